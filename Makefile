@@ -1,0 +1,67 @@
+# Copyright The multieni Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Tools are built from their own module file, so that they never decide a version of ours.
+TOOL := go tool -modfile=tools/go.mod
+MODULES := . tools dev/controlplane
+# The folder with kube-apiserver, etcd and kubectl: built on first use, or KUBEBUILDER_ASSETS if set.
+ASSETS = $$(go run ./hack/controlplane)
+
+##@ See it work
+
+.PHONY: demo
+demo: ## Run the whole story against a simulated AWS and a real API server. KEEP=1 stays up, SPEED=n is n times real time
+	go run ./cmd/multieni-dev demo $(if $(KEEP),--keep) $(if $(SPEED),--speed $(SPEED))
+
+##@ Before a change goes in
+
+.PHONY: test
+test: ## Run every test that guards a change, with the race detector
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets go test -race -timeout 40m ./...
+
+.PHONY: test-long
+test-long: ## Run the tests with fifty times as many random cases
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 go test -race -timeout 4h -count=1 ./...
+
+.PHONY: lint
+lint: ## Check the habits of .golangci.yml
+	$(TOOL) golangci-lint run
+
+.PHONY: verify
+verify: ## Check that all is formatted, vetted, tidy and generated from its sources
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted; run gofmt -w ." >&2; exit 1; }
+	go vet ./...
+	@for module in $(MODULES); do (set -x; go -C $$module mod tidy -diff); done
+	@before=$$(mktemp -d); trap "rm -rf $$before" EXIT; cp -R api config $$before; $(MAKE) generate; \
+	  diff -r $$before/api api && diff -r $$before/config config || { echo "generated files were out of date and are not now: look at them and keep them" >&2; exit 1; }
+
+##@ Build
+
+.PHONY: build
+build: ## Build the programs into bin/
+	go build -o bin/ ./cmd/...
+
+.PHONY: generate
+generate: ## Generate deepcopy functions, definitions and apply configurations from api/
+	go generate ./api/...
+
+.PHONY: controlplane
+controlplane: ## Build kube-apiserver, etcd and kubectl for tests and the demo, once, and print their folder
+	@go run ./hack/controlplane
+
+.PHONY: clean
+clean: ## Remove what was built in the checkout
+	rm -rf bin dist
+
+##@ Help
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

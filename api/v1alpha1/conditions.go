@@ -1,0 +1,42 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Condition types. Ready, Reconciling and Stalled are the three that kstatus reads, so that GitOps tools and
+// `helm --wait` understand our objects without being told about them.
+const (
+	// ConditionReady is True when every wanted interface is attached as declared.
+	ConditionReady = "Ready"
+	// ConditionReconciling is present, and True, while the controller works towards the declared state.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is present, and True, while nothing will change until a person changes something.
+	ConditionStalled = "Stalled"
+	// ConditionSubnetsResolved is True when the subnet fields of a NodeENI stand for subnets that exist.
+	ConditionSubnetsResolved = "SubnetsResolved"
+	// ConditionSecurityGroupsResolved is True when the group fields of a NodeENI stand for groups that exist.
+	ConditionSecurityGroupsResolved = "SecurityGroupsResolved"
+)
+
+// Reasons of Ready, Reconciling and Stalled.
+const (
+	// ReasonAttached: every wanted interface is attached as declared.
+	ReasonAttached = "Attached"
+	// ReasonNoNodes: no node matches the node selector, so nothing is wanted.
+	ReasonNoNodes = "NoNodes"
+	// ReasonProgressing: EC2 is still at work on at least one interface.
+	ReasonProgressing = "Progressing"
+	// ReasonBlocked: at least one interface cannot be delivered as things stand.
+	ReasonBlocked = "Blocked"
+	// ReasonDrifted: at least one interface differs from the spec in a way that cannot be changed in place.
+	ReasonDrifted = "Drifted"
+	// ReasonDeleting: the object is being deleted and its interfaces are on their way out.
+	ReasonDeleting = "Deleting"
+)
+
+// ReasonResolved says that every subnet, or group, that is named exists. When one does not, the reason is which case it is, in
+// the words of package plan, for example SubnetNotFound.
+const ReasonResolved = "Resolved"
+
+// ReasonUnreadable says that EC2 could not be asked, so it is not known what the fields stand for.
+const ReasonUnreadable = "Unreadable"

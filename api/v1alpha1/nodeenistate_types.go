@@ -1,0 +1,304 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// NodeENIState is the truth about the interfaces of one node, and is named
+// as the node. The controller writes it; people read it. It outlives its
+// node until EC2 has confirmed that the interfaces are gone.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=nodeenistates,singular=nodeenistate,scope=Cluster,shortName=nes,categories=multieni
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every member is attached as declared"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desired`,description="Interfaces promised to the node"
+// +kubebuilder:printcolumn:name="Attached",type=integer,JSONPath=`.status.attached`,description="Promised interfaces that EC2 reports as attached"
+// +kubebuilder:printcolumn:name="Instance",type=string,JSONPath=`.spec.instanceID`,description="EC2 instance of the node"
+// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.zone`,description="Availability zone of the instance"
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.instanceType`,priority=1,description="EC2 instance type"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why Ready is what it is"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeENIState struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the ledger: what the controller has promised the node, written
+	// before the first call to EC2.
+	// +required
+	Spec NodeENIStateSpec `json:"spec"`
+
+	// status is what became of the promises.
+	// +optional
+	Status NodeENIStateStatus `json:"status,omitempty"`
+}
+
+// NodeENIStateList is a list of NodeENIStates.
+//
+// +kubebuilder:object:root=true
+type NodeENIStateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeENIState `json:"items"`
+}
+
+// NodeENIStateSpec is the ledger of one node.
+type NodeENIStateSpec struct {
+	// instanceID is the EC2 instance that is the node, from spec.providerID of
+	// the Node.
+	// +required
+	// +kubebuilder:validation:MaxLength=19
+	// +kubebuilder:validation:Pattern=`^i-[0-9a-f]{8,17}$`
+	InstanceID string `json:"instanceID"`
+
+	// nodeUID is the UID of the Node object, which tells a node from a later one
+	// of the same name.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	NodeUID types.UID `json:"nodeUID,omitempty"`
+
+	// zone is the availability zone of the instance, from spec.providerID of the
+	// Node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Zone string `json:"zone"`
+
+	// instanceType is the EC2 instance type, for example c6i.4xlarge.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	InstanceType string `json:"instanceType,omitempty"`
+
+	// members are the interfaces promised to the node.
+	// +optional
+	// +listType=map
+	// +listMapKey=nodeENIUID
+	// +listMapKey=ordinal
+	// +kubebuilder:validation:MaxItems=128
+	Members []Member `json:"members,omitempty"`
+}
+
+// Member is one promised interface. Its tags and its client token in EC2
+// derive from these fields, so that it is found again, and never made twice,
+// whatever is lost in between.
+type Member struct {
+	// nodeENI is the name of the NodeENI that wants the interface.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeENI string `json:"nodeENI"`
+
+	// nodeENIUID is the UID of that NodeENI, which tells it from a later one of
+	// the same name.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	NodeENIUID types.UID `json:"nodeENIUID"`
+
+	// ordinal is the place of the interface among those of the NodeENI on this
+	// node, from 0.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=127
+	Ordinal int32 `json:"ordinal"`
+
+	// generation tells the successive interfaces of a member apart. It only ever grows.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Generation int64 `json:"generation"`
+}
+
+// NodeENIStateStatus is what became of the promises.
+type NodeENIStateStatus struct {
+	// observedGeneration is the metadata.generation this status speaks of.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions holds Ready: True when every member is attached as declared.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// desired is how many interfaces the node is promised.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Desired int32 `json:"desired"`
+
+	// attached is how many of the desired interfaces EC2 reports as attached.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attached int32 `json:"attached"`
+
+	// interfaces are the interfaces as EC2 reports them, one entry for each
+	// member.
+	// +optional
+	// +listType=map
+	// +listMapKey=nodeENIUID
+	// +listMapKey=ordinal
+	// +kubebuilder:validation:MaxItems=128
+	Interfaces []InterfaceState `json:"interfaces,omitempty"`
+}
+
+// InterfaceState is one interface as EC2 reports it.
+type InterfaceState struct {
+	Member `json:",inline"`
+
+	// phase says how far the interface is.
+	// +required
+	Phase Phase `json:"phase"`
+
+	// eniID is the network interface, once it exists.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	ENIID string `json:"eniID,omitempty"`
+
+	// attachmentID is EC2's ID of the attachment, once it exists.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	AttachmentID string `json:"attachmentID,omitempty"`
+
+	// macAddress identifies the link on the node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=17
+	MACAddress string `json:"macAddress,omitempty"`
+
+	// privateIP is the primary private IPv4 address.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	PrivateIP string `json:"privateIP,omitempty"`
+
+	// secondaryPrivateIPs are the private IPv4 addresses beside the primary one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=15
+	SecondaryPrivateIPs []string `json:"secondaryPrivateIPs,omitempty"`
+
+	// ipv4Prefixes are the delegated IPv4 prefixes, /28 each.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=18
+	IPv4Prefixes []string `json:"ipv4Prefixes,omitempty"`
+
+	// ipv6Addresses are the IPv6 addresses.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=39
+	IPv6Addresses []string `json:"ipv6Addresses,omitempty"`
+
+	// ipv6Prefixes are the delegated IPv6 prefixes, /80 each.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=43
+	IPv6Prefixes []string `json:"ipv6Prefixes,omitempty"`
+
+	// subnetID is the subnet of the interface.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	SubnetID string `json:"subnetID,omitempty"`
+
+	// zone is the availability zone of the subnet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Zone string `json:"zone,omitempty"`
+
+	// networkCardIndex is the network card the interface is attached to.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	NetworkCardIndex int32 `json:"networkCardIndex"`
+
+	// deviceIndex is the device index the interface is attached at, or will be.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	DeviceIndex int32 `json:"deviceIndex"`
+
+	// requestedDeviceIndex is the device index the NodeENI asks for. It differs
+	// from deviceIndex when that one was taken.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RequestedDeviceIndex int32 `json:"requestedDeviceIndex"`
+
+	// deleteOnTermination says whether EC2 deletes the interface together with
+	// the instance.
+	// +optional
+	DeleteOnTermination bool `json:"deleteOnTermination"`
+
+	// mtu is the maximum transmission unit wanted for the link, in bytes. Unset
+	// leaves the node's choice alone.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MTU int32 `json:"mtu,omitempty"`
+
+	// reason is one CamelCase word for why the interface is blocked or has
+	// drifted.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+
+	// message explains the reason and names the next step.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// drift lists the fields in which the interface differs from its NodeENI.
+	// +optional
+	// +listType=map
+	// +listMapKey=field
+	// +kubebuilder:validation:MaxItems=32
+	Drift []Drift `json:"drift,omitempty"`
+}
+
+// Phase says how far an interface is.
+//
+// +kubebuilder:validation:Enum=Blocked;Pending;Creating;Attaching;Attached;Detaching;Deleting
+type Phase string
+
+const (
+	// PhaseBlocked is an interface that cannot be delivered as things stand;
+	// reason says why.
+	PhaseBlocked Phase = "Blocked"
+	// PhasePending is an interface that nothing has been done for yet.
+	PhasePending Phase = "Pending"
+	// PhaseCreating is an interface that EC2 was asked to create.
+	PhaseCreating Phase = "Creating"
+	// PhaseAttaching is an interface on its way to the instance.
+	PhaseAttaching Phase = "Attaching"
+	// PhaseAttached is an interface that EC2 reports as attached.
+	PhaseAttached Phase = "Attached"
+	// PhaseDetaching is an interface on its way off the instance.
+	PhaseDetaching Phase = "Detaching"
+	// PhaseDeleting is an interface that is detached and about to be gone.
+	PhaseDeleting Phase = "Deleting"
+)
+
+// Drift is one field in which an interface differs from its NodeENI.
+type Drift struct {
+	// field is the field of the NodeENI's spec.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Field string `json:"field"`
+
+	// want is the value the NodeENI declares.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Want string `json:"want,omitempty"`
+
+	// have is the value the interface has.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Have string `json:"have,omitempty"`
+}

@@ -1,0 +1,63 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crd_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func member(uid string, ordinal int) fields {
+	return fields{"nodeENI": "multus", "nodeENIUID": uid, "ordinal": ordinal, "generation": 0}
+}
+
+func nodeENIState(t *testing.T, spec, status fields) map[string]any {
+	t.Helper()
+	state := object("NodeENIState", map[string]any{"instanceID": "i-0123456789abcdef0", "zone": "us-west-2a"})
+	for name, value := range spec {
+		state["spec"].(map[string]any)[name] = value
+	}
+	if status != nil {
+		state["status"] = status
+	}
+	return decoded(t, state)
+}
+
+func TestNodeENIState(t *testing.T) {
+	const uid = "7d2f0f5e-33f9-4c55-9d52-0f6d5b1d3a10"
+	attached := member(uid, 0)
+	attached["phase"] = "Attached"
+	unknownPhase := member(uid, 0)
+	unknownPhase["phase"] = "attached"
+
+	rows := map[string]struct {
+		spec, status fields
+		// refusedAt is the field the refusal has to mention; empty when the object is to be accepted.
+		refusedAt string
+	}{
+		"no members yet":            {},
+		"two members of a NodeENI":  {spec: fields{"members": []any{member(uid, 0), member(uid, 1)}}},
+		"recreated under its name":  {spec: fields{"members": []any{member(uid, 0), member("another", 0)}}},
+		"the same member twice":     {spec: fields{"members": []any{member(uid, 0), member(uid, 0)}}, refusedAt: "members"},
+		"an ordinal below zero":     {spec: fields{"members": []any{member(uid, -1)}}, refusedAt: "ordinal"},
+		"a member without owner":    {spec: fields{"members": []any{fields{"ordinal": 0, "generation": 0}}}, refusedAt: "nodeENI"},
+		"an instance ID malformed":  {spec: fields{"instanceID": "fargate-ip-10-0-0-1"}, refusedAt: "instanceID"},
+		"no zone":                   {spec: fields{"zone": ""}, refusedAt: "zone"},
+		"an attached interface":     {status: fields{"interfaces": []any{attached}}},
+		"an interface twice":        {status: fields{"interfaces": []any{attached, attached}}, refusedAt: "interfaces"},
+		"a phase in EC2's spelling": {status: fields{"interfaces": []any{unknownPhase}}, refusedAt: "phase"},
+	}
+	k := load(t, "NodeENIState")
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			refusals := strings.Join(k.admit(nodeENIState(t, row.spec, row.status)), "\n")
+			if row.refusedAt == "" && refusals != "" {
+				t.Errorf("refused: %s", refusals)
+			}
+			if !strings.Contains(refusals, row.refusedAt) {
+				t.Errorf("want a refusal that mentions %s, got %q", row.refusedAt, refusals)
+			}
+		})
+	}
+}

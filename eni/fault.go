@@ -1,0 +1,73 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eni
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Class says what a failed EC2 call means for whoever made it. It is a closed set: every error code of EC2 falls into
+// one class, and decisions are made on classes, never on error texts.
+type Class string
+
+// The classes of failure, and what to do about each.
+const (
+	// Throttled: the account's request budget is spent. Try again later, more slowly.
+	Throttled Class = "Throttled"
+	// Transient: EC2 or the way to it had a fault. The call may have taken effect: look before trying again.
+	Transient Class = "Transient"
+	// NotFound: EC2 does not know the interface, attachment or instance (yet, or any more).
+	NotFound Class = "NotFound"
+	// SlotTaken: another interface holds the device index. Look again and choose anew.
+	SlotTaken Class = "SlotTaken"
+	// Busy: the interface is attached or still detaching. Look again.
+	Busy Class = "Busy"
+	// LimitExceeded: the instance, the account or the interface has no room for more.
+	LimitExceeded Class = "LimitExceeded"
+	// NoAddresses: the subnet has too few free addresses, or no free block for a prefix.
+	NoAddresses Class = "NoAddresses"
+	// WrongZone: interface and instance are not in one zone or VPC.
+	WrongZone Class = "WrongZone"
+	// WrongState: the instance is not in a state that allows the call. Look again.
+	WrongState Class = "WrongState"
+	// Unauthorized: the role may not do this. A person must act.
+	Unauthorized Class = "Unauthorized"
+	// TokenSpent: the client token was used before with other parameters.
+	TokenSpent Class = "TokenSpent"
+	// Invalid: EC2 refuses the request as it is. A person must act.
+	Invalid Class = "Invalid"
+)
+
+// Fault is a failed EC2 call.
+type Fault struct {
+	Class Class
+	// Operation is the EC2 action, for example "AttachNetworkInterface".
+	Operation string
+	// Code and Message are EC2's own; Code is empty when no answer came.
+	Code, Message string
+	// Err is the cause as the SDK reported it.
+	Err error
+}
+
+// Error implements error.
+func (f *Fault) Error() string {
+	if f.Code == "" {
+		return fmt.Sprintf("%s: no answer from EC2: %v", f.Operation, f.Err)
+	}
+	return fmt.Sprintf("%s: %s: %s", f.Operation, f.Code, f.Message)
+}
+
+// Unwrap returns the cause.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// ClassOf returns the class of the fault in err's chain. An error that is no Fault counts as Transient, since nothing is known of
+// its effect.
+func ClassOf(err error) Class {
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return fault.Class
+	}
+	return Transient
+}

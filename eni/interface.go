@@ -1,0 +1,199 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eni
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Status is EC2's status of a network interface.
+type Status string
+
+// The statuses EC2 reports (EC2 API reference, NetworkInterface). Pending appears only in the answer to a create call.
+const (
+	Pending   Status = "pending"
+	Available Status = "available"
+	Attaching Status = "attaching"
+	InUse     Status = "in-use"
+	Detaching Status = "detaching"
+)
+
+// AttachmentStatus is EC2's status of an attachment.
+type AttachmentStatus string
+
+// The statuses of an attachment (EC2 API reference, NetworkInterfaceAttachment). A detached interface has none.
+const (
+	AttachmentAttaching AttachmentStatus = "attaching"
+	AttachmentAttached  AttachmentStatus = "attached"
+	AttachmentDetaching AttachmentStatus = "detaching"
+	AttachmentDetached  AttachmentStatus = "detached"
+)
+
+// Type is the kind of a network interface.
+type Type string
+
+// Standard is the interface type that can be attached to a running instance. EFA interfaces exist only from launch.
+const (
+	Standard Type = "interface"
+	EFA      Type = "efa"
+	EFAOnly  Type = "efa-only"
+)
+
+// Interface is what EC2 says about one network interface.
+type Interface struct {
+	ID          string
+	Type        Type
+	Status      Status
+	Description string
+	MAC         string
+
+	SubnetID, VPCID, Zone string
+
+	// Groups are security group IDs.
+	Groups          []string
+	SourceDestCheck bool
+
+	Addresses
+
+	Tags map[string]string
+	// RequesterManaged is set on interfaces that an AWS service made for itself; nobody else may change them.
+	RequesterManaged bool
+
+	// Attachment is nil while the interface is attached to nothing.
+	Attachment *Attachment
+}
+
+// Addresses are the addresses and delegated prefixes of an interface.
+type Addresses struct {
+	// PrimaryIPv4 is the address the interface was made with; it cannot be taken away.
+	PrimaryIPv4   netip.Addr
+	SecondaryIPv4 []netip.Addr
+	IPv4Prefixes  []netip.Prefix
+	IPv6          []netip.Addr
+	IPv6Prefixes  []netip.Prefix
+}
+
+// Attachment ties an interface to a slot of an instance.
+type Attachment struct {
+	ID         string
+	InstanceID string
+	Slot       Slot
+	Status     AttachmentStatus
+	// DeleteOnTermination makes EC2 delete the interface when the instance terminates. EC2 starts every hot attach
+	// with false and has no parameter for it (EC2 API reference, AttachNetworkInterface).
+	DeleteOnTermination bool
+}
+
+// AttachedTo reports whether the interface has an attachment of any status to the instance.
+func (i Interface) AttachedTo(instanceID string) bool {
+	return i.Attachment != nil && i.Attachment.InstanceID == instanceID && i.Attachment.Status != AttachmentDetached
+}
+
+// Ready reports whether EC2 has finished attaching the interface.
+func (i Interface) Ready() bool {
+	return i.Attachment != nil && i.Attachment.Status == AttachmentAttached
+}
+
+// InTransition reports whether EC2 is still at work on the interface, so that its state will change by itself.
+func (i Interface) InTransition() bool {
+	if i.Attachment != nil {
+		return i.Attachment.Status == AttachmentAttaching || i.Attachment.Status == AttachmentDetaching
+	}
+	return i.Status == Pending || i.Status == Attaching || i.Status == Detaching
+}
+
+// Clone returns a copy that shares nothing with i.
+func (i Interface) Clone() Interface {
+	i.Groups = slices.Clone(i.Groups)
+	i.SecondaryIPv4 = slices.Clone(i.SecondaryIPv4)
+	i.IPv4Prefixes = slices.Clone(i.IPv4Prefixes)
+	i.IPv6 = slices.Clone(i.IPv6)
+	i.IPv6Prefixes = slices.Clone(i.IPv6Prefixes)
+	tags := make(map[string]string, len(i.Tags))
+	for k, v := range i.Tags {
+		tags[k] = v
+	}
+	i.Tags = tags
+	if i.Attachment != nil {
+		a := *i.Attachment
+		i.Attachment = &a
+	}
+	return i
+}
+
+// CompareInterfaces orders interfaces by ID.
+func CompareInterfaces(a, b Interface) int { return cmp.Compare(a.ID, b.ID) }
+
+// Spec is what a member of a NodeENI asks its interface to be.
+type Spec struct {
+	Description string
+	// Groups are security group IDs, at least one.
+	Groups              []string
+	Tags                map[string]string
+	SourceDestCheck     bool
+	DeleteOnTermination bool
+	AddressCounts
+}
+
+// AddressCounts says how many addresses of each kind an interface shall have beside its primary IPv4 address. At most
+// one IPv4 and one IPv6 count is above zero: EC2 takes exactly one form per family
+// (EC2 API reference, CreateNetworkInterface).
+type AddressCounts struct {
+	SecondaryIPv4, IPv4Prefixes, IPv6, IPv6Prefixes int
+}
+
+// Counts returns how many addresses of each kind are there.
+func (a Addresses) Counts() AddressCounts {
+	return AddressCounts{
+		SecondaryIPv4: len(a.SecondaryIPv4), IPv4Prefixes: len(a.IPv4Prefixes),
+		IPv6: len(a.IPv6), IPv6Prefixes: len(a.IPv6Prefixes),
+	}
+}
+
+// InstanceState is EC2's state of an instance.
+type InstanceState string
+
+// The states of an instance (EC2 user guide, "Instance lifecycle"). InstanceMissing is ours: EC2 answered, and does
+// not know the ID. Unlike the others it does not prove absence, since EC2 is eventually consistent.
+const (
+	InstancePending      InstanceState = "pending"
+	InstanceRunning      InstanceState = "running"
+	InstanceStopping     InstanceState = "stopping"
+	InstanceStopped      InstanceState = "stopped"
+	InstanceShuttingDown InstanceState = "shutting-down"
+	InstanceTerminated   InstanceState = "terminated"
+	InstanceMissing      InstanceState = "missing"
+)
+
+// Attachable reports whether EC2 lets an interface be attached to an instance in this state.
+func (s InstanceState) Attachable() bool { return s == InstanceRunning || s == InstanceStopped }
+
+// Ending reports whether the instance is going away for good.
+func (s InstanceState) Ending() bool { return s == InstanceShuttingDown || s == InstanceTerminated }
+
+// Instance is what EC2 says about one instance.
+type Instance struct {
+	ID, Type, Zone, VPCID string
+	State                 InstanceState
+	LaunchedAt            time.Time
+}
+
+// Subnet is what EC2 says about one subnet.
+type Subnet struct {
+	ID, Name, VPCID, Zone string
+	CIDR                  netip.Prefix
+	// FreeIPv4 is how many IPv4 addresses are left, EC2's five reserved ones not counted.
+	FreeIPv4 int
+	HasIPv6  bool
+	Tags     map[string]string
+}
+
+// SecurityGroup is what EC2 says about one security group. Name is the group name; a Name tag is among Tags.
+type SecurityGroup struct {
+	ID, Name, VPCID string
+	Tags            map[string]string
+}

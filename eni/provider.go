@@ -1,0 +1,29 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eni
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ParseProviderID returns the zone and instance ID of a Node's spec.providerID. The AWS cloud provider writes
+// aws:///ZONE/INSTANCE-ID; nodes that are no EC2 instances, such as Fargate and hybrid ones, have other forms and are
+// an error here.
+func ParseProviderID(providerID string) (zone, instanceID string, err error) {
+	rest, isAWS := strings.CutPrefix(providerID, "aws://")
+	if !isAWS {
+		return "", "", fmt.Errorf("providerID %q is not of the AWS cloud provider", providerID)
+	}
+	parts := strings.Split(strings.TrimPrefix(rest, "/"), "/")
+	if len(parts) != 2 || parts[0] == "" || !isInstanceID(parts[1]) {
+		return "", "", fmt.Errorf("providerID %q names no EC2 instance", providerID)
+	}
+	return parts[0], parts[1], nil
+}
+
+func isInstanceID(id string) bool {
+	hex, found := strings.CutPrefix(id, "i-")
+	return found && len(hex) >= 8 && len(hex) <= 17 && strings.Trim(hex, "0123456789abcdef") == ""
+}

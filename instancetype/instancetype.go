@@ -1,0 +1,76 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package instancetype knows how many network interfaces and addresses an instance type carries without asking EC2.
+//
+// EC2's own answer (DescribeInstanceTypes) is current and wins whole; [Offline] is for when that call is not allowed,
+// fails, or cannot be made. Its figures are the table that AWS publishes as a Go package
+// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in two ways: the types the table lacks, and the IPv6 limits.
+package instancetype
+
+import (
+	"strings"
+
+	"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// Offline returns the limits of an instance type such as "m5.large", and false for a type that is not in the table.
+func Offline(instanceType string) (eni.Limits, bool) {
+	if published, ok := vpc.Limits[instanceType]; ok {
+		return convert(instanceType, published), true
+	}
+	limits, ok := lacking(instanceType)
+	return limits, ok
+}
+
+func convert(instanceType string, published *vpc.VPCLimits) eni.Limits {
+	limits := eni.Limits{
+		Cards:      make([]int, len(published.NetworkCards)),
+		Interfaces: published.Interface,
+		IPv4:       published.IPv4PerInterface,
+		IPv6:       ipv6(instanceType, published.IPv4PerInterface),
+	}
+	for _, card := range published.NetworkCards {
+		limits.Cards[card.NetworkCardIndex] = int(card.MaximumNetworkInterfaces)
+	}
+	return limits
+}
+
+// ipv6 is as many as IPv4 addresses (EC2 API reference, AssignIpv6Addresses), except for the families that have no
+// IPv6 at all (EC2 user guide, "IPv6 addresses").
+func ipv6(instanceType string, ipv4 int) int {
+	switch family, _, _ := strings.Cut(instanceType, "."); family {
+	case "c1", "m1", "m2", "m3", "t1":
+		return 0
+	default:
+		return ipv4
+	}
+}
+
+// lacking returns the limits of the types that the published table leaves out (EC2 instance types guide, network
+// specifications). All of them are Nitro types whose cards are alike.
+func lacking(instanceType string) (eni.Limits, bool) {
+	switch instanceType {
+	case "hpc6a.48xlarge":
+		return uniform(1, 2), true
+	case "hpc6id.32xlarge":
+		return uniform(2, 1), true
+	case "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge":
+		return uniform(2, 2), true
+	case "trn2.48xlarge":
+		return uniform(16, 2), true
+	default:
+		return eni.Limits{}, false
+	}
+}
+
+// uniform returns limits of so many cards with so many interfaces each, of 50 addresses each.
+func uniform(cards, perCard int) eni.Limits {
+	limits := eni.Limits{Interfaces: cards * perCard, IPv4: 50, IPv6: 50}
+	for range cards {
+		limits.Cards = append(limits.Cards, perCard)
+	}
+	return limits
+}

@@ -1,0 +1,235 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apply carries plans out: it makes the calls a plan asks for, in the order the plan allows, and notes what
+// they did, so that the next plan knows.
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// Notes is where the effects of accepted calls are noted. The inventory package says what they mean.
+type Notes interface {
+	// Interface returns an owned interface as it was last known.
+	Interface(id string) (eni.Interface, bool)
+	Did(now time.Time, after eni.Interface, shown func(eni.Interface) bool)
+	Deleted(now time.Time, id string)
+}
+
+// Applier carries plans out. It is safe for concurrent use.
+type Applier struct {
+	cloud    Cloud
+	notes    Notes
+	removals *semaphore.Weighted
+}
+
+// New returns an Applier that has at most the given number of removal calls under way at the same time.
+func New(cloud Cloud, notes Notes, removals int) *Applier {
+	return &Applier{cloud: cloud, notes: notes, removals: semaphore.NewWeighted(int64(removals))}
+}
+
+// Outcome is what became of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.Fault] or the
+// context's error.
+type Outcome struct {
+	Action plan.Action
+	Err    error
+}
+
+// Do makes the calls and returns what became of each. Those of one member follow each other and stop at the first that
+// fails, so that later ones have no outcome; different members are served at the same time.
+func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
+	chains := byMember(actions)
+	outcomes := make([][]Outcome, len(chains))
+	var wg sync.WaitGroup
+	for n, chain := range chains {
+		wg.Go(func() { outcomes[n] = a.follow(ctx, chain) })
+	}
+	wg.Wait()
+	return slices.Concat(outcomes...)
+}
+
+// byMember splits actions into one chain per member, both in the order given.
+func byMember(actions []plan.Action) [][]plan.Action {
+	var chains [][]plan.Action
+	index := map[ownership.Key]int{}
+	for _, action := range actions {
+		key := action.Of().Key
+		n, known := index[key]
+		if !known {
+			n = len(chains)
+			index[key] = n
+			chains = append(chains, nil)
+		}
+		chains[n] = append(chains[n], action)
+	}
+	return chains
+}
+
+func (a *Applier) follow(ctx context.Context, chain []plan.Action) []Outcome {
+	var outcomes []Outcome
+	for _, action := range chain {
+		err := ctx.Err()
+		if err == nil {
+			err = a.one(ctx, action)
+		}
+		outcomes = append(outcomes, Outcome{action, err})
+		if err != nil {
+			break
+		}
+	}
+	return outcomes
+}
+
+func (a *Applier) one(ctx context.Context, action plan.Action) error {
+	var err error
+	switch action := action.(type) {
+	case plan.Create:
+		err = a.create(ctx, action)
+	case plan.Attach:
+		err = a.attach(ctx, action)
+	case plan.Change:
+		err = a.change(ctx, action)
+	case plan.Detach:
+		err = a.removing(ctx, func() error { return a.detach(ctx, action) })
+	case plan.Delete:
+		err = a.removing(ctx, func() error { return a.delete(ctx, action) })
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	return nil
+}
+
+// removing bounds how many removals are under way.
+func (a *Applier) removing(ctx context.Context, call func() error) error {
+	if err := a.removals.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer a.removals.Release(1)
+	return call()
+}
+
+func (a *Applier) create(ctx context.Context, c plan.Create) error {
+	made, err := a.cloud.CreateInterface(ctx, CreateRequest{
+		Token:       c.Member.Token(),
+		SubnetID:    c.SubnetID,
+		Description: c.Spec.Description,
+		Groups:      c.Spec.Groups,
+		Counts:      c.Spec.AddressCounts,
+		// The generation is the time at which the interface was decided on. Taking it for the time of creation keeps
+		// the request the same on every attempt, as its token demands.
+		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),
+	})
+	if err != nil {
+		return err
+	}
+	// Create answers "pending" once and EC2 does nothing more: the interface can be attached at once.
+	if made.Status == eni.Pending {
+		made.Status = eni.Available
+	}
+	a.notes.Did(time.Now(), made, func(eni.Interface) bool { return true })
+	return nil
+}
+
+func (a *Applier) attach(ctx context.Context, at plan.Attach) error {
+	attachment, err := a.cloud.AttachInterface(ctx, at.InterfaceID, at.Member.InstanceID, at.Slot)
+	if err != nil {
+		return err
+	}
+	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {
+		i.Status, i.Attachment = eni.InUse, &attachment
+		return i
+	}, func(i eni.Interface) bool { return i.Attachment != nil })
+	return nil
+}
+
+func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
+	if err := a.cloud.DetachInterface(ctx, d.AttachmentID, d.Force); err != nil {
+		return err
+	}
+	a.note(d.InterfaceID, func(i eni.Interface) eni.Interface {
+		if i.Attachment != nil {
+			leaving := *i.Attachment
+			leaving.Status = eni.AttachmentDetaching
+			i.Attachment = &leaving
+		}
+		return i
+	}, func(i eni.Interface) bool {
+		return i.Attachment == nil || i.Attachment.ID != d.AttachmentID || i.Attachment.Status == eni.AttachmentDetaching
+	})
+	return nil
+}
+
+func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
+	if err := a.cloud.DeleteInterface(ctx, d.InterfaceID); err != nil {
+		return err
+	}
+	a.notes.Deleted(time.Now(), d.InterfaceID)
+	return nil
+}
+
+func (a *Applier) change(ctx context.Context, c plan.Change) error {
+	after := c.To.On
+	var err error
+	switch to := c.To.(type) {
+	case plan.Groups:
+		err = a.cloud.SetGroups(ctx, c.InterfaceID, to)
+	case plan.Description:
+		err = a.cloud.SetDescription(ctx, c.InterfaceID, string(to))
+	case plan.SourceDestCheck:
+		err = a.cloud.SetSourceDestCheck(ctx, c.InterfaceID, bool(to))
+	case plan.DeleteOnTermination:
+		err = a.cloud.SetDeleteOnTermination(ctx, c.InterfaceID, to.AttachmentID, to.Enabled)
+	case plan.Tags:
+		err = a.cloud.PutTags(ctx, c.InterfaceID, to)
+	case plan.MoreAddresses:
+		after, err = a.assign(ctx, c.InterfaceID, to)
+	case plan.FewerAddresses:
+		err = a.unassign(ctx, c.InterfaceID, to)
+	}
+	if err != nil {
+		return err
+	}
+	a.note(c.InterfaceID, after, c.To.Shown)
+	return nil
+}
+
+func (a *Applier) assign(ctx context.Context, id string, more plan.MoreAddresses) (func(eni.Interface) eni.Interface, error) {
+	call := a.cloud.AssignIPv4
+	if more.Family == plan.IPv6 {
+		call = a.cloud.AssignIPv6
+	}
+	added, err := call(ctx, id, more.Addresses, more.Prefixes)
+	return func(i eni.Interface) eni.Interface {
+		i.SecondaryIPv4 = slices.Concat(i.SecondaryIPv4, added.SecondaryIPv4)
+		i.IPv4Prefixes = slices.Concat(i.IPv4Prefixes, added.IPv4Prefixes)
+		i.IPv6 = slices.Concat(i.IPv6, added.IPv6)
+		i.IPv6Prefixes = slices.Concat(i.IPv6Prefixes, added.IPv6Prefixes)
+		return i
+	}, err
+}
+
+func (a *Applier) unassign(ctx context.Context, id string, fewer plan.FewerAddresses) error {
+	if fewer.Family == plan.IPv6 {
+		return a.cloud.UnassignIPv6(ctx, id, fewer.Surplus)
+	}
+	return a.cloud.UnassignIPv4(ctx, id, fewer.Surplus)
+}
+
+// note tells what a call made of an interface.
+func (a *Applier) note(id string, effect func(eni.Interface) eni.Interface, shown func(eni.Interface) bool) {
+	if i, known := a.notes.Interface(id); known {
+		a.notes.Did(time.Now(), effect(i), shown)
+	}
+}

@@ -1,0 +1,48 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// Cloud is what carrying out a plan asks of EC2: one method per mutating call, so that this list is also the list of
+// EC2 permissions the run-time path needs. Every error is an [eni.Fault] or wraps one.
+type Cloud interface {
+	// CreateInterface makes an interface with all its tags in the one call. Repeating it with the same token returns
+	// the interface that the first call made.
+	CreateInterface(context.Context, CreateRequest) (eni.Interface, error)
+	// AttachInterface begins to attach an interface; the attachment it returns is still attaching.
+	AttachInterface(ctx context.Context, interfaceID, instanceID string, slot eni.Slot) (eni.Attachment, error)
+	// DetachInterface begins to detach. An attachment that is already gone is success.
+	DetachInterface(ctx context.Context, attachmentID string, force bool) error
+	// DeleteInterface deletes an available interface. An interface that is already gone is success.
+	DeleteInterface(ctx context.Context, interfaceID string) error
+
+	SetDeleteOnTermination(ctx context.Context, interfaceID, attachmentID string, on bool) error
+	SetSourceDestCheck(ctx context.Context, interfaceID string, on bool) error
+	SetGroups(ctx context.Context, interfaceID string, groupIDs []string) error
+	SetDescription(ctx context.Context, interfaceID, description string) error
+	PutTags(ctx context.Context, interfaceID string, tags map[string]string) error
+
+	// AssignIPv4 and AssignIPv6 add addresses or prefixes (one of the counts is zero) and return only the new ones;
+	// the Unassign calls take the named ones away.
+	AssignIPv4(ctx context.Context, interfaceID string, addresses, prefixes int) (eni.Addresses, error)
+	AssignIPv6(ctx context.Context, interfaceID string, addresses, prefixes int) (eni.Addresses, error)
+	UnassignIPv4(ctx context.Context, interfaceID string, surplus eni.Addresses) error
+	UnassignIPv6(ctx context.Context, interfaceID string, surplus eni.Addresses) error
+}
+
+// CreateRequest is the content of a CreateNetworkInterface call.
+type CreateRequest struct {
+	// Token makes the call idempotent; at most 64 ASCII characters.
+	Token       string
+	SubnetID    string
+	Description string
+	Groups      []string
+	Counts      eni.AddressCounts
+	Tags        map[string]string
+}

@@ -1,0 +1,112 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// coalescer answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
+// keys for the length of the window, or until it is full. No caller joins a batch that is under way, since its answer
+// may be older than what the caller just did.
+type coalescer[V any] struct {
+	size int
+	call func(context.Context, []string) (map[string]V, error)
+
+	mu         sync.Mutex
+	collecting *batch[V]
+}
+
+type batch[V any] struct {
+	keys    map[string]bool
+	callers int
+	timer   *time.Timer
+
+	// ctx ends when the last caller has gone.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	done   chan struct{}
+	answer map[string]V
+	err    error
+}
+
+func newCoalescer[V any](size int, call func(context.Context, []string) (map[string]V, error)) *coalescer[V] {
+	return &coalescer[V]{size: size, call: call}
+}
+
+// get returns the answer for the key, or the error of its batch, or of the caller's own context.
+func (c *coalescer[V]) get(ctx context.Context, key string) (V, error) {
+	b := c.join(ctx, key)
+	defer c.leave(b)
+	select {
+	case <-b.done:
+		return b.answer[key], b.err
+	case <-ctx.Done():
+		var none V
+		return none, context.Cause(ctx)
+	}
+}
+
+func (c *coalescer[V]) join(ctx context.Context, key string) *batch[V] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.collecting == nil {
+		c.collecting = c.open(ctx)
+	}
+	b := c.collecting
+	b.callers++
+	b.keys[key] = true
+	if len(b.keys) >= c.size {
+		c.collecting = nil
+		if b.timer.Stop() {
+			go c.run(b)
+		}
+	}
+	return b
+}
+
+// open begins a batch. It keeps the values of the first caller's context, for tracing, but not its end.
+func (c *coalescer[V]) open(ctx context.Context) *batch[V] {
+	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
+	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	b.timer = time.AfterFunc(window, func() {
+		c.close(b)
+		c.run(b)
+	})
+	return b
+}
+
+// close keeps further callers from joining.
+func (c *coalescer[V]) close(b *batch[V]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.collecting == b {
+		c.collecting = nil
+	}
+}
+
+func (c *coalescer[V]) run(b *batch[V]) {
+	defer close(b.done)
+	if b.err = b.ctx.Err(); b.err == nil {
+		b.answer, b.err = c.call(b.ctx, slices.Sorted(maps.Keys(b.keys)))
+	}
+}
+
+func (c *coalescer[V]) leave(b *batch[V]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.callers--; b.callers > 0 {
+		return
+	}
+	b.cancel()
+	b.timer.Stop()
+	if c.collecting == b {
+		c.collecting = nil
+	}
+}

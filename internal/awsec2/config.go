@@ -1,0 +1,90 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go/middleware"
+)
+
+const (
+	// requestTimeout is the most one request may take. The slowest answers of EC2 are pages of a thousand interfaces.
+	requestTimeout = 30 * time.Second
+	// metadataTimeout is the most that instance metadata may take, which nothing answers outside of EC2, or in a pod when
+	// the hop limit of the instance forbids it.
+	metadataTimeout = time.Second
+)
+
+// DefaultRegion is where to work when nothing says otherwise.
+const DefaultRegion = "us-west-2"
+
+// RegionSource says what a region was taken from.
+type RegionSource string
+
+// The sources of a region, in the order in which they are asked.
+const (
+	RegionFromFlag RegionSource = "flag"
+	// RegionFromConfig is the SDK's configuration: AWS_REGION, AWS_DEFAULT_REGION, or the profile.
+	RegionFromConfig   RegionSource = "configuration"
+	RegionFromMetadata RegionSource = "instance metadata"
+	RegionFromNodes    RegionSource = "node labels"
+	// RegionByDefault means that nothing said which region is meant: warn.
+	RegionByDefault RegionSource = "default"
+)
+
+// Region finds out the region to work in. Instance metadata is not asked when AWS_EC2_METADATA_DISABLED is set. The
+// nodes are asked last, since that takes an API server; fromNodes returns "" when they do not say.
+func Region(ctx context.Context, flag string, fromNodes func() string) (string, RegionSource, error) {
+	if flag != "" {
+		return flag, RegionFromFlag, nil
+	}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("load the AWS configuration from the environment and the profile: %w", err)
+	}
+	if cfg.Region != "" {
+		return cfg.Region, RegionFromConfig, nil
+	}
+	if region := metadataRegion(ctx, cfg); region != "" {
+		return region, RegionFromMetadata, nil
+	}
+	if region := fromNodes(); region != "" {
+		return region, RegionFromNodes, nil
+	}
+	return DefaultRegion, RegionByDefault, nil
+}
+
+// metadataRegion returns "" when instance metadata does not answer, for whatever reason.
+func metadataRegion(ctx context.Context, cfg aws.Config) string {
+	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
+	defer cancel()
+	client := imds.NewFromConfig(cfg, func(o *imds.Options) { o.Retryer = aws.NopRetryer{} })
+	out, err := client.GetRegion(ctx, &imds.GetRegionInput{})
+	if err != nil {
+		return ""
+	}
+	return out.Region
+}
+
+// Load returns the AWS configuration for the region: credentials by the SDK's whole chain (environment, profile, web
+// identity, Pod Identity, instance profile), the endpoint of AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_EC2 if set, and a user
+// agent that names the program and its version. Nothing is requested yet.
+func Load(ctx context.Context, region, version string) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx,
+		config.WithRegion(region),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout)),
+		config.WithAPIOptions([]func(*middleware.Stack) error{awsmiddleware.AddUserAgentKeyValue("multieni", version)}))
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("load the AWS configuration for region %s: %w", region, err)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,161 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"net/netip"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/multieni/multieni/eni"
+)
+
+func networkInterface(n types.NetworkInterface) eni.Interface {
+	return eni.Interface{
+		ID:               aws.ToString(n.NetworkInterfaceId),
+		Type:             eni.Type(n.InterfaceType),
+		Status:           eni.Status(n.Status),
+		Description:      aws.ToString(n.Description),
+		MAC:              aws.ToString(n.MacAddress),
+		SubnetID:         aws.ToString(n.SubnetId),
+		VPCID:            aws.ToString(n.VpcId),
+		Zone:             aws.ToString(n.AvailabilityZone),
+		Groups:           convertAll(n.Groups, func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) }),
+		SourceDestCheck:  aws.ToBool(n.SourceDestCheck),
+		Addresses:        addresses(n),
+		Tags:             tagMap(n.TagSet),
+		RequesterManaged: aws.ToBool(n.RequesterManaged),
+		Attachment:       attachment(n.Attachment),
+	}
+}
+
+// attachment returns nil for what is attached to nothing. Interfaces of load balancers and the like have an attachment
+// without an instance.
+func attachment(a *types.NetworkInterfaceAttachment) *eni.Attachment {
+	if a == nil {
+		return nil
+	}
+	return &eni.Attachment{
+		ID:                  aws.ToString(a.AttachmentId),
+		InstanceID:          aws.ToString(a.InstanceId),
+		Slot:                eni.Slot{Card: int(aws.ToInt32(a.NetworkCardIndex)), Device: int(aws.ToInt32(a.DeviceIndex))},
+		Status:              eni.AttachmentStatus(a.Status),
+		DeleteOnTermination: aws.ToBool(a.DeleteOnTermination),
+	}
+}
+
+// addresses keeps EC2's order, in which the newest come last.
+func addresses(n types.NetworkInterface) eni.Addresses {
+	a := eni.Addresses{
+		PrimaryIPv4:  addr(n.PrivateIpAddress),
+		IPv4Prefixes: convertAll(n.Ipv4Prefixes, ipv4Prefix),
+		IPv6:         convertAll(n.Ipv6Addresses, func(a types.NetworkInterfaceIpv6Address) netip.Addr { return addr(a.Ipv6Address) }),
+		IPv6Prefixes: convertAll(n.Ipv6Prefixes, func(p types.Ipv6PrefixSpecification) netip.Prefix { return prefix(p.Ipv6Prefix) }),
+	}
+	for _, private := range n.PrivateIpAddresses {
+		if !aws.ToBool(private.Primary) {
+			a.SecondaryIPv4 = append(a.SecondaryIPv4, addr(private.PrivateIpAddress))
+		}
+	}
+	return a
+}
+
+func ipv4Prefix(p types.Ipv4PrefixSpecification) netip.Prefix { return prefix(p.Ipv4Prefix) }
+
+func instance(i types.Instance) eni.Instance {
+	converted := eni.Instance{
+		ID:         aws.ToString(i.InstanceId),
+		Type:       string(i.InstanceType),
+		VPCID:      aws.ToString(i.VpcId),
+		LaunchedAt: aws.ToTime(i.LaunchTime),
+	}
+	if i.Placement != nil {
+		converted.Zone = aws.ToString(i.Placement.AvailabilityZone)
+	}
+	if i.State != nil {
+		converted.State = eni.InstanceState(i.State.Name)
+	}
+	return converted
+}
+
+func subnet(s types.Subnet) eni.Subnet {
+	tags := tagMap(s.Tags)
+	return eni.Subnet{
+		ID:       aws.ToString(s.SubnetId),
+		Name:     tags["Name"],
+		VPCID:    aws.ToString(s.VpcId),
+		Zone:     aws.ToString(s.AvailabilityZone),
+		CIDR:     prefix(s.CidrBlock),
+		FreeIPv4: int(aws.ToInt32(s.AvailableIpAddressCount)),
+		HasIPv6:  hasIPv6(s),
+		Tags:     tags,
+	}
+}
+
+// hasIPv6 looks for a range that is associated, since EC2 goes on showing one that was taken away.
+func hasIPv6(s types.Subnet) bool {
+	for _, association := range s.Ipv6CidrBlockAssociationSet {
+		state := association.Ipv6CidrBlockState
+		if state != nil && state.State == types.SubnetCidrBlockStateCodeAssociated {
+			return true
+		}
+	}
+	return false
+}
+
+func securityGroup(g types.SecurityGroup) eni.SecurityGroup {
+	return eni.SecurityGroup{
+		ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), VPCID: aws.ToString(g.VpcId), Tags: tagMap(g.Tags),
+	}
+}
+
+func limits(t types.InstanceTypeInfo) eni.Limits {
+	info := t.NetworkInfo
+	if info == nil {
+		return eni.Limits{}
+	}
+	converted := eni.Limits{
+		Cards:      make([]int, len(info.NetworkCards)),
+		Interfaces: int(aws.ToInt32(info.MaximumNetworkInterfaces)),
+		IPv4:       int(aws.ToInt32(info.Ipv4AddressesPerInterface)),
+		IPv6:       int(aws.ToInt32(info.Ipv6AddressesPerInterface)),
+	}
+	for _, card := range info.NetworkCards {
+		if index := int(aws.ToInt32(card.NetworkCardIndex)); index < len(converted.Cards) {
+			converted.Cards[index] = int(aws.ToInt32(card.MaximumNetworkInterfaces))
+		}
+	}
+	return converted
+}
+
+func tagMap(tags []types.Tag) map[string]string {
+	m := make(map[string]string, len(tags))
+	for _, tag := range tags {
+		m[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	return m
+}
+
+// addr and prefix give the zero value for what is absent or unreadable.
+func addr(s *string) netip.Addr {
+	a, _ := netip.ParseAddr(aws.ToString(s))
+	return a
+}
+
+func prefix(s *string) netip.Prefix {
+	p, _ := netip.ParsePrefix(aws.ToString(s))
+	return p
+}
+
+func convertAll[From, To any](all []From, convert func(From) To) []To {
+	if len(all) == 0 {
+		return nil
+	}
+	converted := make([]To, len(all))
+	for n, one := range all {
+		converted[n] = convert(one)
+	}
+	return converted
+}

@@ -1,0 +1,151 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// classes says what EC2's error codes mean (EC2 API reference, "Error codes"). Codes that are not listed are judged by
+// their ending, then by the HTTP status.
+var classes = map[string]eni.Class{
+	"RequestLimitExceeded":     eni.Throttled,
+	"EC2ThrottledException":    eni.Throttled,
+	"Throttling":               eni.Throttled,
+	"ThrottlingException":      eni.Throttled,
+	"RequestThrottled":         eni.Throttled,
+	"TooManyRequestsException": eni.Throttled,
+	"SlowDown":                 eni.Throttled,
+
+	"InternalError":          eni.Transient,
+	"InternalFailure":        eni.Transient,
+	"ServiceUnavailable":     eni.Transient,
+	"Unavailable":            eni.Transient,
+	"ConcurrentTagAccess":    eni.Transient,
+	"InvalidPaginationToken": eni.Transient,
+	"RequestExpired":         eni.Transient,
+
+	"InvalidID": eni.NotFound,
+
+	"InvalidNetworkInterface.InUse": eni.Busy,
+
+	"InsufficientFreeAddressesInSubnet": eni.NoAddresses,
+	"InsufficientCidrBlocks":            eni.NoAddresses,
+
+	"IncorrectState":         eni.WrongState,
+	"IncorrectInstanceState": eni.WrongState,
+
+	"UnauthorizedOperation":       eni.Unauthorized,
+	"AuthFailure":                 eni.Unauthorized,
+	"AccessDenied":                eni.Unauthorized,
+	"AccessDeniedException":       eni.Unauthorized,
+	"OptInRequired":               eni.Unauthorized,
+	"Blocked":                     eni.Unauthorized,
+	"InvalidClientTokenId":        eni.Unauthorized,
+	"UnrecognizedClientException": eni.Unauthorized,
+	"SignatureDoesNotMatch":       eni.Unauthorized,
+	"ExpiredToken":                eni.Unauthorized,
+	"ExpiredTokenException":       eni.Unauthorized,
+	"InvalidIdentityToken":        eni.Unauthorized,
+
+	"IdempotentParameterMismatch": eni.TokenSpent,
+
+	// Not a limit of the account, in spite of its ending: the request holds too many filter values.
+	"FilterLimitExceeded": eni.Invalid,
+}
+
+// endings says what codes mean by how they end.
+var endings = []struct {
+	ending string
+	class  eni.Class
+}{
+	{".NotFound", eni.NotFound},
+	{"LimitExceeded", eni.LimitExceeded},
+}
+
+// texts tells the meanings of one code apart, by a part of the message that real answers were seen to have.
+var texts = []struct {
+	code, text string
+	class      eni.Class
+}{
+	{"InvalidParameterValue", "already has an interface attached at device index", eni.SlotTaken},
+	{"InvalidParameterValue", "currently in use", eni.Busy},
+	{"InvalidParameterValue", "] in use", eni.Busy},
+	{"InvalidParameterValue", "sufficient free", eni.NoAddresses},
+	{"InvalidParameterCombination", "not in the same availability zone", eni.WrongZone},
+}
+
+// fault turns an error of the SDK into an [eni.Fault], and keeps nil.
+func fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return faultOf(err)
+}
+
+// gone is fault for calls that want something to be absent: what EC2 does not know is as wanted.
+func gone(err error) error {
+	if err := fault(err); eni.ClassOf(err) != eni.NotFound {
+		return err
+	}
+	return nil
+}
+
+func faultOf(err error) *eni.Fault {
+	if known := (*eni.Fault)(nil); errors.As(err, &known) {
+		return known
+	}
+	f := &eni.Fault{Err: err, Class: eni.Transient}
+	if operation := (*smithy.OperationError)(nil); errors.As(err, &operation) {
+		f.Operation = operation.Operation()
+	}
+	if answer := smithy.APIError(nil); errors.As(err, &answer) {
+		f.Code, f.Message = answer.ErrorCode(), answer.ErrorMessage()
+		f.Class = classOf(f.Code, f.Message, statusOf(err))
+	}
+	if wrong := (*smithy.InvalidParamsError)(nil); errors.As(err, &wrong) {
+		f.Class = eni.Invalid
+	}
+	return f
+}
+
+func classOf(code, message string, status int) eni.Class {
+	for _, t := range texts {
+		if code == t.code && strings.Contains(message, t.text) {
+			return t.class
+		}
+	}
+	if class, listed := classes[code]; listed {
+		return class
+	}
+	for _, e := range endings {
+		if strings.HasSuffix(code, e.ending) {
+			return e.class
+		}
+	}
+	switch {
+	case status == 0, status >= http.StatusInternalServerError:
+		return eni.Transient
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return eni.Unauthorized
+	default:
+		return eni.Invalid
+	}
+}
+
+// statusOf returns the HTTP status of the answer, 0 when there was none.
+func statusOf(err error) int {
+	var answer *smithyhttp.ResponseError
+	if errors.As(err, &answer) {
+		return answer.HTTPStatusCode()
+	}
+	return 0
+}

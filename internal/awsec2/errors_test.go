@@ -1,0 +1,103 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/awsec2"
+)
+
+// The texts are what EC2 was seen to answer, or documents.
+func TestErrorClasses(t *testing.T) {
+	cases := map[string]struct {
+		reply reply
+		want  eni.Class
+	}{
+		"throttled":                 {reply{code: "RequestLimitExceeded", message: "Request limit exceeded.", status: 503}, eni.Throttled},
+		"throttled, later wording":  {reply{code: "RequestLimitExceeded", message: "Request limit exceeded. Account 1 has been throttled on ec2:AttachNetworkInterface because it exceeded its request rate limit."}, eni.Throttled},
+		"throttled, SDK retries it": {reply{code: "EC2ThrottledException", status: 503}, eni.Throttled},
+		"index taken":               {reply{code: "InvalidParameterValue", message: "Instance 'i-1' already has an interface attached at device index '1'."}, eni.SlotTaken},
+		"deleted while attached":    {reply{code: "InvalidParameterValue", message: "Network interface 'eni-1' is currently in use."}, eni.Busy},
+		"attached while attached":   {reply{code: "InvalidNetworkInterface.InUse", message: "Interface: [eni-1] in use."}, eni.Busy},
+		"attached, other code":      {reply{code: "InvalidParameterValue", message: "Interface: [eni-1] in use."}, eni.Busy},
+		"no addresses":              {reply{code: "InsufficientFreeAddressesInSubnet", message: "The specified subnet does not have enough free addresses to satisfy the request."}, eni.NoAddresses},
+		"no prefixes":               {reply{code: "InvalidParameterValue", message: "There aren't sufficient free Ipv4 addresses or prefixes"}, eni.NoAddresses},
+		"fragmented":                {reply{code: "InsufficientCidrBlocks"}, eni.NoAddresses},
+		"other invalid value":       {reply{code: "InvalidParameterValue", message: "Address does not fall within the subnet's address range"}, eni.Invalid},
+		"address moved":             {reply{code: "InvalidParameterValue", message: "[10.0.0.7] assigned, but move is not allowed."}, eni.Invalid},
+		"instance full":             {reply{code: "AttachmentLimitExceeded", message: "Interface count 4 exceeds the limit for t3.medium"}, eni.LimitExceeded},
+		"account full":              {reply{code: "NetworkInterfaceLimitExceeded"}, eni.LimitExceeded},
+		"interface full":            {reply{code: "PrivateIpAddressLimitExceeded", message: "Number of private addresses will exceed limit."}, eni.LimitExceeded},
+		"too many filter values":    {reply{code: "FilterLimitExceeded", message: "The maximum number of filter values specified on a single call is 200"}, eni.Invalid},
+		"other zone":                {reply{code: "InvalidParameterCombination", message: "You may not attach a network interface to an instance if they are not in the same availability zone"}, eni.WrongZone},
+		"other combination":         {reply{code: "InvalidParameterCombination", message: "no"}, eni.Invalid},
+		"interface unknown":         {reply{code: "InvalidNetworkInterfaceID.NotFound", message: "The networkInterface ID 'eni-1' does not exist"}, eni.NotFound},
+		"instance unknown":          {reply{code: "InvalidInstanceID.NotFound", message: "The instance ID 'i-1' does not exist"}, eni.NotFound},
+		"group unknown":             {reply{code: "InvalidGroup.NotFound"}, eni.NotFound},
+		"malformed":                 {reply{code: "InvalidInstanceID.Malformed"}, eni.Invalid},
+		"instance not running":      {reply{code: "IncorrectState", message: "Instance 'i-1' is not 'running'."}, eni.WrongState},
+		"primary interface":         {reply{code: "OperationNotPermitted", message: "The network interface at device index 0 and networkCard index 0 cannot be detached."}, eni.Invalid},
+		"not allowed":               {reply{code: "UnauthorizedOperation", status: 403}, eni.Unauthorized},
+		"bad credentials":           {reply{code: "AuthFailure", status: 401}, eni.Unauthorized},
+		"forbidden, unknown code":   {reply{code: "SomethingNew", status: 403}, eni.Unauthorized},
+		"token reused":              {reply{code: "IdempotentParameterMismatch"}, eni.TokenSpent},
+		"internal error":            {reply{code: "InternalError", status: 500}, eni.Transient},
+		"unavailable":               {reply{code: "Unavailable", status: 503}, eni.Transient},
+		"server, unknown code":      {reply{code: "SomethingNew", status: 500}, eni.Transient},
+		"client, unknown code":      {reply{code: "SomethingNew", status: 400}, eni.Invalid},
+		"connection lost":           {reply{fault: io.ErrUnexpectedEOF}, eni.Transient},
+		"no sense in the answer":    {reply{body: "<", status: http.StatusOK}, eni.Transient},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			server := always(tc.reply)
+			_, err := server.client(t, awsec2.Options{}).AttachInterface(t.Context(), "eni-1", "i-1", eni.Slot{Device: 1})
+			if got := eni.ClassOf(err); err == nil || got != tc.want {
+				t.Errorf("class %s, want %s (%v)", got, tc.want, err)
+			}
+			var fault *eni.Fault
+			if !errors.As(err, &fault) || fault.Code != tc.reply.code || fault.Operation != "AttachNetworkInterface" {
+				t.Errorf("fault %+v", fault)
+			}
+			if server.count() != 1 {
+				t.Errorf("a mutating call was sent %d times", server.count())
+			}
+		})
+	}
+}
+
+func TestWhatIsGoneNeedNoRemoval(t *testing.T) {
+	cases := map[string]struct {
+		code   string
+		remove func(*awsec2.Client, context.Context) error
+		want   bool
+	}{
+		"attachment gone": {"InvalidAttachmentID.NotFound", func(c *awsec2.Client, ctx context.Context) error { return c.DetachInterface(ctx, "a", false) }, true},
+		"interface gone":  {"InvalidNetworkInterfaceID.NotFound", func(c *awsec2.Client, ctx context.Context) error { return c.DeleteInterface(ctx, "eni-1") }, true},
+		"still in use":    {"InvalidNetworkInterface.InUse", func(c *awsec2.Client, ctx context.Context) error { return c.DeleteInterface(ctx, "eni-1") }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := tc.remove(always(reply{code: tc.code}).client(t, awsec2.Options{}), t.Context())
+			if (err == nil) != tc.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestCancelledCallKeepsItsCause(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := always(reply{}).client(t, awsec2.Options{}).AttachInterface(ctx, "eni-1", "i-1", eni.Slot{Device: 1})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

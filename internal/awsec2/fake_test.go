@@ -1,0 +1,162 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/multieni/multieni/internal/awsec2"
+)
+
+// request is one request the fake was sent.
+type request struct {
+	action string
+	form   url.Values
+}
+
+// filter returns the values of a filter.
+func (r request) filter(name string) []string {
+	for n := 1; r.form.Has(fmt.Sprintf("Filter.%d.Name", n)); n++ {
+		if r.form.Get(fmt.Sprintf("Filter.%d.Name", n)) != name {
+			continue
+		}
+		var values []string
+		for m := 1; r.form.Has(fmt.Sprintf("Filter.%d.Value.%d", n, m)); m++ {
+			values = append(values, r.form.Get(fmt.Sprintf("Filter.%d.Value.%d", n, m)))
+		}
+		return values
+	}
+	return nil
+}
+
+// filterValues counts the values of all filters together, which EC2 limits.
+func (r request) filterValues() int {
+	count := 0
+	for key := range r.form {
+		if strings.HasPrefix(key, "Filter.") && strings.Contains(key, ".Value.") {
+			count++
+		}
+	}
+	return count
+}
+
+// reply is an answer of the fake: a body for success, a code for an error, or a fault of the connection.
+type reply struct {
+	status        int
+	code, message string
+	body          string
+	fault         error
+}
+
+// fake answers requests in memory, so that tests can run on a virtual clock. It knows nothing of EC2 beyond the wire form.
+type fake struct {
+	answer func(request) reply
+
+	mu       sync.Mutex
+	requests []request
+}
+
+func (f *fake) Do(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, err
+	}
+	sent := request{action: form.Get("Action"), form: form}
+	f.mu.Lock()
+	f.requests = append(f.requests, sent)
+	f.mu.Unlock()
+	// As a transport does, give up when the context has ended.
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	answer := f.answer(sent)
+	if answer.fault != nil {
+		return nil, answer.fault
+	}
+	return answer.response(sent, r), nil
+}
+
+func (a reply) response(sent request, r *http.Request) *http.Response {
+	if a.status == 0 {
+		a.status = http.StatusOK
+		if a.code != "" {
+			a.status = http.StatusBadRequest
+		}
+	}
+	text := fmt.Sprintf("<%[1]sResponse><requestId>r-1</requestId>%[2]s</%[1]sResponse>", sent.action, a.body)
+	if a.code != "" {
+		text = fmt.Sprintf("<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>r-1</RequestID></Response>", a.code, a.message)
+	}
+	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}
+}
+
+// calls returns what was sent of an action.
+func (f *fake) calls(action string) []request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(func(yield func(request) bool) {
+		for _, r := range f.requests {
+			if r.action == action && !yield(r) {
+				return
+			}
+		}
+	})
+}
+
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.requests)
+}
+
+// client returns a client of the fake in cluster "c1", with the whole of the buckets to itself unless options say otherwise.
+func (f *fake) client(t *testing.T, options awsec2.Options) *awsec2.Client {
+	t.Helper()
+	options.Cluster = "c1"
+	if options.Share == 0 {
+		options.Share = 1
+	}
+	return awsec2.New(aws.Config{
+		Region:      "us-west-2",
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:  f,
+	}, options)
+}
+
+// always answers every request alike.
+func always(r reply) *fake { return &fake{answer: func(request) reply { return r }} }
+
+func items(list []string) string { return strings.Join(list, "") }
+
+func interfaceItem(id, instanceID string, tags map[string]string) string {
+	attachment := ""
+	if instanceID != "" {
+		attachment = "<attachment><attachmentId>eni-attach-" + id + "</attachmentId><instanceId>" + instanceID +
+			"</instanceId><deviceIndex>1</deviceIndex><status>attached</status></attachment>"
+	}
+	var set strings.Builder
+	for key, value := range tags {
+		fmt.Fprintf(&set, "<item><key>%s</key><value>%s</value></item>", key, value)
+	}
+	return fmt.Sprintf("<item><networkInterfaceId>%s</networkInterfaceId>%s<tagSet>%s</tagSet></item>", id, attachment, set.String())
+}
+
+func instanceItem(id string) string {
+	return "<item><instancesSet><item><instanceId>" + id +
+		"</instanceId><instanceState><name>running</name></instanceState></item></instancesSet></item>"
+}

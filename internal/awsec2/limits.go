@@ -1,0 +1,100 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/instancetype"
+)
+
+const (
+	// typesPerPage is the most results of a page of DescribeInstanceTypes (EC2 API reference).
+	typesPerPage = 100
+	// limitsFresh is for how long limits that EC2 gave are kept; AWS seldom changes them.
+	limitsFresh = 24 * time.Hour
+	// limitsStopgap is for how long figures of the offline table serve before EC2 is asked again.
+	limitsStopgap = 10 * time.Minute
+)
+
+// Limits returns what the instance type can carry: EC2's figures, or those of the offline table when EC2 does not give any.
+// The limits of a type that neither knows are not [eni.Limits.Known]; it is an error only when EC2 could not be asked.
+func (c *Client) Limits(ctx context.Context, instanceType string) (eni.Limits, error) {
+	return c.types.limits(ctx, instanceType)
+}
+
+// describeTypes reads the limits of instance types; those EC2 does not know are left out.
+func (c *Client) describeTypes(ctx context.Context, names []string) (map[string]eni.Limits, error) {
+	found := map[string]eni.Limits{}
+	pages := ec2.NewDescribeInstanceTypesPaginator(c.api, &ec2.DescribeInstanceTypesInput{
+		Filters: []types.Filter{filter("instance-type", names...)}, MaxResults: aws.Int32(typesPerPage),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fault(err)
+		}
+		for _, t := range page.InstanceTypes {
+			found[string(t.InstanceType)] = limits(t)
+		}
+	}
+	return found, nil
+}
+
+// typeCache remembers the limits of instance types.
+type typeCache struct {
+	asked *coalescer[eni.Limits]
+
+	mu    sync.Mutex
+	known map[string]knownLimits
+}
+
+type knownLimits struct {
+	limits eni.Limits
+	until  time.Time
+}
+
+func newTypeCache(describe func(context.Context, []string) (map[string]eni.Limits, error)) *typeCache {
+	return &typeCache{asked: newCoalescer(maxFilterValues, describe), known: map[string]knownLimits{}}
+}
+
+func (c *typeCache) limits(ctx context.Context, instanceType string) (eni.Limits, error) {
+	if limits, ok := c.recall(instanceType); ok {
+		return limits, nil
+	}
+	described, err := c.asked.get(ctx, instanceType)
+	if described.Known() {
+		return c.remember(instanceType, described, limitsFresh), nil
+	}
+	if ctx.Err() != nil {
+		return eni.Limits{}, context.Cause(ctx)
+	}
+	offline, listed := instancetype.Offline(instanceType)
+	if err != nil && !listed {
+		return eni.Limits{}, fmt.Errorf("read the limits of instance type %s: %w", instanceType, err)
+	}
+	return c.remember(instanceType, offline, limitsStopgap), nil
+}
+
+func (c *typeCache) recall(instanceType string) (eni.Limits, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.known[instanceType]
+	return known.limits, ok && time.Now().Before(known.until)
+}
+
+func (c *typeCache) remember(instanceType string, limits eni.Limits, keep time.Duration) eni.Limits {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[instanceType] = knownLimits{limits: limits, until: time.Now().Add(keep)}
+	return limits
+}

@@ -1,0 +1,186 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/selection"
+)
+
+const (
+	// maxFilterValues is the most filter values of one request, all filters together (EC2 answers FilterLimitExceeded).
+	maxFilterValues = 200
+	// pageSize is the most results of one page (EC2 API reference, MaxResults of the Describe actions).
+	pageSize = 1000
+)
+
+// ListOwned lists every interface that carries the cluster's tag, sorted by ID, in full or with an error, and says when the
+// listing began: what changed later may be missing from it.
+func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, error) {
+	begun := time.Now()
+	all, err := c.interfaces(ctx, tagFilter(ownership.TagCluster, c.cluster))
+	if err != nil {
+		return nil, begun, fmt.Errorf("list the interfaces of cluster %s: %w", c.cluster, err)
+	}
+	return all, begun, nil
+}
+
+// ListByNodeENI lists every interface of the cluster that was made for the NodeENI with the UID, sorted by ID.
+func (c *Client) ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error) {
+	all, err := c.interfaces(ctx, tagFilter(ownership.TagCluster, c.cluster), tagFilter(ownership.TagNodeENIUID, uid))
+	if err != nil {
+		return nil, fmt.Errorf("list the interfaces of the NodeENI with UID %s: %w", uid, err)
+	}
+	return all, nil
+}
+
+// Interfaces describes interfaces by ID, sorted by ID; those EC2 does not show are left out.
+func (c *Client) Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error) {
+	var all []eni.Interface
+	for some := range slices.Chunk(ids, maxFilterValues) {
+		found, err := c.interfaces(ctx, filter("network-interface-id", some...))
+		if err != nil {
+			return nil, fmt.Errorf("describe %d interfaces: %w", len(ids), err)
+		}
+		all = append(all, found...)
+	}
+	return distinct(all), nil
+}
+
+// Subnets returns the subnets that could match the terms, and maybe others; terms that match nothing are no error.
+func (c *Client) Subnets(ctx context.Context, terms selection.SubnetTerms) ([]eni.Subnet, error) {
+	questions := slices.Concat(
+		chunked("subnet-id", terms.IDs), chunked("tag:"+ownership.TagName, patterns(terms.Names)), byTags(terms.Tags))
+	var all []eni.Subnet
+	for _, filters := range questions {
+		pages := ec2.NewDescribeSubnetsPaginator(c.api, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("read subnets: %w", fault(err))
+			}
+			all = append(all, convertAll(page.Subnets, subnet)...)
+		}
+	}
+	return all, nil
+}
+
+// SecurityGroups returns the security groups that could match the terms, and maybe others; terms that match nothing are
+// no error.
+func (c *Client) SecurityGroups(ctx context.Context, terms selection.GroupTerms) ([]eni.SecurityGroup, error) {
+	names := patterns(terms.Names)
+	questions := slices.Concat(
+		chunked("group-id", terms.IDs), chunked("group-name", names), chunked("tag:"+ownership.TagName, names), byTags(terms.Tags))
+	var all []eni.SecurityGroup
+	for _, filters := range questions {
+		pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("read security groups: %w", fault(err))
+			}
+			all = append(all, convertAll(page.SecurityGroups, securityGroup)...)
+		}
+	}
+	return all, nil
+}
+
+// interfaces reads all pages, sorted by ID. An interface that moved between pages while they were read comes out once.
+func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni.Interface, error) {
+	var all []eni.Interface
+	pages := ec2.NewDescribeNetworkInterfacesPaginator(c.api, &ec2.DescribeNetworkInterfacesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fault(err)
+		}
+		all = append(all, convertAll(page.NetworkInterfaces, networkInterface)...)
+	}
+	return distinct(all), nil
+}
+
+func (c *Client) instances(ctx context.Context, filters ...types.Filter) ([]eni.Instance, error) {
+	var all []eni.Instance
+	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fault(err)
+		}
+		for _, reservation := range page.Reservations {
+			all = append(all, convertAll(reservation.Instances, instance)...)
+		}
+	}
+	return all, nil
+}
+
+func filter(name string, values ...string) types.Filter {
+	return types.Filter{Name: aws.String(name), Values: values}
+}
+
+func tagFilter(key string, values ...string) types.Filter {
+	return filter("tag:"+key, patterns(values)...)
+}
+
+// chunked asks for values of one filter in as many requests as it takes.
+func chunked(name string, values []string) [][]types.Filter {
+	var questions [][]types.Filter
+	for some := range slices.Chunk(values, maxFilterValues) {
+		questions = append(questions, []types.Filter{filter(name, some...)})
+	}
+	return questions
+}
+
+// byTags asks for all the tags at once, and asks nothing when there are none.
+func byTags(tags map[string]string) [][]types.Filter {
+	if len(tags) == 0 {
+		return nil
+	}
+	var filters []types.Filter
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		filters = append(filters, tagFilter(key, tags[key]))
+	}
+	return [][]types.Filter{filters}
+}
+
+// maxPattern is the most characters of a filter value; a tag's value can be one longer.
+const maxPattern = 255
+
+// wildcards makes the characters that mean something in a filter value stand for themselves (EC2 user guide, "Filter
+// your resources").
+var wildcards = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `\`, `\\`)
+
+// patterns turns texts into filter values that match them. A text that is too long is cut and matches whatever begins
+// the same.
+func patterns(texts []string) []string {
+	values := make([]string, len(texts))
+	for n, text := range texts {
+		values[n] = pattern([]rune(text))
+	}
+	return values
+}
+
+func pattern(text []rune) string {
+	for kept := len(text); ; kept-- {
+		value := wildcards.Replace(string(text[:kept]))
+		if kept < len(text) {
+			value += "*"
+		}
+		if len([]rune(value)) <= maxPattern {
+			return value
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/internal/telemetry"
+	"github.com/multieni/multieni/internal/version"
+)
+
+// leaseName is the name of the lease, and by Kubernetes' habit that of the API group.
+const leaseName = "networking.k8s.aws"
+
+const (
+	// resolveAgain is how long subnets and security groups that were found count as found.
+	resolveAgain = 30 * time.Minute
+	// resolveMissing is how long ones that were not found are not asked for again.
+	resolveMissing = 30 * time.Second
+	// reconcileTimeout bounds one reconciliation, which waits for EC2's request rate at most that long.
+	reconcileTimeout = 2 * time.Minute
+	// drain is how long calls under way may take after the signal to stop.
+	drain = 20 * time.Second
+)
+
+func newController() *cobra.Command {
+	var o options.Controller
+	command := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller, which gives nodes their interfaces",
+		Long: `Run the controller, which creates, attaches, mends and removes the network interfaces
+that NodeENI objects declare.
+
+It needs access to the Kubernetes API (in a pod, its service account; else KUBECONFIG) and to
+EC2 (the SDK's credential chain: Pod Identity, web identity, profile, environment). The
+endpoint can be set with AWS_ENDPOINT_URL.`,
+		Example: `  # in a cluster
+  multieni controller
+
+  # from a workstation, against the simulated AWS of multieni-dev
+  . DIR/env && multieni controller --leader-elect=false --v=4`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := options.FromEnvironment(c.Flags()); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			log := telemetry.NewLogger(c.ErrOrStderr(), o.Logging)
+			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+			return runController(c.Context(), o, log)
+		},
+	}
+	o.Bind(command.Flags())
+	return command
+}
+
+func runController(ctx context.Context, o options.Controller, log *slog.Logger) error {
+	access, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
+	}
+	// Priority and fairness of the API server paces us; a limit of our own would only add waiting.
+	access.QPS = -1
+	access.UserAgent = "multieni/" + version.String()
+	mgr, err := newManager(access, o)
+	if err != nil {
+		return err
+	}
+	if o.ClusterName == "" {
+		if o.ClusterName, err = clusterUID(ctx, mgr.GetAPIReader()); err != nil {
+			return err
+		}
+	}
+	ec2, err := connectEC2(ctx, mgr.GetAPIReader(), o, log)
+	if err != nil {
+		return err
+	}
+	if err := wire(ctx, mgr, ec2, o, log); err != nil {
+		return err
+	}
+	log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
+	return mgr.Start(ctx)
+}
+
+func newManager(access *rest.Config, o options.Controller) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	renew := o.LeaseDuration * 2 / 3
+	retry := o.LeaseDuration / 8
+	grace := drain
+	mgr, err := ctrl.NewManager(access, manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: controller.SlimNode}},
+		},
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		GracefulShutdownTimeout:       &grace,
+		Controller:                    ctrlcontroller.Controller{ReconciliationTimeout: reconcileTimeout},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	return mgr, nil
+}
+
+// clusterUID returns what tells this cluster from any other, however alike they are named.
+func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
+	var system corev1.Namespace
+	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
+		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or set --cluster-name", err)
+	}
+	return string(system.UID), nil
+}
+
+func connectEC2(ctx context.Context, reader client.Reader, o options.Controller, log *slog.Logger) (*awsec2.Client, error) {
+	region, source, err := awsec2.Region(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
+	if err != nil {
+		return nil, err
+	}
+	if source == awsec2.RegionByDefault {
+		log.Warn("NOTHING SAYS WHICH AWS REGION IS MEANT; the default is used. Set --region or AWS_REGION", "region", region)
+	}
+	log.Info("AWS region", "region", region, "from", source)
+	cfg, err := awsec2.Load(ctx, region, version.String())
+	if err != nil {
+		return nil, err
+	}
+	calls := telemetry.NewEC2Calls(metrics.Registry)
+	return awsec2.New(cfg, awsec2.Options{
+		Cluster: o.ClusterName, Share: o.EC2Share,
+		Observe: func(call awsec2.Call) {
+			calls.Observe(call)
+			log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "seconds", call.Duration.Seconds())
+		},
+	}), nil
+}
+
+// nodeRegion returns the region that the nodes' topology label names, or "".
+func nodeRegion(ctx context.Context, reader client.Reader) string {
+	var nodes corev1.NodeList
+	if err := reader.List(ctx, &nodes, client.HasLabels{corev1.LabelTopologyRegion}, client.Limit(1)); err != nil || len(nodes.Items) == 0 {
+		return ""
+	}
+	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]
+}
+
+// wire connects the parts with each other and with the manager.
+func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, log *slog.Logger) error {
+	watch := observer.New(ec2, observer.Options{Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Log: log})
+	telemetry.RegisterOwned(metrics.Registry, watch.Count)
+	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing})
+	inFlight := &controller.InFlight{}
+	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := mgr.Add(watch); err != nil {
+		return err
+	}
+	nodes := node.New(node.Options{
+		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
+		Applier: apply.New(ec2, watch, o.MaxConcurrentENICleanup), Limiter: ec2, InFlight: inFlight,
+		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Log: log,
+	})
+	if err := nodes.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the node controller up: %w", err)
+	}
+	nodeENIs := nodeeni.New(nodeeni.Options{
+		Client: mgr.GetClient(), Observer: watch, Resolver: resolve, InFlight: inFlight,
+		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles, Log: log,
+	})
+	if err := nodeENIs.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the NodeENI controller up: %w", err)
+	}
+	return addProbes(mgr)
+}
+
+// addProbes makes the process live while it answers, and ready once its caches are filled. EC2 has no say in either:
+// restarting a controller mends no throttled account.
+func addProbes(mgr manager.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("caches", func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return fmt.Errorf("the caches of Kubernetes objects are not filled yet")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,50 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli holds the commands of multieni.
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// components are the commands that the image can be told to run by its COMPONENT variable.
+var components = map[string]string{
+	"eni-controller": "controller",
+}
+
+// New returns the root command of multieni.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "multieni",
+		Short: "Network interfaces for Kubernetes nodes on AWS",
+		Long: `multieni gives every Kubernetes node on AWS the network interfaces (ENIs) that were
+declared for it with NodeENI objects, and never leaks one.
+
+In a container image the component to run can be named by the environment variable
+COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(components)), ", ") + `.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newController(), newVersion())
+	return root
+}
+
+// Arguments returns the arguments to run with: those given, or the component that the environment names.
+func Arguments(given []string) ([]string, error) {
+	component := os.Getenv("COMPONENT")
+	if component == "" || len(given) > 0 && !strings.HasPrefix(given[0], "-") {
+		return given, nil
+	}
+	command, known := components[component]
+	if !known {
+		return nil, fmt.Errorf("COMPONENT=%s is not known; it can be %s", component, strings.Join(slices.Sorted(maps.Keys(components)), " or "))
+	}
+	return append([]string{command}, given...), nil
+}

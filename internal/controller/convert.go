@@ -1,0 +1,44 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/selection"
+)
+
+// Selector returns the node selector. An empty one, which the API refuses, selects nothing.
+func Selector(spec v1alpha1.NodeENISpec) labels.Selector {
+	if len(spec.NodeSelector) == 0 {
+		return labels.Nothing()
+	}
+	return labels.SelectorFromSet(v1alpha1.Strings(spec.NodeSelector))
+}
+
+// SubnetTerms returns how the spec chooses subnets.
+func SubnetTerms(spec v1alpha1.NodeENISpec) selection.SubnetTerms {
+	return selection.SubnetTerms{
+		IDs:   withSingle(spec.SubnetID, spec.SubnetIDs),
+		Names: withSingle(spec.SubnetName, spec.SubnetNames),
+		Tags:  v1alpha1.Strings(spec.SubnetSelector),
+	}
+}
+
+// GroupTerms returns how the spec chooses security groups.
+func GroupTerms(spec v1alpha1.NodeENISpec) selection.GroupTerms {
+	return selection.GroupTerms{
+		IDs:   spec.SecurityGroupIDs,
+		Names: spec.SecurityGroupNames,
+		Tags:  v1alpha1.Strings(spec.SecurityGroupSelector),
+	}
+}
+
+func withSingle(single string, list []string) []string {
+	if single != "" {
+		return []string{single}
+	}
+	return list
+}

@@ -1,0 +1,121 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// news is one thing that happened to an interface.
+type news struct {
+	kind, reason, action, note string
+}
+
+// announce records an event on the NodeENI and on the Node for every interface whose standing changed.
+func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceState) {
+	old := byKey(before)
+	for _, now := range after {
+		was := old[keyOf(now)]
+		delete(old, keyOf(now))
+		if n := change(was, now, s.name); n != nil {
+			r.emit(s, now.NodeENI, *n)
+		}
+	}
+	for _, gone := range before {
+		if _, left := old[keyOf(gone)]; left && gone.ENIID != "" {
+			r.emit(s, gone.NodeENI, news{
+				corev1.EventTypeNormal, "Removed", "Remove",
+				fmt.Sprintf("%s of node %s is detached and deleted", gone.ENIID, s.name),
+			})
+		}
+	}
+}
+
+// change says what is new about an interface; nil for nothing worth an event.
+func change(was, now v1alpha1.InterfaceState, node string) *news {
+	switch {
+	case now.Phase == v1alpha1.PhaseAttached && was.Phase != v1alpha1.PhaseAttached:
+		note := fmt.Sprintf("%s in %s is attached to node %s at card %d device %d", now.ENIID, now.SubnetID, node, now.NetworkCardIndex, now.DeviceIndex)
+		if now.DeviceIndex != now.RequestedDeviceIndex {
+			note += fmt.Sprintf(" (device %d, which was asked for, is taken)", now.RequestedDeviceIndex)
+		}
+		return &news{corev1.EventTypeNormal, "Attached", "Attach", note}
+	case now.Phase == v1alpha1.PhaseBlocked && (was.Phase != v1alpha1.PhaseBlocked || was.Reason != now.Reason):
+		return &news{corev1.EventTypeWarning, now.Reason, "Plan", fmt.Sprintf("node %s: %s", node, now.Message)}
+	case len(now.Drift) > 0 && len(was.Drift) == 0:
+		return &news{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan", fmt.Sprintf(
+			"%s of node %s differs in %s: want %s, have %s", now.ENIID, node, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have)}
+	case now.Phase == v1alpha1.PhaseDetaching && was.Phase == v1alpha1.PhaseAttached:
+		return &news{corev1.EventTypeNormal, "Detaching", "Detach", fmt.Sprintf("node %s: %s", node, now.Message)}
+	default:
+		return nil
+	}
+}
+
+// announceForce says so before anybody wonders: force cuts an instance off.
+func (r *Reconciler) announceForce(s *subject, outcomes []apply.Outcome) {
+	for _, o := range outcomes {
+		if d, ok := o.Action.(plan.Detach); ok && d.Force {
+			r.emit(s, d.Member.NodeENI, news{corev1.EventTypeWarning, "ForceDetach", "Detach", "node " + s.name + ": " + d.String()})
+		}
+	}
+}
+
+func (r *Reconciler) emit(s *subject, nodeENIName string, n news) {
+	var node, nodeENI runtime.Object
+	if s.node != nil {
+		node = s.node
+	}
+	for i := range s.nodeENIs {
+		if s.nodeENIs[i].Name == nodeENIName {
+			nodeENI = &s.nodeENIs[i]
+		}
+	}
+	if nodeENI != nil {
+		r.Events.Eventf(nodeENI, node, n.kind, n.reason, n.action, "%s", n.note)
+	}
+	if node != nil {
+		r.Events.Eventf(node, nodeENI, n.kind, n.reason, n.action, "NodeENI %s: %s", nodeENIName, n.note)
+	}
+}
+
+// skip says that a node which NodeENIs select is no EC2 instance. A node that has no providerID yet is not spoken of:
+// it gets one when the cloud provider has seen it.
+func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, why error) {
+	if node.Spec.ProviderID == "" {
+		return
+	}
+	var all v1alpha1.NodeENIList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return
+	}
+	for n := range all.Items {
+		if selects(&all.Items[n], node.Labels) {
+			r.Log.Info("node is skipped", "node", node.Name, "nodeENI", all.Items[n].Name, "why", why)
+			r.Events.Eventf(node, &all.Items[n], corev1.EventTypeWarning, "NotAnEC2Instance", "Plan",
+				"NodeENI %s selects this node, but it gets no interfaces: %s", all.Items[n].Name, why)
+		}
+	}
+}
+
+func keyOf(i v1alpha1.InterfaceState) ownership.Key {
+	return ownership.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}
+}
+
+func byKey(interfaces []v1alpha1.InterfaceState) map[ownership.Key]v1alpha1.InterfaceState {
+	all := make(map[ownership.Key]v1alpha1.InterfaceState, len(interfaces))
+	for _, i := range interfaces {
+		all[keyOf(i)] = i
+	}
+	return all
+}

@@ -1,0 +1,157 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// subject is all that concerns one node name.
+type subject struct {
+	name string
+	// node is nil when the API server has none, or none that names an EC2 instance.
+	node             *corev1.Node
+	instanceID, zone string
+	// state is nil while nothing was ever promised to the node.
+	state *v1alpha1.NodeENIState
+	// nodeENIs are those that may ask for something: all that were accepted, that is, carry our finalizer.
+	nodeENIs []v1alpha1.NodeENI
+	// instances are those to plan for: the node's own, and former ones that still have interfaces.
+	instances []string
+	// plans are the last plans of the instances, in the same order.
+	plans []plan.Plan
+}
+
+// gather reads everything that concerns a node name. It asks nothing of EC2.
+func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) {
+	s := &subject{name: name}
+	if err := r.gatherNode(ctx, s); err != nil {
+		return nil, err
+	}
+	var state v1alpha1.NodeENIState
+	switch err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &state); {
+	case err == nil:
+		s.state = &state
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	}
+	var all v1alpha1.NodeENIList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	s.nodeENIs = slices.DeleteFunc(all.Items, func(n v1alpha1.NodeENI) bool {
+		return !controllerutil.ContainsFinalizer(&n, v1alpha1.Finalizer)
+	})
+	s.chooseInstances(r.Observer.InstancesOf(name))
+	return s, nil
+}
+
+func (r *Reconciler) gatherNode(ctx context.Context, s *subject) error {
+	var node corev1.Node
+	err := r.Client.Get(ctx, types.NamespacedName{Name: s.name}, &node)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
+	if err != nil {
+		r.skip(ctx, &node, err)
+		return nil
+	}
+	s.node, s.zone, s.instanceID = &node, zone, instanceID
+	return nil
+}
+
+// chooseInstances puts the node's own instance first. A node that nothing concerns has none.
+func (s *subject) chooseInstances(former []string) {
+	concerned := s.state != nil || len(former) > 0 ||
+		s.node != nil && slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
+	if !concerned {
+		return
+	}
+	add := func(id string) {
+		if id != "" && !slices.Contains(s.instances, id) {
+			s.instances = append(s.instances, id)
+		}
+	}
+	add(s.instanceID)
+	if s.state != nil {
+		add(s.state.Spec.InstanceID)
+	}
+	for _, id := range former {
+		add(id)
+	}
+}
+
+// where says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
+func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) place {
+	var at place
+	switch {
+	case s.instanceID == instanceID:
+		at.zone = s.zone
+	case s.state != nil && s.state.Spec.InstanceID == instanceID:
+		at.zone = s.state.Spec.Zone
+	}
+	if len(known.Owned) > 0 {
+		at.vpcID = known.Owned[0].VPCID
+	}
+	if look != nil && look.Instance.VPCID != "" {
+		at.vpcID = look.Instance.VPCID
+	}
+	return at
+}
+
+// ledger returns the stored generations of an instance's members.
+func (s *subject) ledger(instanceID string) map[ownership.Key]int64 {
+	ledger := map[ownership.Key]int64{}
+	if s.state == nil || s.state.Spec.InstanceID != instanceID {
+		return ledger
+	}
+	for _, m := range s.state.Spec.Members {
+		ledger[ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = m.Generation
+	}
+	return ledger
+}
+
+// lookAgain returns how long to wait for the earliest time that a plan asks for; 0 when none does.
+func (s *subject) lookAgain(now time.Time) time.Duration {
+	var earliest time.Time
+	for _, p := range s.plans {
+		if !p.LookAgain.IsZero() && (earliest.IsZero() || p.LookAgain.Before(earliest)) {
+			earliest = p.LookAgain
+		}
+	}
+	if earliest.IsZero() {
+		return 0
+	}
+	return max(earliest.Sub(now), 50*time.Millisecond)
+}
+
+func (r *Reconciler) nodeENIUIDs(ctx context.Context) ([]types.UID, error) {
+	var all v1alpha1.NodeENIList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	uids := make([]types.UID, len(all.Items))
+	for n := range all.Items {
+		uids[n] = all.Items[n].UID
+	}
+	return uids, nil
+}

@@ -1,0 +1,123 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// store makes the ledger of the node say what the plan needs it to say before its calls are made. Former instances of
+// the node have no ledger any more: nothing is made for them.
+func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, look *eni.Look, p plan.Plan) error {
+	if instanceID != s.owner() || s.state == nil && len(p.Members) == 0 {
+		return nil
+	}
+	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 {
+		// Somebody deleted the object while the node still needs it. It is let go and made anew from what EC2 shows.
+		return r.release(ctx, s)
+	}
+	wanted := s.spec(instanceID, look, p)
+	if s.state == nil {
+		return r.createState(ctx, s, wanted)
+	}
+	if equality.Semantic.DeepEqual(s.state.Spec, wanted) {
+		return nil
+	}
+	before := s.state.DeepCopy()
+	s.state.Spec = wanted
+	// The lock makes a write that rests on a stale reading fail: two generations for one member must never be stored.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, s.state, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		s.state = before
+		return fmt.Errorf("store the ledger of node %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// owner is the instance whose ledger is kept.
+func (s *subject) owner() string {
+	if s.node != nil {
+		return s.instanceID
+	}
+	if s.state != nil {
+		return s.state.Spec.InstanceID
+	}
+	return ""
+}
+
+// spec is the ledger as the plan has it.
+func (s *subject) spec(instanceID string, look *eni.Look, p plan.Plan) v1alpha1.NodeENIStateSpec {
+	var spec v1alpha1.NodeENIStateSpec
+	if s.state != nil && s.state.Spec.InstanceID == instanceID {
+		spec = *s.state.Spec.DeepCopy()
+	}
+	spec.InstanceID = instanceID
+	if s.node != nil {
+		spec.Zone, spec.NodeUID = s.zone, s.node.UID
+		spec.InstanceType = cmp.Or(spec.InstanceType, s.node.Labels[corev1.LabelInstanceTypeStable])
+	}
+	if look != nil {
+		spec.InstanceType = cmp.Or(look.Instance.Type, spec.InstanceType)
+	}
+	names := map[string]string{}
+	for _, m := range p.Members {
+		names[m.NodeENIUID] = m.NodeENI
+	}
+	for _, m := range spec.Members {
+		names[string(m.NodeENIUID)] = m.NodeENI
+	}
+	spec.Members = nil
+	for _, key := range slices.SortedFunc(maps.Keys(p.Ledger), func(a, b ownership.Key) int { return a.Compare(b) }) {
+		spec.Members = append(spec.Members, v1alpha1.Member{
+			NodeENI: names[key.NodeENIUID], NodeENIUID: types.UID(key.NodeENIUID),
+			Ordinal: int32(key.Ordinal), Generation: p.Ledger[key],
+		})
+	}
+	return spec
+}
+
+func (r *Reconciler) createState(ctx context.Context, s *subject, spec v1alpha1.NodeENIStateSpec) error {
+	state := &v1alpha1.NodeENIState{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec:       spec,
+	}
+	if err := r.Client.Create(ctx, state, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("open the ledger of node %s: %w", s.name, err)
+	}
+	s.state = state
+	return nil
+}
+
+// release lets the state go: nothing is promised any more, and EC2 has nothing left of what was.
+func (r *Reconciler) release(ctx context.Context, s *subject) error {
+	if s.state.DeletionTimestamp.IsZero() {
+		uid := s.state.UID
+		if err := r.Client.Delete(ctx, s.state, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete the NodeENIState of node %s: %w", s.name, err)
+		}
+	}
+	before := s.state.DeepCopy()
+	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, s.state, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
+	}
+	s.state = nil
+	return nil
+}

@@ -1,0 +1,165 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node gives every node its interfaces: it is the run-time path.
+//
+// One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot.
+// It gathers what is known (gather.go), says what is wanted (desired.go), lets package plan decide, has package apply
+// carry the plan out, keeps the ledger (ledger.go) and reports (report.go, events.go).
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/plan"
+)
+
+// maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached.
+const maxRounds = 12
+
+// Limiter tells what an instance type can carry.
+type Limiter interface {
+	Limits(ctx context.Context, instanceType string) (eni.Limits, error)
+}
+
+// Options are what a Reconciler works with.
+type Options struct {
+	Client   client.Client
+	Events   events.EventRecorder
+	Observer *observer.Observer
+	Resolver *resolver.Resolver
+	Applier  *apply.Applier
+	Limiter  Limiter
+	InFlight *controller.InFlight
+	// Cluster is the cluster's name in ownership tags.
+	Cluster string
+	// Concurrency is how many nodes are worked on at the same time.
+	Concurrency int
+	Log         *slog.Logger
+}
+
+// Reconciler reconciles nodes by name.
+type Reconciler struct {
+	Options
+	setbacks setbacks
+	rollout  rollout
+}
+
+// New returns a Reconciler to be set up with a manager.
+func New(options Options) *Reconciler { return &Reconciler{Options: options} }
+
+// Reconcile brings one node's interfaces to what is declared for it.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := r.Observer.WaitSynced(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	uids, err := r.nodeENIUIDs(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer r.InFlight.Enter(uids)()
+
+	s, err := r.gather(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, instanceID := range s.instances {
+		p, err := r.settle(ctx, s, instanceID)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		s.plans = append(s.plans, p)
+	}
+	if err := r.report(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: s.lookAgain(time.Now())}, nil
+}
+
+// settle plans for one instance and carries the plans out, until one asks for no call.
+func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
+	var (
+		look *eni.Look
+		p    plan.Plan
+	)
+	for range maxRounds {
+		var err error
+		if p, err = r.plan(ctx, s, instanceID, look); err != nil {
+			return p, err
+		}
+		if p.NeedsLook {
+			now, err := r.Observer.Look(ctx, instanceID)
+			if err != nil {
+				return p, err
+			}
+			look = &now
+			continue
+		}
+		if err := r.store(ctx, s, instanceID, look, p); err != nil {
+			return p, err
+		}
+		if len(p.Actions) == 0 {
+			return p, nil
+		}
+		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", p.Explain())
+		r.note(s, instanceID, r.Applier.Do(ctx, p.Actions))
+	}
+	p.LookAgain = time.Now()
+	return p, nil
+}
+
+// plan computes the plan for one instance from what is known and, if given, a look at it.
+func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, look *eni.Look) (plan.Plan, error) {
+	known := r.Observer.Of(instanceID)
+	observed := plan.Observed{
+		Owned: known.Owned, Spent: known.Spent, MissingSince: known.MissingSince,
+		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID),
+	}
+	if look != nil && look.Instance.Type != "" {
+		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		observed.Limits = limits
+	}
+	desired, err := r.desire(ctx, s, instanceID, s.where(instanceID, known, look))
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	p := plan.Compute(desired, observed, time.Now())
+	if p.WouldReplace && r.rollout.acquire(s.name) {
+		observed.MayReplace = true
+		p = plan.Compute(desired, observed, time.Now())
+	} else if !p.WouldReplace && !p.Unsettled {
+		r.rollout.release(s.name)
+	}
+	return p, nil
+}
+
+// note remembers what failed, and tells what a person should hear of at once.
+func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcome) {
+	for _, o := range outcomes {
+		member := o.Action.Of()
+		log := r.Log.With("node", s.name, "nodeENI", member.NodeENI, "action", o.Action.String())
+		if o.Err == nil {
+			r.setbacks.clear(instanceID, member.Key)
+			log.Info("done")
+			continue
+		}
+		class := eni.ClassOf(o.Err)
+		r.setbacks.add(instanceID, member.Key, class, o.Err.Error(), time.Now())
+		log.Warn("failed", "class", class, "err", o.Err)
+	}
+	r.announceForce(s, outcomes)
+}

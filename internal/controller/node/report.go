@@ -1,0 +1,181 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// report writes the node's status if it changed, with events for what a person would want to know, and lets the state
+// go when nothing is left to report.
+func (r *Reconciler) report(ctx context.Context, s *subject) error {
+	if s.empty() {
+		r.rollout.release(s.name)
+		for _, id := range s.instances {
+			r.setbacks.forget(id)
+		}
+		if s.state == nil {
+			return nil
+		}
+		r.announce(s, s.state.Status.Interfaces, nil)
+		return r.release(ctx, s)
+	}
+	if s.state == nil {
+		return nil
+	}
+	before := s.state.Status
+	after := r.status(s)
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	s.state.Status = after
+	if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, s.state); err != nil {
+		return err
+	}
+	r.announce(s, before.Interfaces, after.Interfaces)
+	return nil
+}
+
+// empty reports whether nothing is promised and nothing exists.
+func (s *subject) empty() bool {
+	return !slices.ContainsFunc(s.plans, func(p plan.Plan) bool { return len(p.Members) > 0 || len(p.Ledger) > 0 })
+}
+
+// status converts the plans into the status of the node's state.
+func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
+	var (
+		st      v1alpha1.NodeENIStateStatus
+		members []plan.Member
+	)
+	for _, p := range s.plans {
+		members = append(members, p.Members...)
+	}
+	st.ObservedGeneration = s.state.Generation
+	for _, m := range distinct(members) {
+		st.Interfaces = append(st.Interfaces, s.interfaceState(m))
+		if m.Wanted {
+			st.Desired++
+		}
+		if m.Ready() {
+			st.Attached++
+		}
+	}
+	st.Conditions = status.Summarize(s.state.Status.Conditions, s.state.Generation, summary(members, st))
+	return st
+}
+
+// distinct keeps one member of each key: the wanted one, where an old interface and its successor overlap.
+func distinct(members []plan.Member) []plan.Member {
+	slices.SortStableFunc(members, func(a, b plan.Member) int {
+		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), -cmp.Compare(rank(a), rank(b)))
+	})
+	return slices.CompactFunc(members, func(a, b plan.Member) bool { return a.Key == b.Key })
+}
+
+func rank(m plan.Member) int {
+	switch {
+	case m.Wanted:
+		return 2
+	case m.Interface != nil:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// summary says in one outcome how the node stands.
+func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
+	for _, m := range members {
+		if m.Wanted && m.Phase == plan.Blocked {
+			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+		}
+	}
+	for _, m := range members {
+		if len(m.Drift) > 0 {
+			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
+				"%s of NodeENI %s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back", m.Interface.ID, m.NodeENI, m.Drift[0])}
+		}
+	}
+	for _, m := range members {
+		if !m.Ready() {
+			return status.Outcome{
+				State: status.Progressing, Reason: v1alpha1.ReasonProgressing,
+				Message: fmt.Sprintf("%d of %d interfaces are attached; NodeENI %s is %s", st.Attached, st.Desired, m.NodeENI, m.Phase),
+			}
+		}
+	}
+	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf("all %d interfaces are attached", st.Desired)}
+}
+
+func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
+	state := v1alpha1.InterfaceState{
+		Member:               apiMember(m.Member),
+		Phase:                v1alpha1.Phase(m.Phase),
+		NetworkCardIndex:     int32(m.Slot.Card),
+		DeviceIndex:          int32(m.Slot.Device),
+		RequestedDeviceIndex: int32(m.Asked.Device),
+		MTU:                  s.mtu(m.NodeENIUID),
+		Reason:               string(m.Why.Reason),
+		Message:              clip(m.Why.Message, 1024),
+	}
+	for _, d := range m.Drift {
+		state.Drift = append(state.Drift, v1alpha1.Drift{Field: d.Field, Want: clip(d.Want, 1024), Have: clip(d.Have, 1024)})
+	}
+	i := m.Interface
+	if i == nil {
+		return state
+	}
+	state.ENIID, state.MACAddress, state.SubnetID, state.Zone = i.ID, i.MAC, i.SubnetID, i.Zone
+	if i.PrimaryIPv4.IsValid() {
+		state.PrivateIP = i.PrimaryIPv4.String()
+	}
+	state.SecondaryPrivateIPs, state.IPv4Prefixes = words(i.SecondaryIPv4), words(i.IPv4Prefixes)
+	state.IPv6Addresses, state.IPv6Prefixes = words(i.IPv6), words(i.IPv6Prefixes)
+	if i.Attachment != nil {
+		state.AttachmentID, state.DeleteOnTermination = i.Attachment.ID, i.Attachment.DeleteOnTermination
+	}
+	return state
+}
+
+func apiMember(m ownership.Member) v1alpha1.Member {
+	return v1alpha1.Member{
+		NodeENI: m.NodeENI, NodeENIUID: types.UID(m.NodeENIUID), Ordinal: int32(m.Ordinal), Generation: m.Generation,
+	}
+}
+
+func (s *subject) mtu(uid string) int32 {
+	for _, n := range s.nodeENIs {
+		if string(n.UID) == uid && n.Spec.MTU != nil {
+			return *n.Spec.MTU
+		}
+	}
+	return 0
+}
+
+func words[T fmt.Stringer](values []T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+func clip(text string, length int) string {
+	if len(text) > length {
+		return strings.ToValidUTF8(text[:length], "")
+	}
+	return text
+}

@@ -1,0 +1,101 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// SetupWithManager wires the reconciler to what concerns it: Nodes whose labels or identity change, NodeENIs, the
+// ledgers, and what the observer sees in EC2.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("node").
+		For(&corev1.Node{}, builder.WithPredicates(controller.NodeIdentityChanged())).
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{
+			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+				r.enqueueNodes(ctx, q, e.ObjectOld, e.ObjectNew)
+			},
+			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
+		}, builder.WithPredicates(relevantNodeENIChange())).
+		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Func(r.enqueueObserved)).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		Complete(r)
+}
+
+// relevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is only what its selectors
+// stand for: when a missing subnet turns up, nodes have waited for it.
+func relevantNodeENIChange() predicate.Predicate {
+	resolved := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, now := e.ObjectOld.(*v1alpha1.NodeENI).Status, e.ObjectNew.(*v1alpha1.NodeENI).Status
+		return !slices.Equal(was.Subnets, now.Subnets) || !slices.Equal(was.SecurityGroups, now.SecurityGroups)
+	}}
+	return predicate.Or(controller.SpecOrLifeChanged(), resolved)
+}
+
+// enqueueNodes enqueues the nodes that any of the versions of a NodeENI selects, and those that have interfaces of it.
+func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...client.Object) {
+	names := map[string]bool{}
+	for _, version := range versions {
+		var nodes corev1.NodeList
+		selector := client.MatchingLabelsSelector{Selector: controller.Selector(version.(*v1alpha1.NodeENI).Spec)}
+		if err := r.Client.List(ctx, &nodes, selector, client.UnsafeDisableDeepCopy); err != nil {
+			r.Log.Error("nodes could not be listed", "nodeENI", version.GetName(), "err", err)
+		}
+		for n := range nodes.Items {
+			names[nodes.Items[n].Name] = true
+		}
+		var states v1alpha1.NodeENIStateList
+		if err := r.Client.List(ctx, &states, controller.StatesOf(version.GetUID()), client.UnsafeDisableDeepCopy); err != nil {
+			r.Log.Error("NodeENIStates could not be listed", "nodeENI", version.GetName(), "err", err)
+		}
+		for n := range states.Items {
+			names[states.Items[n].Name] = true
+		}
+	}
+	for name := range names {
+		q.Add(request(name))
+	}
+}
+
+// enqueueObserved enqueues the nodes whose interfaces the observer saw change.
+func (r *Reconciler) enqueueObserved(ctx context.Context, q queue) error {
+	go func() {
+		for {
+			select {
+			case name := <-r.Observer.Changed():
+				q.Add(request(name))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+func request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}

@@ -1,0 +1,153 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeeni looks after NodeENI objects: it accepts them, reports how the fleet stands with them, and lets them go
+// once EC2 confirms that nothing of theirs is left. It makes no change in EC2; the node reconciler does.
+package nodeeni
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/internal/status"
+)
+
+// recheck is how often a deletion that waits is looked at when nothing is heard.
+const recheck = 5 * time.Second
+
+// Options are what a Reconciler works with.
+type Options struct {
+	Client   client.Client
+	Observer *observer.Observer
+	Resolver *resolver.Resolver
+	InFlight *controller.InFlight
+	// Reresolve is how often subnets and groups are resolved anew; ReresolveMissing while some are not found.
+	Reresolve, ReresolveMissing time.Duration
+	// Concurrency is how many NodeENIs are worked on at the same time.
+	Concurrency int
+	Log         *slog.Logger
+}
+
+// Reconciler reconciles NodeENIs.
+type Reconciler struct{ Options }
+
+// New returns a Reconciler to be set up with a manager.
+func New(options Options) *Reconciler { return &Reconciler{options} }
+
+// Reconcile brings one NodeENI's status, and its life, up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := r.Observer.WaitSynced(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	var nodeENI v1alpha1.NodeENI
+	if err := r.Client.Get(ctx, request.NamespacedName, &nodeENI); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	deleting := !nodeENI.DeletionTimestamp.IsZero()
+	if deleting {
+		gone, err := r.letGo(ctx, &nodeENI)
+		if gone || err != nil {
+			return reconcile.Result{}, err
+		}
+	} else if err := r.accept(ctx, &nodeENI); err != nil {
+		return reconcile.Result{}, err
+	}
+
+	f, unreadable, err := r.gather(ctx, &nodeENI)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	after := report(&nodeENI, f)
+	if !equality.Semantic.DeepEqual(nodeENI.Status, after) {
+		nodeENI.Status = after
+		if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, &nodeENI); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: r.next(deleting, f)}, unreadable
+}
+
+func (r *Reconciler) next(deleting bool, f facts) time.Duration {
+	switch {
+	case deleting:
+		return recheck
+	case !f.resolved():
+		return r.ReresolveMissing
+	default:
+		return r.Reresolve
+	}
+}
+
+// accept puts the finalizer on. Nothing is made in EC2 for a NodeENI without it.
+func (r *Reconciler) accept(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
+	before := nodeENI.DeepCopy()
+	if !controllerutil.AddFinalizer(nodeENI, v1alpha1.Finalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("put the finalizer on NodeENI %s: %w", nodeENI.Name, err)
+	}
+	return nil
+}
+
+// letGo takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
+// of it. There is no time after which it gives up.
+func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, err error) {
+	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
+		return true, nil
+	}
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID)); err != nil {
+		return false, err
+	}
+	uid := nodeENI.UID
+	if len(states.Items) > 0 || r.InFlight.Busy(uid) || r.Observer.Holds(string(uid)) {
+		return false, nil
+	}
+	left, err := r.Observer.Remaining(ctx, string(uid))
+	if err != nil || len(left) > 0 {
+		return false, err
+	}
+	before := nodeENI.DeepCopy()
+	controllerutil.RemoveFinalizer(nodeENI, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
+	}
+	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeENI", nodeENI.Name)
+	return true, nil
+}
+
+// gather reads how the fleet stands. Selectors that cannot be read at the moment are told apart from the rest, so that
+// the report can be written before the error makes for another attempt.
+func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f facts, unreadable, err error) {
+	var nodes corev1.NodeList
+	selector := client.MatchingLabelsSelector{Selector: controller.Selector(nodeENI.Spec)}
+	if err := r.Client.List(ctx, &nodes, selector, client.UnsafeDisableDeepCopy); err != nil {
+		return f, nil, err
+	}
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
+		return f, nil, err
+	}
+	f.nodes, f.states = nodes.Items, states.Items
+	f.subnets, f.subnetsErr = r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
+	f.groups, f.groupsErr = r.Resolver.SecurityGroups(ctx, controller.GroupTerms(nodeENI.Spec))
+	if f.subnetsErr != nil {
+		return f, f.subnetsErr, nil
+	}
+	return f, f.groupsErr, nil
+}

@@ -1,0 +1,261 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeeni
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
+)
+
+// maxAttachments is how many attachments a NodeENI lists itself, so that no object grows with the fleet.
+const maxAttachments = 100
+
+// facts are what a NodeENI's status follows from.
+type facts struct {
+	nodes                 []corev1.Node
+	states                []v1alpha1.NodeENIState
+	subnets               selection.SubnetMatch
+	groups                selection.GroupMatch
+	subnetsErr, groupsErr error
+}
+
+func (f facts) resolved() bool {
+	_, problems := f.groups.In("")
+	return len(f.subnets.Unknown) == 0 && len(problems) == 0
+}
+
+// report works the status out.
+func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
+	st := v1alpha1.NodeENIStatus{ObservedGeneration: nodeENI.Generation, Nodes: int32(len(f.nodes))}
+	interfaces := collect(nodeENI, f.states)
+	for _, i := range interfaces {
+		count(&st, i.InterfaceState)
+		st.Attachments = append(st.Attachments, i.attachment())
+	}
+	if surplus := len(st.Attachments) - maxAttachments; surplus > 0 {
+		st.Attachments, st.AttachmentsOmitted = st.Attachments[:maxAttachments], int32(surplus)
+	}
+	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
+	subnets, groups := subnetCondition(f), groupCondition(f)
+	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
+		outcome(nodeENI, f, st, interfaces, subnets, groups), subnets, groups)
+	return st
+}
+
+// located is one interface with the node it is on.
+type located struct {
+	v1alpha1.InterfaceState
+	node, instanceID string
+}
+
+func collect(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []located {
+	var all []located
+	for _, s := range states {
+		for _, i := range s.Status.Interfaces {
+			if i.NodeENIUID == nodeENI.UID {
+				all = append(all, located{i, s.Name, s.Spec.InstanceID})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b located) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.NetworkCardIndex, b.NetworkCardIndex),
+			cmp.Compare(a.DeviceIndex, b.DeviceIndex), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	return all
+}
+
+// count adds one interface to the counts. What is leaving, or merely kept, is not desired.
+func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState) {
+	if i.Reason == string(plan.Leaving) || i.Reason == string(plan.Kept) {
+		return
+	}
+	st.Desired++
+	if i.Phase == v1alpha1.PhaseAttached {
+		st.Attached++
+		if len(i.Drift) == 0 {
+			st.Ready++
+		}
+	}
+	if i.Phase == v1alpha1.PhaseBlocked {
+		st.Blocked++
+	}
+	if len(i.Drift) > 0 {
+		st.Drifted++
+	}
+}
+
+func (i located) attachment() v1alpha1.Attachment {
+	return v1alpha1.Attachment{
+		NodeID: i.node, InstanceID: i.instanceID, ENIID: i.ENIID, AttachmentID: i.AttachmentID, SubnetID: i.SubnetID,
+		NetworkCardIndex: i.NetworkCardIndex, DeviceIndex: i.DeviceIndex, MACAddress: i.MACAddress, PrivateIP: i.PrivateIP,
+		Status: v1alpha1.AttachmentStatus(strings.ToLower(string(i.Phase))), Reason: i.Reason, Message: i.Message,
+	}
+}
+
+// outcome says in one word and one sentence how the fleet stands.
+func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, interfaces []located, resolutions ...metav1.Condition) status.Outcome {
+	if !nodeENI.DeletionTimestamp.IsZero() {
+		return status.Outcome{
+			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
+			Message: fmt.Sprintf("%d interfaces are on their way out", len(interfaces)),
+		}
+	}
+	for _, c := range resolutions {
+		if c.Status == metav1.ConditionFalse {
+			return status.Outcome{State: status.Stalled, Reason: c.Reason, Message: c.Message}
+		}
+	}
+	waiting := f.waiting()
+	switch {
+	case st.Nodes == 0 && st.Desired == 0:
+		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: "no node carries the labels of nodeSelector"}
+	case st.Blocked > 0:
+		return blocked(st, interfaces)
+	case st.Drifted > 0:
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
+			"%d of %d interfaces differ in what only new ones can mend; set updatePolicy: Replace, or change the NodeENI back", st.Drifted, st.Desired)}
+	case st.Attached < st.Desired || waiting > 0:
+		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: fmt.Sprintf(
+			"%d of %d interfaces are attached%s", st.Attached, st.Desired, more(waiting))}
+	default:
+		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf(
+			"all %d interfaces are attached on %d nodes%s", st.Desired, st.Nodes, f.skipped())}
+	}
+}
+
+func blocked(st v1alpha1.NodeENIStatus, interfaces []located) status.Outcome {
+	var first *located
+	for n := range interfaces {
+		if interfaces[n].Phase == v1alpha1.PhaseBlocked {
+			first = &interfaces[n]
+			break
+		}
+	}
+	others := ""
+	if st.Blocked > 1 {
+		others = fmt.Sprintf(" (and %d more; see attachments)", st.Blocked-1)
+	}
+	return status.Outcome{State: status.Stalled, Reason: first.Reason, Message: fmt.Sprintf(
+		"%d of %d interfaces are blocked: node %s: %s%s", st.Blocked, st.Desired, first.node, first.Message, others)}
+}
+
+// waiting counts the selected EC2 nodes of which nothing is known yet.
+func (f facts) waiting() int {
+	known := map[string]bool{}
+	for _, s := range f.states {
+		known[s.Name] = true
+	}
+	n := 0
+	for _, node := range f.nodes {
+		if !known[node.Name] && !foreign(node) {
+			n++
+		}
+	}
+	return n
+}
+
+// skipped says how many selected nodes are no EC2 instances.
+func (f facts) skipped() string {
+	n := 0
+	for _, node := range f.nodes {
+		if foreign(node) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d selected nodes are no EC2 instances and are passed over", n)
+}
+
+func foreign(node corev1.Node) bool {
+	_, _, err := eni.ParseProviderID(node.Spec.ProviderID)
+	return err != nil && node.Spec.ProviderID != ""
+}
+
+func more(waiting int) string {
+	if waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d more nodes are waiting", waiting)
+}
+
+func subnetCondition(f facts) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionSubnetsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
+	problems := f.subnets.Problems()
+	switch {
+	case f.subnetsErr != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreadable, f.subnetsErr.Error()
+	case len(problems) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problems[0].Reason), messages(problems)
+	default:
+		subnets := f.subnets.Subnets()
+		zones := map[string]bool{}
+		for _, s := range subnets {
+			zones[s.Zone] = true
+		}
+		c.Message = fmt.Sprintf("%d subnets in %d zones", len(subnets), len(zones))
+	}
+	return c
+}
+
+func groupCondition(f facts) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
+	ids, problems := f.groups.In("")
+	switch {
+	case f.groupsErr != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreadable, f.groupsErr.Error()
+	case len(problems) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problems[0].Reason), messages(problems)
+	default:
+		c.Message = fmt.Sprintf("%d security groups", len(ids))
+	}
+	return c
+}
+
+func messages(problems []plan.Problem) string {
+	words := make([]string, len(problems))
+	for n, p := range problems {
+		words[n] = p.Message
+	}
+	return strings.Join(words, "; ")
+}
+
+// resolvedSubnets lists the subnets; while they cannot be read, as they were.
+func resolvedSubnets(nodeENI *v1alpha1.NodeENI, f facts) []v1alpha1.ResolvedSubnet {
+	if f.subnetsErr != nil {
+		return nodeENI.Status.Subnets
+	}
+	var all []v1alpha1.ResolvedSubnet
+	for _, s := range f.subnets.Subnets() {
+		all = append(all, v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone, CIDR: cidr(s)})
+	}
+	return all[:min(len(all), 200)]
+}
+
+func cidr(s eni.Subnet) string {
+	if !s.CIDR.IsValid() {
+		return ""
+	}
+	return s.CIDR.String()
+}
+
+func resolvedGroups(nodeENI *v1alpha1.NodeENI, f facts) []string {
+	if f.groupsErr != nil {
+		return nodeENI.Status.SecurityGroups
+	}
+	ids, _ := f.groups.In("")
+	return ids
+}

@@ -1,0 +1,313 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observer keeps the inventory of the cluster's interfaces up to date and tells who is concerned by a change.
+//
+// Two loops feed it: a resync lists everything the cluster owns once per period, and a poll describes the interfaces
+// that EC2 is at work on, and only those, until they are at rest. Reconcilers read the inventory without any call to
+// EC2; nobody else waits for EC2 to finish something.
+package observer
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+)
+
+// Reader is what observing asks of EC2.
+type Reader interface {
+	// ListOwned lists every interface with the cluster's tag, in full or with an error, and says when it began.
+	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
+	// Interfaces describes interfaces by ID; those EC2 does not show are left out.
+	Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error)
+	// ListByNodeENI lists the interfaces made for a NodeENI.
+	ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error)
+	// Look reads everything about one instance.
+	Look(ctx context.Context, instanceID string) (eni.Look, error)
+}
+
+// Options are the settings of an Observer.
+type Options struct {
+	// Cluster is the cluster's name in ownership tags.
+	Cluster string
+	// Resync is the time between two full listings; Poll the time between two readings of what is in transition.
+	Resync, Poll time.Duration
+	Log          *slog.Logger
+}
+
+// Observer is safe for concurrent use.
+type Observer struct {
+	Options
+	reader Reader
+
+	mu        sync.Mutex
+	inventory *inventory.Inventory
+	// missing is since when EC2 does not know an instance.
+	missing map[string]time.Time
+
+	// changed receives the names of nodes whose interfaces changed.
+	changed chan string
+	// wake tells the poll that something is in transition.
+	wake   chan struct{}
+	synced chan struct{}
+}
+
+// New returns an Observer that does nothing until it is started.
+func New(reader Reader, options Options) *Observer {
+	return &Observer{
+		Options:   options,
+		reader:    reader,
+		inventory: inventory.New(options.Cluster),
+		missing:   map[string]time.Time{},
+		changed:   make(chan string, 1024),
+		wake:      make(chan struct{}, 1),
+		synced:    make(chan struct{}),
+	}
+}
+
+// Changed returns the channel on which the names of concerned nodes are sent.
+func (o *Observer) Changed() <-chan string { return o.changed }
+
+// WaitSynced returns when the first full listing is in, or the context ends.
+func (o *Observer) WaitSynced(ctx context.Context) error {
+	select {
+	case <-o.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Synced reports whether the first full listing is in.
+func (o *Observer) Synced() bool {
+	select {
+	case <-o.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Start runs until the context ends.
+func (o *Observer) Start(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { o.resyncLoop(ctx) })
+	wg.Go(func() { o.pollLoop(ctx) })
+	wg.Wait()
+	return nil
+}
+
+func (o *Observer) resyncLoop(ctx context.Context) {
+	retry := time.Second
+	for first := true; ; {
+		wait := o.Resync
+		if err := o.resync(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			o.Log.Error("the cluster's interfaces could not be listed; what is known stays in force", "err", err, "retryIn", retry)
+			wait, retry = retry, min(2*retry, o.Resync)
+		} else {
+			retry = time.Second
+			if first {
+				first = false
+				close(o.synced)
+			}
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (o *Observer) resync(ctx context.Context) error {
+	all, begun, err := o.reader.ListOwned(ctx)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	changed := o.inventory.Listed(begun, all)
+	o.mu.Unlock()
+	o.tell(ctx, changed)
+	return nil
+}
+
+// pollLoop describes what is in transition once per poll period, and rests while nothing is.
+func (o *Observer) pollLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.wake:
+		}
+		for o.poll(ctx) {
+			if !sleep(ctx, o.Poll) {
+				return
+			}
+		}
+	}
+}
+
+// poll reads what is in transition and reports whether there was anything.
+func (o *Observer) poll(ctx context.Context) bool {
+	o.mu.Lock()
+	ids := o.inventory.InTransition()
+	o.mu.Unlock()
+	if len(ids) == 0 {
+		return false
+	}
+	begun := time.Now()
+	shown, err := o.reader.Interfaces(ctx, ids)
+	if err != nil {
+		if ctx.Err() == nil {
+			o.Log.Warn("interfaces in transition could not be read", "count", len(ids), "err", err)
+		}
+		return true
+	}
+	o.mu.Lock()
+	changed := o.inventory.Saw(begun, shown...)
+	for _, id := range ids {
+		if !slices.ContainsFunc(shown, func(i eni.Interface) bool { return i.ID == id }) {
+			changed = append(changed, o.inventory.Missed(begun, id)...)
+		}
+	}
+	o.mu.Unlock()
+	o.tell(ctx, changed)
+	return true
+}
+
+// Look reads one instance, merges what it shows, and returns it.
+func (o *Observer) Look(ctx context.Context, instanceID string) (eni.Look, error) {
+	look, err := o.reader.Look(ctx, instanceID)
+	if err != nil {
+		return eni.Look{}, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.Looked(look)
+	if look.Instance.State != eni.InstanceMissing {
+		delete(o.missing, instanceID)
+	} else if _, known := o.missing[instanceID]; !known {
+		o.missing[instanceID] = look.At
+	}
+	o.nudge()
+	return look, nil
+}
+
+// Known is what is known of one instance without asking EC2.
+type Known struct {
+	Owned        []inventory.Record
+	Spent        map[ownership.Key]int64
+	MissingSince time.Time
+}
+
+// Of returns what is known of an instance.
+func (o *Observer) Of(instanceID string) Known {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return Known{Owned: o.inventory.Of(instanceID), Spent: o.inventory.Spent(instanceID), MissingSince: o.missing[instanceID]}
+}
+
+// InstancesOf returns the instances for which interfaces were made under a node's name, in order.
+func (o *Observer) InstancesOf(node string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.InstancesOf(node)
+}
+
+// Holds reports whether any interface of a NodeENI is known to exist.
+func (o *Observer) Holds(nodeENIUID string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Holds(nodeENIUID)
+}
+
+// Remaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes.
+func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
+	begun := time.Now()
+	left, err := o.reader.ListByNodeENI(ctx, nodeENIUID)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	o.inventory.Saw(begun, left...)
+	o.mu.Unlock()
+	var members []ownership.Member
+	for _, i := range left {
+		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Ours {
+			members = append(members, m)
+		}
+	}
+	o.tell(ctx, members)
+	return left, nil
+}
+
+// Interface implements the notes of an applier.
+func (o *Observer) Interface(id string) (eni.Interface, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Interface(id)
+}
+
+// Did implements the notes of an applier.
+func (o *Observer) Did(now time.Time, after eni.Interface, shown func(eni.Interface) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.Did(now, after, shown)
+	o.nudge()
+}
+
+// Deleted implements the notes of an applier.
+func (o *Observer) Deleted(now time.Time, id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.Deleted(now, id)
+}
+
+// nudge wakes the poll if it rests.
+func (o *Observer) nudge() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *Observer) tell(ctx context.Context, changed []ownership.Member) {
+	nodes := map[string]bool{}
+	for _, m := range changed {
+		nodes[m.Node] = true
+	}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		select {
+		case o.changed <- node:
+		case <-ctx.Done():
+			return
+		}
+	}
+	o.nudge()
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Count returns how many interfaces the cluster owns.
+func (o *Observer) Count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Len()
+}

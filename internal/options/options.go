@@ -1,0 +1,116 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options holds the settings of the commands: their flags, the environment variables that stand for them, and
+// their defaults. A flag wins over its variable, a variable over the default.
+package options
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Controller is the settings of `multieni controller`.
+type Controller struct {
+	Region, ClusterName string
+
+	MetricsAddress, ProbeAddress string
+	LeaderElect                  bool
+	LeaderElectionNamespace      string
+	LeaseDuration                time.Duration
+
+	// MaxConcurrentReconciles is how many NodeENIs, MaxConcurrentNodes how many nodes are worked on at the same time;
+	// MaxConcurrentENICleanup is how many interfaces are being detached or deleted at the same time.
+	MaxConcurrentReconciles, MaxConcurrentENICleanup, MaxConcurrentNodes int
+
+	ResyncPeriod, PollInterval time.Duration
+	// EC2Share is the part of EC2's documented request rates to use.
+	EC2Share float64
+
+	Logging
+}
+
+// Logging is the settings of the log.
+type Logging struct {
+	// Verbosity is 0 for what an operator needs; 4 and above shows plans, 5 every call.
+	Verbosity int
+	// Format is json or text.
+	Format string
+}
+
+// variables are the environment variables that stand for flags.
+var variables = map[string]string{
+	"cluster-name":               "CLUSTER_NAME",
+	"max-concurrent-reconciles":  "MAX_CONCURRENT_RECONCILES",
+	"max-concurrent-eni-cleanup": "MAX_CONCURRENT_ENI_CLEANUP",
+}
+
+// Bind adds the flags to a flag set.
+func (c *Controller) Bind(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Region, "region", "", "AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
+	flags.StringVar(&c.ClusterName, "cluster-name", "", "name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Never change it while interfaces exist")
+	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "address of the Prometheus endpoint /metrics; 0 for none")
+	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.BoolVar(&c.LeaderElect, "leader-elect", true, "work only while holding the lease, so that several replicas can run")
+	flags.StringVar(&c.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
+	flags.DurationVar(&c.LeaseDuration, "leader-election-lease-duration", 15*time.Second, "how long a lease lasts that is not renewed")
+	flags.IntVar(&c.MaxConcurrentReconciles, "max-concurrent-reconciles", 5, "NodeENIs worked on at the same time")
+	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3, "interfaces being detached or deleted at the same time")
+	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "nodes worked on at the same time")
+	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute, "time between two listings of the cluster's interfaces, by which changes made by hand in EC2 are noticed")
+	flags.DurationVar(&c.PollInterval, "poll-interval", time.Second, "time between two readings of the interfaces EC2 is at work on")
+	flags.Float64Var(&c.EC2Share, "ec2-share", 0.7, "part of EC2's documented request rates to use; the rest is left to others in the account, such as the VPC CNI")
+	c.Logging.Bind(flags)
+}
+
+// Bind adds the flags to a flag set.
+func (l *Logging) Bind(flags *pflag.FlagSet) {
+	flags.IntVar(&l.Verbosity, "v", 0, "how much to log: 0 what an operator needs, 4 plans, 5 every EC2 call")
+	flags.StringVar(&l.Format, "log-format", "text", "form of the log: text or json")
+}
+
+// FromEnvironment sets the flags that were not given from the environment variables that stand for them.
+func FromEnvironment(flags *pflag.FlagSet) error {
+	for name, variable := range variables {
+		flag := flags.Lookup(name)
+		value, set := os.LookupEnv(variable)
+		if flag == nil || flag.Changed || !set || value == "" {
+			continue
+		}
+		if err := flags.Set(name, value); err != nil {
+			return fmt.Errorf("environment variable %s=%s: %w", variable, strconv.Quote(value), err)
+		}
+	}
+	return nil
+}
+
+// Validate reports settings that make no sense.
+func (c *Controller) Validate() error {
+	var faults []error
+	positive := func(flag string, value int) {
+		if value < 1 {
+			faults = append(faults, fmt.Errorf("--%s is %d and must be at least 1", flag, value))
+		}
+	}
+	positive("max-concurrent-reconciles", c.MaxConcurrentReconciles)
+	positive("max-concurrent-eni-cleanup", c.MaxConcurrentENICleanup)
+	positive("max-concurrent-nodes", c.MaxConcurrentNodes)
+	if c.ResyncPeriod < time.Second || c.PollInterval < 10*time.Millisecond {
+		faults = append(faults, errors.New("--resync-period must be at least 1s, --poll-interval at least 10ms"))
+	}
+	if c.EC2Share <= 0 {
+		faults = append(faults, fmt.Errorf("--ec2-share is %g and must be above 0", c.EC2Share))
+	}
+	if c.LeaseDuration < 3*time.Second {
+		faults = append(faults, errors.New("--leader-election-lease-duration must be at least 3s"))
+	}
+	if c.Format != "text" && c.Format != "json" {
+		faults = append(faults, fmt.Errorf("--log-format is %q and must be text or json", c.Format))
+	}
+	return errors.Join(faults...)
+}

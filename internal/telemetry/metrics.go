@@ -1,0 +1,54 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/awsec2"
+)
+
+const namespace = "multieni"
+
+// EC2Calls counts and times the requests to EC2.
+type EC2Calls struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// NewEC2Calls registers the metrics.
+func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
+	m := &EC2Calls{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: "ec2", Name: "requests_total",
+			Help: "Requests to EC2 by action and EC2's error code; the code is empty for success and \"none\" when no answer came.",
+		}, []string{"action", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: "ec2", Name: "request_duration_seconds",
+			Help:    "Time from sending a request to EC2 to its whole answer, by action.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
+		}, []string{"action"}),
+	}
+	registry.MustRegister(m.requests, m.duration)
+	return m
+}
+
+// Observe takes one request in.
+func (m *EC2Calls) Observe(call awsec2.Call) {
+	code := call.Code
+	if code == "" && call.Class == eni.Transient {
+		code = "none"
+	}
+	m.requests.WithLabelValues(call.Action, code).Inc()
+	m.duration.WithLabelValues(call.Action).Observe(call.Duration.Seconds())
+}
+
+// RegisterOwned registers the gauge of the interfaces the cluster owns.
+func RegisterOwned(registry prometheus.Registerer, count func() int) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "owned_interfaces",
+		Help: "Network interfaces in EC2 that carry this cluster's ownership tags.",
+	}, func() float64 { return float64(count()) }))
+}

@@ -1,0 +1,370 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inventory keeps what is known of the interfaces a cluster owns, in the face of readings that lag.
+//
+// EC2 is eventually consistent: a listing may omit an interface that was just made, still show one that was deleted,
+// or show an attribute as it was before our own call. An [Inventory] merges three kinds of news so that no decision
+// rests on such a reading:
+//
+//   - [Inventory.Did]: a call of ours was accepted. What it did counts for [Settle], whatever readings say meanwhile.
+//   - [Inventory.Saw]: EC2 showed an interface. It counts unless it contradicts a call of ours that is still settling.
+//   - [Inventory.Missed]: EC2 did not show an interface where it should have. It is only [Record.Missing] until a
+//     second reading, [Confirm] later, misses it as well.
+//
+// It holds no clock and does no I/O; the time of every piece of news comes with it.
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	// Settle is how long after one of our calls a reading that does not show its effect is taken for stale. EC2 names
+	// no bound; its advice is to allow for "a few minutes" (EC2 API reference, "Eventual consistency").
+	Settle = 60 * time.Second
+	// Newborn is how long after its creation an interface that EC2 does not show is waited for.
+	Newborn = 2 * time.Minute
+	// Confirm is the least time between the two readings that prove an interface gone.
+	Confirm = 30 * time.Second
+	// remember is how long the ID and generation of an interface that is gone are kept, so that neither a stale listing
+	// nor an old client token can bring it back. EC2 forgets tokens after about a day.
+	remember = 24 * time.Hour
+)
+
+// Record is one owned interface.
+type Record struct {
+	eni.Interface
+	Member ownership.Member
+	// Missing is set while one reading, but not yet a second, has failed to show the interface.
+	Missing bool
+	// DetachingSince is when the attachment was first known to be detaching, or when a detach was last asked for; zero
+	// when it is not detaching.
+	DetachingSince time.Time
+}
+
+// Inventory is the owned interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for
+// concurrent use.
+type Inventory struct {
+	cluster string
+	entries map[string]*entry
+	// deleted remembers when interfaces went away.
+	deleted map[string]time.Time
+	// spent is the highest generation of each member whose interface existed and is gone.
+	spent      map[instanceKey]spending
+	byInstance map[string]map[string]*entry
+	// byNode and byNodeENI count the interfaces per node name and instance, and per NodeENI UID.
+	byNode    map[string]map[string]int
+	byNodeENI map[string]int
+}
+
+type instanceKey struct {
+	instanceID string
+	ownership.Key
+}
+
+type spending struct {
+	generation int64
+	at         time.Time
+}
+
+type entry struct {
+	Record
+	madeAt time.Time
+	// seenBegun is when the newest reading that counted was begun.
+	seenBegun   time.Time
+	missedFirst time.Time
+	pending     []expectation
+}
+
+// expectation is the effect of one of our calls that readings must show until it expires.
+type expectation struct {
+	until time.Time
+	shown func(eni.Interface) bool
+}
+
+// New returns an empty inventory for the cluster of the given name, as it stands in ownership tags.
+func New(cluster string) *Inventory {
+	return &Inventory{
+		cluster:    cluster,
+		entries:    map[string]*entry{},
+		deleted:    map[string]time.Time{},
+		spent:      map[instanceKey]spending{},
+		byInstance: map[string]map[string]*entry{},
+		byNode:     map[string]map[string]int{},
+		byNodeENI:  map[string]int{},
+	}
+}
+
+// Of returns the records of the interfaces made for an instance, ordered by ID.
+func (v *Inventory) Of(instanceID string) []Record {
+	return v.records(v.byInstance[instanceID])
+}
+
+// Interface returns an owned interface as it is last known.
+func (v *Inventory) Interface(id string) (eni.Interface, bool) {
+	e, known := v.entries[id]
+	if !known {
+		return eni.Interface{}, false
+	}
+	return e.Clone(), true
+}
+
+// Len returns how many interfaces are known.
+func (v *Inventory) Len() int { return len(v.entries) }
+
+// InstancesOf returns the instances for which interfaces were made under a node's name, in order. Node names come
+// back as other instances; instances do not.
+func (v *Inventory) InstancesOf(node string) []string {
+	return slices.Sorted(maps.Keys(v.byNode[node]))
+}
+
+// Holds reports whether any interface of a NodeENI is known.
+func (v *Inventory) Holds(nodeENIUID string) bool { return v.byNodeENI[nodeENIUID] > 0 }
+
+// InTransition returns the IDs of the interfaces whose state EC2 will change by itself, or that a reading missed.
+func (v *Inventory) InTransition() []string {
+	var ids []string
+	for id, e := range v.entries {
+		if e.Missing || e.Interface.InTransition() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Spent returns the highest generation of each member of the instance that was used up: its interface existed and is gone.
+func (v *Inventory) Spent(instanceID string) map[ownership.Key]int64 {
+	spent := map[ownership.Key]int64{}
+	for key, last := range v.spent {
+		if key.instanceID == instanceID {
+			spent[key.Key] = last.generation
+		}
+	}
+	return spent
+}
+
+// Saw merges what a reading begun at the given time showed, and returns the members it changed. Interfaces that are not
+// ours are passed over.
+func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownership.Member {
+	var changed []ownership.Member
+	for _, seen := range interfaces {
+		member, verdict := ownership.Read(v.cluster, seen.Tags)
+		if verdict != ownership.Ours {
+			continue
+		}
+		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(Newborn)) {
+			continue
+		}
+		if v.merge(begun, member, seen) {
+			changed = append(changed, member)
+		}
+	}
+	return changed
+}
+
+// Listed merges a complete listing of the cluster's interfaces begun at the given time: what it shows was seen, what
+// it does not show was missed. It returns the members that changed.
+func (v *Inventory) Listed(begun time.Time, all []eni.Interface) []ownership.Member {
+	changed := v.Saw(begun, all...)
+	shown := make(map[string]bool, len(all))
+	for _, i := range all {
+		shown[i.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
+		if !shown[id] {
+			changed = append(changed, v.Missed(begun, id)...)
+		}
+	}
+	v.forget(begun)
+	return changed
+}
+
+// Looked merges a look at one instance: what it shows was seen, and what was made for the instance but is not shown was
+// missed. It returns the members that changed.
+func (v *Inventory) Looked(look eni.Look) []ownership.Member {
+	changed := v.Saw(look.At, look.Interfaces...)
+	shown := map[string]bool{}
+	for _, i := range look.Interfaces {
+		shown[i.ID] = true
+	}
+	for _, r := range v.Of(look.Instance.ID) {
+		if !shown[r.ID] {
+			changed = append(changed, v.Missed(look.At, r.ID)...)
+		}
+	}
+	return changed
+}
+
+// Missed merges that a reading begun at the given time did not show an interface, and returns its member if that
+// changed anything: first to Missing, and when confirmed to gone.
+func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
+	e, ok := v.entries[id]
+	if !ok || begun.Before(e.madeAt.Add(Newborn)) {
+		return nil
+	}
+	if !e.Missing {
+		e.Missing, e.missedFirst = true, begun
+		return []ownership.Member{e.Member}
+	}
+	if begun.Sub(e.missedFirst) < Confirm {
+		return nil
+	}
+	v.drop(begun, e)
+	return []ownership.Member{e.Member}
+}
+
+// Did records what an accepted call of ours made of an interface. Readings that do not show its effect are not
+// believed until [Settle] has passed.
+func (v *Inventory) Did(now time.Time, after eni.Interface, shown func(eni.Interface) bool) {
+	member, verdict := ownership.Read(v.cluster, after.Tags)
+	if verdict != ownership.Ours {
+		return
+	}
+	e, isNew := v.entry(member, after)
+	if isNew {
+		e.madeAt = now
+	}
+	e.set(now, after)
+	if !e.DetachingSince.IsZero() {
+		e.DetachingSince = now
+	}
+	e.pending = append(e.unexpired(now), expectation{until: now.Add(Settle), shown: shown})
+}
+
+// Deleted records that EC2 accepted the deletion of an interface.
+func (v *Inventory) Deleted(now time.Time, id string) {
+	if e, ok := v.entries[id]; ok {
+		v.drop(now, e)
+	}
+	v.deleted[id] = now
+}
+
+func (v *Inventory) records(entries map[string]*entry) []Record {
+	records := make([]Record, 0, len(entries))
+	for _, id := range slices.Sorted(maps.Keys(entries)) {
+		r := entries[id].Record
+		r.Interface = r.Clone()
+		records = append(records, r)
+	}
+	return records
+}
+
+// entry returns the entry of an interface, made if need be, filed under the member it now belongs to.
+func (v *Inventory) entry(member ownership.Member, i eni.Interface) (e *entry, isNew bool) {
+	e, known := v.entries[i.ID]
+	switch {
+	case !known:
+		e = &entry{}
+		e.ID = i.ID
+		e.madeAt, _ = ownership.CreatedAt(i.Tags)
+	case e.Member == member:
+		return e, false
+	default:
+		v.unfile(e)
+	}
+	e.Member = member
+	v.file(e)
+	return e, !known
+}
+
+func (v *Inventory) file(e *entry) {
+	v.entries[e.ID] = e
+	put(v.byInstance, e.Member.InstanceID, e.ID, e)
+	put(v.byNode, e.Member.Node, e.Member.InstanceID, v.byNode[e.Member.Node][e.Member.InstanceID]+1)
+	v.byNodeENI[e.Member.NodeENIUID]++
+}
+
+func (v *Inventory) unfile(e *entry) {
+	delete(v.entries, e.ID)
+	cut(v.byInstance, e.Member.InstanceID, e.ID)
+	if n := v.byNode[e.Member.Node][e.Member.InstanceID]; n > 1 {
+		v.byNode[e.Member.Node][e.Member.InstanceID] = n - 1
+	} else {
+		cut(v.byNode, e.Member.Node, e.Member.InstanceID)
+	}
+	if v.byNodeENI[e.Member.NodeENIUID]--; v.byNodeENI[e.Member.NodeENIUID] == 0 {
+		delete(v.byNodeENI, e.Member.NodeENIUID)
+	}
+}
+
+func put[V any](index map[string]map[string]V, outer, inner string, value V) {
+	if index[outer] == nil {
+		index[outer] = map[string]V{}
+	}
+	index[outer][inner] = value
+}
+
+func cut[V any](index map[string]map[string]V, outer, inner string) {
+	delete(index[outer], inner)
+	if len(index[outer]) == 0 {
+		delete(index, outer)
+	}
+}
+
+// merge takes a sighting in, unless it is older than what is known, and reports whether it changed anything.
+func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Interface) bool {
+	was, known := v.entries[seen.ID]
+	if known && !was.believes(begun, seen) {
+		return false
+	}
+	changed := !known || was.Missing || was.Member != member
+	e, _ := v.entry(member, seen)
+	e.seenBegun = begun
+	return e.set(begun, seen) || changed
+}
+
+// believes reports whether a reading begun at the given time is no older than the last and shows all that our calls
+// did, as far as they are still settling.
+func (e *entry) believes(begun time.Time, seen eni.Interface) bool {
+	e.pending = e.unexpired(begun)
+	return !begun.Before(e.seenBegun) &&
+		!slices.ContainsFunc(e.pending, func(x expectation) bool { return !x.shown(seen) })
+}
+
+func (e *entry) set(at time.Time, i eni.Interface) bool {
+	changed := !Same(e.Interface, i)
+	e.Interface = i.Clone()
+	e.Missing, e.missedFirst = false, time.Time{}
+	detaching := i.Attachment != nil && i.Attachment.Status == eni.AttachmentDetaching
+	switch {
+	case !detaching:
+		e.DetachingSince = time.Time{}
+	case e.DetachingSince.IsZero():
+		e.DetachingSince = at
+	}
+	return changed
+}
+
+func (e *entry) unexpired(now time.Time) []expectation {
+	return slices.DeleteFunc(e.pending, func(x expectation) bool { return !now.Before(x.until) })
+}
+
+func (v *Inventory) drop(at time.Time, e *entry) {
+	key := instanceKey{e.Member.InstanceID, e.Member.Key}
+	v.spent[key] = spending{generation: max(v.spent[key].generation, e.Member.Generation), at: at}
+	v.deleted[e.ID] = at
+	v.unfile(e)
+}
+
+func (v *Inventory) forget(now time.Time) {
+	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
+	maps.DeleteFunc(v.spent, func(_ instanceKey, s spending) bool { return now.Sub(s.at) > remember })
+}
+
+// Same reports whether two readings of an interface say the same.
+func Same(a, b eni.Interface) bool {
+	attachmentsEqual := (a.Attachment == nil) == (b.Attachment == nil) && (a.Attachment == nil || *a.Attachment == *b.Attachment)
+	return attachmentsEqual &&
+		a.ID == b.ID && a.Type == b.Type && a.Status == b.Status && a.Description == b.Description && a.MAC == b.MAC &&
+		a.SubnetID == b.SubnetID && a.SourceDestCheck == b.SourceDestCheck && a.PrimaryIPv4 == b.PrimaryIPv4 &&
+		slices.Equal(a.Groups, b.Groups) && slices.Equal(a.SecondaryIPv4, b.SecondaryIPv4) &&
+		slices.Equal(a.IPv4Prefixes, b.IPv4Prefixes) && slices.Equal(a.IPv6, b.IPv6) &&
+		slices.Equal(a.IPv6Prefixes, b.IPv6Prefixes) && maps.Equal(a.Tags, b.Tags)
+}

@@ -1,0 +1,161 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ownership says which network interfaces are ours and which member each one is.
+//
+// EC2 with its tags is the source of truth: every interface carries, from the very call that made it, enough tags to
+// find its cluster, NodeENI, instance and ordinal again after every status and every cache is lost. [Member] is that
+// identity as a value, [Member.Tags] and [Read] convert it, and [Member.Token] makes its creation idempotent.
+package ownership
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Prefix begins every tag key that is ours alone; users' tags may not use it.
+const Prefix = "networking.k8s.aws/"
+
+// The tag keys of an interface we own.
+const (
+	TagCluster    = Prefix + "cluster"
+	TagNodeENI    = Prefix + "nodeeni"
+	TagNodeENIUID = Prefix + "nodeeni-uid"
+	TagNode       = Prefix + "node"
+	TagInstanceID = Prefix + "instance-id"
+	TagMember     = Prefix + "member"
+	TagGeneration = Prefix + "generation"
+	TagCreatedAt  = Prefix + "created-at"
+)
+
+// TagNoManage makes the VPC CNI leave an interface alone (amazon-vpc-cni-k8s README, "ENI tags related to Allocation").
+const TagNoManage = "node.k8s.amazonaws.com/no_manage"
+
+// TagName is what the EC2 console shows as an interface's name.
+const TagName = "Name"
+
+// maxTagValue is the most characters of a tag value (EC2 user guide, "Tag restrictions").
+const maxTagValue = 256
+
+// Key names a member within one instance: the NodeENI that wants it and its ordinal there.
+type Key struct {
+	NodeENIUID string
+	Ordinal    int
+}
+
+// Compare orders keys by NodeENI UID, then by ordinal.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(strings.Compare(k.NodeENIUID, other.NodeENIUID), cmp.Compare(k.Ordinal, other.Ordinal))
+}
+
+// Member is one wanted interface, and the identity an interface carries in its tags.
+type Member struct {
+	// Cluster tells clusters that share a VPC apart: the UID of the kube-system namespace, or what --cluster-name says.
+	Cluster string
+	// NodeENI is the name of the NodeENI; it is for people. UID is what counts.
+	NodeENI string
+	// Node is the name of the Kubernetes node; InstanceID is what counts.
+	Node       string
+	InstanceID string
+	Key
+	// Generation tells the member's successive interfaces apart. It grows whenever an interface that existed is to be
+	// made again, so that EC2's memory of an old client token never answers for a new interface.
+	Generation int64
+}
+
+// Token returns the client token with which the member's interface is created: the same for every attempt at one
+// generation, across restarts. It is 64 ASCII characters, EC2's maximum (EC2 API reference, "Ensuring idempotency").
+func (m Member) Token() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d\x00%d",
+		m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))
+	return hex.EncodeToString(sum[:])
+}
+
+// Tags returns all tags of the member's interface: the user's, then ours over them. A Name among the user's tags is kept.
+func (m Member) Tags(createdAt time.Time, user map[string]string) map[string]string {
+	tags := map[string]string{TagName: clip(m.NodeENI + "/" + m.Node)}
+	for k, v := range user {
+		tags[k] = v
+	}
+	for k, v := range m.identity() {
+		tags[k] = v
+	}
+	tags[TagCreatedAt] = strconv.FormatInt(createdAt.Unix(), 10)
+	tags[TagNoManage] = "true"
+	return tags
+}
+
+func (m Member) identity() map[string]string {
+	return map[string]string{
+		TagCluster:    m.Cluster,
+		TagNodeENI:    m.NodeENI,
+		TagNodeENIUID: m.NodeENIUID,
+		TagNode:       m.Node,
+		TagInstanceID: m.InstanceID,
+		TagMember:     strconv.Itoa(m.Ordinal),
+		TagGeneration: strconv.FormatInt(m.Generation, 10),
+	}
+}
+
+// DesiredTags returns the tags to keep on an existing interface of the member, which leaves out the time it was made.
+func (m Member) DesiredTags(user map[string]string) map[string]string {
+	tags := m.Tags(time.Time{}, user)
+	delete(tags, TagCreatedAt)
+	return tags
+}
+
+// Verdict says whose interface it is.
+type Verdict int
+
+const (
+	// Foreign interfaces are never touched.
+	Foreign Verdict = iota
+	// Damaged interfaces carry our cluster's tag but not a whole identity: somebody edited or copied tags. They are
+	// never touched either, only reported.
+	Damaged
+	// Ours may be changed, detached and deleted.
+	Ours
+)
+
+// Read finds the member an interface's tags name, from the standpoint of the given cluster.
+func Read(cluster string, tags map[string]string) (Member, Verdict) {
+	if cluster == "" || tags[TagCluster] != cluster {
+		return Member{}, Foreign
+	}
+	m := Member{
+		Cluster:    cluster,
+		NodeENI:    tags[TagNodeENI],
+		Node:       tags[TagNode],
+		InstanceID: tags[TagInstanceID],
+		Key:        Key{NodeENIUID: tags[TagNodeENIUID]},
+	}
+	ordinal, errOrdinal := strconv.Atoi(tags[TagMember])
+	generation, errGeneration := strconv.ParseInt(tags[TagGeneration], 10, 64)
+	m.Ordinal, m.Generation = ordinal, generation
+	if errOrdinal != nil || errGeneration != nil || ordinal < 0 || m.NodeENI == "" || m.NodeENIUID == "" || m.Node == "" || m.InstanceID == "" {
+		return m, Damaged
+	}
+	return m, Ours
+}
+
+// CreatedAt returns when the interface was made, by its tag. It is not known when the tag is missing or unreadable,
+// and then must never be taken for long ago.
+func CreatedAt(tags map[string]string) (t time.Time, known bool) {
+	seconds, err := strconv.ParseInt(tags[TagCreatedAt], 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(seconds, 0).UTC(), true
+}
+
+func clip(value string) string {
+	if runes := []rune(value); len(runes) > maxTagValue {
+		return string(runes[:maxTagValue])
+	}
+	return value
+}

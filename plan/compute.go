@@ -1,0 +1,330 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	// InstanceGrace is how long an instance that EC2 does not know is waited for. New instances can be unknown for a
+	// while (EC2 API reference, "Eventual consistency").
+	InstanceGrace = 2 * time.Minute
+	// ForceAfter is how long a plain detach is waited for before the instance is cut off.
+	ForceAfter = 10 * time.Minute
+
+	// watched is when to look again at what the poller watches as well; it only matters when the poller's news is lost.
+	watched = 30 * time.Second
+	// hindered is when to look whether a foreign interface has left a slot we want.
+	hindered = 5 * time.Minute
+	// doubtful is when to look again at what no event will tell of.
+	doubtful = 15 * time.Second
+)
+
+// Plan is what to do about one instance now.
+type Plan struct {
+	// Ledger is the generation of each member. Where it differs from the observed ledger, it must be stored before any
+	// action is carried out.
+	Ledger map[ownership.Key]int64
+	// Actions are the calls to make now. Those of one member follow each other, and stop at the first that fails;
+	// members are independent.
+	Actions []Action
+	// Members says where every wanted and every existing interface stands, ordered by NodeENI and ordinal.
+	Members []Member
+	// NeedsLook is set when calls would be made, but not without a fresh look at the instance.
+	NeedsLook bool
+	// LookAgain is when to plan again even if nothing is heard before; zero for never.
+	LookAgain time.Time
+	// Unsettled is set while a wanted member is not attached.
+	Unsettled bool
+	// WouldReplace is set when a member is, or with [Observed.MayReplace] would be, removed to be made anew.
+	WouldReplace bool
+}
+
+// Phase is how far a member is.
+type Phase string
+
+// The phases of a member.
+const (
+	Blocked   Phase = "Blocked"
+	Pending   Phase = "Pending"
+	Creating  Phase = "Creating"
+	Attaching Phase = "Attaching"
+	Attached  Phase = "Attached"
+	Detaching Phase = "Detaching"
+	Deleting  Phase = "Deleting"
+)
+
+// Member is where one interface stands.
+type Member struct {
+	ownership.Member
+	Phase Phase
+	// Wanted is false for an interface that is leaving or kept without being asked for.
+	Wanted bool
+	// Interface is nil until the interface exists.
+	Interface *eni.Interface
+	// Asked is the slot asked for; Slot the one taken or chosen.
+	Asked, Slot eni.Slot
+	// Why says what keeps the member from being as wanted; its Reason is empty when nothing does.
+	Why Problem
+	// Drift lists what only a replacement can mend.
+	Drift []Drift
+}
+
+// Ready reports whether the member is as wanted as far as EC2 goes.
+func (m Member) Ready() bool { return m.Wanted && m.Phase == Attached }
+
+// Compute plans one instance. Calling it again after its actions have taken effect returns a plan without actions.
+func Compute(d Desired, o Observed, now time.Time) Plan {
+	p := newPlanner(d, o, now)
+	p.place()
+	p.seatAll()
+	p.chooseReplacement()
+	for _, m := range p.members {
+		p.step(m)
+	}
+	return p.finish()
+}
+
+// planner holds what the steps of one computation share.
+type planner struct {
+	Desired
+	Observed
+	now     time.Time
+	ended   bool
+	seats   *seats
+	members []*member
+	plan    Plan
+}
+
+// member is one interface on its way through a computation.
+type member struct {
+	Member
+	claim   *Claim
+	wish    *Wish
+	record  *inventory.Record
+	leaving string
+	problem *Problem
+}
+
+func newPlanner(d Desired, o Observed, now time.Time) *planner {
+	p := &planner{Desired: d, Observed: o, now: now}
+	p.plan.Ledger = maps.Clone(o.Ledger)
+	if p.plan.Ledger == nil {
+		p.plan.Ledger = map[ownership.Key]int64{}
+	}
+	if o.Look != nil {
+		state := o.Look.Instance.State
+		p.ended = state.Ending() || state == eni.InstanceMissing && !o.MissingSince.IsZero() && now.Sub(o.MissingSince) >= InstanceGrace
+	}
+	p.seats = seat(o.Look, o.Owned, o.Limits, d.InstanceID)
+	return p
+}
+
+// place makes a member of every wish and of every existing interface.
+func (p *planner) place() {
+	byOwner := map[string][]inventory.Record{}
+	for _, r := range p.Owned {
+		byOwner[r.Member.NodeENIUID] = append(byOwner[r.Member.NodeENIUID], r)
+	}
+	claims := slices.SortedFunc(slices.Values(p.Claims), func(a, b Claim) int {
+		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.NodeENIUID, b.NodeENIUID))
+	})
+	for _, claim := range claims {
+		p.placeClaim(&claim, byOwner[claim.NodeENIUID])
+		delete(byOwner, claim.NodeENIUID)
+	}
+	standing, why := Judge(Circumstances{})
+	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
+		p.placeClaim(&Claim{Standing: standing, Why: why}, byOwner[uid])
+	}
+}
+
+func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
+	if p.ended {
+		claim.Standing, claim.Why = Released, "its instance is gone"
+	}
+	if claim.Standing != Wanted {
+		for _, r := range owned {
+			p.add(p.existing(claim, r))
+		}
+		return
+	}
+	pairs := match(claim.Wishes, owned, p.InstanceID)
+	ordinal := ordinals(claim.Wishes, pairs, owned)
+	for w := range claim.Wishes {
+		wish := &claim.Wishes[w]
+		if i, ok := pairs.byWish[w]; ok {
+			m := p.existing(claim, owned[i])
+			m.wish, m.Wanted, m.Asked = wish, true, wish.Slot
+			p.add(m)
+			continue
+		}
+		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal[w]}
+		p.add(&member{claim: claim, wish: wish, Member: Member{
+			Member: p.identity(claim, key), Wanted: true, Asked: wish.Slot, Slot: wish.Slot,
+		}})
+	}
+	for _, i := range pairs.surplus {
+		m := p.existing(claim, owned[i])
+		if claim.Resolved {
+			m.leaving = "its subnet is no longer in the NodeENI"
+		}
+		p.add(m)
+	}
+	p.placeLacking(claim)
+}
+
+// placeLacking makes a blocked member of everything that could not be wished for, so that it is seen.
+func (p *planner) placeLacking(claim *Claim) {
+	ordinal := 0
+	for _, m := range p.members {
+		if m.NodeENIUID == claim.NodeENIUID {
+			ordinal = max(ordinal, m.Ordinal+1)
+		}
+	}
+	for n := range claim.Lacking {
+		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal + n}
+		p.add(&member{claim: claim, problem: &claim.Lacking[n], Member: Member{Member: p.identity(claim, key), Wanted: true}})
+	}
+}
+
+func (p *planner) existing(claim *Claim, r inventory.Record) *member {
+	i := r.Interface
+	m := &member{claim: claim, record: &r, Member: Member{Member: r.Member, Interface: &i}}
+	if claim.Standing == Released {
+		m.leaving = cmp.Or(claim.Why, "it is no longer wanted")
+	}
+	if i.Attachment != nil {
+		m.Slot = i.Attachment.Slot
+		m.Asked = m.Slot
+	}
+	return m
+}
+
+func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
+	return ownership.Member{
+		Cluster: p.Cluster, NodeENI: claim.NodeENI, Node: p.Node, InstanceID: p.InstanceID,
+		Key: key, Generation: p.plan.Ledger[key],
+	}
+}
+
+func (p *planner) add(m *member) { p.members = append(p.members, m) }
+
+// seatAll finds a slot for every wanted interface that has none: first for those that take no other than theirs.
+func (p *planner) seatAll() {
+	for _, m := range p.members {
+		if m.leaving != "" && m.seated() {
+			p.seats.leave(m.Slot)
+		}
+	}
+	for _, exact := range []bool{true, false} {
+		for _, m := range p.members {
+			if m.wish != nil && m.claim.Exact == exact && !m.seated() {
+				p.seatOne(m)
+			}
+		}
+	}
+}
+
+func (p *planner) seatOne(m *member) {
+	if m.record == nil {
+		if m.problem = m.claim.NoGroups; m.problem == nil {
+			m.problem = addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
+		}
+	}
+	if m.problem == nil {
+		m.Slot, m.problem = p.seats.take(m.wish.Slot, m.claim.Exact, "NodeENI "+m.NodeENI)
+	}
+}
+
+// seated reports whether the interface holds a slot somewhere, be it while it leaves it.
+func (m *member) seated() bool { return m.record != nil && m.record.Attachment != nil }
+
+// chooseReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
+// wanted member of the instance is not attached.
+func (p *planner) chooseReplacement() {
+	var candidate *member
+	for _, m := range p.members {
+		if !m.Wanted {
+			continue
+		}
+		if m.record == nil || !m.record.Ready() {
+			p.plan.Unsettled = true
+			continue
+		}
+		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)
+		if candidate == nil && m.claim.Replace && m.claim.NoGroups == nil && replaceable(*m.record, m.Drift) && p.slotFreeFor(m) {
+			candidate = m
+		}
+	}
+	if candidate == nil || p.plan.Unsettled {
+		return
+	}
+	p.plan.WouldReplace = true
+	if p.MayReplace {
+		candidate.leaving = "it is replaced: " + candidate.Drift[0].String()
+	}
+}
+
+// slotFreeFor reports whether the successor of a live interface will find its slot.
+func (p *planner) slotFreeFor(m *member) bool {
+	return !m.claim.Exact || m.Slot == m.wish.Slot || p.seats.holders[m.wish.Slot] == ""
+}
+
+// finish orders the outcome, tidies the ledger, and holds all calls back when the instance was not looked at.
+func (p *planner) finish() Plan {
+	for _, m := range p.members {
+		p.plan.Members = append(p.plan.Members, m.Member)
+	}
+	slices.SortStableFunc(p.plan.Members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
+	})
+	p.tidyLedger()
+	if p.NodeAbsent && len(p.members) > 0 {
+		p.again(p.now.Add(watched))
+	}
+	if p.Look == nil {
+		p.plan.NeedsLook = p.NodeAbsent || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
+		p.plan.Actions, p.plan.Ledger = nil, maps.Clone(p.Ledger)
+	}
+	return p.plan
+}
+
+// tidyLedger drops the members that neither exist nor are wanted. One whose creation may still come to light, because
+// its answer was lost, stays until readings would show it.
+func (p *planner) tidyLedger() {
+	current := map[ownership.Key]bool{}
+	for _, m := range p.members {
+		current[m.Key] = true
+	}
+	maps.DeleteFunc(p.plan.Ledger, func(key ownership.Key, generation int64) bool {
+		if current[key] {
+			return false
+		}
+		tried := time.Unix(generation, 0)
+		if at := p.Setbacks[key].At; at.After(tried) {
+			tried = at
+		}
+		if p.Spent[key] >= generation || p.now.Sub(tried) >= inventory.Newborn {
+			return true
+		}
+		p.again(tried.Add(inventory.Newborn))
+		return false
+	})
+}
+
+// again asks for another plan at the given time, unless an earlier one is asked for already.
+func (p *planner) again(at time.Time) {
+	if p.plan.LookAgain.IsZero() || at.Before(p.plan.LookAgain) {
+		p.plan.LookAgain = at
+	}
+}

@@ -1,0 +1,414 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// placed says where an interface ended up.
+type placed struct {
+	Subnet string
+	Slot   eni.Slot
+}
+
+func placements(w *world) []placed {
+	var all []placed
+	for _, i := range w.ours() {
+		if i.Ready() {
+			all = append(all, placed{i.SubnetID, i.Attachment.Slot})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return eni.CompareSlots(a.Slot, b.Slot) })
+	return all
+}
+
+func reasons(p plan.Plan) []plan.Reason {
+	var all []plan.Reason
+	for _, m := range p.Members {
+		all = append(all, m.Why.Reason)
+	}
+	return all
+}
+
+func device(n int) eni.Slot { return eni.Slot{Device: n} }
+
+func TestComputeReachesWhatIsWanted(t *testing.T) {
+	exact := func(c plan.Claim) plan.Claim { c.Exact = true; return c }
+	cases := map[string]struct {
+		limits  eni.Limits
+		foreign []eni.Slot
+		claims  []plan.Claim
+		want    []placed
+		reasons []plan.Reason
+	}{
+		"one subnet": {
+			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 2, "s1"))},
+			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
+		},
+		"subnets in listed order at rising indices": {
+			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reasons: []plan.Reason{"", ""},
+		},
+		"a preferred index that is taken moves up": {
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", wish(0, 1, "s1"))},
+			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
+		},
+		"an exact index that is taken blocks": {
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{exact(claim("a", wish(0, 1, "s1")))},
+			reasons: []plan.Reason{plan.SlotTaken},
+		},
+		"an exact claim is seated before a preferring one": {
+			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 1, "s1")), exact(claim("b", wish(0, 1, "s2")))},
+			want: []placed{{"s2", device(1)}, {"s1", device(2)}}, reasons: []plan.Reason{"", ""},
+		},
+		"a full instance blocks what does not fit": {
+			limits: limits(3), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", wish(0, 2, "s1"), wish(1, 3, "s2"))},
+			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{"", plan.InstanceFull},
+		},
+		"a card the type does not have blocks": {
+			limits: limits(4), claims: []plan.Claim{claim("a", plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			reasons: []plan.Reason{plan.NoSuchCard},
+		},
+		"cards have slots of their own": {
+			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
+			claims: []plan.Claim{claim("a", plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			want:   []placed{{"s1", eni.Slot{Card: 1, Device: 1}}}, reasons: []plan.Reason{""},
+		},
+		"more addresses than an interface takes block": {
+			limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 4},
+			claims: []plan.Claim{claim("a", func() plan.Wish {
+				w := wish(0, 1, "s1")
+				w.Spec.IPv4Prefixes = 4
+				return w
+			}())},
+			reasons: []plan.Reason{plan.AddressLimit},
+		},
+		"what cannot be wished for is seen as blocked": {
+			limits: limits(4), claims: []plan.Claim{{
+				NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Wanted, Resolved: true,
+				Lacking: []plan.Problem{{Reason: plan.NoSubnetInZone}},
+			}},
+			reasons: []plan.Reason{plan.NoSubnetInZone},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(tc.limits, tc.foreign...)
+			observed := w.observe(nil)
+			p := plan.Plan{}
+			ledger := observed.Ledger
+			for range 5 {
+				p = plan.Compute(desired(tc.claims...), w.observe(ledger), w.now)
+				ledger = p.Ledger
+				for _, a := range p.Actions {
+					w.apply(a)
+				}
+				w.pass(5 * time.Second)
+			}
+			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
+				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
+			}
+			if diff := cmp.Diff(tc.reasons, reasons(p)); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+			if len(p.Actions) > 0 {
+				t.Errorf("still wants to act:\n%s", p.Explain())
+			}
+		})
+	}
+}
+
+func TestThreeCallsAttachAnInterface(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	if w.calls != 3 {
+		t.Errorf("%d mutating calls for one interface, want create, attach and delete-on-termination", w.calls)
+	}
+}
+
+func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
+	w := newWorld(limits(4))
+	off := wish(0, 1, "s1")
+	off.Spec.SourceDestCheck = false
+	var seen []string
+	var ledger map[ownership.Key]int64
+	for range 4 {
+		p := plan.Compute(desired(claim("a", off)), w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, a := range p.Actions {
+			switch a := a.(type) {
+			case plan.Create:
+				seen = append(seen, "create")
+			case plan.Attach:
+				seen = append(seen, "attach")
+			case plan.Change:
+				seen = append(seen, a.To.String())
+			}
+			w.apply(a)
+		}
+	}
+	want := []string{"create", "source/dest check false", "attach", "delete on termination true"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestChange starts from two attached interfaces of NodeENI a and changes what is wanted.
+func TestChange(t *testing.T) {
+	before := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	cases := map[string]struct {
+		change func(*world, *plan.Claim)
+		want   []placed
+		reason plan.Reason
+		drift  bool
+	}{
+		"nothing":                     {change: func(*world, *plan.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
+		"the first subnet is dropped": {change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s2")} }, want: []placed{{"s2", device(2)}}},
+		"the last subnet is dropped":  {change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s1")} }, want: []placed{{"s1", device(1)}}},
+		"a subnet is added": {
+			change: func(_ *world, c *plan.Claim) { c.Wishes = append(c.Wishes, wish(2, 3, "s3")) },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}, {"s3", device(3)}},
+		},
+		"a subnet is put in front": {
+			change: func(_ *world, c *plan.Claim) {
+				c.Wishes = []plan.Wish{wish(0, 1, "s0"), wish(1, 2, "s1"), wish(2, 3, "s2")}
+			},
+			want:  []placed{{"s1", device(1)}, {"s2", device(2)}, {"s0", device(3)}},
+			drift: true,
+		},
+		"subnets are not all resolved": {
+			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Resolved = []plan.Wish{wish(0, 1, "s1")}, false },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept,
+		},
+		"a subnet is exchanged": {
+			change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9")} },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
+		},
+		"a subnet is exchanged and may be replaced": {
+			change: func(_ *world, c *plan.Claim) {
+				c.Replace, c.Wishes = true, []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9")}
+			},
+			want: []placed{{"s1", device(1)}, {"s9", device(2)}},
+		},
+		"the claim is released": {change: func(_ *world, c *plan.Claim) { c.Standing = plan.Released }, want: nil},
+		"the claim is held": {
+			change: func(_ *world, c *plan.Claim) { c.Standing, c.Wishes = plan.Held, nil },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept,
+		},
+		"the instance ends": {
+			change: func(w *world, _ *plan.Claim) {
+				w.instance.State = eni.InstanceTerminated
+				for id, i := range w.interfaces {
+					i.Attachment, i.Status = nil, eni.Available
+					w.interfaces[id] = i
+				}
+			},
+			want: nil,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(8))
+			_, ledger := w.drive(desired(before), nil)
+			after := before
+			after.Wishes = slices.Clone(before.Wishes)
+			tc.change(w, &after)
+
+			var p plan.Plan
+			for range 12 {
+				o := w.observe(ledger)
+				o.MayReplace = true
+				p = plan.Compute(desired(after), o, w.now)
+				ledger = p.Ledger
+				for _, a := range p.Actions {
+					w.apply(a)
+				}
+				w.pass(time.Minute)
+			}
+			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
+				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
+			}
+			if len(w.ours()) != len(tc.want) {
+				t.Errorf("%d interfaces exist, want %d", len(w.ours()), len(tc.want))
+			}
+			if tc.reason != "" && !slices.Contains(reasons(p), tc.reason) {
+				t.Errorf("reasons are %v, want %s among them", reasons(p), tc.reason)
+			}
+			if drifted := slices.ContainsFunc(p.Members, func(m plan.Member) bool { return len(m.Drift) > 0 }); drifted != tc.drift {
+				t.Errorf("drift reported: %t, want %t\n%s", drifted, tc.drift, p.Explain())
+			}
+		})
+	}
+}
+
+func TestAttributesAreMendedInPlace(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	calls := w.calls
+
+	s := &c.Wishes[0].Spec
+	s.Description, s.Groups, s.SourceDestCheck, s.DeleteOnTermination = "other", []string{"sg-2", "sg-1"}, false, false
+	s.Tags = map[string]string{"team": "ran"}
+	s.AddressCounts = eni.AddressCounts{SecondaryIPv4: 2, IPv6: 1}
+	w.drive(desired(c), ledger)
+
+	i := w.ours()[0]
+	if i.Description != "other" || len(i.Groups) != 2 || i.SourceDestCheck || i.Attachment.DeleteOnTermination ||
+		i.Tags["team"] != "ran" || i.Counts() != s.AddressCounts {
+		t.Errorf("not mended: %+v", i)
+	}
+	if got := w.calls - calls; got != 7 {
+		t.Errorf("%d calls, want one for each of seven attributes", got)
+	}
+
+	s.AddressCounts = eni.AddressCounts{IPv4Prefixes: 1}
+	w.drive(desired(c), ledger)
+	if got := w.ours()[0].Counts(); got != s.AddressCounts {
+		t.Errorf("addresses are %+v, want %+v", got, s.AddressCounts)
+	}
+}
+
+func TestNoCallWithoutALook(t *testing.T) {
+	w := newWorld(limits(4))
+	o := w.observe(nil)
+	o.Look = nil
+	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now)
+	if len(p.Actions) > 0 || !p.NeedsLook {
+		t.Errorf("a plan without a look must only ask for one:\n%s", p.Explain())
+	}
+	if len(p.Ledger) > 0 {
+		t.Errorf("a plan without a look must leave the ledger alone, has %v", p.Ledger)
+	}
+}
+
+func TestAnInterfaceMissingFromOneReadingIsWaitedFor(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	o := w.observe(ledger)
+	o.Owned[0].Missing = true
+	p := plan.Compute(desired(c), o, w.now)
+	if len(p.Actions) > 0 || reasons(p)[0] != plan.NotSeen || p.LookAgain.IsZero() {
+		t.Errorf("want no action and another look:\n%s", p.Explain())
+	}
+}
+
+func TestForceComesOnlyAfterALongWait(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	c.Standing = plan.Released
+	for _, a := range plan.Compute(desired(c), w.observe(ledger), w.now).Actions {
+		w.apply(a)
+	}
+	o := w.observe(ledger)
+	o.Owned[0].DetachingSince = w.now
+	if p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter-time.Second)); len(p.Actions) > 0 {
+		t.Errorf("acts too early:\n%s", p.Explain())
+	}
+	p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
+	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
+		t.Errorf("want one forced detach:\n%s", p.Explain())
+	}
+}
+
+func TestSetbacksAreWaitedOut(t *testing.T) {
+	key := ownership.Key{NodeENIUID: "uid-a"}
+	cases := map[string]struct {
+		setback plan.Setback
+		subnets []string
+		acts    bool
+		phase   plan.Phase
+		subnet  string
+	}{
+		"throttled":              {setback: plan.Setback{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
+		"subnet full":            {setback: plan.Setback{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"next candidate subnet":  {setback: plan.Setback{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
+		"all candidates full":    {setback: plan.Setback{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
+		"not allowed":            {setback: plan.Setback{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"long enough ago":        {setback: plan.Setback{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"token spent: new token": {setback: plan.Setback{Class: eni.TokenSpent, Count: 1}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			o := w.observe(map[ownership.Key]int64{key: 7})
+			if tc.setback.At.IsZero() {
+				tc.setback.At = start
+			}
+			o.Setbacks = map[ownership.Key]plan.Setback{key: tc.setback}
+			p := plan.Compute(desired(claim("a", wish(0, 1, tc.subnets...))), o, start)
+			if acts := len(p.Actions) > 0; acts != tc.acts || p.Members[0].Phase != tc.phase {
+				t.Fatalf("acts %t, want %t:\n%s", acts, tc.acts, p.Explain())
+			}
+			if tc.acts && p.Actions[0].(plan.Create).SubnetID != tc.subnet {
+				t.Errorf("creates in %s, want %s", p.Actions[0].(plan.Create).SubnetID, tc.subnet)
+			}
+			if !tc.acts && p.LookAgain != tc.setback.Retry() {
+				t.Errorf("looks again at %s, want %s", p.LookAgain, tc.setback.Retry())
+			}
+			if spent := tc.setback.Class == eni.TokenSpent; spent != (p.Ledger[key] > 7) {
+				t.Errorf("generation is %d", p.Ledger[key])
+			}
+		})
+	}
+}
+
+func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
+	key := ownership.Key{NodeENIUID: "uid-a"}
+	w := newWorld(limits(4))
+	o := w.observe(map[ownership.Key]int64{key: start.Unix() + 5})
+	o.Spent = map[ownership.Key]int64{key: start.Unix() + 5}
+	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, start)
+	if got := p.Ledger[key]; got <= start.Unix()+5 {
+		t.Errorf("generation %d was used before", got)
+	}
+}
+
+func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
+	key := ownership.Key{NodeENIUID: "uid-a"}
+	ledger := map[ownership.Key]int64{key: start.Unix()}
+	w := newWorld(limits(4))
+	released := claim("a")
+	released.Standing = plan.Released
+	p := plan.Compute(desired(released), w.observe(ledger), start.Add(time.Minute))
+	if _, kept := p.Ledger[key]; !kept || p.LookAgain.IsZero() {
+		t.Errorf("the entry is gone after a minute")
+	}
+	p = plan.Compute(desired(released), w.observe(ledger), start.Add(3*time.Minute))
+	if len(p.Ledger) > 0 {
+		t.Errorf("the entry is still there after three minutes")
+	}
+}
+
+func TestJudge(t *testing.T) {
+	cases := map[string]struct {
+		in   plan.Circumstances
+		want plan.Standing
+	}{
+		"selected":                 {plan.Circumstances{NodeENIKnown: true, NodePresent: true, Selected: true}, plan.Wanted},
+		"label gone":               {plan.Circumstances{NodeENIKnown: true, NodePresent: true}, plan.Released},
+		"NodeENI deleted":          {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, Selected: true}, plan.Released},
+		"NodeENI deleted, no node": {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true}, plan.Released},
+		"no node":                  {plan.Circumstances{NodeENIKnown: true, Selected: true}, plan.Held},
+		"no NodeENI":               {plan.Circumstances{NodePresent: true, Selected: true}, plan.Held},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := plan.Judge(tc.in); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

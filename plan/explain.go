@@ -1,0 +1,38 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Explain returns the plan in words: where each member stands, then the calls to make, one line each.
+func (p Plan) Explain() string {
+	var b strings.Builder
+	for _, m := range p.Members {
+		id := "-"
+		if m.Interface != nil {
+			id = m.Interface.ID
+		}
+		fmt.Fprintf(&b, "%s[%d] %s %s %s", m.NodeENI, m.Ordinal, m.Phase, id, m.Slot)
+		if m.Wanted && m.Slot != m.Asked {
+			fmt.Fprintf(&b, " (asked for %s)", m.Asked)
+		}
+		if m.Why.Reason != "" {
+			fmt.Fprintf(&b, " %s: %s", m.Why.Reason, m.Why.Message)
+		}
+		for _, d := range m.Drift {
+			fmt.Fprintf(&b, "; differs in %s", d)
+		}
+		b.WriteByte('\n')
+	}
+	for _, a := range p.Actions {
+		fmt.Fprintf(&b, "-> %s\n", a)
+	}
+	if p.NeedsLook {
+		b.WriteString("-> look at the instance first\n")
+	}
+	return b.String()
+}

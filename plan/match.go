@@ -1,0 +1,104 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/multieni/multieni/inventory"
+)
+
+// pairing says which owned interface stands for which wish. Each index appears once.
+type pairing struct {
+	// byWish maps the index of a wish to the index of its interface.
+	byWish map[int]int
+	// surplus are the indices of interfaces that no wish accounts for.
+	surplus []int
+}
+
+// match pairs wishes with the interfaces a NodeENI already has on the instance. An interface is recognised by its
+// subnet before its ordinal, so that dropping one subnet of a list never shifts its neighbours onto other interfaces.
+// What is left over on both sides is paired only when it is attached: a live interface in a subnet that was exchanged
+// is a difference to report, not an interface to throw away.
+func match(wishes []Wish, owned []inventory.Record, instanceID string) pairing {
+	candidates := make([]int, len(owned))
+	for i := range owned {
+		candidates[i] = i
+	}
+	slices.SortStableFunc(candidates, func(a, b int) int { return compareKeepers(owned[a], owned[b], instanceID) })
+
+	p := pairing{byWish: map[int]int{}}
+	taken := map[int]bool{}
+	pass := func(fits func(Wish, inventory.Record) bool) {
+		for w, wish := range wishes {
+			if _, done := p.byWish[w]; done {
+				continue
+			}
+			for _, i := range candidates {
+				if !taken[i] && fits(wish, owned[i]) {
+					p.byWish[w], taken[i] = i, true
+					break
+				}
+			}
+		}
+	}
+	pass(func(w Wish, r inventory.Record) bool { return w.Ordinal == r.Member.Ordinal && w.allows(r.SubnetID) })
+	pass(func(w Wish, r inventory.Record) bool { return w.allows(r.SubnetID) })
+	pass(func(w Wish, r inventory.Record) bool {
+		return w.Ordinal == r.Member.Ordinal && r.AttachedTo(instanceID)
+	})
+	pass(func(_ Wish, r inventory.Record) bool { return r.AttachedTo(instanceID) })
+	for i := range owned {
+		if !taken[i] {
+			p.surplus = append(p.surplus, i)
+		}
+	}
+	return p
+}
+
+// compareKeepers puts first which of two interfaces is rather kept: the attached one, then the older one.
+func compareKeepers(a, b inventory.Record, instanceID string) int {
+	rank := func(r inventory.Record) int {
+		switch {
+		case r.AttachedTo(instanceID) && r.Ready():
+			return 0
+		case r.AttachedTo(instanceID):
+			return 1
+		default:
+			return 2
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Member.Generation, b.Member.Generation), cmp.Compare(a.ID, b.ID))
+}
+
+func (w Wish) allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
+
+// ordinals chooses the ordinal of each wish that has no interface yet: its own, unless an interface of the NodeENI bears
+// it already; then the lowest that nothing else bears.
+func ordinals(wishes []Wish, p pairing, owned []inventory.Record) map[int]int {
+	used := map[int]bool{}
+	for _, r := range owned {
+		used[r.Member.Ordinal] = true
+	}
+	chosen := map[int]int{}
+	var displaced []int
+	for w, wish := range wishes {
+		switch _, paired := p.byWish[w]; {
+		case paired:
+		case used[wish.Ordinal]:
+			displaced = append(displaced, w)
+		default:
+			chosen[w], used[wish.Ordinal] = wish.Ordinal, true
+		}
+	}
+	for _, w := range displaced {
+		n := 0
+		for used[n] {
+			n++
+		}
+		chosen[w], used[n] = n, true
+	}
+	return chosen
+}

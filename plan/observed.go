@@ -1,0 +1,94 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+)
+
+// Observed is what is known of one instance.
+type Observed struct {
+	// Owned are the interfaces made for this instance, as the inventory has them.
+	Owned []inventory.Record
+	// Look is a reading of the instance made for this plan. Without one no call is planned: a plan that would make
+	// calls asks for a look instead, so that no call rests on what was remembered alone.
+	Look *eni.Look
+	// Limits are those of the instance's type.
+	Limits eni.Limits
+	// Ledger holds the stored generation of each member.
+	Ledger map[ownership.Key]int64
+	// Spent holds the highest generation of each member that cannot be used again.
+	Spent map[ownership.Key]int64
+	// Setbacks are the last failures per member.
+	Setbacks map[ownership.Key]Setback
+	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
+	MissingSince time.Time
+	// MayReplace allows one member of this instance to be replaced now.
+	MayReplace bool
+}
+
+// Setback remembers that a member's last call failed.
+type Setback struct {
+	Class   eni.Class
+	Message string
+	At      time.Time
+	// Count is how many times in a row.
+	Count int
+}
+
+// Backoff bounds by class: the first wait doubles with each further failure up to the last.
+var waits = map[eni.Class]struct{ first, last time.Duration }{
+	eni.Throttled:     {time.Second, 30 * time.Second},
+	eni.Transient:     {time.Second, 30 * time.Second},
+	eni.NotFound:      {2 * time.Second, time.Minute},
+	eni.SlotTaken:     {time.Second, time.Minute},
+	eni.Busy:          {2 * time.Second, time.Minute},
+	eni.WrongState:    {5 * time.Second, time.Minute},
+	eni.NoAddresses:   {2 * time.Minute, 10 * time.Minute},
+	eni.LimitExceeded: {5 * time.Minute, 30 * time.Minute},
+	eni.WrongZone:     {5 * time.Minute, 30 * time.Minute},
+	eni.Unauthorized:  {5 * time.Minute, 30 * time.Minute},
+	eni.TokenSpent:    {0, time.Minute},
+	eni.Invalid:       {5 * time.Minute, 30 * time.Minute},
+}
+
+// Retry returns when the member may be tried again.
+func (s Setback) Retry() time.Time {
+	w := waits[s.Class]
+	wait := w.first
+	for n := 1; n < s.Count && wait < w.last; n++ {
+		wait *= 2
+	}
+	return s.At.Add(min(wait, w.last))
+}
+
+// Next returns the setback after one more failure.
+func (s Setback) Next(class eni.Class, message string, at time.Time) Setback {
+	if class != s.Class {
+		s.Count = 0
+	}
+	return Setback{Class: class, Message: message, At: at, Count: s.Count + 1}
+}
+
+// problem says in a user's words what the setback means.
+func (s Setback) problem() Problem {
+	reasons := map[eni.Class]Reason{
+		eni.NoAddresses:   SubnetFull,
+		eni.LimitExceeded: LimitReached,
+		eni.Unauthorized:  Unauthorized,
+		eni.Throttled:     Throttled,
+		eni.SlotTaken:     SlotTaken,
+		eni.Invalid:       Refused,
+		eni.WrongZone:     Refused,
+	}
+	reason, ok := reasons[s.Class]
+	if !ok {
+		reason = Retrying
+	}
+	return Problem{Reason: reason, Message: s.Message + "; it is tried again by and by"}
+}

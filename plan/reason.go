@@ -1,0 +1,65 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// Reason is one word of a closed set that says why a member is not as wanted. Reasons become condition reasons, event
+// reasons and metric labels.
+type Reason string
+
+// Reasons a person must do something about.
+const (
+	// SubnetNotFound: a subnet the NodeENI names does not exist.
+	SubnetNotFound Reason = "SubnetNotFound"
+	// NoSubnetInZone: none of the NodeENI's subnets is in the node's zone.
+	NoSubnetInZone Reason = "NoSubnetInZone"
+	// SecurityGroupNotFound and SecurityGroupAmbiguous: a group is unknown, or a name fits several.
+	SecurityGroupNotFound  Reason = "SecurityGroupNotFound"
+	SecurityGroupAmbiguous Reason = "SecurityGroupAmbiguous"
+	// SlotTaken: another interface holds the slot that was asked for exactly.
+	SlotTaken Reason = "SlotTaken"
+	// NoSuchCard: the instance type has no network card of that index.
+	NoSuchCard Reason = "NoSuchCard"
+	// InstanceFull: the instance type carries no more interfaces.
+	InstanceFull Reason = "InstanceFull"
+	// AddressLimit: more addresses are asked for than one interface of the instance type takes.
+	AddressLimit Reason = "AddressLimit"
+	// SubnetFull: the subnet has no free addresses.
+	SubnetFull Reason = "SubnetFull"
+	// LimitReached: EC2 reports a limit of the account or the instance.
+	LimitReached Reason = "LimitReached"
+	// Unauthorized: the controller's role may not make the call.
+	Unauthorized Reason = "Unauthorized"
+	// Refused: EC2 refuses the request as it is.
+	Refused Reason = "Refused"
+	// AttachedElsewhere: somebody attached the interface to another instance.
+	AttachedElsewhere Reason = "AttachedElsewhere"
+)
+
+// Reasons that pass by themselves.
+const (
+	// InstanceNotReady: the instance is in no state that takes an interface.
+	InstanceNotReady Reason = "InstanceNotReady"
+	// Throttled: the account's EC2 request budget is spent for the moment.
+	Throttled Reason = "Throttled"
+	// Retrying: the last call failed and is tried again soon.
+	Retrying Reason = "Retrying"
+	// NotSeen: EC2 did not show the interface in its last answer; it is looked for again.
+	NotSeen Reason = "NotSeen"
+	// InProgress: EC2 is at work.
+	InProgress Reason = "InProgress"
+	// Leaving: the interface is being removed.
+	Leaving Reason = "Leaving"
+	// Kept: the interface is left as it is since nothing confirms that it may go.
+	Kept Reason = "Kept"
+)
+
+// Passing reports whether the reason goes away without anybody doing something.
+func (r Reason) Passing() bool {
+	switch r {
+	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, Leaving, "":
+		return true
+	default:
+		return false
+	}
+}

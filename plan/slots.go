@@ -1,0 +1,137 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+)
+
+// seats is the seating order of one instance: which interface holds which slot, and how many more there is room for.
+type seats struct {
+	instanceType string
+	limits       eni.Limits
+	// holders names the holder of each taken slot, for people.
+	holders map[eni.Slot]string
+	// leaving are the taken slots that we are making free.
+	leaving map[eni.Slot]bool
+}
+
+// seat returns the seating order as the look shows it, corrected by what is known of our own interfaces, which can be newer.
+func seat(look *eni.Look, owned []inventory.Record, limits eni.Limits, instanceID string) *seats {
+	s := &seats{limits: limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}}
+	ours := map[string]bool{}
+	for _, r := range owned {
+		ours[r.ID] = true
+		s.hold(r.Interface, instanceID)
+	}
+	if look == nil {
+		return s
+	}
+	s.instanceType = look.Instance.Type
+	for _, i := range look.Interfaces {
+		if !ours[i.ID] {
+			s.hold(i, instanceID)
+		}
+	}
+	return s
+}
+
+func (s *seats) hold(i eni.Interface, instanceID string) {
+	if i.AttachedTo(instanceID) {
+		s.holders[i.Attachment.Slot] = fmt.Sprintf("%s (%s)", i.ID, holderOf(i))
+	}
+}
+
+// leave marks a slot as one that we are making free.
+func (s *seats) leave(slot eni.Slot) { s.leaving[slot] = true }
+
+// holderOf says whose an interface seems to be.
+func holderOf(i eni.Interface) string {
+	switch {
+	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
+		return "the primary interface"
+	case i.Tags[ownership.TagNodeENI] != "":
+		return "NodeENI " + i.Tags[ownership.TagNodeENI]
+	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
+		return "the VPC CNI"
+	case i.RequesterManaged:
+		return "an AWS service"
+	default:
+		return "not managed by multieni"
+	}
+}
+
+// take finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
+// above it on the same card.
+func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
+	if p := s.room(asked); p != nil {
+		return asked, p
+	}
+	slot := asked
+	for s.holders[slot] != "" {
+		if s.leaving[slot] {
+			return asked, s.waitFor(slot)
+		}
+		if exact {
+			return asked, &Problem{SlotTaken, fmt.Sprintf(
+				"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", asked, s.holders[asked])}
+		}
+		slot.Device++
+	}
+	s.holders[slot] = forWhom
+	return slot, nil
+}
+
+// room reports why no further interface fits on the card of the slot. Where the limits are not known, EC2 is left to say.
+func (s *seats) room(slot eni.Slot) *Problem {
+	if !s.limits.Known() {
+		return nil
+	}
+	onCard := s.limits.OnCard(slot.Card)
+	if onCard == 0 {
+		return &Problem{NoSuchCard, fmt.Sprintf("%s has %d network card(s), numbered from 0, and no card %d; change networkCardIndex or the instance type",
+			s.instanceType, len(s.limits.Cards), slot.Card)}
+	}
+	total, there := len(s.holders), 0
+	for held := range s.holders {
+		if held.Card == slot.Card {
+			there++
+		}
+	}
+	full := total >= s.limits.Interfaces || there >= onCard
+	for _, leaving := range slices.SortedFunc(maps.Keys(s.leaving), eni.CompareSlots) {
+		if full && (leaving.Card == slot.Card || there < onCard) {
+			return s.waitFor(leaving)
+		}
+	}
+	switch {
+	case total >= s.limits.Interfaces:
+		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; use a larger instance type, or let the VPC CNI keep fewer warm ENIs",
+			s.instanceType, s.limits.Interfaces, s.list())}
+	case there >= onCard:
+		return &Problem{InstanceFull, fmt.Sprintf("network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
+			slot.Card, s.instanceType, onCard, s.list())}
+	}
+	return nil
+}
+
+func (s *seats) waitFor(slot eni.Slot) *Problem {
+	return &Problem{InProgress, fmt.Sprintf("%s is waited for: %s is leaving it", slot, s.holders[slot])}
+}
+
+func (s *seats) list() string {
+	slots := slices.SortedFunc(maps.Keys(s.holders), eni.CompareSlots)
+	words := make([]string, len(slots))
+	for n, slot := range slots {
+		words[n] = fmt.Sprintf("%s at %s", s.holders[slot], slot)
+	}
+	return strings.Join(words, ", ")
+}
