@@ -195,11 +195,22 @@ func (v *Inventory) Looked(look eni.Look) []ownership.Member {
 		shown[i.ID] = true
 	}
 	for _, r := range v.Of(look.Instance.ID) {
-		if !shown[r.ID] {
+		switch {
+		case shown[r.ID]:
+		case look.Instance.State == eni.InstanceTerminated && r.diesWithInstance():
+			v.drop(look.At, v.entries[r.ID])
+			changed = append(changed, r.Member)
+		default:
 			changed = append(changed, v.Missed(look.At, r.ID)...)
 		}
 	}
 	return changed
+}
+
+// diesWithInstance reports whether EC2 has promised to delete the interface with its instance, so that its absence
+// after the termination needs no second reading.
+func (r Record) diesWithInstance() bool {
+	return r.AttachedTo(r.Member.InstanceID) && r.Attachment.DeleteOnTermination
 }
 
 // Missed merges that a reading begun at the given time did not show an interface, and returns its member if that

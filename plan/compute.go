@@ -25,6 +25,8 @@ const (
 	watched = 30 * time.Second
 	// hindered is when to look whether a foreign interface has left a slot we want.
 	hindered = 5 * time.Minute
+	// ending is when to look how far a termination is: EC2 tells nobody that it has deleted an interface with its instance.
+	ending = 5 * time.Second
 	// doubtful is when to look again at what no event will tell of.
 	doubtful = 15 * time.Second
 )

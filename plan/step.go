@@ -140,7 +140,10 @@ func (p *planner) remove(m *member) {
 	case i.Attachment == nil && i.Status == eni.Available:
 		m.Phase = Deleting
 		p.plan.Actions = append(p.plan.Actions, Delete{Member: m.Member.Member, InterfaceID: i.ID, Why: m.leaving})
-	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching, p.ended:
+	case p.ended && i.Attachment != nil:
+		p.progress(m)
+		p.again(p.now.Add(ending))
+	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching:
 		p.progress(m)
 	case i.Attachment.Status == eni.AttachmentDetaching:
 		p.progress(m)

@@ -6,6 +6,7 @@ package selection
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/multieni/multieni/eni"
@@ -74,7 +75,7 @@ func (t GroupTerms) split() []groupTerm {
 		}})
 	}
 	for _, name := range unrepeated(t.Names) {
-		terms = append(terms, groupTerm{"name " + name, true, []func(eni.SecurityGroup) bool{
+		terms = append(terms, groupTerm{"name " + strconv.Quote(name), true, []func(eni.SecurityGroup) bool{
 			func(g eni.SecurityGroup) bool { return g.Name == name },
 			func(g eni.SecurityGroup) bool { return g.Tags["Name"] == name },
 		}})

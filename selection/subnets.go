@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/multieni/multieni/eni"
@@ -169,7 +170,7 @@ func (t SubnetTerms) split() []subnetTerm {
 		terms = append(terms, subnetTerm{"ID " + id, func(s eni.Subnet) bool { return s.ID == id }})
 	}
 	for _, name := range unrepeated(t.Names) {
-		terms = append(terms, subnetTerm{"name " + name, func(s eni.Subnet) bool { return s.Name == name }})
+		terms = append(terms, subnetTerm{"name " + strconv.Quote(name), func(s eni.Subnet) bool { return s.Name == name }})
 	}
 	if len(t.Tags) > 0 {
 		terms = append(terms, subnetTerm{"tags " + tagText(t.Tags), func(s eni.Subnet) bool { return hasTags(s.Tags, t.Tags) }})

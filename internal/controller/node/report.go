@@ -112,8 +112,9 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 	for _, m := range members {
 		if !m.Ready() {
 			return status.Outcome{
-				State: status.Progressing, Reason: v1alpha1.ReasonProgressing,
-				Message: fmt.Sprintf("%d of %d interfaces are attached; NodeENI %s is %s", st.Attached, st.Desired, m.NodeENI, m.Phase),
+				State: status.Progressing, Reason: cmp.Or(string(m.Why.Reason), v1alpha1.ReasonProgressing),
+				Message: fmt.Sprintf("%d of %d interfaces are attached; NodeENI %s: %s", st.Attached, st.Desired, m.NodeENI,
+					cmp.Or(m.Why.Message, string(m.Phase))),
 			}
 		}
 	}

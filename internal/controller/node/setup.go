@@ -42,7 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		}, builder.WithPredicates(relevantNodeENIChange())).
 		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 

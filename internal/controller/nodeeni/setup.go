@@ -37,7 +37,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
 		Watches(&v1alpha1.NodeENIState{}, eachVersion(r.enqueueOwners)).
 		Watches(&corev1.Node{}, eachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
