@@ -101,7 +101,7 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, why error) {
 	}
 	for n := range all.Items {
 		if selects(&all.Items[n], node.Labels) {
-			r.Log.Info("node is skipped", "node", node.Name, "nodeENI", all.Items[n].Name, "why", why)
+			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", all.Items[n].Name, "why", why)
 			r.Events.Eventf(node, &all.Items[n], corev1.EventTypeWarning, "NotAnEC2Instance", "Plan",
 				"NodeENI %s selects this node, but it gets no interfaces: %s", all.Items[n].Name, why)
 		}

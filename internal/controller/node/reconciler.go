@@ -151,7 +151,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcome) {
 	for _, o := range outcomes {
 		member := o.Action.Of()
-		log := r.Log.With("node", s.name, "nodeENI", member.NodeENI, "action", o.Action.String())
+		log := r.Log.With("node", s.name, "nodeeni", member.NodeENI, "action", o.Action.String())
 		if o.Err == nil {
 			r.setbacks.clear(instanceID, member.Key)
 			log.Info("done")

@@ -63,14 +63,14 @@ func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...clie
 		var nodes corev1.NodeList
 		selector := client.MatchingLabelsSelector{Selector: controller.Selector(version.(*v1alpha1.NodeENI).Spec)}
 		if err := r.Client.List(ctx, &nodes, selector, client.UnsafeDisableDeepCopy); err != nil {
-			r.Log.Error("nodes could not be listed", "nodeENI", version.GetName(), "err", err)
+			r.Log.Error("nodes could not be listed", "nodeeni", version.GetName(), "err", err)
 		}
 		for n := range nodes.Items {
 			names[nodes.Items[n].Name] = true
 		}
 		var states v1alpha1.NodeENIStateList
 		if err := r.Client.List(ctx, &states, controller.StatesOf(version.GetUID()), client.UnsafeDisableDeepCopy); err != nil {
-			r.Log.Error("NodeENIStates could not be listed", "nodeENI", version.GetName(), "err", err)
+			r.Log.Error("NodeENIStates could not be listed", "nodeeni", version.GetName(), "err", err)
 		}
 		for n := range states.Items {
 			names[states.Items[n].Name] = true

@@ -127,7 +127,7 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
 	}
-	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeENI", nodeENI.Name)
+	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeeni", nodeENI.Name)
 	return true, nil
 }
 
