@@ -82,10 +82,19 @@ type entry struct {
 	pending     []expectation
 }
 
-// expectation is the effect of one of our calls that readings must show until it expires.
+// Effect is what one of our calls did to an interface.
+type Effect struct {
+	// Aspect names what was changed, for example "attachment". A later effect on the same aspect takes the place of an
+	// earlier one: after a detach nothing has to show the attach any more.
+	Aspect string
+	// Shown reports whether a reading shows the effect.
+	Shown func(eni.Interface) bool
+}
+
+// expectation is an effect that readings must show until it expires.
 type expectation struct {
+	Effect
 	until time.Time
-	shown func(eni.Interface) bool
 }
 
 // New returns an empty inventory for the cluster of the given name, as it stands in ownership tags.
@@ -233,7 +242,7 @@ func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
 
 // Did records what an accepted call of ours made of an interface. Readings that do not show its effect are not
 // believed until [Settle] has passed.
-func (v *Inventory) Did(now time.Time, after eni.Interface, shown func(eni.Interface) bool) {
+func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 	member, verdict := ownership.Read(v.cluster, after.Tags)
 	if verdict != ownership.Ours {
 		return
@@ -246,7 +255,8 @@ func (v *Inventory) Did(now time.Time, after eni.Interface, shown func(eni.Inter
 	if !e.DetachingSince.IsZero() {
 		e.DetachingSince = now
 	}
-	e.pending = append(e.unexpired(now), expectation{until: now.Add(Settle), shown: shown})
+	e.pending = slices.DeleteFunc(e.unexpired(now), func(x expectation) bool { return x.Aspect == effect.Aspect })
+	e.pending = append(e.pending, expectation{effect, now.Add(Settle)})
 }
 
 // Deleted records that EC2 accepted the deletion of an interface.
@@ -336,7 +346,7 @@ func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Int
 func (e *entry) believes(begun time.Time, seen eni.Interface) bool {
 	e.pending = e.unexpired(begun)
 	return !begun.Before(e.seenBegun) &&
-		!slices.ContainsFunc(e.pending, func(x expectation) bool { return !x.shown(seen) })
+		!slices.ContainsFunc(e.pending, func(x expectation) bool { return !x.Shown(seen) })
 }
 
 func (e *entry) set(at time.Time, i eni.Interface) bool {

@@ -126,11 +126,15 @@ func (m SubnetMatch) Lacking(zone, vpcID string) *plan.Problem {
 	}
 	var places []string
 	for _, p := range passed {
-		places = append(places, fmt.Sprintf("%s (%s, %s)", p.Subnet.ID, p.Subnet.Zone, p.Subnet.VPCID))
+		place := p.Subnet.Zone
+		if p.Reason == OtherVPC {
+			place = p.Subnet.VPCID
+		}
+		places = append(places, fmt.Sprintf("%s (%s)", p.Subnet.ID, place))
 	}
 	return &plan.Problem{
 		Reason: plan.NoSubnetInZone,
-		Message: fmt.Sprintf("none of the NodeENI's subnets is in zone %s%s, where the node is: %s; add a subnet of that zone to the NodeENI, "+
+		Message: fmt.Sprintf("none of the NodeENI's subnets is in the node's zone %s%s: they are %s; add a subnet of that zone to the NodeENI, "+
 			"or narrow its nodeSelector", zone, inVPC(vpcID), abridged(places)),
 	}
 }

@@ -15,15 +15,19 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
+
+// attachmentAspect is what attaching and detaching change.
+const attachmentAspect = "attachment"
 
 // Notes is where the effects of accepted calls are noted. The inventory package says what they mean.
 type Notes interface {
 	// Interface returns an owned interface as it was last known.
 	Interface(id string) (eni.Interface, bool)
-	Did(now time.Time, after eni.Interface, shown func(eni.Interface) bool)
+	Did(now time.Time, after eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
 }
 
@@ -138,7 +142,7 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	if made.Status == eni.Pending {
 		made.Status = eni.Available
 	}
-	a.notes.Did(time.Now(), made, func(eni.Interface) bool { return true })
+	a.notes.Did(time.Now(), made, inventory.Effect{Aspect: "existence", Shown: func(eni.Interface) bool { return true }})
 	return nil
 }
 
@@ -150,7 +154,7 @@ func (a *Applier) attach(ctx context.Context, at plan.Attach) error {
 	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {
 		i.Status, i.Attachment = eni.InUse, &attachment
 		return i
-	}, func(i eni.Interface) bool { return i.Attachment != nil })
+	}, inventory.Effect{Aspect: attachmentAspect, Shown: func(i eni.Interface) bool { return i.Attachment != nil }})
 	return nil
 }
 
@@ -165,9 +169,9 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 			i.Attachment = &leaving
 		}
 		return i
-	}, func(i eni.Interface) bool {
+	}, inventory.Effect{Aspect: attachmentAspect, Shown: func(i eni.Interface) bool {
 		return i.Attachment == nil || i.Attachment.ID != d.AttachmentID || i.Attachment.Status == eni.AttachmentDetaching
-	})
+	}})
 	return nil
 }
 
@@ -201,7 +205,7 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	if err != nil {
 		return err
 	}
-	a.note(c.InterfaceID, after, c.To.Shown)
+	a.note(c.InterfaceID, after, inventory.Effect{Aspect: fmt.Sprintf("%T", c.To), Shown: c.To.Shown})
 	return nil
 }
 
@@ -228,8 +232,8 @@ func (a *Applier) unassign(ctx context.Context, id string, fewer plan.FewerAddre
 }
 
 // note tells what a call made of an interface.
-func (a *Applier) note(id string, effect func(eni.Interface) eni.Interface, shown func(eni.Interface) bool) {
+func (a *Applier) note(id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
 	if i, known := a.notes.Interface(id); known {
-		a.notes.Did(time.Now(), effect(i), shown)
+		a.notes.Did(time.Now(), change(i), effect)
 	}
 }

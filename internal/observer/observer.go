@@ -257,10 +257,10 @@ func (o *Observer) Interface(id string) (eni.Interface, bool) {
 }
 
 // Did implements the notes of an applier.
-func (o *Observer) Did(now time.Time, after eni.Interface, shown func(eni.Interface) bool) {
+func (o *Observer) Did(now time.Time, after eni.Interface, effect inventory.Effect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inventory.Did(now, after, shown)
+	o.inventory.Did(now, after, effect)
 	o.nudge()
 }
 

@@ -24,10 +24,12 @@ type news struct {
 // announce records an event on the NodeENI and on the Node for every interface whose standing changed.
 func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceState) {
 	old := byKey(before)
+	said := map[news]bool{}
 	for _, now := range after {
 		was := old[keyOf(now)]
 		delete(old, keyOf(now))
-		if n := change(was, now, s.name); n != nil {
+		if n := change(was, now); n != nil && !said[*n] {
+			said[*n] = true
 			r.emit(s, now.NodeENI, *n)
 		}
 	}
@@ -35,28 +37,28 @@ func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceStat
 		if _, left := old[keyOf(gone)]; left && gone.ENIID != "" {
 			r.emit(s, gone.NodeENI, news{
 				corev1.EventTypeNormal, "Removed", "Remove",
-				fmt.Sprintf("%s of node %s is detached and deleted", gone.ENIID, s.name),
+				gone.ENIID + " is detached and deleted",
 			})
 		}
 	}
 }
 
 // change says what is new about an interface; nil for nothing worth an event.
-func change(was, now v1alpha1.InterfaceState, node string) *news {
+func change(was, now v1alpha1.InterfaceState) *news {
 	switch {
 	case now.Phase == v1alpha1.PhaseAttached && was.Phase != v1alpha1.PhaseAttached:
-		note := fmt.Sprintf("%s in %s is attached to node %s at card %d device %d", now.ENIID, now.SubnetID, node, now.NetworkCardIndex, now.DeviceIndex)
+		note := fmt.Sprintf("%s in %s is attached at card %d device %d", now.ENIID, now.SubnetID, now.NetworkCardIndex, now.DeviceIndex)
 		if now.DeviceIndex != now.RequestedDeviceIndex {
 			note += fmt.Sprintf(" (device %d, which was asked for, is taken)", now.RequestedDeviceIndex)
 		}
 		return &news{corev1.EventTypeNormal, "Attached", "Attach", note}
 	case now.Phase == v1alpha1.PhaseBlocked && (was.Phase != v1alpha1.PhaseBlocked || was.Reason != now.Reason):
-		return &news{corev1.EventTypeWarning, now.Reason, "Plan", fmt.Sprintf("node %s: %s", node, now.Message)}
+		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
 	case len(now.Drift) > 0 && len(was.Drift) == 0:
 		return &news{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan", fmt.Sprintf(
-			"%s of node %s differs in %s: want %s, have %s", now.ENIID, node, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have)}
+			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have)}
 	case now.Phase == v1alpha1.PhaseDetaching && was.Phase == v1alpha1.PhaseAttached:
-		return &news{corev1.EventTypeNormal, "Detaching", "Detach", fmt.Sprintf("node %s: %s", node, now.Message)}
+		return &news{corev1.EventTypeNormal, "Detaching", "Detach", now.Message}
 	default:
 		return nil
 	}
@@ -66,7 +68,7 @@ func change(was, now v1alpha1.InterfaceState, node string) *news {
 func (r *Reconciler) announceForce(s *subject, outcomes []apply.Outcome) {
 	for _, o := range outcomes {
 		if d, ok := o.Action.(plan.Detach); ok && d.Force {
-			r.emit(s, d.Member.NodeENI, news{corev1.EventTypeWarning, "ForceDetach", "Detach", "node " + s.name + ": " + d.String()})
+			r.emit(s, d.Member.NodeENI, news{corev1.EventTypeWarning, "ForceDetach", "Detach", d.String()})
 		}
 	}
 }
@@ -82,7 +84,7 @@ func (r *Reconciler) emit(s *subject, nodeENIName string, n news) {
 		}
 	}
 	if nodeENI != nil {
-		r.Events.Eventf(nodeENI, node, n.kind, n.reason, n.action, "%s", n.note)
+		r.Events.Eventf(nodeENI, node, n.kind, n.reason, n.action, "node %s: %s", s.name, n.note)
 	}
 	if node != nil {
 		r.Events.Eventf(node, nodeENI, n.kind, n.reason, n.action, "NodeENI %s: %s", nodeENIName, n.note)

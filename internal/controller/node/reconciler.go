@@ -154,12 +154,12 @@ func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcom
 		log := r.Log.With("node", s.name, "nodeeni", member.NodeENI, "action", o.Action.String())
 		if o.Err == nil {
 			r.setbacks.clear(instanceID, member.Key)
-			log.Info("done")
+			log.Info("carried out")
 			continue
 		}
 		class := eni.ClassOf(o.Err)
 		r.setbacks.add(instanceID, member.Key, class, o.Err.Error(), time.Now())
-		log.Warn("failed", "class", class, "err", o.Err)
+		log.Warn("could not be carried out", "class", class, "err", o.Err)
 	}
 	r.announceForce(s, outcomes)
 }

@@ -109,7 +109,7 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 	if !nodeENI.DeletionTimestamp.IsZero() {
 		return status.Outcome{
 			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
-			Message: fmt.Sprintf("%d interfaces are on their way out", len(interfaces)),
+			Message: fmt.Sprintf("%s on the way out", number(len(interfaces), "interface")),
 		}
 	}
 	for _, c := range resolutions {
@@ -131,7 +131,7 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 			"%d of %d interfaces are attached%s", st.Attached, st.Desired, more(waiting))}
 	default:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf(
-			"all %d interfaces are attached on %d nodes%s", st.Desired, st.Nodes, f.skipped())}
+			"%s attached on %s%s", number(int(st.Desired), "interface"), number(int(st.Nodes), "node"), f.skipped())}
 	}
 }
 
@@ -177,7 +177,7 @@ func (f facts) skipped() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d selected nodes are no EC2 instances and are passed over", n)
+	return fmt.Sprintf("; passed over: %s that no EC2 instance is behind", number(n, "node"))
 }
 
 func foreign(node corev1.Node) bool {
@@ -189,7 +189,7 @@ func more(waiting int) string {
 	if waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d more nodes are waiting", waiting)
+	return fmt.Sprintf("; %s more to begin with", number(waiting, "node"))
 }
 
 func subnetCondition(f facts) metav1.Condition {
@@ -206,7 +206,7 @@ func subnetCondition(f facts) metav1.Condition {
 		for _, s := range subnets {
 			zones[s.Zone] = true
 		}
-		c.Message = fmt.Sprintf("%d subnets in %d zones", len(subnets), len(zones))
+		c.Message = fmt.Sprintf("%s in %s", number(len(subnets), "subnet"), number(len(zones), "zone"))
 	}
 	return c
 }
@@ -220,9 +220,17 @@ func groupCondition(f facts) metav1.Condition {
 	case len(problems) > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problems[0].Reason), messages(problems)
 	default:
-		c.Message = fmt.Sprintf("%d security groups", len(ids))
+		c.Message = number(len(ids), "security group")
 	}
 	return c
+}
+
+// number says how many, in words that agree.
+func number(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func messages(problems []plan.Problem) string {
