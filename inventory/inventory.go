@@ -43,9 +43,14 @@ type Record struct {
 	Member ownership.Member
 	// Missing is set while one reading, but not yet a second, has failed to show the interface.
 	Missing bool
+	// Proven is set once a stale reading can no longer be the only reason why the interface is known: EC2 accepted a
+	// call of ours for it, or showed it [Settle] after it was first known.
+	Proven bool
 	// DetachingSince is when the attachment was first known to be detaching, or when a detach was last asked for; zero
 	// when it is not detaching.
 	DetachingSince time.Time
+	// AttachingSince is when the attachment was first known to be attaching; zero when it is not.
+	AttachingSince time.Time
 }
 
 // Inventory is the owned interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for
@@ -71,12 +76,15 @@ type instanceKey struct {
 type spending struct {
 	generation int64
 	at         time.Time
+	lost       bool
 }
 
 type entry struct {
 	Record
 	madeAt time.Time
-	// seenBegun is when the newest reading that counted was begun.
+	// knownSince is when the interface was first heard of.
+	knownSince time.Time
+	// seenBegun is when the newest reading that counted was begun, or when our last call was accepted if that is later.
 	seenBegun   time.Time
 	missedFirst time.Time
 	pending     []expectation
@@ -85,7 +93,7 @@ type entry struct {
 // Effect is what one of our calls did to an interface.
 type Effect struct {
 	// Aspect names what was changed, for example "attachment". A later effect on the same aspect takes the place of an
-	// earlier one: after a detach nothing has to show the attach any more.
+	// earlier one: after a detach nothing has to show the attach any more. So does one that undoes an earlier one.
 	Aspect string
 	// Shown reports whether a reading shows the effect.
 	Shown func(eni.Interface) bool
@@ -159,13 +167,35 @@ func (v *Inventory) Spent(instanceID string) map[ownership.Key]int64 {
 	return spent
 }
 
+// Lost returns when interfaces of the instance's members went away that were not removed by us.
+func (v *Inventory) Lost(instanceID string) map[ownership.Key]time.Time {
+	lost := map[ownership.Key]time.Time{}
+	for key, last := range v.spent {
+		if key.instanceID == instanceID && last.lost {
+			lost[key.Key] = last.at
+		}
+	}
+	return lost
+}
+
+// Unattached returns how many interfaces exist without being attached to anything.
+func (v *Inventory) Unattached() int {
+	n := 0
+	for _, e := range v.entries {
+		if e.Attachment == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Saw merges what a reading begun at the given time showed, and returns the members it changed. Interfaces that are not
 // ours are passed over.
 func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownership.Member {
 	var changed []ownership.Member
 	for _, seen := range interfaces {
-		member, verdict := ownership.Read(v.cluster, seen.Tags)
-		if verdict != ownership.Ours {
+		member, ours := v.memberOf(seen)
+		if !ours {
 			continue
 		}
 		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(Newborn)) {
@@ -207,7 +237,7 @@ func (v *Inventory) Looked(look eni.Look) []ownership.Member {
 		switch {
 		case shown[r.ID]:
 		case look.Instance.State == eni.InstanceTerminated && r.diesWithInstance():
-			v.drop(look.At, v.entries[r.ID])
+			v.drop(look.At, v.entries[r.ID], false)
 			changed = append(changed, r.Member)
 		default:
 			changed = append(changed, v.Missed(look.At, r.ID)...)
@@ -226,7 +256,7 @@ func (r Record) diesWithInstance() bool {
 // changed anything: first to Missing, and when confirmed to gone.
 func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
 	e, ok := v.entries[id]
-	if !ok || begun.Before(e.madeAt.Add(Newborn)) {
+	if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {
 		return nil
 	}
 	if !e.Missing {
@@ -236,35 +266,46 @@ func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
 	if begun.Sub(e.missedFirst) < Confirm {
 		return nil
 	}
-	v.drop(begun, e)
+	v.drop(begun, e, true)
 	return []ownership.Member{e.Member}
 }
 
 // Did records what an accepted call of ours made of an interface. Readings that do not show its effect are not
 // believed until [Settle] has passed.
 func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
-	member, verdict := ownership.Read(v.cluster, after.Tags)
-	if verdict != ownership.Ours {
+	member, ours := v.memberOf(after)
+	if !ours {
 		return
 	}
-	e, isNew := v.entry(member, after)
+	e, isNew := v.entry(now, member, after)
 	if isNew {
 		e.madeAt = now
 	}
+	e.Proven, e.seenBegun = true, now
 	e.set(now, after)
 	if !e.DetachingSince.IsZero() {
 		e.DetachingSince = now
 	}
-	e.pending = slices.DeleteFunc(e.unexpired(now), func(x expectation) bool { return x.Aspect == effect.Aspect })
+	e.pending = slices.DeleteFunc(e.unexpired(now), func(x expectation) bool { return x.Aspect == effect.Aspect || !x.Shown(after) })
 	e.pending = append(e.pending, expectation{effect, now.Add(Settle)})
 }
 
 // Deleted records that EC2 accepted the deletion of an interface.
 func (v *Inventory) Deleted(now time.Time, id string) {
 	if e, ok := v.entries[id]; ok {
-		v.drop(now, e)
+		v.drop(now, e, false)
 	}
 	v.deleted[id] = now
+}
+
+// memberOf finds the member an interface was made for. An interface that an AWS service made for itself, and the one an
+// instance was launched with, are no members whatever tags somebody put on them.
+func (v *Inventory) memberOf(i eni.Interface) (ownership.Member, bool) {
+	if i.RequesterManaged || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+		return ownership.Member{}, false
+	}
+	member, verdict := ownership.Read(v.cluster, i.Tags)
+	return member, verdict == ownership.Ours
 }
 
 func (v *Inventory) records(entries map[string]*entry) []Record {
@@ -277,14 +318,18 @@ func (v *Inventory) records(entries map[string]*entry) []Record {
 	return records
 }
 
-// entry returns the entry of an interface, made if need be, filed under the member it now belongs to.
-func (v *Inventory) entry(member ownership.Member, i eni.Interface) (e *entry, isNew bool) {
+// entry returns the entry of an interface heard of at the given time, made if need be, filed under the member it now
+// belongs to.
+func (v *Inventory) entry(at time.Time, member ownership.Member, i eni.Interface) (e *entry, isNew bool) {
 	e, known := v.entries[i.ID]
 	switch {
 	case !known:
-		e = &entry{}
+		e = &entry{knownSince: at}
 		e.ID = i.ID
-		e.madeAt, _ = ownership.CreatedAt(i.Tags)
+		// A tag can be wrong, but what is heard of was made.
+		if e.madeAt, _ = ownership.CreatedAt(i.Tags); e.madeAt.After(at) {
+			e.madeAt = at
+		}
 	case e.Member == member:
 		return e, false
 	default:
@@ -336,8 +381,11 @@ func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Int
 		return false
 	}
 	changed := !known || was.Missing || was.Member != member
-	e, _ := v.entry(member, seen)
+	e, _ := v.entry(begun, member, seen)
 	e.seenBegun = begun
+	if !e.Proven && begun.Sub(e.knownSince) >= Settle {
+		e.Proven, changed = true, true
+	}
 	return e.set(begun, seen) || changed
 }
 
@@ -353,23 +401,31 @@ func (e *entry) set(at time.Time, i eni.Interface) bool {
 	changed := !Same(e.Interface, i)
 	e.Interface = i.Clone()
 	e.Missing, e.missedFirst = false, time.Time{}
-	detaching := i.Attachment != nil && i.Attachment.Status == eni.AttachmentDetaching
-	switch {
-	case !detaching:
-		e.DetachingSince = time.Time{}
-	case e.DetachingSince.IsZero():
-		e.DetachingSince = at
-	}
+	e.AttachingSince = since(e.AttachingSince, at, i, eni.AttachmentAttaching)
+	e.DetachingSince = since(e.DetachingSince, at, i, eni.AttachmentDetaching)
 	return changed
+}
+
+// since returns from when on an attachment has had a status: as before, from now on, or zero if it has it not.
+func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) time.Time {
+	switch {
+	case i.Attachment == nil || i.Attachment.Status != status:
+		return time.Time{}
+	case before.IsZero():
+		return now
+	default:
+		return before
+	}
 }
 
 func (e *entry) unexpired(now time.Time) []expectation {
 	return slices.DeleteFunc(e.pending, func(x expectation) bool { return !now.Before(x.until) })
 }
 
-func (v *Inventory) drop(at time.Time, e *entry) {
+// drop forgets an interface that is gone. It is lost when it was not us, nor EC2 at its instance's end, who removed it.
+func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 	key := instanceKey{e.Member.InstanceID, e.Member.Key}
-	v.spent[key] = spending{generation: max(v.spent[key].generation, e.Member.Generation), at: at}
+	v.spent[key] = spending{generation: max(v.spent[key].generation, e.Member.Generation), at: at, lost: lost}
 	v.deleted[e.ID] = at
 	v.unfile(e)
 }

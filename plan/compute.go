@@ -18,6 +18,14 @@ const (
 	// InstanceGrace is how long an instance that EC2 does not know is waited for. New instances can be unknown for a
 	// while (EC2 API reference, "Eventual consistency").
 	InstanceGrace = 2 * time.Minute
+	// StuckAfter is how long an attach may take before it is undone and tried again.
+	StuckAfter = 90 * time.Second
+	// RecreateAfter is how long an interface that somebody else removed must have existed, or its successor waits: a
+	// fight with another program over an interface is had slowly.
+	RecreateAfter = 10 * time.Minute
+	// MaxUnattached is how many interfaces of an instance may exist without being attached. Whatever goes wrong, no more
+	// than these can be left behind.
+	MaxUnattached = 3
 	// ForceAfter is how long a plain detach is waited for before the instance is cut off.
 	ForceAfter = 10 * time.Minute
 
@@ -104,7 +112,9 @@ type planner struct {
 	ended   bool
 	seats   *seats
 	members []*member
-	plan    Plan
+	// unattached counts the interfaces that exist, or are about to, without being attached, and are on their way.
+	unattached int
+	plan       Plan
 }
 
 // member is one interface on its way through a computation.
@@ -114,7 +124,9 @@ type member struct {
 	wish    *Wish
 	record  *inventory.Record
 	leaving string
-	problem *Problem
+	// doubtful is set on an interface that nothing stands for, while it is not certain that what does exists.
+	doubtful bool
+	problem  *Problem
 }
 
 func newPlanner(d Desired, o Observed, now time.Time) *planner {
@@ -127,7 +139,7 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 		state := o.Look.Instance.State
 		p.ended = state.Ending() || state == eni.InstanceMissing && !o.MissingSince.IsZero() && now.Sub(o.MissingSince) >= InstanceGrace
 	}
-	p.seats = seat(o.Look, o.Owned, o.Limits, d.InstanceID)
+	p.seats = p.seat()
 	return p
 }
 
@@ -151,7 +163,7 @@ func (p *planner) place() {
 }
 
 func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
-	if p.ended {
+	if p.ended && claim.Standing != Paused {
 		claim.Standing, claim.Why = Released, "its instance is gone"
 	}
 	if claim.Standing != Wanted {
@@ -177,7 +189,11 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 	}
 	for _, i := range pairs.surplus {
 		m := p.existing(claim, owned[i])
-		if claim.Resolved {
+		switch {
+		case !claim.Resolved:
+		case !pairs.certain(owned):
+			m.doubtful = true
+		default:
 			m.leaving = "its subnet is no longer in the NodeENI"
 		}
 		p.add(m)
@@ -195,7 +211,10 @@ func (p *planner) placeLacking(claim *Claim) {
 	}
 	for n := range claim.Lacking {
 		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal + n}
-		p.add(&member{claim: claim, problem: &claim.Lacking[n], Member: Member{Member: p.identity(claim, key), Wanted: true}})
+		slot := eni.Slot{Card: claim.Base.Card, Device: claim.Base.Device + key.Ordinal}
+		p.add(&member{claim: claim, problem: &claim.Lacking[n], Member: Member{
+			Member: p.identity(claim, key), Wanted: true, Asked: slot, Slot: slot,
+		}})
 	}
 }
 
@@ -221,19 +240,43 @@ func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
 
 func (p *planner) add(m *member) { p.members = append(p.members, m) }
 
-// seatAll finds a slot for every wanted interface that has none: first for those that take no other than theirs.
+// seatAll finds a slot for every wanted interface that has none. Interfaces that exist go first, so that none is left
+// over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks.
 func (p *planner) seatAll() {
+	var standing []*member
 	for _, m := range p.members {
-		if m.leaving != "" && m.seated() {
+		switch {
+		case m.leaving != "" && m.record.AttachedTo(p.InstanceID):
 			p.seats.leave(m.Slot)
-		}
-	}
-	for _, exact := range []bool{true, false} {
-		for _, m := range p.members {
-			if m.wish != nil && m.claim.Exact == exact && !m.seated() {
-				p.seatOne(m)
+		case m.wish != nil && !m.seated():
+			standing = append(standing, m)
+			if m.claim.Exact {
+				p.seats.reserve(m.wish.Slot)
 			}
 		}
+	}
+	for _, m := range p.members {
+		if m.record != nil && m.record.Attachment == nil && (m.wish != nil || m.leaving != "") {
+			p.unattached++
+		}
+	}
+	slices.SortStableFunc(standing, func(a, b *member) int {
+		return cmp.Or(first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
+	})
+	for _, m := range standing {
+		p.seatOne(m)
+	}
+}
+
+// first orders what is so before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
 	}
 }
 
@@ -259,7 +302,7 @@ func (p *planner) chooseReplacement() {
 		if !m.Wanted {
 			continue
 		}
-		if m.record == nil || !m.record.Ready() {
+		if m.record == nil || !m.record.Ready() || !m.record.AttachedTo(p.InstanceID) {
 			p.plan.Unsettled = true
 			continue
 		}
@@ -295,7 +338,8 @@ func (p *planner) finish() Plan {
 		p.again(p.now.Add(watched))
 	}
 	if p.Look == nil {
-		p.plan.NeedsLook = p.NodeAbsent || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
+		inDoubt := slices.ContainsFunc(p.members, func(m *member) bool { return m.doubtful })
+		p.plan.NeedsLook = p.NodeAbsent || inDoubt || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
 		p.plan.Actions, p.plan.Ledger = nil, maps.Clone(p.Ledger)
 	}
 	return p.plan

@@ -338,7 +338,7 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 		"all candidates full":    {setback: plan.Setback{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
 		"not allowed":            {setback: plan.Setback{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
 		"long enough ago":        {setback: plan.Setback{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
-		"token spent: new token": {setback: plan.Setback{Class: eni.TokenSpent, Count: 1}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"token spent: new token": {setback: plan.Setback{Class: eni.TokenSpent, Count: 1, At: start.Add(-time.Minute)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,8 @@ type Claim struct {
 	Why string
 	// Wishes are the wanted interfaces in the order of the NodeENI's subnets.
 	Wishes []Wish
+	// Base is the slot asked for by the first interface.
+	Base eni.Slot
 	// Lacking says, for each interface that could not even be wished for, why: for example no subnet in the zone.
 	Lacking []Problem
 	// NoGroups says why the security groups are not known; then nothing is made and no groups are changed.
@@ -62,21 +64,32 @@ const (
 	Wanted
 	// Released claims lose their interfaces, for a confirmed reason.
 	Released
+	// Paused claims keep what they have, whatever happens, until somebody lifts the pause.
+	Paused
 )
 
 // Circumstances are the facts a claim's standing follows from.
 type Circumstances struct {
-	// NodeENIKnown is set when the API server has the NodeENI; NodeENIDeleting when its deletion was asked for.
-	NodeENIKnown, NodeENIDeleting bool
+	// NodeENIKnown is set when the API server has the NodeENI; NodeENIDeleting when its deletion was asked for;
+	// NodeENIGone when it was confirmed that it does not exist any more.
+	NodeENIKnown, NodeENIDeleting, NodeENIGone bool
 	// NodePresent is set when a Node names this instance; Selected when its labels match the NodeENI's selector.
 	NodePresent, Selected bool
+	// NodeENIPaused and NodePaused are set by people who want nothing changed.
+	NodeENIPaused, NodePaused bool
 }
 
-// Judge says what a NodeENI may do on an instance, and why. Only a deletion asked for and labels read from a present
-// Node are reasons to remove; whatever is merely absent is not. That the instance itself ends is no circumstance of a
+// Judge says what a NodeENI may do on an instance, and why. Only a deletion asked for or confirmed, and labels read from
+// a present Node, are reasons to remove; whatever is merely absent is not. That the instance itself ends is no circumstance of a
 // claim: [Compute] sees to it.
 func Judge(c Circumstances) (Standing, string) {
 	switch {
+	case c.NodeENIPaused:
+		return Paused, "its NodeENI is paused"
+	case c.NodePaused:
+		return Paused, "its node is paused"
+	case c.NodeENIGone:
+		return Released, "its NodeENI does not exist any more"
 	case !c.NodeENIKnown:
 		return Held, "its NodeENI is not known to the API server"
 	case c.NodeENIDeleting:

@@ -58,6 +58,17 @@ func match(wishes []Wish, owned []inventory.Record, instanceID string) pairing {
 	return p
 }
 
+// certain reports whether everything that stands for a wish is known for certain to exist. An interface that is gone can
+// come back in a stale reading: whatever seems to be one too many beside it may be its successor.
+func (p pairing) certain(owned []inventory.Record) bool {
+	for _, i := range p.byWish {
+		if !owned[i].Proven || owned[i].Missing {
+			return false
+		}
+	}
+	return true
+}
+
 // compareKeepers puts first which of two interfaces is rather kept: the attached one, then the older one.
 func compareKeepers(a, b inventory.Record, instanceID string) int {
 	rank := func(r inventory.Record) int {

@@ -24,6 +24,10 @@ type Observed struct {
 	Ledger map[ownership.Key]int64
 	// Spent holds the highest generation of each member that cannot be used again.
 	Spent map[ownership.Key]int64
+	// Lost says when interfaces of members went away that we did not remove.
+	Lost map[ownership.Key]time.Time
+	// Brake says why no interface may be made at the moment, anywhere; empty when they may.
+	Brake string
 	// Setbacks are the last failures per member.
 	Setbacks map[ownership.Key]Setback
 	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
@@ -53,7 +57,7 @@ var waits = map[eni.Class]struct{ first, last time.Duration }{
 	eni.LimitExceeded: {5 * time.Minute, 30 * time.Minute},
 	eni.WrongZone:     {5 * time.Minute, 30 * time.Minute},
 	eni.Unauthorized:  {5 * time.Minute, 30 * time.Minute},
-	eni.TokenSpent:    {0, time.Minute},
+	eni.TokenSpent:    {5 * time.Second, time.Minute},
 	eni.Invalid:       {5 * time.Minute, 30 * time.Minute},
 }
 

@@ -32,6 +32,8 @@ const (
 	Unauthorized Reason = "Unauthorized"
 	// Refused: EC2 refuses the request as it is.
 	Refused Reason = "Refused"
+	// BrakeEngaged: too many interfaces of the cluster exist without being attached, so no more are made.
+	BrakeEngaged Reason = "BrakeEngaged"
 	// AttachedElsewhere: somebody attached the interface to another instance.
 	AttachedElsewhere Reason = "AttachedElsewhere"
 )
@@ -48,6 +50,10 @@ const (
 	NotSeen Reason = "NotSeen"
 	// InProgress: EC2 is at work.
 	InProgress Reason = "InProgress"
+	// RemovedByOthers: somebody else removed the interface shortly after it was made; the next one waits.
+	RemovedByOthers Reason = "RemovedByOthers"
+	// AttachStuck: EC2 does not get done attaching, so it is undone and tried again.
+	AttachStuck Reason = "AttachStuck"
 	// Leaving: the interface is being removed.
 	Leaving Reason = "Leaving"
 	// Kept: the interface is left as it is since nothing confirms that it may go.
@@ -57,7 +63,7 @@ const (
 // Passing reports whether the reason goes away without anybody doing something.
 func (r Reason) Passing() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, Leaving, "":
+	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, RemovedByOthers, AttachStuck, Leaving, "":
 		return true
 	default:
 		return false

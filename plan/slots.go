@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -22,36 +21,47 @@ type seats struct {
 	holders map[eni.Slot]string
 	// leaving are the taken slots that we are making free.
 	leaving map[eni.Slot]bool
+	// reserved are the slots that somebody asks for exactly.
+	reserved map[eni.Slot]bool
 }
 
-// seat returns the seating order as the look shows it, corrected by what is known of our own interfaces, which can be newer.
-func seat(look *eni.Look, owned []inventory.Record, limits eni.Limits, instanceID string) *seats {
-	s := &seats{limits: limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}}
-	ours := map[string]bool{}
-	for _, r := range owned {
-		ours[r.ID] = true
-		s.hold(r.Interface, instanceID)
+// seat returns the seating order as the look shows it. Of our own interfaces only what is known otherwise counts, since it
+// can be newer: one that the look shows and that is not known any more is gone, and holds no slot.
+func (p *planner) seat() *seats {
+	s := &seats{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}}
+	for _, r := range p.Owned {
+		s.hold(r.Interface, p.InstanceID)
 	}
-	if look == nil {
+	if p.Look == nil {
 		return s
 	}
-	s.instanceType = look.Instance.Type
-	for _, i := range look.Interfaces {
-		if !ours[i.ID] {
-			s.hold(i, instanceID)
+	s.instanceType = p.Look.Instance.Type
+	for _, i := range p.Look.Interfaces {
+		member, verdict := ownership.Read(p.Cluster, i.Tags)
+		known := verdict == ownership.Ours && member.InstanceID == p.InstanceID
+		if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+			s.hold(i, p.InstanceID)
 		}
 	}
 	return s
 }
 
 func (s *seats) hold(i eni.Interface, instanceID string) {
-	if i.AttachedTo(instanceID) {
-		s.holders[i.Attachment.Slot] = fmt.Sprintf("%s (%s)", i.ID, holderOf(i))
+	if !i.AttachedTo(instanceID) {
+		return
+	}
+	// Readings of two interfaces can be of different times and name one slot twice; then either will do, if always the same.
+	holder := fmt.Sprintf("%s (%s)", i.ID, holderOf(i))
+	if other := s.holders[i.Attachment.Slot]; other == "" || holder < other {
+		s.holders[i.Attachment.Slot] = holder
 	}
 }
 
 // leave marks a slot as one that we are making free.
 func (s *seats) leave(slot eni.Slot) { s.leaving[slot] = true }
+
+// reserve keeps a slot from those who would take another as well.
+func (s *seats) reserve(slot eni.Slot) { s.reserved[slot] = true }
 
 // holderOf says whose an interface seems to be.
 func holderOf(i eni.Interface) string {
@@ -76,7 +86,7 @@ func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Pro
 		return asked, p
 	}
 	slot := asked
-	for s.holders[slot] != "" {
+	for s.holders[slot] != "" || s.reserved[slot] && !exact {
 		if s.leaving[slot] {
 			return asked, s.waitFor(slot)
 		}

@@ -26,6 +26,9 @@ func (p *planner) step(m *member) {
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{Kept, p.keptBecause(m)}
 		p.record(m)
+		if m.doubtful {
+			p.again(p.now.Add(doubtful))
+		}
 	default:
 		p.record(m)
 		p.keep(m)
@@ -33,6 +36,9 @@ func (p *planner) step(m *member) {
 }
 
 func (p *planner) keptBecause(m *member) string {
+	if m.doubtful {
+		return fmt.Sprintf("%s is left as it is until EC2 has shown for certain which interface takes its place", m.record.ID)
+	}
 	if m.claim.Why != "" {
 		return fmt.Sprintf("%s is left as it is: %s", m.record.ID, m.claim.Why)
 	}
@@ -57,6 +63,9 @@ func (p *planner) create(m *member) {
 		p.waitForInstance(m)
 		return
 	}
+	if p.holdsBack(m) {
+		return
+	}
 	setback, failed := p.Setbacks[m.Key]
 	subnet := m.wish.Subnets[0]
 	if failed && setback.Class == eni.NoAddresses && setback.Count < len(m.wish.Subnets) {
@@ -67,7 +76,29 @@ func (p *planner) create(m *member) {
 	m.Phase = Creating
 	m.Generation = p.generation(m, setback)
 	p.plan.Ledger[m.Key] = m.Generation
+	p.unattached++
 	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.wish.Spec})
+}
+
+// holdsBack reports whether the making of another interface has to wait, and says why in the member's place.
+func (p *planner) holdsBack(m *member) bool {
+	lost, wasLost := p.Lost[m.Key]
+	made := time.Unix(p.Spent[m.Key], 0)
+	switch {
+	case p.Brake != "":
+		m.explain(Problem{BrakeEngaged, p.Brake})
+		p.again(p.now.Add(doubtful))
+	case wasLost && lost.Sub(made) < RecreateAfter && p.now.Before(made.Add(RecreateAfter)):
+		m.explain(Problem{RemovedByOthers, fmt.Sprintf(
+			"its interface was removed by somebody else shortly after it was made; the next is made %s after that one", RecreateAfter)})
+		p.again(made.Add(RecreateAfter))
+	case p.unattached >= MaxUnattached:
+		m.explain(Problem{InProgress, fmt.Sprintf("%d interfaces of the node exist and are not attached yet; they come first", p.unattached)})
+		p.again(p.now.Add(doubtful))
+	default:
+		return false
+	}
+	return true
 }
 
 // generation returns the generation to create the member with: the stored one, unless that is known to be used up.
@@ -107,6 +138,7 @@ func (p *planner) keep(m *member) {
 	case m.Phase == Detaching, i.Status == eni.Pending:
 		p.progress(m)
 	case p.waits(m):
+	case m.Phase == Attaching && i.Attachment != nil && p.stuck(m):
 	case i.Attachment != nil:
 		p.mend(m)
 		if m.Phase == Attaching {
@@ -120,6 +152,20 @@ func (p *planner) keep(m *member) {
 		p.mend(m)
 		p.plan.Actions = append(p.plan.Actions, Attach{Member: m.Member.Member, InterfaceID: i.ID, Slot: m.Slot})
 	}
+}
+
+// stuck undoes an attach that EC2 does not get done with, so that it can be tried again, and reports whether it does.
+func (p *planner) stuck(m *member) bool {
+	since := m.record.AttachingSince
+	if since.IsZero() || p.now.Sub(since) < StuckAfter {
+		return false
+	}
+	why := fmt.Sprintf("EC2 has not attached it within %s", StuckAfter)
+	m.Why = Problem{AttachStuck, fmt.Sprintf("%s is detached and attached again: %s", m.record.ID, why)}
+	p.plan.Actions = append(p.plan.Actions, Detach{
+		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Why: why,
+	})
+	return true
 }
 
 func (p *planner) mend(m *member) {
@@ -136,6 +182,9 @@ func (p *planner) remove(m *member) {
 	m.Wanted = m.wish != nil
 	m.Why = Problem{Leaving, fmt.Sprintf("%s is being removed: %s", i.ID, m.leaving)}
 	switch {
+	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
+		m.Why.Message = fmt.Sprintf("%s is to be removed, but was attached to %s by somebody else; detach it there", i.ID, i.Attachment.InstanceID)
+		p.again(p.now.Add(ForceAfter))
 	case p.waits(m):
 	case i.Attachment == nil && i.Status == eni.Available:
 		m.Phase = Deleting

@@ -169,6 +169,7 @@ func (w *world) observe(ledger map[ownership.Key]int64) plan.Observed {
 	look := &eni.Look{At: w.now, Instance: w.instance}
 	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
 		i := w.interfaces[id].Clone()
+		known.Saw(w.now.Add(-inventory.Settle), i)
 		known.Saw(w.now, i)
 		if i.AttachedTo(instance) || i.Tags[ownership.TagInstanceID] == instance {
 			look.Interfaces = append(look.Interfaces, i)

@@ -9,9 +9,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/multieni/multieni/eni"
@@ -31,16 +31,28 @@ type Notes interface {
 	Deleted(now time.Time, id string)
 }
 
+// Options are the settings of an Applier.
+type Options struct {
+	// Members is how many members of one plan are served at the same time. With 1 everything happens in the caller's
+	// goroutine, in the order of the plan.
+	Members int
+	// Removals is how many removal calls are under way at the same time, over all plans.
+	Removals int
+	// Now tells the time.
+	Now func() time.Time
+}
+
 // Applier carries plans out. It is safe for concurrent use.
 type Applier struct {
+	Options
 	cloud    Cloud
 	notes    Notes
 	removals *semaphore.Weighted
 }
 
-// New returns an Applier that has at most the given number of removal calls under way at the same time.
-func New(cloud Cloud, notes Notes, removals int) *Applier {
-	return &Applier{cloud: cloud, notes: notes, removals: semaphore.NewWeighted(int64(removals))}
+// New returns an Applier.
+func New(cloud Cloud, notes Notes, options Options) *Applier {
+	return &Applier{Options: options, cloud: cloud, notes: notes, removals: semaphore.NewWeighted(int64(options.Removals))}
 }
 
 // Outcome is what became of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.Fault] or the
@@ -55,11 +67,21 @@ type Outcome struct {
 func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
 	chains := byMember(actions)
 	outcomes := make([][]Outcome, len(chains))
-	var wg sync.WaitGroup
-	for n, chain := range chains {
-		wg.Go(func() { outcomes[n] = a.follow(ctx, chain) })
+	if a.Members == 1 {
+		for n, chain := range chains {
+			outcomes[n] = a.follow(ctx, chain)
+		}
+		return slices.Concat(outcomes...)
 	}
-	wg.Wait()
+	var group errgroup.Group
+	group.SetLimit(a.Members)
+	for n, chain := range chains {
+		group.Go(func() error {
+			outcomes[n] = a.follow(ctx, chain)
+			return nil
+		})
+	}
+	_ = group.Wait() // outcomes carry the errors
 	return slices.Concat(outcomes...)
 }
 
@@ -142,7 +164,7 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	if made.Status == eni.Pending {
 		made.Status = eni.Available
 	}
-	a.notes.Did(time.Now(), made, inventory.Effect{Aspect: "existence", Shown: func(eni.Interface) bool { return true }})
+	a.notes.Did(a.Now(), made, inventory.Effect{Aspect: "existence", Shown: func(eni.Interface) bool { return true }})
 	return nil
 }
 
@@ -179,7 +201,7 @@ func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 	if err := a.cloud.DeleteInterface(ctx, d.InterfaceID); err != nil {
 		return err
 	}
-	a.notes.Deleted(time.Now(), d.InterfaceID)
+	a.notes.Deleted(a.Now(), d.InterfaceID)
 	return nil
 }
 
@@ -205,8 +227,20 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	if err != nil {
 		return err
 	}
-	a.note(c.InterfaceID, after, inventory.Effect{Aspect: fmt.Sprintf("%T", c.To), Shown: c.To.Shown})
+	a.note(c.InterfaceID, after, inventory.Effect{Aspect: aspectOf(c.To), Shown: c.To.Shown})
 	return nil
+}
+
+// aspectOf names what an attribute is about. Each family and form of addresses is an aspect of its own.
+func aspectOf(attribute plan.Attribute) string {
+	switch a := attribute.(type) {
+	case plan.MoreAddresses:
+		return fmt.Sprintf("%T IPv%d prefixes %t", a, a.Family, a.Prefixes > 0)
+	case plan.FewerAddresses:
+		return fmt.Sprintf("%T IPv%d", a, a.Family)
+	default:
+		return fmt.Sprintf("%T", a)
+	}
 }
 
 func (a *Applier) assign(ctx context.Context, id string, more plan.MoreAddresses) (func(eni.Interface) eni.Interface, error) {
@@ -234,6 +268,6 @@ func (a *Applier) unassign(ctx context.Context, id string, fewer plan.FewerAddre
 // note tells what a call made of an interface.
 func (a *Applier) note(id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
 	if i, known := a.notes.Interface(id); known {
-		a.notes.Did(time.Now(), change(i), effect)
+		a.notes.Did(a.Now(), change(i), effect)
 	}
 }

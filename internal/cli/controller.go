@@ -49,6 +49,8 @@ const (
 	resolveMissing = 30 * time.Second
 	// reconcileTimeout bounds one reconciliation, which waits for EC2's request rate at most that long.
 	reconcileTimeout = 2 * time.Minute
+	// membersAtOnce is how many interfaces of one node are worked on at the same time: no instance takes many more.
+	membersAtOnce = 16
 	// drain is how long calls under way may take after the signal to stop.
 	drain = 20 * time.Second
 )
@@ -192,9 +194,9 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 
 // wire connects the parts with each other and with the manager.
 func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, log *slog.Logger) error {
-	watch := observer.New(ec2, observer.Options{Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Log: log})
+	watch := observer.New(ec2, observer.Options{Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: log})
 	telemetry.RegisterOwned(metrics.Registry, watch.Count)
-	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing})
+	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight := &controller.InFlight{}
 	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -204,8 +206,8 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 	}
 	nodes := node.New(node.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
-		Applier: apply.New(ec2, watch, o.MaxConcurrentENICleanup), Limiter: ec2, InFlight: inFlight,
-		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Log: log,
+		Applier: apply.New(ec2, watch, apply.Options{Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Now: time.Now}),
+		Limiter: ec2, InFlight: inFlight, Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: log,
 	})
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)

@@ -39,7 +39,9 @@ type Options struct {
 	Cluster string
 	// Resync is the time between two full listings; Poll the time between two readings of what is in transition.
 	Resync, Poll time.Duration
-	Log          *slog.Logger
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Observer is safe for concurrent use.
@@ -57,6 +59,7 @@ type Observer struct {
 	// wake tells the poll that something is in transition.
 	wake   chan struct{}
 	synced chan struct{}
+	once   sync.Once
 }
 
 // New returns an Observer that does nothing until it is started.
@@ -106,9 +109,9 @@ func (o *Observer) Start(ctx context.Context) error {
 
 func (o *Observer) resyncLoop(ctx context.Context) {
 	retry := time.Second
-	for first := true; ; {
+	for {
 		wait := o.Resync
-		if err := o.resync(ctx); err != nil {
+		if err := o.ResyncOnce(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
@@ -116,10 +119,6 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 			wait, retry = retry, min(2*retry, o.Resync)
 		} else {
 			retry = time.Second
-			if first {
-				first = false
-				close(o.synced)
-			}
 		}
 		if !sleep(ctx, wait) {
 			return
@@ -127,7 +126,8 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 	}
 }
 
-func (o *Observer) resync(ctx context.Context) error {
+// ResyncOnce lists everything the cluster owns. An error leaves what is known as it was.
+func (o *Observer) ResyncOnce(ctx context.Context) error {
 	all, begun, err := o.reader.ListOwned(ctx)
 	if err != nil {
 		return err
@@ -135,6 +135,7 @@ func (o *Observer) resync(ctx context.Context) error {
 	o.mu.Lock()
 	changed := o.inventory.Listed(begun, all)
 	o.mu.Unlock()
+	o.once.Do(func() { close(o.synced) })
 	o.tell(ctx, changed)
 	return nil
 }
@@ -147,7 +148,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for o.poll(ctx) {
+		for o.PollOnce(ctx) {
 			if !sleep(ctx, o.Poll) {
 				return
 			}
@@ -155,15 +156,15 @@ func (o *Observer) pollLoop(ctx context.Context) {
 	}
 }
 
-// poll reads what is in transition and reports whether there was anything.
-func (o *Observer) poll(ctx context.Context) bool {
+// PollOnce reads what is in transition and reports whether there was anything.
+func (o *Observer) PollOnce(ctx context.Context) bool {
 	o.mu.Lock()
 	ids := o.inventory.InTransition()
 	o.mu.Unlock()
 	if len(ids) == 0 {
 		return false
 	}
-	begun := time.Now()
+	begun := o.Now()
 	shown, err := o.reader.Interfaces(ctx, ids)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -231,7 +232,7 @@ func (o *Observer) Holds(nodeENIUID string) bool {
 
 // Remaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes.
 func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
-	begun := time.Now()
+	begun := o.Now()
 	left, err := o.reader.ListByNodeENI(ctx, nodeENIUID)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,8 @@ type Options struct {
 	Fresh time.Duration
 	// Doubtful is for answers in which something that was named is missing: somebody is probably about to make it.
 	Doubtful time.Duration
+	// Now tells the time.
+	Now func() time.Time
 }
 
 // Resolver is safe for concurrent use.
@@ -41,7 +43,10 @@ type Resolver struct {
 
 // New returns a Resolver with empty memory.
 func New(reader Reader, options Options) *Resolver {
-	return &Resolver{reader: reader, options: options}
+	return &Resolver{
+		reader: reader, options: options,
+		subnets: memory[selection.SubnetMatch]{now: options.Now}, groups: memory[selection.GroupMatch]{now: options.Now},
+	}
 }
 
 // Subnets resolves subnet terms.
@@ -78,6 +83,7 @@ func (r *Resolver) keep(complete bool) time.Duration {
 
 // memory remembers answers by question until they expire, and asks each question only once at a time.
 type memory[T any] struct {
+	now     func() time.Time
 	mu      sync.Mutex
 	answers map[string]answer[T]
 	flight  singleflight.Group
@@ -93,13 +99,13 @@ func (m *memory[T]) get(ctx context.Context, question string, ask func(context.C
 	m.mu.Lock()
 	known, ok := m.answers[question]
 	m.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
+	if ok && m.now().Before(known.until) {
 		return known.value, nil
 	}
 	asked := m.flight.DoChan(question, func() (any, error) {
 		value, keep, err := ask(context.WithoutCancel(ctx))
 		if err == nil {
-			m.remember(question, answer[T]{value, time.Now().Add(keep)})
+			m.remember(question, answer[T]{value, m.now().Add(keep)})
 		}
 		return value, err
 	})
@@ -119,7 +125,7 @@ func (m *memory[T]) remember(question string, a answer[T]) {
 	if m.answers == nil {
 		m.answers = map[string]answer[T]{}
 	}
-	now := time.Now()
+	now := m.now()
 	for old, expired := range m.answers {
 		if now.After(expired.until) {
 			delete(m.answers, old)

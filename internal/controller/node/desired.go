@@ -38,6 +38,7 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at place) (plan.Claim, error) {
 	claim := plan.Claim{
 		NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),
+		Base:    eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
 		Exact:   nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
 		Replace: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
 	}
@@ -76,7 +77,7 @@ func fill(claim *plan.Claim, spec v1alpha1.NodeENISpec, subnets selection.Subnet
 		claim.Wishes = append(claim.Wishes, plan.Wish{
 			Ordinal: p.Ordinal,
 			Subnets: subnetIDs(p.Candidates),
-			Slot:    eni.Slot{Card: int(spec.NetworkCardIndex), Device: int(spec.DeviceIndex) + p.Ordinal},
+			Slot:    eni.Slot{Card: claim.Base.Card, Device: claim.Base.Device + p.Ordinal},
 			Spec:    interfaceSpec(spec, groupIDs),
 		})
 	}

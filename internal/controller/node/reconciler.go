@@ -46,7 +46,9 @@ type Options struct {
 	Cluster string
 	// Concurrency is how many nodes are worked on at the same time.
 	Concurrency int
-	Log         *slog.Logger
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Reconciler reconciles nodes by name.
@@ -84,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.report(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: s.lookAgain(time.Now())}, nil
+	return reconcile.Result{RequeueAfter: s.lookAgain(r.Now())}, nil
 }
 
 // settle plans for one instance and carries the plans out, until one asks for no call.
@@ -115,7 +117,7 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", p.Explain())
 		r.note(s, instanceID, r.Applier.Do(ctx, p.Actions))
 	}
-	p.LookAgain = time.Now()
+	p.LookAgain = r.Now()
 	return p, nil
 }
 
@@ -137,10 +139,10 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	p := plan.Compute(desired, observed, time.Now())
+	p := plan.Compute(desired, observed, r.Now())
 	if p.WouldReplace && r.rollout.acquire(s.name) {
 		observed.MayReplace = true
-		p = plan.Compute(desired, observed, time.Now())
+		p = plan.Compute(desired, observed, r.Now())
 	} else if !p.WouldReplace && !p.Unsettled {
 		r.rollout.release(s.name)
 	}
@@ -158,7 +160,7 @@ func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcom
 			continue
 		}
 		class := eni.ClassOf(o.Err)
-		r.setbacks.add(instanceID, member.Key, class, o.Err.Error(), time.Now())
+		r.setbacks.add(instanceID, member.Key, class, o.Err.Error(), r.Now())
 		log.Warn("could not be carried out", "class", class, "err", o.Err)
 	}
 	r.announceForce(s, outcomes)

@@ -24,7 +24,7 @@ type MemberApplyConfiguration struct {
 	// ordinal is the place of the interface among those of the NodeENI on this
 	// node, from 0.
 	Ordinal *int32 `json:"ordinal,omitempty"`
-	// generation counts how often the interface has been replaced, from 0.
+	// generation tells the successive interfaces of a member apart. It only ever grows.
 	Generation *int64 `json:"generation,omitempty"`
 }
 

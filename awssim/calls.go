@@ -1,0 +1,130 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Calls is what has been called so far.
+type Calls struct {
+	// Since is when counting began.
+	Since time.Time `json:"since"`
+	// Mutating and NonMutating are the sums over the actions of both sorts.
+	Mutating    Tally `json:"mutating"`
+	NonMutating Tally `json:"nonMutating"`
+	// Actions has an entry for each action that was called.
+	Actions map[string]ActionCalls `json:"actions"`
+}
+
+// Tally is a number of calls.
+type Tally struct {
+	// Count is all calls, whatever the answer.
+	Count int `json:"count"`
+	// Throttled is those that were answered with RequestLimitExceeded.
+	Throttled int `json:"throttled"`
+	// Failed is those that were answered with another error, or lost. A dry run is no failure.
+	Failed int `json:"failed"`
+}
+
+// ActionCalls is the calls of one action.
+type ActionCalls struct {
+	Tally
+	DryRun  int            `json:"dryRun"`
+	Errors  map[string]int `json:"errors,omitempty"` // by code
+	FirstAt time.Time      `json:"firstAt"`
+	LastAt  time.Time      `json:"lastAt"`
+}
+
+// RecentCall is one call, as the ring of recent calls remembers it.
+type RecentCall struct {
+	Time      time.Time `json:"time"`
+	Action    string    `json:"action"`
+	RequestID string    `json:"requestId"`
+	// Parameters is the request as it was sent, without Action and Version.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Code is empty for success.
+	Code      string `json:"code,omitempty"`
+	UserAgent string `json:"userAgent,omitempty"`
+}
+
+// Outcomes that are not EC2's.
+const (
+	codeDryRun      = "DryRunOperation"
+	codeThrottled   = "RequestLimitExceeded"
+	codeLostRequest = "(request lost)"
+	codeLostReply   = "(reply lost)"
+)
+
+// recentCalls is how many calls the ring remembers.
+const recentCalls = 1000
+
+// recorder counts calls.
+type recorder struct {
+	since   time.Time
+	actions map[string]ActionCalls
+	sorts   map[bool]Tally // by whether mutating
+	recent  []RecentCall
+	next    int // where the ring is written
+}
+
+func newRecorder(now time.Time) *recorder {
+	return &recorder{since: now, actions: map[string]ActionCalls{}, sorts: map[bool]Tally{}}
+}
+
+func (r *recorder) add(call RecentCall, isMutating bool) {
+	action := r.actions[call.Action]
+	if action.FirstAt.IsZero() {
+		action.FirstAt = call.Time
+	}
+	action.LastAt = call.Time
+	action.Tally = action.with(call.Code)
+	r.sorts[isMutating] = r.sorts[isMutating].with(call.Code)
+	switch call.Code {
+	case "":
+	case codeDryRun:
+		action.DryRun++
+	default:
+		if action.Errors == nil {
+			action.Errors = map[string]int{}
+		}
+		action.Errors[call.Code]++
+	}
+	r.actions[call.Action] = action
+	if len(r.recent) < recentCalls {
+		r.recent = append(r.recent, call)
+		return
+	}
+	r.recent[r.next] = call
+	r.next = (r.next + 1) % recentCalls
+}
+
+func (t Tally) with(code string) Tally {
+	t.Count++
+	switch code {
+	case "", codeDryRun:
+	case codeThrottled:
+		t.Throttled++
+	default:
+		t.Failed++
+	}
+	return t
+}
+
+// calls returns a copy.
+func (r *recorder) calls() Calls {
+	c := Calls{Since: r.since, Mutating: r.sorts[true], NonMutating: r.sorts[false], Actions: map[string]ActionCalls{}}
+	for name, action := range r.actions {
+		action.Errors = maps.Clone(action.Errors)
+		c.Actions[name] = action
+	}
+	return c
+}
+
+// last returns the recent calls, oldest first.
+func (r *recorder) last() []RecentCall {
+	return slices.Concat(r.recent[r.next:], r.recent[:r.next])
+}

@@ -1,0 +1,45 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"context"
+	"time"
+)
+
+// Clock is what the simulator takes for time. Refill of buckets, latencies and faults all follow it.
+type Clock interface {
+	// Now is the simulated time.
+	Now() time.Time
+	// Sleep waits for a simulated duration, or for the end of the context, whose error it returns.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// RealClock is the time of the machine. Inside a testing/synctest bubble that is the bubble's time.
+func RealClock() Clock { return scaledClock{start: time.Now(), speed: 1} }
+
+// ScaledClock begins at the time of the machine and runs speed times as fast.
+func ScaledClock(speed float64) Clock { return scaledClock{start: time.Now(), speed: speed} }
+
+type scaledClock struct {
+	start time.Time
+	speed float64
+}
+
+// Now is part of Clock.
+func (c scaledClock) Now() time.Time {
+	return c.start.Add(time.Duration(float64(time.Since(c.start)) * c.speed))
+}
+
+// Sleep is part of Clock.
+func (c scaledClock) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(time.Duration(float64(d) / c.speed))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,168 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// lister is one of the three describes of what a network consists of: subnets, security groups, VPCs.
+// It returns the ids that were found, and an error when a page was longer than asked.
+type lister func(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error)
+
+func subnetIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error) {
+	var found []string
+	pages := ec2.NewDescribeSubnetsPaginator(ec, &ec2.DescribeSubnetsInput{SubnetIds: ids, MaxResults: maxResults, Filters: filters})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, subnet := range page.Subnets {
+			found = append(found, *subnet.SubnetId)
+		}
+	}
+	return found, nil
+}
+
+func groupIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error) {
+	var found []string
+	pages := ec2.NewDescribeSecurityGroupsPaginator(ec, &ec2.DescribeSecurityGroupsInput{GroupIds: ids, MaxResults: maxResults, Filters: filters})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, group := range page.SecurityGroups {
+			found = append(found, *group.GroupId)
+		}
+	}
+	return found, nil
+}
+
+func vpcIDs(ctx context.Context, ec *endpoint, ids []string, maxResults *int32, filters ...types.Filter) ([]string, error) {
+	var found []string
+	pages := ec2.NewDescribeVpcsPaginator(ec, &ec2.DescribeVpcsInput{VpcIds: ids, MaxResults: maxResults, Filters: filters})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, vpc := range page.Vpcs {
+			found = append(found, *vpc.VpcId)
+		}
+	}
+	return found, nil
+}
+
+// fact is a filter with a value that the known thing has; others may have it too.
+type fact struct{ name, value string }
+
+func TestDescribeSubnets(t *testing.T) {
+	ec := open(t)
+	home := ec.subnet
+	describesNetwork(t, ec, subnetIDs, *home.SubnetId, noSubnet, "InvalidSubnetID.NotFound", withTagFacts(home.Tags,
+		fact{"subnet-id", *home.SubnetId},
+		fact{"vpc-id", *home.VpcId},
+		fact{"availability-zone", *home.AvailabilityZone},
+		fact{"availabilityZone", *home.AvailabilityZone},
+		fact{"availability-zone-id", *home.AvailabilityZoneId},
+		fact{"cidr-block", *home.CidrBlock},
+		fact{"cidr", *home.CidrBlock},
+		fact{"cidrBlock", *home.CidrBlock},
+		fact{"state", "available"},
+		fact{"owner-id", *home.OwnerId},
+		fact{"default-for-az", strconv.FormatBool(*home.DefaultForAz)},
+		fact{"map-public-ip-on-launch", strconv.FormatBool(*home.MapPublicIpOnLaunch)},
+	))
+}
+
+func TestDescribeSecurityGroups(t *testing.T) {
+	ec := open(t)
+	out, err := ec.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{GroupIds: []string{ec.group}})
+	ok(t, err)
+	known := out.SecurityGroups[0]
+	describesNetwork(t, ec, groupIDs, ec.group, noGroup, "InvalidGroup.NotFound", withTagFacts(known.Tags,
+		fact{"group-id", ec.group},
+		fact{"group-name", *known.GroupName},
+		fact{"vpc-id", *known.VpcId},
+		fact{"description", *known.Description},
+		fact{"owner-id", *known.OwnerId},
+	))
+}
+
+func TestDescribeVpcs(t *testing.T) {
+	ec := open(t)
+	out, err := ec.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{VpcIds: []string{*ec.subnet.VpcId}})
+	ok(t, err)
+	known := out.Vpcs[0]
+	describesNetwork(t, ec, vpcIDs, *known.VpcId, noVPC, "InvalidVpcID.NotFound", withTagFacts(known.Tags,
+		fact{"vpc-id", *known.VpcId},
+		fact{"cidr", *known.CidrBlock},
+		fact{"state", "available"},
+		fact{"owner-id", *known.OwnerId},
+		fact{"is-default", strconv.FormatBool(*known.IsDefault)},
+	))
+}
+
+func withTagFacts(tags []types.Tag, facts ...fact) []fact {
+	if len(tags) > 0 {
+		facts = append(facts, fact{"tag-key", *tags[0].Key}, fact{"tag:" + *tags[0].Key, *tags[0].Value})
+	}
+	return facts
+}
+
+// describesNetwork holds what the three describes have in common.
+func describesNetwork(t *testing.T, ec *endpoint, list lister, known, unknown, notFound string, facts []fact) {
+	var rows []check
+	for _, f := range facts {
+		rows = append(rows, check{name: f.name, run: func(t *testing.T, ec *endpoint) {
+			found, err := list(t.Context(), ec, nil, nil, filter(f.name, f.value))
+			if err != nil || !slices.Contains(found, known) {
+				t.Errorf("%s=%s finds %v (%v), want %s among them", f.name, f.value, found, err, known)
+			}
+			none, err := list(t.Context(), ec, nil, nil, filter(f.name, "no such "+f.value))
+			if err != nil || len(none) != 0 {
+				t.Errorf("a wrong %s finds %v (%v)", f.name, none, err)
+			}
+		}})
+	}
+	verify(t, ec, rows)
+	listing := func(ids []string, maxResults *int32, filters ...types.Filter) call {
+		return func(ctx context.Context, ec *endpoint) error {
+			_, err := list(ctx, ec, ids, maxResults, filters...)
+			return err
+		}
+	}
+	verify(t, ec, []check{
+		{name: "by id", run: func(t *testing.T, ec *endpoint) {
+			if found, err := list(t.Context(), ec, []string{known}, nil); err != nil || !slices.Equal(found, []string{known}) {
+				t.Errorf("found %v (%v), want %s", found, err, known)
+			}
+		}},
+		{name: "all, and all in pages", run: func(t *testing.T, ec *endpoint) {
+			all, err := list(t.Context(), ec, nil, nil)
+			ok(t, err)
+			paged, err := list(t.Context(), ec, nil, aws.Int32(5))
+			ok(t, err)
+			slices.Sort(all)
+			slices.Sort(paged)
+			if !slices.Equal(all, paged) || !slices.Contains(all, known) {
+				t.Errorf("all %v, in pages %v", all, paged)
+			}
+		}},
+		{name: "an unknown id", run: refused(notFound, listing([]string{unknown}, nil))},
+		{name: "one unknown id fails them all", strict: true, run: refused(notFound, listing([]string{known, unknown}, nil))},
+		{name: "pages of 4", strict: true, run: refused("InvalidParameterValue", listing(nil, aws.Int32(4)))},
+		{name: "pages of 1001", strict: true, run: refused("InvalidParameterValue", listing(nil, aws.Int32(1001)))},
+		{name: "a filter that does not exist", run: refused("InvalidParameterValue", listing(nil, nil, filter("colour", "red")))},
+	})
+}

@@ -1,0 +1,274 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// endpoint is the EC2 under test, with the part of the account that a row may use.
+type endpoint struct {
+	*ec2.Client
+	url         string
+	region      string
+	credentials aws.CredentialsProvider
+
+	subnet    types.Subnet  // where rows work
+	sameZone  *types.Subnet // another of its zone and VPC
+	otherZone *types.Subnet // another of its VPC
+	otherVPC  *types.Subnet // of its zone
+	dualStack *types.Subnet // with an IPv6 CIDR, in its zone and VPC
+	tiny      *types.Subnet // a /28 in its zone and VPC that rows may fill up; only on the simulator
+
+	defaultGroup string   // the security group that every VPC has
+	group        string   // another one of the VPC
+	groups       []string // all of the VPC
+
+	image, instanceType, multiCardType string
+
+	simulated bool
+	poll      time.Duration // between two looks at something that changes
+	patience  time.Duration // before a row gives up
+
+	made madeIDs
+}
+
+// madeIDs is what the client created, in order.
+type madeIDs struct {
+	sync.Mutex
+	instances, interfaces []string
+}
+
+// open connects to the endpoint of the environment, or to a simulator of this test alone,
+// and removes at the end whatever the test made.
+func open(t *testing.T) *endpoint {
+	t.Helper()
+	return openWith(t, simulator{speed: 300})
+}
+
+// openWith is open, with another simulator; any other endpoint is as it is.
+func openWith(t *testing.T, s simulator) *endpoint {
+	t.Helper()
+	t.Parallel()
+	ec := &endpoint{
+		url:           os.Getenv("MULTIENI_CONFORMANCE_ENDPOINT"),
+		image:         cmp.Or(os.Getenv("MULTIENI_CONFORMANCE_IMAGE"), "ami-0abcdef1234567890"),
+		instanceType:  cmp.Or(os.Getenv("MULTIENI_CONFORMANCE_INSTANCE_TYPE"), "t3.medium"),
+		multiCardType: os.Getenv("MULTIENI_CONFORMANCE_MULTI_CARD_TYPE"),
+		poll:          3 * time.Second,
+		patience:      10 * time.Minute,
+	}
+	if ec.url == "" {
+		s.start(t, ec)
+	} else {
+		ec.useEnvironment(t)
+	}
+	ec.Client = ec2.New(ec2.Options{
+		Region:       ec.region,
+		BaseEndpoint: &ec.url,
+		Credentials:  ec.credentials,
+		APIOptions:   []func(*middleware.Stack) error{ec.made.remember},
+	})
+	ec.explore(t)
+	t.Cleanup(func() { ec.removeMade(t) })
+	return ec
+}
+
+func (ec *endpoint) useEnvironment(t *testing.T) {
+	t.Helper()
+	shared, err := config.LoadDefaultConfig(t.Context())
+	ok(t, err)
+	ec.credentials = shared.Credentials
+	ec.region = cmp.Or(os.Getenv("MULTIENI_CONFORMANCE_REGION"), shared.Region, "us-west-2")
+}
+
+// remember is an SDK middleware: whatever a call creates is noted before the row sees the answer.
+func (m *madeIDs) remember(stack *middleware.Stack) error {
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("remember",
+		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+			middleware.InitializeOutput, middleware.Metadata, error,
+		) {
+			out, metadata, err := next.HandleInitialize(ctx, in)
+			m.note(out.Result)
+			return out, metadata, err
+		}), middleware.Before)
+}
+
+func (m *madeIDs) note(result any) {
+	m.Lock()
+	defer m.Unlock()
+	switch made := result.(type) {
+	case *ec2.CreateNetworkInterfaceOutput:
+		m.interfaces = append(m.interfaces, aws.ToString(made.NetworkInterface.NetworkInterfaceId))
+	case *ec2.RunInstancesOutput:
+		for _, instance := range made.Instances {
+			m.instances = append(m.instances, aws.ToString(instance.InstanceId))
+			for _, eni := range instance.NetworkInterfaces {
+				m.interfaces = append(m.interfaces, aws.ToString(eni.NetworkInterfaceId))
+			}
+		}
+	}
+}
+
+// explore chooses what the rows use from what the account has.
+func (ec *endpoint) explore(t *testing.T) {
+	t.Helper()
+	all, err := ec.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	ok(t, err)
+	ec.subnet = *ec.choose(t, all.Subnets, "MULTIENI_CONFORMANCE_SUBNET", isRoomy)
+	home := ec.subnet
+	inVPC := func(s types.Subnet) bool { return *s.VpcId == *home.VpcId && *s.SubnetId != *home.SubnetId }
+	inZone := func(s types.Subnet) bool { return *s.AvailabilityZone == *home.AvailabilityZone }
+
+	ec.otherZone = ec.choose(t, all.Subnets, "MULTIENI_CONFORMANCE_SUBNET_OTHER_ZONE",
+		func(s types.Subnet) bool { return inVPC(s) && !inZone(s) && isRoomy(s) })
+	ec.sameZone = find(all.Subnets, func(s types.Subnet) bool { return inVPC(s) && inZone(s) && isRoomy(s) })
+	ec.dualStack = find(all.Subnets, func(s types.Subnet) bool {
+		return *s.VpcId == *home.VpcId && inZone(s) && len(s.Ipv6CidrBlockAssociationSet) > 0
+	})
+	ec.otherVPC = find(all.Subnets, func(s types.Subnet) bool { return *s.VpcId != *home.VpcId && inZone(s) })
+	if ec.simulated {
+		ec.tiny = find(all.Subnets, func(s types.Subnet) bool {
+			return inVPC(s) && inZone(s) && cidrOf(s).Bits() == 28
+		})
+	}
+	ec.exploreGroups(t)
+}
+
+func (ec *endpoint) exploreGroups(t *testing.T) {
+	t.Helper()
+	found, err := ec.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{
+		Filters: []types.Filter{filter("vpc-id", *ec.subnet.VpcId)},
+	})
+	ok(t, err)
+	ec.group = os.Getenv("MULTIENI_CONFORMANCE_SECURITY_GROUP")
+	for _, group := range found.SecurityGroups {
+		ec.groups = append(ec.groups, *group.GroupId)
+		switch {
+		case *group.GroupName == "default":
+			ec.defaultGroup = *group.GroupId
+		case ec.group == "":
+			ec.group = *group.GroupId
+		}
+	}
+	if ec.group == "" {
+		t.Fatalf("VPC %s has no security group but its default: create one", *ec.subnet.VpcId)
+	}
+}
+
+// choose returns the subnet that the variable names, or the roomiest that is suitable.
+func (ec *endpoint) choose(t *testing.T, subnets []types.Subnet, variable string, suitable func(types.Subnet) bool) *types.Subnet {
+	t.Helper()
+	named := os.Getenv(variable)
+	if ec.simulated || named == "" {
+		byRoom := slices.SortedStableFunc(slices.Values(subnets), func(a, b types.Subnet) int {
+			return cmp.Compare(*b.AvailableIpAddressCount, *a.AvailableIpAddressCount)
+		})
+		if chosen := find(byRoom, suitable); chosen != nil {
+			return chosen
+		}
+		t.Fatalf("no suitable subnet: name one in %s", variable)
+	}
+	chosen := find(subnets, func(s types.Subnet) bool { return *s.SubnetId == named })
+	if chosen == nil {
+		t.Fatalf("%s: no subnet %s in %s", variable, named, ec.region)
+	}
+	return chosen
+}
+
+// need skips the row when the account lacks something; our own simulator must lack nothing.
+func need[T any](t *testing.T, ec *endpoint, have *T, what string) *T {
+	t.Helper()
+	if have == nil && ec.simulated {
+		t.Fatalf("the simulated world has no %s", what)
+	}
+	if have == nil {
+		t.Skipf("the account has no %s", what)
+	}
+	return have
+}
+
+// await looks until nothing is missing any more, and fails the test when that takes too long.
+func (ec *endpoint) await(t *testing.T, what string, look func(context.Context) (missing string, err error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), ec.patience)
+	defer cancel()
+	tick := time.NewTicker(ec.poll)
+	defer tick.Stop()
+	for seen := "nothing yet"; ; <-tick.C {
+		missing, err := look(ctx)
+		switch {
+		case missing == "" && err == nil:
+			return
+		case ctx.Err() != nil:
+			t.Fatalf("gave up on %s after %s; last seen: %s", what, ec.patience, seen)
+		case err != nil:
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		seen = missing
+	}
+}
+
+// removeMade leaves nothing behind. It proves on the way that everything can be terminated, detached and deleted.
+func (ec *endpoint) removeMade(t *testing.T) {
+	t.Helper()
+	if len(ec.made.instances) > 0 {
+		_, err := ec.TerminateInstances(context.WithoutCancel(t.Context()),
+			&ec2.TerminateInstancesInput{InstanceIds: ec.made.instances})
+		if err != nil {
+			t.Errorf("clean up instances: %v", err)
+		}
+	}
+	for _, id := range ec.made.interfaces {
+		ec.await(t, "the removal of "+id, func(ctx context.Context) (string, error) { return ec.remove(ctx, id) })
+	}
+}
+
+// remove takes an interface one step nearer to its end and returns its status until it is gone.
+// It ignores refusals: the next look tells whether they mattered.
+func (ec *endpoint) remove(ctx context.Context, id string) (status string, err error) {
+	found, err := ec.DescribeNetworkInterfaces(ctx, byID(id))
+	if codeOf(err) == "InvalidNetworkInterfaceID.NotFound" {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	eni := found.NetworkInterfaces[0]
+	switch {
+	case eni.Attachment == nil:
+		_ = ec.deleteENI(ctx, id)
+	case isAttached(eni) && aws.ToInt32(eni.Attachment.DeviceIndex) > 0:
+		_, _ = ec.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{AttachmentId: eni.Attachment.AttachmentId})
+	}
+	return string(eni.Status), nil
+}
+
+func filter(name string, values ...string) types.Filter {
+	return types.Filter{Name: &name, Values: values}
+}
+
+func find[T any](list []T, suitable func(T) bool) *T {
+	if i := slices.IndexFunc(list, suitable); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+func cidrOf(s types.Subnet) netip.Prefix { return netip.MustParsePrefix(*s.CidrBlock) }
+
+func isRoomy(s types.Subnet) bool { return aws.ToInt32(s.AvailableIpAddressCount) >= 64 }

@@ -1,0 +1,42 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/multieni/multieni/awssim"
+)
+
+// simulator says how the simulator of a test differs from others.
+type simulator struct {
+	// speed is simulated seconds per second. At 300, EC2's two minutes are less than half a second.
+	speed float64
+	// quota is how many interfaces the account may have; 0 means EC2's default.
+	quota int
+}
+
+// start serves a world that has everything the rows can need.
+func (s simulator) start(t *testing.T, ec *endpoint) {
+	t.Helper()
+	world, err := awssim.LoadWorldFile("testdata/world.yaml")
+	ok(t, err)
+	world.Quotas.NetworkInterfaces = s.quota
+	sim, err := awssim.New(awssim.Options{World: world, Clock: awssim.ScaledClock(s.speed)})
+	ok(t, err)
+	server, err := awssim.Listen(context.WithoutCancel(t.Context()), "127.0.0.1:0", sim)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, server.Close()) })
+	ec.simulated = true
+	ec.url = server.URL()
+	ec.region = world.Region
+	ec.credentials = credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "example", "")
+	ec.multiCardType = "c6in.32xlarge"
+	ec.poll = 2 * time.Millisecond
+	ec.patience = 5 * time.Second
+}

@@ -1,0 +1,325 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// InterfaceSettings is what an interface can be given at its creation, alone or with an instance.
+type InterfaceSettings struct {
+	SubnetID      string   `query:"SubnetId"`
+	Description   string   `query:"Description"`
+	Groups        []string `query:"SecurityGroupId"`
+	InterfaceType string   `query:"InterfaceType"`
+
+	PrivateIPAddress               string                          `query:"PrivateIpAddress"`
+	PrivateIPAddresses             []PrivateIPAddressSpecification `query:"PrivateIpAddresses"`
+	SecondaryPrivateIPAddressCount *int                            `query:"SecondaryPrivateIpAddressCount"`
+	IPv4Prefixes                   []IPv4PrefixSpecification       `query:"Ipv4Prefix"`
+	IPv4PrefixCount                *int                            `query:"Ipv4PrefixCount"`
+	IPv6Addresses                  []IPv6AddressSpecification      `query:"Ipv6Addresses"`
+	IPv6AddressCount               *int                            `query:"Ipv6AddressCount"`
+	IPv6Prefixes                   []IPv6PrefixSpecification       `query:"Ipv6Prefix"`
+	IPv6PrefixCount                *int                            `query:"Ipv6PrefixCount"`
+}
+
+// PrivateIPAddressSpecification asks for an IPv4 address.
+type PrivateIPAddressSpecification struct {
+	Primary          bool   `query:"Primary"`
+	PrivateIPAddress string `query:"PrivateIpAddress"`
+}
+
+// IPv4PrefixSpecification asks for a /28.
+type IPv4PrefixSpecification struct {
+	IPv4Prefix string `query:"Ipv4Prefix"`
+}
+
+// IPv6AddressSpecification asks for an IPv6 address.
+type IPv6AddressSpecification struct {
+	IPv6Address   string `query:"Ipv6Address"`
+	IsPrimaryIPv6 bool   `query:"IsPrimaryIpv6"`
+}
+
+// IPv6PrefixSpecification asks for a /80.
+type IPv6PrefixSpecification struct {
+	IPv6Prefix string `query:"Ipv6Prefix"`
+}
+
+// wish is what addresses are asked for, in the one form that all operations share.
+type wish struct {
+	primary   string // "": any, if needPrimary
+	needFirst bool   // whether a primary IPv4 address is wanted at all
+
+	ipv4, prefixes4, ipv6, prefixes6 family
+}
+
+// family asks for given members or for a number of any.
+type family struct {
+	given []string
+	count *int
+}
+
+func (f family) isEmpty() bool { return len(f.given) == 0 && f.count == nil }
+
+// size is how many members are asked for.
+func (f family) size() int {
+	if f.count != nil {
+		return *f.count
+	}
+	return len(f.given)
+}
+
+// wish reads the settings of a new interface.
+func (s InterfaceSettings) wish() (wish, error) {
+	w := wish{
+		primary:   s.PrivateIPAddress,
+		needFirst: s.InterfaceType != interfaceTypeEFAOnly,
+		ipv4:      family{count: s.SecondaryPrivateIPAddressCount},
+		prefixes4: family{count: s.IPv4PrefixCount, given: each(s.IPv4Prefixes, func(p IPv4PrefixSpecification) string { return p.IPv4Prefix })},
+		ipv6:      family{count: s.IPv6AddressCount, given: each(s.IPv6Addresses, func(a IPv6AddressSpecification) string { return a.IPv6Address })},
+		prefixes6: family{count: s.IPv6PrefixCount, given: each(s.IPv6Prefixes, func(p IPv6PrefixSpecification) string { return p.IPv6Prefix })},
+	}
+	if slices.ContainsFunc(s.IPv6Addresses, func(a IPv6AddressSpecification) bool { return a.IsPrimaryIPv6 }) {
+		return wish{}, notModelled("primary IPv6 addresses")
+	}
+	for _, address := range s.PrivateIPAddresses {
+		switch {
+		case !address.Primary:
+			w.ipv4.given = append(w.ipv4.given, address.PrivateIPAddress)
+		case w.primary != "":
+			return wish{}, invalidCombination("Only one primary private IP address can be specified")
+		default:
+			w.primary = address.PrivateIPAddress
+		}
+	}
+	if !w.needFirst && (w.primary != "" || w.members() > 0) {
+		return wish{}, invalidCombination("An EFA-only network interface has no IP addresses")
+	}
+	return w, w.validate()
+}
+
+func (w wish) members() int {
+	return w.ipv4.size() + w.prefixes4.size() + w.ipv6.size() + w.prefixes6.size()
+}
+
+// validate holds EC2's rule that secondary addresses and prefixes of one IP version exclude each other, as do naming
+// and counting them.
+func (w wish) validate() error {
+	for _, pair := range [][2]family{{w.ipv4, w.prefixes4}, {w.ipv6, w.prefixes6}} {
+		if !pair[0].isEmpty() && !pair[1].isEmpty() {
+			return invalidCombination("Addresses and prefixes of one IP version cannot be specified in the same request")
+		}
+	}
+	for _, f := range []family{w.ipv4, w.prefixes4, w.ipv6, w.prefixes6} {
+		switch {
+		case f.count != nil && *f.count < 0:
+			return invalidValue("Value (%d) for a number of addresses is invalid. It cannot be negative.", *f.count)
+		case f.count != nil && len(f.given) > 0:
+			return invalidCombination("Addresses and a number of addresses cannot be specified in the same request")
+		}
+	}
+	return nil
+}
+
+// grant is addresses taken from a pool.
+type grant struct {
+	primary   netip.Addr
+	ipv4      []netip.Addr
+	prefixes4 []netip.Prefix
+	ipv6      []netip.Addr
+	prefixes6 []netip.Prefix
+}
+
+// unique drops what is named twice, so that nothing is given back twice.
+func (g grant) unique() grant {
+	return grant{g.primary, distinct(g.ipv4), distinct(g.prefixes4), distinct(g.ipv6), distinct(g.prefixes6)}
+}
+
+func distinct[E comparable](list []E) []E {
+	var seen []E
+	for _, element := range list {
+		if !slices.Contains(seen, element) {
+			seen = append(seen, element)
+		}
+	}
+	return seen
+}
+
+// grant fulfills a wish wholly, or takes nothing.
+func (p *pool) grant(w wish) (grant, error) {
+	var g grant
+	for _, step := range []func(*grant, wish) error{p.grantGiven, p.grantPrimary, p.grantIPv4, p.grantPrefixes4, p.grantIPv6, p.grantPrefixes6} {
+		if err := step(&g, w); err != nil {
+			p.giveBack(g)
+			return grant{}, err
+		}
+	}
+	return g, nil
+}
+
+// grantGiven comes first, so that no address that was asked for by name goes to somebody who takes any.
+func (p *pool) grantGiven(g *grant, w wish) error {
+	if w.primary != "" {
+		address, err := p.takeNamed(w.primary)
+		if err != nil {
+			return err
+		}
+		g.primary = address
+	}
+	for _, text := range w.ipv4.given {
+		address, err := p.takeNamed(text)
+		if err != nil {
+			return err
+		}
+		g.ipv4 = append(g.ipv4, address)
+	}
+	for _, text := range w.prefixes4.given {
+		prefix, err := parsePrefix(text, p.cidr, ipv4PrefixBits)
+		if err != nil {
+			return err
+		}
+		if !p.takeThisPrefix(prefix) {
+			return addressInUse(text)
+		}
+		g.prefixes4 = append(g.prefixes4, prefix)
+	}
+	return nil
+}
+
+func (p *pool) grantPrimary(g *grant, w wish) error {
+	if !w.needFirst || g.primary.IsValid() {
+		return nil
+	}
+	address, ok := p.take()
+	if !ok {
+		return subnetFull()
+	}
+	g.primary = address
+	return nil
+}
+
+func (p *pool) grantIPv4(g *grant, w wish) error {
+	for len(g.ipv4) < w.ipv4.size() {
+		address, ok := p.take()
+		if !ok && w.needFirst {
+			return noAddresses()
+		}
+		if !ok {
+			return subnetFull()
+		}
+		g.ipv4 = append(g.ipv4, address)
+	}
+	return nil
+}
+
+func (p *pool) grantPrefixes4(g *grant, w wish) error {
+	for len(g.prefixes4) < w.prefixes4.size() {
+		prefix, ok := p.takePrefix()
+		if !ok && p.free < 16 {
+			return noAddresses()
+		}
+		if !ok {
+			return refuse("InsufficientCidrBlocks",
+				"The specified subnet does not have enough free cidr blocks to satisfy the request.")
+		}
+		g.prefixes4 = append(g.prefixes4, prefix)
+	}
+	return nil
+}
+
+func (p *pool) grantIPv6(g *grant, w wish) error {
+	if w.ipv6.size()+w.prefixes6.size() > 0 && !p.hasIPv6() {
+		return invalidValue("The specified subnet does not have an IPv6 CIDR block associated with it")
+	}
+	for _, text := range w.ipv6.given {
+		address, err := parseAddress(text, p.cidr6)
+		if err != nil {
+			return err
+		}
+		if !p.takeThis6(address) {
+			return addressInUse(text)
+		}
+		g.ipv6 = append(g.ipv6, address)
+	}
+	for len(g.ipv6) < w.ipv6.size() {
+		g.ipv6 = append(g.ipv6, p.take6())
+	}
+	return nil
+}
+
+func (p *pool) grantPrefixes6(g *grant, w wish) error {
+	for _, text := range w.prefixes6.given {
+		prefix, err := parsePrefix(text, p.cidr6, ipv6PrefixBits)
+		if err != nil {
+			return err
+		}
+		if !p.takeThisPrefix6(prefix) {
+			return addressInUse(text)
+		}
+		g.prefixes6 = append(g.prefixes6, prefix)
+	}
+	for len(g.prefixes6) < w.prefixes6.size() {
+		g.prefixes6 = append(g.prefixes6, p.takePrefix6())
+	}
+	return nil
+}
+
+// takeNamed takes an IPv4 address that was asked for by name.
+func (p *pool) takeNamed(text string) (netip.Addr, error) {
+	address, err := parseAddress(text, p.cidr)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if i := p.offset(address); i < reservedAtStart || i >= p.size-reservedAtEnd {
+		return netip.Addr{}, invalidValue("Address %s is in subnet's reserved address range", text)
+	}
+	if !p.takeThis(address) {
+		return netip.Addr{}, addressInUse(text)
+	}
+	return address, nil
+}
+
+// giveBack returns what was granted to the pool.
+func (p *pool) giveBack(g grant) {
+	if g.primary.IsValid() {
+		p.release(g.primary)
+	}
+	for _, address := range g.ipv4 {
+		p.release(address)
+	}
+	for _, prefix := range g.prefixes4 {
+		p.releasePrefix(prefix)
+	}
+	for _, address := range g.ipv6 {
+		p.release6(address)
+	}
+	for _, prefix := range g.prefixes6 {
+		p.releasePrefix6(prefix)
+	}
+}
+
+func parseAddress(text string, cidr netip.Prefix) (netip.Addr, error) {
+	address, err := netip.ParseAddr(text)
+	if err != nil || address.Is4() != cidr.Addr().Is4() {
+		return netip.Addr{}, invalidValue("invalid value for parameter address: %s", text)
+	}
+	if !cidr.Contains(address) {
+		return netip.Addr{}, invalidValue("Address %s does not fall within the subnet's address range", text)
+	}
+	return address, nil
+}
+
+func parsePrefix(text string, cidr netip.Prefix, bits int) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || prefix.Bits() != bits || prefix != prefix.Masked() || !cidr.Contains(prefix.Addr()) {
+		return netip.Prefix{}, invalidValue("%s is not a /%d prefix of the subnet %s", text, bits, cidr)
+	}
+	return prefix, nil
+}
+
+func addressInUse(text string) error {
+	return refuse("InvalidIPAddress.InUse", "The specified address is already in use: %s", text)
+}

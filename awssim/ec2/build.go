@@ -1,0 +1,149 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// build fills the model with its world, without any lag.
+func (m *Model) build() error {
+	lag := m.behavior.Visibility
+	m.behavior.Visibility = Latency{}
+	defer func() { m.behavior.Visibility = lag }()
+
+	for _, zone := range m.world.AvailabilityZones {
+		m.zones = append(m.zones, AvailabilityZone{
+			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: "availability-zone", ZoneState: "available",
+			OptInStatus: "opt-in-not-required", RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
+		})
+	}
+	for _, vpc := range m.world.VPCs {
+		m.buildVPC(vpc)
+	}
+	for _, group := range m.world.SecurityGroups {
+		m.buildGroup(group)
+	}
+	for _, subnet := range m.world.Subnets {
+		m.buildSubnet(subnet)
+	}
+	for _, eni := range m.world.NetworkInterfaces {
+		if err := m.buildInterface(eni); err != nil {
+			return err
+		}
+	}
+	for _, spec := range m.world.Instances {
+		instances, err := m.launchSpec(spec)
+		if err != nil {
+			return err
+		}
+		for _, instance := range instances {
+			m.enterRunning(instance.InstanceID)
+		}
+	}
+	return nil
+}
+
+func (m *Model) buildVPC(spec WorldVPC) {
+	m.vpcs.put(spec.VPCID, &VPC{
+		VPCID: spec.VPCID, State: StatusAvailable, CIDRBlock: spec.CIDRBlock, InstanceTenancy: "default",
+		IsDefault: spec.IsDefault, OwnerID: m.account, Tags: spec.Tags,
+		CIDRBlockAssociations: []IPv4Association{{
+			AssociationID: m.id("vpc-cidr-assoc"), CIDRBlock: spec.CIDRBlock, CIDRBlockState: CIDRBlockState{"associated"},
+		}},
+		IPv6CIDRBlockAssociations: m.associations("vpc-cidr-assoc", spec.IPv6CIDRBlock),
+	}, m.now, m.now)
+	isDefault := func(g WorldSecurityGroup) bool { return g.VPCID == spec.VPCID && g.GroupName == "default" }
+	if !slices.ContainsFunc(m.world.SecurityGroups, isDefault) {
+		m.buildGroup(WorldSecurityGroup{
+			GroupID: m.id("sg"), GroupName: "default", Description: "default VPC security group", VPCID: spec.VPCID,
+		})
+	}
+}
+
+func (m *Model) buildGroup(spec WorldSecurityGroup) {
+	m.groups.put(spec.GroupID, &SecurityGroup{
+		GroupID: spec.GroupID, GroupName: spec.GroupName, Description: spec.Description, VPCID: spec.VPCID,
+		SecurityGroupARN: m.arn("security-group", spec.GroupID), OwnerID: m.account, Tags: spec.Tags,
+	}, m.now, m.now)
+}
+
+func (m *Model) buildSubnet(spec WorldSubnet) {
+	m.pools[spec.SubnetID] = newPool(spec.CIDRBlock, spec.IPv6CIDRBlock)
+	m.subnets.put(spec.SubnetID, &Subnet{
+		SubnetID: spec.SubnetID, SubnetARN: m.arn("subnet", spec.SubnetID), VPCID: spec.VPCID,
+		AvailabilityZone: spec.AvailabilityZone, AvailabilityZoneID: m.zoneID(spec.AvailabilityZone),
+		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ, OwnerID: m.account, Tags: spec.Tags,
+		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),
+	}, m.now, m.now)
+}
+
+func (m *Model) associations(prefix string, cidr netip.Prefix) []IPv6Association {
+	if !cidr.IsValid() {
+		return nil
+	}
+	return []IPv6Association{{
+		AssociationID: m.id(prefix), IPv6CIDRBlock: cidr, IPv6CIDRBlockState: CIDRBlockState{"associated"},
+	}}
+}
+
+func (m *Model) buildInterface(spec WorldInterface) error {
+	eni, err := m.create(InterfaceSettings{SubnetID: spec.SubnetID, Description: spec.Description}, spec.NetworkInterfaceID, spec.Tags)
+	if err != nil {
+		return err
+	}
+	if spec.RequesterManaged {
+		attachment := &Attachment{
+			AttachmentID: strings.Replace(m.id("ela-attach"), "-0", "-", 1), InstanceOwnerID: "amazon-elb",
+			DeviceIndex: 1, Status: Attached, AttachTime: m.now,
+		}
+		m.attachments[attachment.AttachmentID] = eni.NetworkInterfaceID
+		m.changeInterface(eni.NetworkInterfaceID, func(e *NetworkInterface) {
+			e.RequesterManaged, e.RequesterID, e.Status, e.Attachment = true, "amazon-elb", StatusInUse, attachment
+		})
+	}
+	return nil
+}
+
+func (m *Model) zoneID(name string) string {
+	for _, zone := range m.zones {
+		if zone.ZoneName == name {
+			return zone.ZoneID
+		}
+	}
+	return ""
+}
+
+// State is everything that is true, whether describe calls show it already or not.
+type State struct {
+	Now               time.Time           `json:"now"`
+	Region            string              `json:"region"`
+	AccountID         string              `json:"accountId"`
+	AvailabilityZones []AvailabilityZone  `json:"availabilityZones"`
+	VPCs              []*VPC              `json:"vpcs"`
+	Subnets           []*Subnet           `json:"subnets"`
+	SecurityGroups    []*SecurityGroup    `json:"securityGroups"`
+	Instances         []*Instance         `json:"instances"`
+	NetworkInterfaces []*NetworkInterface `json:"networkInterfaces"`
+}
+
+// State returns what is true now, each list sorted by ID.
+func (m *Model) State(c Call) State {
+	m.Advance(c.Now)
+	s := State{
+		Now: m.now.UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
+		VPCs: m.vpcs.all(), SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
+	}
+	s.Subnets, s.Instances = m.subnets.all(), m.instances.all()
+	for i, subnet := range s.Subnets {
+		s.Subnets[i] = m.presentSubnet(subnet, look{})
+	}
+	for i, instance := range s.Instances {
+		s.Instances[i] = withInterfaces(instance, m.interfacesOf(instance.InstanceID))
+	}
+	return s
+}

@@ -1,0 +1,63 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Error is a refusal, as EC2 words it. Match Code; EC2 changes messages.
+type Error struct {
+	// Code is EC2's, such as "InvalidNetworkInterfaceID.NotFound".
+	Code string
+	// Message is for people.
+	Message string
+	// Status is that of the HTTP response.
+	Status int
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// refuse makes the usual error, which is the client's fault.
+func refuse(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Status: http.StatusBadRequest}
+}
+
+// dryRun is what a valid request with DryRun answers.
+func dryRun() *Error {
+	return &Error{
+		Code:    "DryRunOperation",
+		Message: "Request would have succeeded, but DryRun flag is set.",
+		Status:  http.StatusPreconditionFailed,
+	}
+}
+
+func missing(parameter string) *Error {
+	return refuse("MissingParameter", "The request must contain the parameter %s", parameter)
+}
+
+func invalidValue(format string, args ...any) *Error {
+	return refuse("InvalidParameterValue", format, args...)
+}
+
+func invalidCombination(message string) *Error {
+	return refuse("InvalidParameterCombination", "%s", message)
+}
+
+// notModelled is for values that EC2 has and the simulator has not: an answer must never pretend.
+func notModelled(what string) *Error {
+	return refuse("UnknownParameter", "awssim does not model %s", what)
+}
+
+func subnetFull() *Error {
+	return refuse("InsufficientFreeAddressesInSubnet",
+		"The specified subnet does not have enough free addresses to satisfy the request.")
+}
+
+// noAddresses is EC2's other word for a full subnet, for prefixes and for the secondary addresses of a new interface
+// (aws/amazon-vpc-cni-k8s#3105).
+func noAddresses() *Error {
+	return invalidValue("There aren't sufficient free Ipv4 addresses or prefixes")
+}

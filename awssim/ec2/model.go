@@ -1,0 +1,178 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/awssim/fault"
+)
+
+// Model is one account's EC2 in one region. It is a plain value machine: it has no clock, no goroutine and no lock, and
+// the same options and calls give the same answers. Use it from one goroutine at a time.
+type Model struct {
+	region, account string
+	world           World
+	behavior        Behavior
+	faults          *fault.Set
+	seed            uint64
+	random          *rand.Rand
+
+	now           time.Time
+	due           eventQueue
+	sequence      uint64
+	tombstones    []expiry
+	tokenExpiries []expiry
+
+	zones      []AvailabilityZone
+	vpcs       *table[VPC]
+	subnets    *table[Subnet]
+	groups     *table[SecurityGroup]
+	interfaces *table[NetworkInterface]
+	instances  *table[Instance]
+	types      *table[InstanceType] // filled at first use
+
+	pools       map[string]*pool        // by subnet ID
+	attachments map[string]string       // attachment ID -> interface ID
+	tokens      map[string]*tokenRecord // action|token -> what it made
+	tokenOf     map[string]string       // resource ID -> key of tokens
+	macs        uint32
+	live        int // interfaces that exist
+}
+
+// Options are what a model starts from.
+type Options struct {
+	World    World
+	Behavior Behavior
+	// Faults may be nil. Whoever adds to the set later changes what the model does.
+	Faults *fault.Set
+	// Seed of everything random: IDs, latencies, lags.
+	Seed uint64
+	// Now is when the world begins.
+	Now time.Time
+}
+
+// Call is what the model knows of a request beside its parameters.
+type Call struct {
+	// Now is the time of the request.
+	Now time.Time
+}
+
+// New builds the world. Its instances run already, and everything in it can be seen.
+func New(o Options) (*Model, error) {
+	if err := o.World.Validate(); err != nil {
+		return nil, fmt.Errorf("world: %w", err)
+	}
+	m := &Model{
+		region:      o.World.Region,
+		account:     cmp.Or(o.World.AccountID, "123456789012"),
+		world:       o.World,
+		behavior:    o.Behavior,
+		faults:      o.Faults,
+		seed:        o.Seed,
+		random:      rand.New(rand.NewPCG(o.Seed, 0xec2)),
+		now:         o.Now,
+		pools:       map[string]*pool{},
+		attachments: map[string]string{},
+		tokens:      map[string]*tokenRecord{},
+		tokenOf:     map[string]string{},
+	}
+	if m.faults == nil {
+		m.faults = fault.NewSet(o.Seed)
+	}
+	m.vpcs = newTable(vpcKind())
+	m.subnets = newTable(m.subnetKind())
+	m.groups = newTable(groupKind())
+	m.interfaces = newTable(m.interfaceKind())
+	m.instances = newTable(m.instanceKind())
+	if err := m.build(); err != nil {
+		return nil, fmt.Errorf("world: %w", err)
+	}
+	return m, nil
+}
+
+// Behavior returns what the model was built with.
+func (m *Model) Behavior() Behavior { return m.behavior }
+
+// Now is the latest time that the model has seen.
+func (m *Model) Now() time.Time { return m.now }
+
+// id returns a fresh ID in EC2's shape: 17 hexadecimal digits.
+func (m *Model) id(prefix string) string {
+	return fmt.Sprintf("%s-0%016x", prefix, m.random.Uint64())
+}
+
+// hexID is the part of an ID after its prefix, in both lengths that EC2 has issued.
+var hexID = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{17})$`)
+
+// isWellFormed tells whether an ID could exist.
+func isWellFormed(id, prefix string) bool {
+	digits, ok := strings.CutPrefix(id, prefix+"-")
+	return ok && hexID.MatchString(digits)
+}
+
+// mac returns a fresh, locally administered MAC address.
+func (m *Model) mac() string {
+	m.macs++
+	n := m.macs * 0x9e3779b1 // odd, so that no address comes twice in 2^32
+	return fmt.Sprintf("02:a5:%02x:%02x:%02x:%02x", byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+// dnsName is the private name of an IPv4 address.
+func (m *Model) dnsName(a netip.Addr) string {
+	domain := m.region + ".compute.internal"
+	if m.region == "us-east-1" {
+		domain = "ec2.internal"
+	}
+	return "ip-" + strings.ReplaceAll(a.String(), ".", "-") + "." + domain
+}
+
+func (m *Model) arn(kind, id string) string {
+	return fmt.Sprintf("arn:aws:ec2:%s:%s:%s/%s", m.region, m.account, kind, id)
+}
+
+// putInterface replaces an interface (nil: deletes it); describe calls see it after a lag.
+func (m *Model) putInterface(id string, eni *NetworkInterface) { put(m, m.interfaces, id, eni) }
+
+func (m *Model) putInstance(id string, instance *Instance) { put(m, m.instances, id, instance) }
+
+func put[T any](m *Model, t *table[T], id string, value *T) {
+	visible := m.now.Add(m.behavior.Visibility.draw(m.random))
+	t.put(id, value, m.now, visible)
+	if visible.After(m.now) {
+		m.at(visible, func() { t.settle(id, m.now) })
+	}
+	if value == nil {
+		m.tombstones = append(m.tombstones, expiry{m.now.Add(2 * fault.MaxReadAge), func() { t.remove(id) }})
+	}
+}
+
+// changeInterface replaces an interface by a changed copy. The change must replace, not modify, what lists and pointers
+// of the copy refer to.
+func (m *Model) changeInterface(id string, change func(*NetworkInterface)) {
+	changed := *m.interfaces.get(id)
+	change(&changed)
+	m.putInterface(id, &changed)
+}
+
+func (m *Model) changeInstance(id string, change func(*Instance)) {
+	changed := *m.instances.get(id)
+	change(&changed)
+	m.putInstance(id, &changed)
+}
+
+// changeAttachment replaces an interface by one whose attachment is changed.
+func (m *Model) changeAttachment(id string, change func(*Attachment)) {
+	m.changeInterface(id, func(eni *NetworkInterface) {
+		attachment := *eni.Attachment
+		change(&attachment)
+		eni.Attachment = &attachment
+	})
+}

@@ -1,0 +1,70 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import "fmt"
+
+// Operation is an action of the EC2 API.
+type Operation struct {
+	// Name of the action.
+	Name string
+	// IsMutating is false for Describe actions.
+	IsMutating bool
+	// NewInput returns a pointer to a request without parameters.
+	NewInput func() any
+	// Do carries out a request that NewInput made. Its error is an *Error.
+	Do func(*Model, Call, any) (any, error)
+}
+
+// Operations returns all actions that are modelled.
+func Operations() []Operation {
+	return []Operation{
+		mutating("AssignIpv6Addresses", (*Model).AssignIPv6Addresses),
+		mutating("AssignPrivateIpAddresses", (*Model).AssignPrivateIPAddresses),
+		mutating("AttachNetworkInterface", (*Model).AttachNetworkInterface),
+		mutating("CreateNetworkInterface", (*Model).CreateNetworkInterface),
+		mutating("CreateTags", (*Model).CreateTags),
+		mutating("DeleteNetworkInterface", (*Model).DeleteNetworkInterface),
+		mutating("DeleteTags", (*Model).DeleteTags),
+		reading("DescribeAvailabilityZones", (*Model).DescribeAvailabilityZones),
+		reading("DescribeInstanceTypes", (*Model).DescribeInstanceTypes),
+		reading("DescribeInstances", (*Model).DescribeInstances),
+		reading("DescribeNetworkInterfaces", (*Model).DescribeNetworkInterfaces),
+		reading("DescribeSecurityGroups", (*Model).DescribeSecurityGroups),
+		reading("DescribeSubnets", (*Model).DescribeSubnets),
+		reading("DescribeVpcs", (*Model).DescribeVPCs),
+		mutating("DetachNetworkInterface", (*Model).DetachNetworkInterface),
+		mutating("ModifyNetworkInterfaceAttribute", (*Model).ModifyNetworkInterfaceAttribute),
+		mutating("RunInstances", (*Model).RunInstances),
+		mutating("StartInstances", (*Model).StartInstances),
+		mutating("StopInstances", (*Model).StopInstances),
+		mutating("TerminateInstances", (*Model).TerminateInstances),
+		mutating("UnassignIpv6Addresses", (*Model).UnassignIPv6Addresses),
+		mutating("UnassignPrivateIpAddresses", (*Model).UnassignPrivateIPAddresses),
+	}
+}
+
+func mutating[I, O any](name string, do func(*Model, Call, *I) (*O, error)) Operation {
+	o := reading(name, do)
+	o.IsMutating = true
+	return o
+}
+
+func reading[I, O any](name string, do func(*Model, Call, *I) (*O, error)) Operation {
+	return Operation{
+		Name:     name,
+		NewInput: func() any { return new(I) },
+		Do: func(m *Model, c Call, input any) (any, error) {
+			in, ok := input.(*I)
+			if !ok {
+				return nil, fmt.Errorf("%s: the input is a %T", name, input)
+			}
+			out, err := do(m, c, in)
+			if err != nil {
+				return nil, err
+			}
+			return out, nil
+		},
+	}
+}

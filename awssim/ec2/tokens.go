@@ -1,0 +1,76 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// tokenRecord is what a client token was used for.
+type tokenRecord struct {
+	fingerprint string
+	ids         []string
+	burnt       bool
+}
+
+// replay looks a client token up. It returns what the same request made before, or nil if it is new.
+func (m *Model) replay(action, token string, request any) (*tokenRecord, error) {
+	known, ok := m.tokens[action+"|"+token]
+	switch {
+	case token == "" || !ok:
+		return nil, nil
+	case known.burnt || known.fingerprint != fingerprint(request):
+		return nil, refuse("IdempotentParameterMismatch",
+			"The client token %q was used by a request with other parameters, or for something that is gone", token)
+	}
+	return known, nil
+}
+
+// remember keeps what a request with a client token made.
+func (m *Model) remember(action, token string, request any, ids []string) {
+	if token == "" {
+		return
+	}
+	key := action + "|" + token
+	record := &tokenRecord{fingerprint: fingerprint(request), ids: ids}
+	m.tokens[key] = record
+	for _, id := range ids {
+		m.tokenOf[id] = key
+	}
+	memory := m.behavior.TokenMemory
+	if memory == 0 {
+		memory = 24 * time.Hour
+	}
+	m.tokenExpiries = append(m.tokenExpiries, expiry{m.now.Add(memory), func() {
+		if m.tokens[key] == record {
+			delete(m.tokens, key)
+		}
+		for _, id := range ids {
+			delete(m.tokenOf, id)
+		}
+	}})
+}
+
+// burn is called when what a token made is gone.
+func (m *Model) burn(id string) {
+	key, ok := m.tokenOf[id]
+	if !ok {
+		return
+	}
+	delete(m.tokenOf, id)
+	if record := m.tokens[key]; record != nil {
+		record.burnt = true
+		if m.behavior.ForgetTokenOnDelete {
+			delete(m.tokens, key)
+		}
+	}
+}
+
+// fingerprint identifies the parameters of a request. The caller leaves out its token.
+func fingerprint(request any) string {
+	// Requests are structs of strings, numbers and lists: Marshal cannot fail.
+	text, _ := json.Marshal(request)
+	return string(text)
+}

@@ -1,0 +1,274 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// The types of this file are EC2's own, as its responses show them. Their json tags are EC2's names in lower camel case,
+// as in /_sim/state; an xml tag stands where the wire has another name. Values of these types that a method of Model
+// returned never change.
+
+// Tags of a resource, by key.
+type Tags map[string]string
+
+func (t Tags) keys() []string { return slices.Sorted(maps.Keys(t)) }
+
+// NetworkInterface is an ENI. As a member of an instance it has a few members more than EC2 shows there.
+type NetworkInterface struct {
+	NetworkInterfaceID string             `json:"networkInterfaceId"`
+	SubnetID           string             `json:"subnetId"`
+	VPCID              string             `json:"vpcId"`
+	AvailabilityZone   string             `json:"availabilityZone"`
+	AvailabilityZoneID string             `json:"availabilityZoneId"`
+	InterfaceType      string             `json:"interfaceType"`
+	Description        string             `json:"description"`
+	Status             string             `json:"status"`
+	MACAddress         string             `json:"macAddress"`
+	PrivateIPAddress   netip.Addr         `json:"privateIpAddress,omitzero"`
+	PrivateDNSName     string             `json:"privateDnsName,omitempty"`
+	PrivateIPAddresses []PrivateIPAddress `json:"privateIpAddresses,omitempty" xml:"privateIpAddressesSet"`
+	IPv4Prefixes       []IPv4Prefix       `json:"ipv4Prefixes,omitempty" xml:"ipv4PrefixSet"`
+	IPv6Address        netip.Addr         `json:"ipv6Address,omitzero"`
+	IPv6Addresses      []IPv6Address      `json:"ipv6Addresses,omitempty" xml:"ipv6AddressesSet"`
+	IPv6Prefixes       []IPv6Prefix       `json:"ipv6Prefixes,omitempty" xml:"ipv6PrefixSet"`
+	SourceDestCheck    bool               `json:"sourceDestCheck"`
+	Groups             []GroupIdentifier  `json:"groups" xml:"groupSet"`
+	Attachment         *Attachment        `json:"attachment,omitempty"`
+	OwnerID            string             `json:"ownerId"`
+	RequesterID        string             `json:"requesterId,omitempty"`
+	RequesterManaged   bool               `json:"requesterManaged"`
+	Tags               Tags               `json:"tags" xml:"tagSet"`
+}
+
+// Status of a network interface.
+const (
+	StatusPending   = "pending"
+	StatusAvailable = "available"
+	StatusInUse     = "in-use"
+	StatusDetaching = "detaching"
+)
+
+// Attachment of a network interface to an instance.
+type Attachment struct {
+	AttachmentID        string    `json:"attachmentId"`
+	InstanceID          string    `json:"instanceId,omitempty"`
+	InstanceOwnerID     string    `json:"instanceOwnerId"`
+	DeviceIndex         int       `json:"deviceIndex"`
+	NetworkCardIndex    int       `json:"networkCardIndex"`
+	Status              string    `json:"status"`
+	AttachTime          time.Time `json:"attachTime"`
+	DeleteOnTermination bool      `json:"deleteOnTermination"`
+	ENASRD              *ENASRD   `json:"enaSrdSpecification,omitempty"`
+}
+
+// ENASRD is the setting of ENA Express, in requests and in answers.
+type ENASRD struct {
+	ENASRDEnabled bool       `query:"EnaSrdEnabled" json:"enaSrdEnabled"`
+	UDP           *ENASRDUDP `query:"EnaSrdUdpSpecification" json:"enaSrdUdpSpecification,omitempty"`
+}
+
+// ENASRDUDP is the setting of ENA Express for UDP.
+type ENASRDUDP struct {
+	ENASRDUDPEnabled bool `query:"EnaSrdUdpEnabled" json:"enaSrdUdpEnabled"`
+}
+
+// Status of an attachment.
+const (
+	Attaching = "attaching"
+	Attached  = "attached"
+	Detaching = "detaching"
+)
+
+// slot is where an attachment is.
+func (a *Attachment) slot() slot { return slot{a.NetworkCardIndex, a.DeviceIndex} }
+
+// slot is unique per instance.
+type slot struct{ card, device int }
+
+// GroupIdentifier is a security group of an interface.
+type GroupIdentifier struct {
+	GroupID   string `json:"groupId"`
+	GroupName string `json:"groupName"`
+}
+
+// PrivateIPAddress is an IPv4 address of an interface.
+type PrivateIPAddress struct {
+	PrivateIPAddress netip.Addr `json:"privateIpAddress"`
+	PrivateDNSName   string     `json:"privateDnsName,omitempty"`
+	Primary          bool       `json:"primary"`
+}
+
+// IPv4Prefix is a /28 delegated to an interface.
+type IPv4Prefix struct {
+	IPv4Prefix netip.Prefix `json:"ipv4Prefix"`
+}
+
+// IPv6Address is an IPv6 address of an interface.
+type IPv6Address struct {
+	IPv6Address   netip.Addr `json:"ipv6Address"`
+	IsPrimaryIPv6 bool       `json:"isPrimaryIpv6"`
+}
+
+// IPv6Prefix is a /80 delegated to an interface.
+type IPv6Prefix struct {
+	IPv6Prefix netip.Prefix `json:"ipv6Prefix"`
+}
+
+// Instance is a virtual machine.
+type Instance struct {
+	InstanceID         string              `json:"instanceId"`
+	ReservationID      string              `json:"reservationId" xml:"-"`
+	ImageID            string              `json:"imageId"`
+	InstanceType       string              `json:"instanceType"`
+	State              InstanceState       `json:"state" xml:"instanceState"`
+	StateReason        *StateReason        `json:"stateReason,omitempty"`
+	LaunchTime         time.Time           `json:"launchTime"`
+	AMILaunchIndex     int                 `json:"amiLaunchIndex"`
+	ClientToken        string              `json:"clientToken,omitempty"`
+	KeyName            string              `json:"keyName,omitempty"`
+	Placement          Placement           `json:"placement"`
+	SubnetID           string              `json:"subnetId,omitempty"`
+	VPCID              string              `json:"vpcId,omitempty"`
+	PrivateIPAddress   netip.Addr          `json:"privateIpAddress,omitzero"`
+	PrivateDNSName     string              `json:"privateDnsName"`
+	IPv6Address        netip.Addr          `json:"ipv6Address,omitzero"`
+	SourceDestCheck    bool                `json:"sourceDestCheck"`
+	Architecture       string              `json:"architecture"`
+	Hypervisor         string              `json:"hypervisor"`
+	VirtualizationType string              `json:"virtualizationType"`
+	RootDeviceType     string              `json:"rootDeviceType"`
+	IAMInstanceProfile *IAMInstanceProfile `json:"iamInstanceProfile,omitempty"`
+	Groups             []GroupIdentifier   `json:"securityGroups" xml:"groupSet"`
+	NetworkInterfaces  []*NetworkInterface `json:"networkInterfaces,omitempty" xml:"networkInterfaceSet"`
+	UserData           string              `json:"userData,omitempty" xml:"-"`
+	Tags               Tags                `json:"tags" xml:"tagSet"`
+
+	cni      *CNI
+	poisoned []slot // by a forced detach, until the instance was stopped
+}
+
+// InstanceState is a state with its number.
+type InstanceState struct {
+	Code int    `json:"code"`
+	Name string `json:"name"`
+}
+
+// Name of an instance state.
+const (
+	Pending      = "pending"
+	Running      = "running"
+	ShuttingDown = "shutting-down"
+	Terminated   = "terminated"
+	Stopping     = "stopping"
+	Stopped      = "stopped"
+)
+
+// state returns the state of that name (EC2 API reference, InstanceState).
+func state(name string) InstanceState {
+	codes := map[string]int{Pending: 0, Running: 16, ShuttingDown: 32, Terminated: 48, Stopping: 64, Stopped: 80}
+	return InstanceState{Code: codes[name], Name: name}
+}
+
+// StateReason is why an instance is in its state.
+type StateReason struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Placement is where an instance runs.
+type Placement struct {
+	AvailabilityZone   string `json:"availabilityZone"`
+	AvailabilityZoneID string `json:"availabilityZoneId"`
+	Tenancy            string `json:"tenancy"`
+}
+
+// IAMInstanceProfile is the role of an instance.
+type IAMInstanceProfile struct {
+	ARN string `json:"arn"`
+	ID  string `json:"id"`
+}
+
+// Subnet is a range of addresses in one zone.
+type Subnet struct {
+	SubnetID                    string            `json:"subnetId"`
+	SubnetARN                   string            `json:"subnetArn"`
+	VPCID                       string            `json:"vpcId"`
+	AvailabilityZone            string            `json:"availabilityZone"`
+	AvailabilityZoneID          string            `json:"availabilityZoneId"`
+	State                       string            `json:"state"`
+	CIDRBlock                   netip.Prefix      `json:"cidrBlock"`
+	IPv6CIDRBlockAssociations   []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty"`
+	AvailableIPAddressCount     int               `json:"availableIpAddressCount"`
+	DefaultForAZ                bool              `json:"defaultForAz"`
+	MapPublicIPOnLaunch         bool              `json:"mapPublicIpOnLaunch"`
+	AssignIPv6AddressOnCreation bool              `json:"assignIpv6AddressOnCreation"`
+	IPv6Native                  bool              `json:"ipv6Native"`
+	OwnerID                     string            `json:"ownerId"`
+	Tags                        Tags              `json:"tags" xml:"tagSet"`
+}
+
+// IPv6Association is an IPv6 range of a VPC or a subnet.
+type IPv6Association struct {
+	AssociationID      string         `json:"associationId"`
+	IPv6CIDRBlock      netip.Prefix   `json:"ipv6CidrBlock"`
+	IPv6CIDRBlockState CIDRBlockState `json:"ipv6CidrBlockState"`
+}
+
+// CIDRBlockState is the state of a range.
+type CIDRBlockState struct {
+	State string `json:"state"`
+}
+
+// VPC is a virtual network.
+type VPC struct {
+	VPCID                     string            `json:"vpcId"`
+	State                     string            `json:"state"`
+	CIDRBlock                 netip.Prefix      `json:"cidrBlock"`
+	CIDRBlockAssociations     []IPv4Association `json:"cidrBlockAssociationSet"`
+	IPv6CIDRBlockAssociations []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty"`
+	InstanceTenancy           string            `json:"instanceTenancy"`
+	IsDefault                 bool              `json:"isDefault"`
+	OwnerID                   string            `json:"ownerId"`
+	Tags                      Tags              `json:"tags" xml:"tagSet"`
+}
+
+// IPv4Association is an IPv4 range of a VPC.
+type IPv4Association struct {
+	AssociationID  string         `json:"associationId"`
+	CIDRBlock      netip.Prefix   `json:"cidrBlock"`
+	CIDRBlockState CIDRBlockState `json:"cidrBlockState"`
+}
+
+// SecurityGroup is a security group. Its rules are not modelled.
+type SecurityGroup struct {
+	GroupID          string `json:"groupId"`
+	GroupName        string `json:"groupName"`
+	Description      string `json:"description" xml:"groupDescription"`
+	VPCID            string `json:"vpcId"`
+	SecurityGroupARN string `json:"securityGroupArn"`
+	OwnerID          string `json:"ownerId"`
+	Tags             Tags   `json:"tags" xml:"tagSet"`
+}
+
+// AvailabilityZone is a zone of the region.
+type AvailabilityZone struct {
+	ZoneName           string `json:"zoneName"`
+	ZoneID             string `json:"zoneId"`
+	ZoneType           string `json:"zoneType"`
+	ZoneState          string `json:"zoneState"`
+	OptInStatus        string `json:"optInStatus"`
+	RegionName         string `json:"regionName"`
+	GroupName          string `json:"groupName"`
+	NetworkBorderGroup string `json:"networkBorderGroup"`
+}
+
+// Return is the answer of actions that have nothing else to say.
+type Return struct {
+	Return bool `json:"return"`
+}

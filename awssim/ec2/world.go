@@ -1,0 +1,235 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/awssim/instancetypes"
+)
+
+// World is what an account has in a region before the first call. Its members are named as EC2 names them.
+//
+// IDs are kept as given, even those that EC2 would not issue; what has none gets one from the seed.
+type World struct {
+	// Region is for example us-east-1.
+	Region string `json:"region"`
+	// AccountID owns everything; empty means 123456789012.
+	AccountID string `json:"accountId,omitempty"`
+	// AvailabilityZones of the region.
+	AvailabilityZones []WorldZone `json:"availabilityZones"`
+	// VPCs each also have a security group named default, unless one is listed.
+	VPCs []WorldVPC `json:"vpcs"`
+	// Subnets of the VPCs. The first of a zone is where an instance goes that names only the zone.
+	Subnets []WorldSubnet `json:"subnets"`
+	// SecurityGroups of the VPCs.
+	SecurityGroups []WorldSecurityGroup `json:"securityGroups,omitempty"`
+	// NetworkInterfaces that belong to nobody's instance, such as those of a load balancer.
+	NetworkInterfaces []WorldInterface `json:"networkInterfaces,omitempty"`
+	// Instances that run from the beginning.
+	Instances []WorldInstance `json:"instances,omitempty"`
+	// Quotas of the account.
+	Quotas WorldQuotas `json:"quotas,omitzero"`
+}
+
+// WorldZone is an availability zone.
+type WorldZone struct {
+	// ZoneName is for example us-east-1a.
+	ZoneName string `json:"zoneName"`
+	// ZoneID is the name that all accounts share, for example use1-az1.
+	ZoneID string `json:"zoneId"`
+}
+
+// WorldVPC is a VPC.
+type WorldVPC struct {
+	VPCID         string       `json:"vpcId"`
+	CIDRBlock     netip.Prefix `json:"cidrBlock"`
+	IPv6CIDRBlock netip.Prefix `json:"ipv6CidrBlock,omitzero"`
+	IsDefault     bool         `json:"isDefault,omitempty"`
+	Tags          Tags         `json:"tags,omitempty"`
+}
+
+// WorldSubnet is a subnet.
+type WorldSubnet struct {
+	SubnetID         string       `json:"subnetId"`
+	VPCID            string       `json:"vpcId"`
+	AvailabilityZone string       `json:"availabilityZone"`
+	CIDRBlock        netip.Prefix `json:"cidrBlock"`
+	IPv6CIDRBlock    netip.Prefix `json:"ipv6CidrBlock,omitzero"`
+	// DefaultForAZ is for the subnets of a default VPC.
+	DefaultForAZ bool `json:"defaultForAz,omitempty"`
+	Tags         Tags `json:"tags,omitempty"`
+}
+
+// WorldSecurityGroup is a security group.
+type WorldSecurityGroup struct {
+	GroupID     string `json:"groupId"`
+	GroupName   string `json:"groupName"`
+	Description string `json:"description,omitempty"`
+	VPCID       string `json:"vpcId"`
+	Tags        Tags   `json:"tags,omitempty"`
+}
+
+// WorldInterface is a network interface without an instance.
+type WorldInterface struct {
+	NetworkInterfaceID string `json:"networkInterfaceId,omitempty"`
+	SubnetID           string `json:"subnetId"`
+	Description        string `json:"description,omitempty"`
+	// RequesterManaged interfaces belong to an AWS service and are in use by it: the account may not touch them.
+	RequesterManaged bool `json:"requesterManaged,omitempty"`
+	Tags             Tags `json:"tags,omitempty"`
+}
+
+// WorldInstance is one instance, or Count of them. It is also what [Model.Launch] takes.
+type WorldInstance struct {
+	// InstanceID is only for a single instance.
+	InstanceID   string `json:"instanceId,omitempty"`
+	InstanceType string `json:"instanceType"`
+	// SubnetID or AvailabilityZone says where it runs.
+	SubnetID         string `json:"subnetId,omitempty"`
+	AvailabilityZone string `json:"availabilityZone,omitempty"`
+	// SecurityGroupIDs of the primary interface; none means the default group of the VPC.
+	SecurityGroupIDs []string `json:"securityGroupIds,omitempty"`
+	// Count of instances; 0 means 1.
+	Count int `json:"count,omitempty"`
+	// Name becomes the tag Name; with a Count above 1 it is numbered: name-1, name-2, ….
+	Name string `json:"name,omitempty"`
+	// Tags of the instance.
+	Tags Tags `json:"tags,omitempty"`
+	// ImageID is the machine image; empty means one that nothing else is known of.
+	ImageID string `json:"imageId,omitempty"`
+	// CNI simulates the Amazon VPC CNI on the instance.
+	CNI *CNI `json:"cni,omitempty"`
+}
+
+// CNI is the part of the Amazon VPC CNI that others on the instance notice: soon after the start it takes the lowest
+// free device indexes.
+type CNI struct {
+	// WarmENIs is how many interfaces it attaches.
+	WarmENIs int `json:"warmENIs"`
+}
+
+// WorldQuotas are limits of the account.
+type WorldQuotas struct {
+	// NetworkInterfaces in the region; 0 means 5,000, the default of Service Quotas.
+	NetworkInterfaces int `json:"networkInterfaces,omitempty"`
+}
+
+// Validate says everything that is wrong with the world.
+func (w World) Validate() error {
+	v := worldCheck{ids: map[string]string{}}
+	v.require("region", w.Region)
+	if len(w.AvailabilityZones) == 0 {
+		v.add("availabilityZones: there must be at least one")
+	}
+	for _, zone := range w.AvailabilityZones {
+		v.require("zoneId", zone.ZoneID)
+		v.id("availability zone", zone.ZoneName)
+	}
+	for _, vpc := range w.VPCs {
+		v.id("VPC", vpc.VPCID)
+		v.range4("VPC", vpc.VPCID, vpc.CIDRBlock)
+	}
+	for _, group := range w.SecurityGroups {
+		v.id("security group", group.GroupID)
+		v.refer("security group "+group.GroupID, "VPC", group.VPCID)
+	}
+	for i := range w.Subnets {
+		v.subnet(w, i)
+	}
+	for _, eni := range w.NetworkInterfaces {
+		v.refer("network interface "+eni.Description, "subnet", eni.SubnetID)
+	}
+	for _, instance := range w.Instances {
+		v.instance(instance)
+	}
+	return errors.Join(v.problems...)
+}
+
+// worldCheck collects problems; ids holds what each known ID is.
+type worldCheck struct {
+	ids      map[string]string
+	problems []error
+}
+
+func (v *worldCheck) add(format string, args ...any) {
+	v.problems = append(v.problems, fmt.Errorf(format, args...))
+}
+
+func (v *worldCheck) require(name, value string) {
+	if value == "" {
+		v.add("%s is missing", name)
+	}
+}
+
+func (v *worldCheck) id(what, id string) {
+	switch {
+	case id == "":
+		v.add("a %s has no ID", what)
+	case v.ids[id] != "":
+		v.add("%s %s: there is a %s of that ID already", what, id, v.ids[id])
+	}
+	v.ids[id] = what
+}
+
+func (v *worldCheck) refer(who, what, id string) {
+	if v.ids[id] != what {
+		v.add("%s: there is no %s %q", who, what, id)
+	}
+}
+
+func (v *worldCheck) range4(what, id string, cidr netip.Prefix) {
+	if !cidr.IsValid() || !cidr.Addr().Is4() || cidr.Bits() < 16 || cidr.Bits() > 28 || cidr != cidr.Masked() {
+		v.add("%s %s: cidrBlock %s is not an IPv4 range from /16 to /28", what, id, cidr)
+	}
+}
+
+func (v *worldCheck) subnet(w World, i int) {
+	subnet := w.Subnets[i]
+	v.id("subnet", subnet.SubnetID)
+	who := "subnet " + subnet.SubnetID
+	v.refer(who, "VPC", subnet.VPCID)
+	v.refer(who, "availability zone", subnet.AvailabilityZone)
+	v.range4("subnet", subnet.SubnetID, subnet.CIDRBlock)
+	if six := subnet.IPv6CIDRBlock; six.IsValid() && (!six.Addr().Is6() || six.Bits() != 64 || six != six.Masked()) {
+		v.add("%s: ipv6CidrBlock %s is not an IPv6 /64", who, six)
+	}
+	at := slices.IndexFunc(w.VPCs, func(vpc WorldVPC) bool { return vpc.VPCID == subnet.VPCID })
+	if at >= 0 && !w.VPCs[at].CIDRBlock.Overlaps(subnet.CIDRBlock) {
+		v.add("%s: cidrBlock %s is not in %s of its VPC", who, subnet.CIDRBlock, w.VPCs[at].CIDRBlock)
+	}
+	for _, other := range w.Subnets[:i] {
+		if other.VPCID == subnet.VPCID && other.CIDRBlock.Overlaps(subnet.CIDRBlock) {
+			v.add("%s: cidrBlock %s overlaps that of subnet %s", who, subnet.CIDRBlock, other.SubnetID)
+		}
+	}
+}
+
+func (v *worldCheck) instance(instance WorldInstance) {
+	who := "instance " + cmp.Or(instance.Name, instance.InstanceID)
+	if instance.InstanceID != "" {
+		v.id("instance", instance.InstanceID)
+		if instance.Count > 1 {
+			v.add("%s: an instanceId is for one instance, count is %d", who, instance.Count)
+		}
+	}
+	if _, ok := instancetypes.Lookup(instance.InstanceType); !ok {
+		v.add("%s: awssim does not know the instance type %q", who, instance.InstanceType)
+	}
+	switch {
+	case instance.SubnetID != "":
+		v.refer(who, "subnet", instance.SubnetID)
+	case instance.AvailabilityZone != "":
+		v.refer(who, "availability zone", instance.AvailabilityZone)
+	default:
+		v.add("%s: give a subnetId or an availabilityZone", who)
+	}
+	for _, group := range instance.SecurityGroupIDs {
+		v.refer(who, "security group", group)
+	}
+}

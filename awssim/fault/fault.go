@@ -1,0 +1,286 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fault describes what should go wrong in the simulator, when, and how often.
+//
+// A [Fault] is data: its kind, which calls it is for, and how often it strikes. A [Set] holds the faults in force;
+// whoever can do the damage asks [Set.Draw] at the point where it would happen. The request-handling kinds (throttle,
+// error, lost requests and replies, delay) are drawn by the HTTP server for any action, the others by the model of the
+// service that they are about. Nothing here knows what a kind does.
+//
+// A set is deterministic: the same seed, faults and draws give the same strikes.
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what goes wrong.
+type Kind string
+
+// Kinds of every action, drawn once per request.
+const (
+	// Throttle answers RequestLimitExceeded although the buckets are not empty.
+	Throttle Kind = "throttle"
+	// Error answers Code and Status (default InternalError, 500) and does nothing.
+	Error Kind = "error"
+	// LoseRequest closes the connection before anything was done.
+	LoseRequest Kind = "loseRequest"
+	// LoseReply does what was asked, then closes the connection.
+	LoseReply Kind = "loseReply"
+	// Delay holds the answer back for Delay after the work was done.
+	Delay Kind = "delay"
+	// Hang does nothing, and closes the connection after Delay (default one minute).
+	Hang Kind = "hang"
+)
+
+// Kinds of EC2.
+const (
+	// StaleRead lets a describe call answer with what was true Age ago. With Jitter the age is different at each call,
+	// so that an answer can be older than the one before it. With Resource only that resource is seen late.
+	StaleRead Kind = "staleRead"
+	// HideNew hides what the call creates for Age: every call that names it answers NotFound.
+	HideNew Kind = "hideNew"
+	// StuckAttaching keeps a new attachment in "attaching" until it is detached.
+	StuckAttaching Kind = "stuckAttaching"
+	// StuckDetaching keeps an attachment in "detaching" until it is detached by force.
+	StuckDetaching Kind = "stuckDetaching"
+	// InstanceDies terminates the instance just before AttachNetworkInterface looks at it.
+	InstanceDies Kind = "instanceDies"
+	// SubnetFull answers that the subnet (Resource) has no free address.
+	SubnetFull Kind = "subnetFull"
+	// Quota answers that the account has too many interfaces, even if a client token would find one.
+	Quota Kind = "quota"
+	// LowerLimit lets an instance (Resource) take Limit interfaces, fewer than DescribeInstanceTypes says.
+	LowerLimit Kind = "lowerLimit"
+	// InvalidateNextToken refuses the next page of a describe call.
+	InvalidateNextToken Kind = "invalidateNextToken"
+	// CardIndexBug is EC2's of October 2025: attaching without NetworkCardIndex is refused when the device index is
+	// taken on any card (cilium/cilium#42512).
+	CardIndexBug Kind = "cardIndexBug"
+	// ForgetToken lets a call with a client token be carried out again.
+	ForgetToken Kind = "forgetToken"
+)
+
+// needs lists the kinds, with the field that the kind cannot do without.
+var needs = map[Kind]string{
+	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "",
+	StaleRead: "age", HideNew: "age", StuckAttaching: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
+	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "",
+}
+
+// MaxReadAge is how far StaleRead can look back.
+const MaxReadAge = 5 * time.Minute
+
+// Fault is something that should go wrong. Times are simulated ones.
+type Fault struct {
+	// ID is given by [Set.Add], from 1.
+	ID int `json:"id"`
+	// Kind is what goes wrong.
+	Kind Kind `json:"kind"`
+
+	// Action limits the fault to one action, such as "AttachNetworkInterface".
+	Action string `json:"action,omitempty"`
+	// Resource limits the fault to calls that name this ID.
+	Resource string `json:"resource,omitempty"`
+	// Probability of a strike at each chance; 0 means 1.
+	Probability float64 `json:"probability,omitempty"`
+	// Every n-th chance is a strike; 0 means each.
+	Every int `json:"every,omitempty"`
+	// Count is after how many strikes the fault is over; 0 means never.
+	Count int `json:"count,omitempty"`
+	// Duration is how long after Add the fault is over; 0 means never.
+	Duration time.Duration `json:"-"`
+
+	// Code, Status (HTTP) and Message are for Error.
+	Code    string `json:"code,omitempty"`
+	Status  int    `json:"status,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Delay is for Delay and Hang.
+	Delay time.Duration `json:"-"`
+	// Age is for StaleRead and HideNew.
+	Age time.Duration `json:"-"`
+	// Jitter is for StaleRead.
+	Jitter bool `json:"jitter,omitempty"`
+	// Limit is for LowerLimit.
+	Limit int `json:"limit,omitempty"`
+
+	// Chances and Strikes count what has happened so far.
+	Chances int `json:"chances"`
+	Strikes int `json:"strikes"`
+}
+
+// durations is the part of a fault's JSON that is written as in "1m30s".
+type durations struct {
+	Duration string `json:"duration,omitempty"`
+	Delay    string `json:"delay,omitempty"`
+	Age      string `json:"age,omitempty"`
+}
+
+// plain is a fault without its methods.
+type plain Fault
+
+// MarshalJSON writes durations as in "1m30s".
+func (f Fault) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		plain
+		durations
+	}{plain(f), durations{text(f.Duration), text(f.Delay), text(f.Age)}})
+}
+
+// UnmarshalJSON reads durations as in "1m30s" and refuses unknown members.
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	var read struct {
+		plain
+		durations
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		return fmt.Errorf("read fault: %w", err)
+	}
+	*f = Fault(read.plain)
+	for _, d := range []struct {
+		name, text string
+		into       *time.Duration
+	}{{"duration", read.durations.Duration, &f.Duration}, {"delay", read.durations.Delay, &f.Delay}, {"age", read.durations.Age, &f.Age}} {
+		if d.text == "" {
+			continue
+		}
+		parsed, err := time.ParseDuration(d.text)
+		if err != nil {
+			return fmt.Errorf("read fault: %s: %w", d.name, err)
+		}
+		*d.into = parsed
+	}
+	return nil
+}
+
+func text(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// Validate says what is wrong with the fault itself.
+func (f Fault) Validate() error {
+	need, known := needs[f.Kind]
+	if !known {
+		return fmt.Errorf("unknown fault kind %q: use one of %s", f.Kind, strings.Join(Kinds(), ", "))
+	}
+	if need == "age" && f.Age == 0 || need == "delay" && f.Delay == 0 || need == "limit" && f.Limit == 0 {
+		return fmt.Errorf("fault %s needs %s", f.Kind, need)
+	}
+	switch {
+	case f.Probability < 0 || f.Probability > 1:
+		return fmt.Errorf("fault %s: probability %v is not between 0 and 1", f.Kind, f.Probability)
+	case min(f.Every, f.Count, f.Limit) < 0 || min(f.Duration, f.Delay, f.Age) < 0:
+		return fmt.Errorf("fault %s: every, count, duration, delay, age and limit cannot be negative", f.Kind)
+	case f.Kind == StaleRead && f.Age > MaxReadAge:
+		return fmt.Errorf("fault %s: age %s is above %s, the oldest that is remembered", f.Kind, f.Age, MaxReadAge)
+	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
+		return fmt.Errorf("fault %s: status %d is not an HTTP error", f.Kind, f.Status)
+	}
+	return nil
+}
+
+// Kinds returns the names of all kinds, sorted.
+func Kinds() []string {
+	names := make([]string, 0, len(needs))
+	for kind := range needs {
+		names = append(names, string(kind))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Set holds the faults in force. It is not safe for concurrent use.
+type Set struct {
+	random *rand.Rand
+	lastID int
+	faults []*active
+}
+
+type active struct {
+	Fault
+	until time.Time // zero: for ever
+}
+
+// NewSet returns an empty set that draws from the seed.
+func NewSet(seed uint64) *Set {
+	return &Set{random: rand.New(rand.NewPCG(seed, 0xfa))}
+}
+
+// Add puts a fault in force from now on and returns it with its ID.
+func (s *Set) Add(f Fault, now time.Time) (Fault, error) {
+	if err := f.Validate(); err != nil {
+		return Fault{}, err
+	}
+	s.lastID++
+	f.ID, f.Chances, f.Strikes = s.lastID, 0, 0
+	entry := &active{Fault: f}
+	if f.Duration > 0 {
+		entry.until = now.Add(f.Duration)
+	}
+	s.faults = append(s.faults, entry)
+	return f, nil
+}
+
+// Remove ends a fault, and tells whether there was one of that ID.
+func (s *Set) Remove(id int) bool {
+	before := len(s.faults)
+	s.faults = slices.DeleteFunc(s.faults, func(f *active) bool { return f.ID == id })
+	return len(s.faults) < before
+}
+
+// Clear ends all faults.
+func (s *Set) Clear() { s.faults = nil }
+
+// List returns the faults in force, oldest first, with their counts.
+func (s *Set) List(now time.Time) []Fault {
+	list := []Fault{}
+	for _, f := range s.faults {
+		if !f.over(now) {
+			list = append(list, f.Fault)
+		}
+	}
+	return list
+}
+
+// Draw is a chance for faults of the kind to strike a call of the action that names the resources.
+// It returns the first that does.
+func (s *Set) Draw(kind Kind, now time.Time, action string, resources ...string) (Fault, bool) {
+	for _, f := range s.faults {
+		if f.Kind == kind && !f.over(now) && f.isFor(action, resources) && s.strikes(f) {
+			return f.Fault, true
+		}
+	}
+	return Fault{}, false
+}
+
+func (f *active) over(now time.Time) bool {
+	return f.Count > 0 && f.Strikes >= f.Count || !f.until.IsZero() && !now.Before(f.until)
+}
+
+func (f *active) isFor(action string, resources []string) bool {
+	return (f.Action == "" || f.Action == action) && (f.Resource == "" || slices.Contains(resources, f.Resource))
+}
+
+func (s *Set) strikes(f *active) bool {
+	f.Chances++
+	if f.Every > 0 && f.Chances%f.Every != 0 {
+		return false
+	}
+	if f.Probability > 0 && s.random.Float64() >= f.Probability {
+		return false
+	}
+	f.Strikes++
+	return true
+}

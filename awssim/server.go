@@ -1,0 +1,57 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Server is a simulator at a TCP address.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+	served   chan error
+}
+
+// Listen serves the simulator at an address such as 127.0.0.1:0, until Close or until the context ends.
+func Listen(ctx context.Context, address string, s *Simulator) (*Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for AWS calls: %w", err)
+	}
+	server := &Server{
+		http:     &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second},
+		listener: listener,
+		served:   make(chan error, 1),
+	}
+	go func() { server.served <- server.http.Serve(listener) }()
+	context.AfterFunc(ctx, func() { _ = server.http.Close() })
+	return server, nil
+}
+
+// URL is what AWS_ENDPOINT_URL should be.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// closeTimeout is how long Close waits for calls to end.
+const closeTimeout = 5 * time.Second
+
+// Close stops listening, lets the calls in progress end, and returns when nothing runs any more.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/internal/query"
+)
+
+// Options are what a simulator starts from.
+type Options struct {
+	// World is what the account has; see [ExampleWorld] and [LoadWorld].
+	World World
+	// Clock is the time; nil means [RealClock].
+	Clock Clock
+	// Behavior is how long EC2 takes and what it does; nil means [ec2.DefaultBehavior]. The zero ec2.Behavior takes no
+	// time at all, which suits most tests.
+	Behavior *ec2.Behavior
+	// Limits are the token buckets by action; nil means [DocumentedLimits]. An empty map means no throttling.
+	Limits map[string]Bucket
+	// Seed of everything random. The same seed, world and calls give the same IDs, latencies and faults.
+	Seed uint64
+	// Logger gets a line per call, at debug level; nil means none.
+	Logger *slog.Logger
+}
+
+// Simulator is an account in a region. It is an http.Handler that speaks AWS's protocols, and under /_sim/ its own.
+// All methods are safe for concurrent use.
+type Simulator struct {
+	options    Options
+	behavior   ec2.Behavior
+	clock      Clock
+	log        *slog.Logger
+	operations map[string]ec2.Operation
+	encoder    query.Encoder
+	control    http.Handler
+
+	mu       sync.Mutex // guards what follows
+	model    *ec2.Model
+	faults   *fault.Set
+	throttle *throttle
+	recorder *recorder
+	requests uint64
+}
+
+// New builds a simulator. Its error says everything that is wrong with the world.
+func New(o Options) (*Simulator, error) {
+	s := &Simulator{
+		options:    o,
+		behavior:   ec2.DefaultBehavior(),
+		clock:      o.Clock,
+		log:        cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		operations: map[string]ec2.Operation{},
+	}
+	if s.clock == nil {
+		s.clock = RealClock()
+	}
+	if o.Behavior != nil {
+		s.behavior = *o.Behavior
+	}
+	if o.Limits == nil {
+		s.options.Limits = DocumentedLimits()
+	}
+	for _, operation := range ec2.Operations() {
+		s.operations[operation.Name] = operation
+	}
+	s.control = s.controlPlane()
+	if err := s.Reset(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Reset goes back to the world: all resources, buckets, counts and faults begin anew.
+func (s *Simulator) Reset() error {
+	now := s.clock.Now()
+	faults := fault.NewSet(s.options.Seed)
+	model, err := ec2.New(ec2.Options{
+		World: s.options.World, Behavior: s.behavior, Faults: faults, Seed: s.options.Seed, Now: now,
+	})
+	if err != nil {
+		return fmt.Errorf("simulate AWS: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.model, s.faults = model, faults
+	s.throttle = newThrottle(s.options.Limits, s.behavior)
+	s.recorder = newRecorder(now)
+	return nil
+}
+
+// State returns everything that is true now.
+func (s *Simulator) State() ec2.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model.State(s.call())
+}
+
+// Calls returns what has been called since the beginning, or since ResetCalls.
+func (s *Simulator) Calls() Calls {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recorder.calls()
+}
+
+// ResetCalls begins counting anew.
+func (s *Simulator) ResetCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recorder = newRecorder(s.clock.Now())
+}
+
+// RecentCalls returns the last calls, up to 1,000, oldest first.
+func (s *Simulator) RecentCalls() []RecentCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recorder.last()
+}
+
+// Launch makes instances, without a call being counted or throttled.
+func (s *Simulator) Launch(spec ec2.WorldInstance) ([]*ec2.Instance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model.Launch(s.call(), spec)
+}
+
+// Terminate begins to terminate an instance, without a call being counted or throttled.
+func (s *Simulator) Terminate(instanceID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.model.TerminateInstances(s.call(), &ec2.InstancesInput{InstanceIDs: []string{instanceID}})
+	return err
+}
+
+// Stop begins to stop an instance, without a call being counted or throttled.
+func (s *Simulator) Stop(instanceID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.model.StopInstances(s.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{instanceID}}})
+	return err
+}
+
+// Start begins to start a stopped instance, without a call being counted or throttled.
+func (s *Simulator) Start(instanceID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.model.StartInstances(s.call(), &ec2.InstancesInput{InstanceIDs: []string{instanceID}})
+	return err
+}
+
+// AddFault puts a fault in force and returns it with its ID.
+func (s *Simulator) AddFault(f fault.Fault) (fault.Fault, error) {
+	if _, known := s.operations[f.Action]; f.Action != "" && !known {
+		return fault.Fault{}, fmt.Errorf("fault %s: awssim does not model the action %q", f.Kind, f.Action)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.Add(f, s.clock.Now())
+}
+
+// RemoveFault ends a fault, and tells whether there was one of that ID.
+func (s *Simulator) RemoveFault(id int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.Remove(id)
+}
+
+// ClearFaults ends all faults.
+func (s *Simulator) ClearFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults.Clear()
+}
+
+// Faults returns the faults in force, with how often each has struck.
+func (s *Simulator) Faults() []fault.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.List(s.clock.Now())
+}
+
+// Now is the simulated time.
+func (s *Simulator) Now() time.Time { return s.clock.Now() }
+
+// ServeHTTP answers AWS calls at /, and the simulator's own ones under /_sim/.
+func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/" {
+		s.serveEC2(w, r)
+		return
+	}
+	s.control.ServeHTTP(w, r)
+}
+
+func (s *Simulator) call() ec2.Call { return ec2.Call{Now: s.clock.Now()} }

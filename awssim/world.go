@@ -1,0 +1,62 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/awssim/ec2"
+)
+
+// World is what the simulated account has at the beginning.
+type World = ec2.World
+
+//go:embed worlds/example.yaml
+var exampleWorld []byte
+
+// LoadWorld reads a world from YAML. A member that World does not have is an error.
+func LoadWorld(r io.Reader) (World, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return World{}, fmt.Errorf("read world: %w", err)
+	}
+	var world World
+	if err := yaml.UnmarshalStrict(data, &world); err != nil {
+		return World{}, fmt.Errorf("read world: %w (awssim/worlds/example.yaml shows all members)", err)
+	}
+	if err := world.Validate(); err != nil {
+		return World{}, fmt.Errorf("world: %w", err)
+	}
+	return world, nil
+}
+
+// LoadWorldFile reads a world from a YAML file.
+func LoadWorldFile(path string) (World, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return World{}, fmt.Errorf("open world: %w", err)
+	}
+	defer file.Close()
+	world, err := LoadWorld(file)
+	if err != nil {
+		return World{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return world, nil
+}
+
+// ExampleWorld returns the world of the examples: three zones, six instances, and the subnets and groups that the
+// example manifests name.
+func ExampleWorld() World {
+	var world World
+	// The file is a part of this package, and a test reads it strictly.
+	if err := yaml.Unmarshal(exampleWorld, &world); err != nil {
+		panic(fmt.Sprintf("awssim: example world: %v", err))
+	}
+	return world
+}

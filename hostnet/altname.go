@@ -1,0 +1,30 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+)
+
+const (
+	altNamePrefix = "net-"
+	// maxAltName keeps alternative names as short as link names (IFNAMSIZ less its terminator), because not every
+	// program that takes a link name is prepared for a longer one.
+	maxAltName = 15
+	digest     = 5
+)
+
+// AltName returns the alternative name of a link: net-NAME if that has at most 15 characters, else a beginning of the
+// name and a digest of all of it, so that it is the same on every node.
+func AltName(name string) string {
+	whole := altNamePrefix + name
+	if len(whole) <= maxAltName {
+		return whole
+	}
+	sum := sha256.Sum256([]byte(name))
+	tail := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:digest]
+	return whole[:maxAltName-digest-1] + "-" + tail
+}

@@ -1,0 +1,269 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// HostConfig is how our part of the host's network shall be.
+type HostConfig struct {
+	// Links are the links that are ours, or were and are being given back, by index.
+	Links []LinkConfig
+	// Routes and Rules are all there shall be of those that [Facts] speaks of.
+	Routes []Route
+	Rules  []Rule
+}
+
+// LinkConfig is how one link shall be. Every list is whole: it includes what others put there and may keep.
+type LinkConfig struct {
+	Index int
+	// Name is the link's name of the moment. It serves people only.
+	Name      string
+	AltNames  []string
+	Alias     string
+	Up        bool
+	MTU       int
+	Addresses []netip.Prefix
+	// Settings are those to set; the others are nobody's business here.
+	Settings map[Setting]int
+}
+
+// Configure returns how our part of the host's network shall be for the links. It is the same in whatever order they
+// are given.
+func Configure(links []Link, facts Facts) HostConfig {
+	var config HostConfig
+	claimed := map[int]bool{}
+	touchable := map[int]bool{}
+	for _, f := range findAll(links, facts) {
+		if f.facts != nil {
+			claimed[f.facts.Index] = true
+		}
+		if f.problem != nil && !f.problem.mild {
+			continue
+		}
+		touchable[f.facts.Index] = true
+		config.Links = append(config.Links, f.configure(facts))
+		config.Routes = append(config.Routes, f.link.routes(f.facts.Index)...)
+		config.Rules = append(config.Rules, f.link.rules()...)
+	}
+	for _, link := range facts.Links {
+		if record := ParseRecord(link.Alias); record != nil && !claimed[link.Index] && !link.Excluded {
+			config.Links = append(config.Links, giveBack(link, *record, facts))
+		}
+	}
+	for _, route := range facts.Routes {
+		if route.Protocol != Protocol && !touchable[route.Link] {
+			config.Routes = append(config.Routes, route)
+		}
+	}
+	slices.SortFunc(config.Links, func(a, b LinkConfig) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortFunc(config.Routes, Route.compare)
+	slices.SortFunc(config.Rules, Rule.compare)
+	return config
+}
+
+// found is a desired link together with the link of the host that it is.
+type found struct {
+	link Link
+	// facts is nil if the host has no such link.
+	facts   *LinkFacts
+	altName string
+	problem *problem
+}
+
+// problem is why a link cannot be as desired. A mild one does not keep the rest from being done.
+type problem struct {
+	state           State
+	reason, message string
+	mild            bool
+}
+
+// findAll finds the links, in the order of their MAC addresses.
+func findAll(links []Link, facts Facts) []found {
+	links = slices.SortedFunc(slices.Values(links), func(a, b Link) int {
+		return cmp.Or(cmp.Compare(a.MAC, b.MAC), cmp.Compare(a.Name, b.Name))
+	})
+	links = slices.CompactFunc(links, func(a, b Link) bool { return a.MAC == b.MAC })
+	var all []found
+	names := map[string]string{}
+	for _, link := range links {
+		f := find(link, facts)
+		if holder := f.nameHolder(facts, names); holder != "" && f.problem == nil {
+			f.problem = &problem{Refused, ReasonNameTaken, fmt.Sprintf("%s answers to the name %s already; rename one of the two", holder, f.altName), true}
+			f.altName = ""
+		}
+		names[f.altName] = link.Name
+		all = append(all, f)
+	}
+	return all
+}
+
+// nameHolder says who else has the alternative name, or is to have it; "" if nobody.
+func (f found) nameHolder(facts Facts, promised map[string]string) string {
+	if other, taken := promised[f.altName]; taken {
+		return "the interface of NodeENI " + other
+	}
+	if holder := facts.named(f.altName); holder != nil && f.facts != nil && holder.Index != f.facts.Index {
+		return "the link " + holder.Name
+	}
+	return ""
+}
+
+// find finds the link of the host with the MAC address on a physical device.
+func find(link Link, facts Facts) found {
+	f := found{link: link, altName: AltName(link.Name)}
+	candidates := facts.physical(link.MAC)
+	if len(candidates) == 1 {
+		f.facts = &candidates[0]
+	}
+	switch {
+	case len(candidates) == 0 && link.Device != "" && slices.Contains(facts.Away, link.Device):
+		f.problem = &problem{Moved, ReasonMoved, fmt.Sprintf("the link of device %s is in another network namespace, a pod's by all appearances", link.Device), false}
+	case len(candidates) == 0:
+		f.problem = &problem{Missing, ReasonNotFound, fmt.Sprintf("no physical link has the MAC address %s yet", link.MAC), false}
+	case len(candidates) > 1:
+		f.problem = &problem{Refused, ReasonAmbiguous, fmt.Sprintf("%d physical links have the MAC address %s, among them %s and %s; which one is meant cannot be known",
+			len(candidates), link.MAC, candidates[0].Name, candidates[1].Name), false}
+	default:
+		f.problem = f.objection(facts)
+	}
+	return f
+}
+
+// objection returns why the link that was found is better not touched.
+func (f found) objection(facts Facts) *problem {
+	record := ParseRecord(f.facts.Alias)
+	switch {
+	case f.facts.Excluded:
+		return &problem{Refused, ReasonExcluded, fmt.Sprintf("%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", f.facts.Name), false}
+	case f.facts.Index == facts.PrimaryLink && record == nil:
+		return &problem{Refused, ReasonPrimary, fmt.Sprintf("%s carries the host's default route, so it is taken for the primary interface", f.facts.Name), false}
+	case len(f.record().String()) > maxAlias:
+		return &problem{Refused, ReasonAliasTooLong, fmt.Sprintf("the alias of %s leaves no room to record its present state; shorten it with ip link set %s alias", f.facts.Name, f.facts.Name), false}
+	}
+	return nil
+}
+
+// configure returns how the link shall be.
+func (f found) configure(facts Facts) LinkConfig {
+	record := f.record()
+	config := LinkConfig{
+		Index: f.facts.Index, Name: f.facts.Name, Alias: record.String(), Up: true, MTU: cmp.Or(f.link.MTU, DefaultMTU),
+		AltNames: f.altNames(), Addresses: f.addresses(facts), Settings: map[Setting]int{},
+	}
+	if f.facts.MaxMTU > 0 {
+		config.MTU = min(config.MTU, f.facts.MaxMTU)
+	}
+	if before := ParseRecord(f.facts.Alias); before != nil {
+		maps.Copy(config.Settings, before.Settings) // what is no longer asked for goes back to what it was
+	}
+	maps.Copy(config.Settings, f.link.settings())
+	f.facts.keepSettable(config.Settings, facts)
+	return config
+}
+
+// record returns the record the link shall carry: what it carries already, and what else is about to change.
+func (f found) record() Record {
+	before := ParseRecord(f.facts.Alias)
+	if before == nil {
+		before = &Record{Up: f.facts.Up, MTU: f.facts.MTU, Alias: f.facts.Alias}
+	}
+	record := Record{Up: before.Up, MTU: before.MTU, Alias: before.Alias, Settings: map[Setting]int{}}
+	given := slices.Contains(before.AltNames, f.altName) || f.facts.answersTo(f.altName) == ""
+	if f.altName != "" && given {
+		record.AltNames = []string{f.altName}
+	}
+	for setting := range f.link.settings() {
+		if value, has := f.facts.Settings[setting]; has {
+			record.Settings[setting] = value
+		}
+		if value, has := before.Settings[setting]; has {
+			record.Settings[setting] = value
+		}
+	}
+	return record
+}
+
+// answersTo returns the name if it is one of the link's, else "".
+func (l LinkFacts) answersTo(name string) string {
+	if l.Name == name || slices.Contains(l.AltNames, name) {
+		return name
+	}
+	return ""
+}
+
+// altNames returns the names of the link with ours as it shall be.
+func (f found) altNames() []string {
+	names := without(f.facts.AltNames, ParseRecord(f.facts.Alias))
+	if f.altName != "" && f.facts.Name != f.altName {
+		names = append(names, f.altName)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// without returns the names less those that the record says we gave.
+func without(names []string, record *Record) []string {
+	names = slices.Clone(names)
+	if record == nil {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(record.AltNames, name) })
+}
+
+// addresses returns the addresses of the link: those the host takes, and of the others those that are neither assigned
+// by EC2 nor ours of an earlier time.
+func (f found) addresses(facts Facts) []netip.Prefix {
+	addresses := f.link.hostAddresses()
+	for _, address := range f.facts.Addresses {
+		if !f.link.assigned(address.Addr()) && !facts.ruled(address) && !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
+	}
+	slices.SortFunc(addresses, netip.Prefix.Compare)
+	return addresses
+}
+
+// ruled reports whether a rule of ours begins with the address, which says that we gave it to a link.
+func (f Facts) ruled(address netip.Prefix) bool {
+	return slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.Protocol == Protocol && r.From == address })
+}
+
+// keepSettable takes out the settings that the link does not have or that this process cannot change.
+func (l LinkFacts) keepSettable(settings map[Setting]int, facts Facts) {
+	maps.DeleteFunc(settings, func(s Setting, _ int) bool {
+		_, has := l.Settings[s]
+		return !has || slices.Contains(facts.ReadOnly, s)
+	})
+}
+
+// giveBack returns how a link shall be that is no longer ours: as the record says it was.
+func giveBack(link LinkFacts, record Record, facts Facts) LinkConfig {
+	settings := maps.Clone(record.Settings)
+	link.keepSettable(settings, facts)
+	return LinkConfig{
+		Index: link.Index, Name: link.Name, AltNames: without(link.AltNames, &record), Alias: record.Alias,
+		Up: record.Up, MTU: cmp.Or(record.MTU, link.MTU), Settings: settings,
+		Addresses: slices.DeleteFunc(slices.Clone(link.Addresses), facts.ruled),
+	}
+}
+
+// String returns the configuration as sorted text, in the form of [Facts].
+func (c HostConfig) String() string {
+	var text strings.Builder
+	names := map[int]string{}
+	for _, link := range slices.SortedFunc(slices.Values(c.Links), func(a, b LinkConfig) int { return cmp.Compare(a.Name, b.Name) }) {
+		names[link.Index] = link.Name
+		fmt.Fprintf(&text, "link %s\n  %s mtu %d\n", link.Name, upDown(link.Up), link.MTU)
+		writeDetails(&text, link.AltNames, link.Alias, link.Addresses, link.Settings)
+	}
+	writeRoutes(&text, c.Routes, c.Rules, func(index int) string { return cmp.Or(names[index], fmt.Sprint(index)) })
+	return text.String()
+}

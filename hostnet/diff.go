@@ -1,0 +1,104 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"maps"
+	"slices"
+)
+
+// Diff returns what is to be done, in order, so that the host is as configured. Records are written before what they
+// speak of is changed, and shortened after; a rule is there before its address and goes after it.
+//
+// The kernel does more than it is told: a link that goes down, or loses its last IPv4 address, loses its routes. Who
+// carries the operations out takes new facts afterwards, until nothing is left to do.
+func Diff(config HostConfig, facts Facts) []Operation {
+	var all []Operation
+	for _, rule := range minus(config.Rules, facts.Rules) {
+		all = append(all, AddRule{rule})
+	}
+	for _, route := range minus(facts.Routes, config.Routes) {
+		all = append(all, RemoveRoute{route})
+	}
+	var last []Operation
+	for _, link := range config.Links {
+		now := facts.link(link.Index)
+		if now == nil {
+			continue
+		}
+		early, late := link.diff(*now)
+		all = append(all, early...)
+		last = append(last, late...)
+	}
+	for _, route := range minus(config.Routes, facts.Routes) {
+		all = append(all, AddRoute{route})
+	}
+	for _, rule := range minus(facts.Rules, config.Rules) {
+		all = append(all, RemoveRule{rule})
+	}
+	return append(all, last...)
+}
+
+// diff returns what is to be done to the link before and after routes and rules are.
+func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
+	add := func(o Operation) { early = append(early, o) }
+	alias := c.aliasMeanwhile(now)
+	if alias != now.Alias {
+		add(SetAlias{c.Index, alias})
+	}
+	for _, name := range minus(now.AltNames, c.AltNames) {
+		add(RemoveAltName{c.Index, name})
+	}
+	for _, name := range minus(c.AltNames, now.AltNames) {
+		add(AddAltName{c.Index, name})
+	}
+	for _, setting := range slices.Sorted(maps.Keys(c.Settings)) {
+		if now.Settings[setting] != c.Settings[setting] {
+			add(Set{c.Index, setting, c.Settings[setting]})
+		}
+	}
+	if now.MTU != c.MTU {
+		add(SetMTU{c.Index, c.MTU})
+	}
+	if c.Up && !now.Up {
+		add(SetUp{c.Index})
+	}
+	for _, address := range minus(now.Addresses, c.Addresses) {
+		add(RemoveAddress{c.Index, address})
+	}
+	for _, address := range minus(c.Addresses, now.Addresses) {
+		add(AddAddress{c.Index, address})
+	}
+	if !c.Up && now.Up {
+		late = append(late, SetDown{c.Index})
+	}
+	if alias != c.Alias {
+		late = append(late, SetAlias{c.Index, c.Alias})
+	}
+	return early, late
+}
+
+// aliasMeanwhile returns the alias while changes are under way: a record of all that is yet to be undone.
+func (c LinkConfig) aliasMeanwhile(now LinkFacts) string {
+	before, after := ParseRecord(now.Alias), ParseRecord(c.Alias)
+	switch {
+	case before == nil:
+		return c.Alias
+	case after == nil:
+		return now.Alias
+	default:
+		return after.union(*before).String()
+	}
+}
+
+// minus returns what is in a and not in b, in the order of a.
+func minus[T comparable](a, b []T) []T {
+	var rest []T
+	for _, v := range a {
+		if !slices.Contains(b, v) {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}

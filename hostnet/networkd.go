@@ -1,0 +1,27 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Networkd returns the name and the text of a file for /etc/systemd/network that makes systemd-networkd leave the link
+// with the MAC address alone (systemd.network(5)). The address of an interface is known before it is attached, so the
+// file can be there before the link is. Its name sorts before those of the distributions, 70-eks-*.network among them.
+//
+// The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have.
+func Networkd(mac string) (name, text string) {
+	mac = strings.ToLower(mac)
+	name = fmt.Sprintf("10-multieni-%s.network", strings.ReplaceAll(mac, ":", ""))
+	text = fmt.Sprintf(`# Written by multieni: the interface is for pods, or has its own route table.
+[Match]
+PermanentMACAddress=%s
+
+[Link]
+Unmanaged=yes
+`, mac)
+	return name, text
+}

@@ -1,0 +1,121 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// State says how far a link is.
+type State string
+
+// The states of a link.
+const (
+	// Missing links are not there.
+	Missing State = "Missing"
+	// Moved links are in another network namespace, where they serve a pod.
+	Moved State = "Moved"
+	// Refused links are there, but cannot be as desired until a person changes something.
+	Refused State = "Refused"
+	// Configuring links are not yet as desired.
+	Configuring State = "Configuring"
+	// NoCarrier links are as desired, but no packet can pass.
+	NoCarrier State = "NoCarrier"
+	// Ready links are as desired and carry packets.
+	Ready State = "Ready"
+)
+
+// Usable reports whether the link serves its purpose.
+func (s State) Usable() bool { return s == Ready || s == Moved }
+
+// The reasons beside the states: one for each state, and the cases of [Refused].
+const (
+	ReasonNotFound     = "LinkNotFound"
+	ReasonMoved        = "InOtherNamespace"
+	ReasonAmbiguous    = "AmbiguousMAC"
+	ReasonExcluded     = "Excluded"
+	ReasonPrimary      = "PrimaryInterface"
+	ReasonAliasTooLong = "AliasTooLong"
+	ReasonNameTaken    = "NameTaken"
+	ReasonConfiguring  = "Configuring"
+	ReasonNoCarrier    = "NoCarrier"
+	ReasonReady        = "LinkReady"
+)
+
+// Observation is how far one desired link is.
+type Observation struct {
+	Link    Link
+	State   State
+	Reason  string
+	Message string
+	// AltName is the alternative name that the link has, or "".
+	AltName string
+	// Facts is the link itself, or nil if it is not there.
+	Facts *LinkFacts
+}
+
+// Observe says how far each of the links is, in the order of their MAC addresses.
+func Observe(links []Link, facts Facts) []Observation {
+	operations := Diff(Configure(links, facts), facts)
+	var all []Observation
+	for _, f := range findAll(links, facts) {
+		all = append(all, f.observe(operations, facts))
+	}
+	return all
+}
+
+func (f found) observe(operations []Operation, facts Facts) Observation {
+	o := Observation{Link: f.link, Facts: f.facts}
+	if f.facts != nil {
+		o.AltName = f.facts.answersTo(f.altName)
+	}
+	if f.problem != nil {
+		o.State, o.Reason, o.Message = f.problem.state, f.problem.reason, f.problem.message
+		return o
+	}
+	rest := slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return !f.concerns(op) })
+	switch {
+	case len(rest) > 0:
+		o.State, o.Reason = Configuring, ReasonConfiguring
+		o.Message = fmt.Sprintf("%d changes are left to make, the first: %s", len(rest), rest[0])
+	case !f.facts.Carrier:
+		o.State, o.Reason, o.Message = NoCarrier, ReasonNoCarrier, fmt.Sprintf("%s is up but has no carrier", f.facts.Name)
+	default:
+		o.State, o.Reason, o.Message = Ready, ReasonReady, f.summary(facts)
+	}
+	return o
+}
+
+// concerns reports whether the operation is on the link, its routes or its rules.
+func (f found) concerns(op Operation) bool {
+	switch op := op.(type) {
+	case AddRule:
+		return slices.Contains(f.link.rules(), op.Rule)
+	case RemoveRule:
+		return false
+	default:
+		return op.On() == f.facts.Index
+	}
+}
+
+// summary says in a sentence how the link is, with what could not be had.
+func (f found) summary(facts Facts) string {
+	text := fmt.Sprintf("%s is up", f.facts.Name)
+	if want := f.link.MTU; want > f.facts.MTU {
+		text += fmt.Sprintf("; its device cannot do an MTU of %d", want)
+	}
+	var missing []string
+	for setting, value := range f.link.settings() {
+		if have, has := f.facts.Settings[setting]; has && have != value && slices.Contains(facts.ReadOnly, setting) {
+			missing = append(missing, string(setting))
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		text += fmt.Sprintf("; left as they are, because /proc/sys is read-only: %s", strings.Join(missing, ", "))
+	}
+	return text
+}

@@ -1,0 +1,95 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Record is what a link was like before us, kept in the link's alias. It goes where the link goes and ends when the link
+// does, so it needs no file and cannot outlive what it speaks of.
+type Record struct {
+	// AltNames are the alternative names that we gave.
+	AltNames []string
+	// Up, MTU and Settings are what the link had.
+	Up       bool
+	MTU      int
+	Settings map[Setting]int
+	// Alias is the alias that the link had.
+	Alias string
+}
+
+const (
+	recordMark = "multieni"
+	// maxAlias is the most characters of an alias (IFALIASZ in linux/if.h, less its terminator).
+	maxAlias = 255
+)
+
+// ParseRecord returns the record in an alias, or nil if there is none.
+func ParseRecord(alias string) *Record {
+	mark, rest, _ := strings.Cut(alias, " ")
+	if mark != recordMark {
+		return nil
+	}
+	r := &Record{Settings: map[Setting]int{}}
+	for field := range strings.FieldsSeq(rest) {
+		key, value, _ := strings.Cut(field, "=")
+		number, err := strconv.Atoi(value)
+		switch {
+		case key == "name":
+			r.AltNames = append(r.AltNames, value)
+		case key == "was":
+			r.Alias, _ = url.QueryUnescape(value)
+		case err != nil:
+		case key == "up":
+			r.Up = number != 0
+		case key == "mtu":
+			r.MTU = number
+		default:
+			r.note(Setting("ipv"+key), number)
+		}
+	}
+	return r
+}
+
+// note remembers the value of a setting, if it is one.
+func (r *Record) note(setting Setting, value int) {
+	if slices.Contains(Settings(), setting) {
+		r.Settings[setting] = value
+	}
+}
+
+// String returns the record in the form that an alias holds.
+func (r Record) String() string {
+	fields := []string{recordMark}
+	for _, name := range r.AltNames {
+		fields = append(fields, "name="+name)
+	}
+	up := 0
+	if r.Up {
+		up = 1
+	}
+	fields = append(fields, fmt.Sprintf("up=%d", up), fmt.Sprintf("mtu=%d", r.MTU))
+	for _, setting := range slices.Sorted(maps.Keys(r.Settings)) {
+		fields = append(fields, fmt.Sprintf("%s=%d", strings.TrimPrefix(string(setting), "ipv"), r.Settings[setting]))
+	}
+	if r.Alias != "" {
+		fields = append(fields, "was="+url.QueryEscape(r.Alias))
+	}
+	return strings.Join(fields, " ")
+}
+
+// union returns r with what only the earlier record remembers: what is yet to be undone.
+func (r Record) union(earlier Record) Record {
+	r.AltNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.AltNames, earlier.AltNames))))
+	settings := maps.Clone(r.Settings)
+	maps.Copy(settings, earlier.Settings)
+	r.Settings = settings
+	return r
+}

@@ -1,0 +1,48 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import "maps"
+
+// Setting is a kernel setting of one link, by family and name: ipv4.rp_filter is net.ipv4.conf.LINK.rp_filter
+// (Linux kernel documentation, "IP sysctl"). The settings of all links together are never touched.
+type Setting string
+
+// The settings that can be set.
+const (
+	AcceptLocal Setting = "ipv4.accept_local"
+	ARPAnnounce Setting = "ipv4.arp_announce"
+	ARPFilter   Setting = "ipv4.arp_filter"
+	ARPIgnore   Setting = "ipv4.arp_ignore"
+	ARPNotify   Setting = "ipv4.arp_notify"
+	ProxyARP    Setting = "ipv4.proxy_arp"
+	RPFilter    Setting = "ipv4.rp_filter"
+	AcceptRA    Setting = "ipv6.accept_ra"
+	AddrGenMode Setting = "ipv6.addr_gen_mode"
+	Autoconf    Setting = "ipv6.autoconf"
+)
+
+// Settings returns every setting there is, in order.
+func Settings() []Setting {
+	return []Setting{
+		AcceptLocal, ARPAnnounce, ARPFilter, ARPIgnore, ARPNotify, ProxyARP, RPFilter, AcceptRA, AddrGenMode, Autoconf,
+	}
+}
+
+// settings returns what the link's mode asks for, and the link's own over it.
+func (l Link) settings() map[Setting]int {
+	settings := map[Setting]int{
+		ARPIgnore: 1, // speak for the addresses of this link only: others may be in the same subnet
+		// The host takes neither addresses nor routes from a router, and makes up no address of its own.
+		AcceptRA: 0, Autoconf: 0, AddrGenMode: 1,
+	}
+	if l.Mode == Primary {
+		settings[ARPAnnounce] = 2
+		// Loose: the way back to a source is looked up without our rules. The kernel takes the larger of this and the
+		// setting of all links, so 2 wins over either.
+		settings[RPFilter] = 2
+	}
+	maps.Copy(settings, l.Settings)
+	return settings
+}

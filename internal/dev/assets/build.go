@@ -1,0 +1,141 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assets
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+)
+
+// interruptGrace is how long the go command may take to remove its work files
+// after an interrupt.
+const interruptGrace = 5 * time.Second
+
+// buildOnce leaves the programs of src in dir. A lock beside dir makes other
+// processes wait, and dir appears by renaming, so it is whole or it is not there.
+func buildOnce(ctx context.Context, src source, dir string, progress io.Writer) error {
+	meter := newMeter(progress)
+	defer meter.close()
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	meter.enter("waiting for another process that builds it")
+	unlock, err := lock(ctx, dir+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if checkPrograms(dir) == nil { // another process was faster
+		return nil
+	}
+	partial := dir + ".partial" // what an interrupted build left may still be there
+	for _, path := range []string{partial, dir} {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	if err := build(ctx, src, partial, meter); err != nil {
+		return err
+	}
+	return os.Rename(partial, dir)
+}
+
+// lock waits for the lock on path and returns its release. A process that dies
+// gives its lock back.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	type result struct {
+		unlock func()
+		err    error
+	}
+	locked := make(chan result, 1)
+	go func() {
+		unlock, err := lockedfile.MutexAt(path).Lock()
+		locked <- result{unlock, err}
+	}()
+	select {
+	case r := <-locked:
+		return r.unlock, r.err
+	case <-ctx.Done(): // the goroutine ends with the other build, or with this process
+		return nil, context.Cause(ctx)
+	}
+}
+
+// build compiles src into dir: one executable, and the programs as links to it.
+func build(ctx context.Context, src source, dir string, meter *meter) error {
+	meter.enter("downloading modules")
+	packages, err := runGo(ctx, src.dir, "list", "-deps", ".")
+	if err != nil {
+		return err
+	}
+	meter.compile(bytes.Count(packages, []byte("\n")))
+	const executable = "controlplane"
+	if err := compile(ctx, src, filepath.Join(dir, executable), meter); err != nil {
+		return err
+	}
+	for _, name := range programs() {
+		if err := os.Symlink(executable, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compile runs go build and tells meter about each package.
+func compile(ctx context.Context, src source, executable string, meter *meter) error {
+	// No -trimpath: with other flags than "go test" uses, the compile cache
+	// would hold two copies of Kubernetes, and filling it is what takes long.
+	cmd := goCommand(ctx, src.dir, "build", "-v", "-buildvcs=false", "-ldflags", src.ldflags(), "-o", executable, ".")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start go build: %w", err)
+	}
+	complaints := watchBuild(stderr, meter)
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("run go build: %w\n%s", err, complaints)
+	}
+	return nil
+}
+
+// watchBuild reads what "go build -v" prints, a line per package as its
+// compilation begins, and returns the lines that are something else.
+func watchBuild(output io.Reader, meter *meter) (complaints string) {
+	var other strings.Builder
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if isPackage := !strings.ContainsAny(lines.Text(), " \t:#"); isPackage {
+			meter.compiled()
+		} else if !strings.HasPrefix(lines.Text(), "go: downloading ") {
+			fmt.Fprintln(&other, lines.Text())
+		}
+	}
+	return other.String()
+}
+
+// goCommand is the go command in dir, for a module that stands alone and a
+// program that runs on this machine, whatever the environment says.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = interruptGrace
+	return cmd
+}

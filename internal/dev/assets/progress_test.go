@@ -1,0 +1,49 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assets_test
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/dev/assets"
+)
+
+// Where nobody watches a terminal, a line each 15 seconds says how far it is.
+func TestProgressInALog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		meter := assets.NewMeter(&log)
+		meter.Enter("downloading modules")
+		time.Sleep(16 * time.Second)
+		meter.Compile(2000)
+		meter.Compiled()
+		meter.Compiled()
+		time.Sleep(15 * time.Second)
+		meter.Close()
+		want := "Kubernetes control plane, built once per version: 15s, downloading modules\n" +
+			"Kubernetes control plane, built once per version: 30s, 2 of at most 2000 packages compiled\n"
+		if diff := cmp.Diff(want, log.String()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNoProgressOfWhatIsQuick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		meter := assets.NewMeter(&log)
+		time.Sleep(14 * time.Second)
+		meter.Close()
+		if log.Len() > 0 {
+			t.Errorf("log is %q, want nothing", log.String())
+		}
+	})
+}

@@ -1,0 +1,108 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package child runs the real controller, the program multieni, as a child process beside a simulated AWS.
+//
+// [Program] finds or builds it, [Flags] fit it to how fast the simulator lives, and a [Process] can be stopped as an
+// operator stops it, or killed as a machine that burns down does.
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a process may take to stop before it is killed. The controller lets calls under way finish
+// for 20 seconds.
+const stopTimeout = 30 * time.Second
+
+// Options say what to run.
+type Options struct {
+	// Program is the path of multieni.
+	Program string
+	// Args are its arguments.
+	Args []string
+	// Env is added to this process' own environment.
+	Env []string
+	// Log is the file that takes what it prints. Several processes, one after the other, may share one.
+	Log string
+}
+
+// A Process is a running child.
+type Process struct {
+	command *exec.Cmd
+	exited  chan struct{}
+	err     error // of the exit; read it once exited is closed
+}
+
+// Start starts a process.
+func Start(o Options) (*Process, error) {
+	log, err := os.OpenFile(o.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of the controller: %w", err)
+	}
+	// The context of a command kills it when it ends, and the controller deserves to be asked first: Stop does that.
+	command := exec.CommandContext(context.Background(), o.Program, o.Args...)
+	command.Env = append(os.Environ(), o.Env...)
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the controller: %w", err), log.Close())
+	}
+	p := &Process{command: command, exited: make(chan struct{})}
+	go func() {
+		p.err = errors.Join(command.Wait(), log.Close())
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// PID is the ID of the process.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Exited is closed when the process has ended, for whatever reason.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Err is how the process ended. It waits until it has.
+func (p *Process) Err() error {
+	<-p.exited
+	return p.err
+}
+
+// Kill ends the process with SIGKILL, which it cannot prepare for, and waits until it is gone.
+func (p *Process) Kill() error {
+	if err := p.signal(os.Kill); err != nil {
+		return err
+	}
+	<-p.exited
+	return nil
+}
+
+// Stop asks the process to end, as Kubernetes does, and returns an error unless it ends well and in time.
+func (p *Process) Stop() error {
+	select {
+	case <-p.exited: // a crash, or an interrupt from the terminal, which concerns this process as well
+		return nil
+	default:
+	}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return p.err
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("the controller did not stop within %s", stopTimeout), p.Kill())
+	}
+}
+
+func (p *Process) signal(signal os.Signal) error {
+	if err := p.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send %s to the controller: %w", signal, err)
+	}
+	return nil
+}

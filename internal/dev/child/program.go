@@ -1,0 +1,51 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package child
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// name is the program that has the controller.
+const name = "multieni"
+
+// Program returns the path of the program: the one that lies beside this one, as after "make build", else one built
+// from the checkout at root into its bin folder.
+func Program(ctx context.Context, root string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	beside := filepath.Join(filepath.Dir(self), name)
+	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+		return beside, nil
+	}
+	built := filepath.Join(root, "bin", name)
+	build := exec.CommandContext(ctx, "go", "build", "-o", built, "./cmd/"+name)
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the controller: %w\n%s", err, output)
+	}
+	return built, nil
+}
+
+// Root returns the checkout of multieni that the working directory is in.
+func Root() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", name, "main.go")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("%s is not in a checkout of multieni, which holds the controller and the examples: change to one", start)
+		}
+	}
+}

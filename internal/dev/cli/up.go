@@ -1,0 +1,130 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/internal/dev/child"
+	"github.com/multieni/multieni/internal/dev/cluster"
+)
+
+// playground is the settings of up.
+type playground struct {
+	simulation
+	dir          string
+	kubeconfig   string
+	noController bool
+}
+
+func newUp() *cobra.Command {
+	var p playground
+	command := &cobra.Command{
+		Use:   "up --dir DIR",
+		Short: "Run a playground: API server, simulated AWS, nodes, controller",
+		Long: `Run a playground until it is interrupted: a Kubernetes API server with the definitions of
+NodeENI and NodeENIState, a simulated AWS, a Node for each of its instances, and the
+controller. DIR/env leads a shell there, DIR/kubeconfig any other program.`,
+		Example: `  multieni-dev up --dir .cache/up
+
+  # in another shell
+  . .cache/up/env
+  kubectl apply -f examples/single-subnet.yaml
+  kubectl label node node-a1 ng=multi-eni
+  kubectl get nodeenis --watch
+
+  # a node more, a node less
+  curl $AWS_ENDPOINT_URL/_sim/instances -d '{"name":"node-d1","instanceType":"m5.xlarge","availabilityZone":"us-east-1a"}'
+  curl -X DELETE $AWS_ENDPOINT_URL/_sim/instances/i-…
+
+  # with a controller of your own: a debugger's, or one just built
+  multieni-dev up --dir .cache/up --no-controller
+  . .cache/up/env && go run ./cmd/multieni controller --leader-elect=false`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&p.dir, "dir", "", "folder for kubeconfig, env and logs; made if missing (required)")
+	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "use this cluster instead of an API server of our own")
+	flags.BoolVar(&p.noController, "no-controller", false, "leave the controller out")
+	p.bind(flags, 1)
+	if err := command.MarkFlagRequired("dir"); err != nil {
+		panic(err) // a flag of that name was defined a few lines above
+	}
+	return command
+}
+
+func (p *playground) run(ctx context.Context, out, progress io.Writer) (err error) {
+	aws, err := p.options()
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: p.dir, AWS: &aws, Kubeconfig: p.kubeconfig, Progress: progress, Logger: slog.New(slog.NewTextHandler(progress, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	var ended <-chan struct{}
+	log := filepath.Join(p.dir, "controller.log")
+	if !p.noController {
+		process, startErr := p.controller(ctx, c, log)
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, process.Stop()) }()
+		ended = process.Exited()
+	}
+	p.greet(out, c, log)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-ended:
+		return fmt.Errorf("the controller ended by itself; its log is %s", log)
+	}
+}
+
+func (p *playground) controller(ctx context.Context, c *cluster.Cluster, log string) (*child.Process, error) {
+	root, err := child.Root()
+	if err != nil {
+		return nil, err
+	}
+	program, err := child.Program(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	return child.Start(child.Options{Program: program, Args: child.Flags(p.speed), Env: c.Env(), Log: log})
+}
+
+// greet says what is there and what to do next.
+func (p *playground) greet(out io.Writer, c *cluster.Cluster, log string) {
+	fmt.Fprintf(out, "API server     %s\nsimulated AWS  %s, %g times as fast as EC2\n", c.Config.Host, c.Endpoint, p.speed)
+	if p.noController {
+		fmt.Fprintf(out, "controller     none; start one with: multieni controller --leader-elect=false\n")
+	} else {
+		fmt.Fprintf(out, "controller     running; its log is %s\n", log)
+	}
+	fmt.Fprintf(out, `
+In another shell:
+
+  . %s
+  kubectl get nodes -L topology.kubernetes.io/zone,node.kubernetes.io/instance-type
+  kubectl apply -f examples/single-subnet.yaml
+  kubectl label node node-a1 ng=multi-eni
+  kubectl get nodeenis --watch
+  curl $AWS_ENDPOINT_URL/_sim/state
+
+Interrupt with Ctrl-C to stop and forget everything.
+`, filepath.Join(p.dir, "env"))
+}

@@ -1,0 +1,152 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/dev/nodekeeper"
+)
+
+// Options are the choices that [Start] leaves to its caller.
+type Options struct {
+	// Dir takes the kubeconfig, the env file and the servers' logs. It is made
+	// if missing. Required.
+	Dir string
+	// AWS is how the simulated AWS begins. Nil means no AWS and no nodes, only a
+	// Kubernetes API.
+	AWS *awssim.Options
+	// Kubeconfig, if set, leads to a cluster that exists already and is used
+	// instead of an API server of our own. It gets the definitions of our kinds
+	// and, for the time being, the simulated nodes.
+	Kubeconfig string
+	// Logger is told about events. Nil means silence.
+	Logger *slog.Logger
+	// Progress shows a person that the first build of the API server is not
+	// stuck. Nil means os.Stderr.
+	Progress io.Writer
+}
+
+// A Cluster is a running Kubernetes API beside a running simulator.
+type Cluster struct {
+	Config     *rest.Config      // an administrator's access to the API server
+	Kubeconfig string            // path of the same as a file
+	Kubectl    string            // path of a kubectl that fits, or its name in PATH
+	Simulator  *awssim.Simulator // the simulated AWS, if there is one
+	Endpoint   string            // its URL, for AWS_ENDPOINT_URL
+	Region     string            // its region, for AWS_REGION
+
+	stops []func() error // undo what Start did, the latest first
+}
+
+// Start starts everything and returns once each instance that runs
+// has its Node. The context bounds the start alone: what was started runs until
+// [Cluster.Stop].
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Progress == nil {
+		opts.Progress = os.Stderr
+	}
+	c := &Cluster{}
+	steps := []func(context.Context, Options) error{c.startAPI, c.startSimulator, c.startKeeper, c.writeFiles}
+	if opts.AWS == nil {
+		steps = steps[:1]
+	}
+	for _, step := range steps {
+		if err := step(ctx, opts); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	return c, nil
+}
+
+// Stop ends what Start began, and waits for it. A cluster that existed before
+// loses its simulated nodes and keeps the definitions of our kinds, because
+// those hold its users' objects.
+func (c *Cluster) Stop() error {
+	var errs []error
+	for _, stop := range slices.Backward(c.stops) {
+		errs = append(errs, stop())
+	}
+	c.stops = nil
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) onStop(stop func() error) { c.stops = append(c.stops, stop) }
+
+func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return err
+	}
+	var api *controlPlane
+	if opts.Kubeconfig != "" {
+		api, err = useControlPlane(opts.Kubeconfig)
+	} else {
+		api, err = startControlPlane(ctx, dir, opts.Progress)
+	}
+	if err != nil {
+		return err
+	}
+	c.onStop(api.stop)
+	c.Config, c.Kubeconfig, c.Kubectl = api.config, api.kubeconfig, api.kubectl
+	return installCRDs(c.Config)
+}
+
+// startKeeper begins to keep the nodes and waits for the first of them.
+func (c *Cluster) startKeeper(ctx context.Context, opts Options) error {
+	keeper, err := nodekeeper.New(c.Config, c.instances, opts.Logger)
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- keeper.Run(running) }()
+	c.onStop(func() error {
+		cancel()
+		return errors.Join(<-ended, c.deleteNodes(opts))
+	})
+	select {
+	case <-keeper.Synced():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the nodes of simulated instances: %w", context.Cause(ctx))
+	}
+}
+
+// deleteNodes takes the simulated nodes out of a cluster that lives on.
+func (c *Cluster) deleteNodes(opts Options) error {
+	if opts.Kubeconfig == "" {
+		return nil
+	}
+	writer, err := client.New(c.Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	// Stop has no context of its own: it runs when that of the program has ended.
+	return writer.DeleteAllOf(context.Background(), &corev1.Node{}, client.MatchingLabels{nodekeeper.Label: "true"})
+}
+
+func (c *Cluster) writeFiles(_ context.Context, opts Options) error {
+	path := filepath.Join(opts.Dir, "env")
+	c.onStop(func() error { return os.Remove(path) })
+	return c.writeEnv(path)
+}

@@ -1,0 +1,123 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/multieni/multieni/config/crd"
+	"github.com/multieni/multieni/internal/dev/assets"
+)
+
+// serverTimeout is how long etcd and kube-apiserver may each take to start or to
+// stop: three seconds when they have a machine to themselves, far more beside a
+// compiler.
+const serverTimeout = 2 * time.Minute
+
+// controlPlane is a Kubernetes API, ours or somebody else's.
+type controlPlane struct {
+	config     *rest.Config
+	kubeconfig string // path
+	kubectl    string // path, or a name to look up in PATH
+	stop       func() error
+}
+
+// startControlPlane starts kube-apiserver and etcd, with all they write below dir.
+func startControlPlane(ctx context.Context, dir string, progress io.Writer) (*controlPlane, error) {
+	programs, err := assets.Dir(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.MkdirTemp(dir, "controlplane-") // never shared: certificates and data belong to one run
+	if err != nil {
+		return nil, err
+	}
+	env, stop, err := startEnvironment(programs, data, dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the Kubernetes API server (its log is %s): %w",
+			logFile(dir, assets.APIServer), err), stop())
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, env.KubeConfig, 0o600); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return &controlPlane{
+		config:     env.Config,
+		kubeconfig: kubeconfig,
+		kubectl:    filepath.Join(programs, assets.Kubectl),
+		stop:       func() error { return errors.Join(os.Remove(kubeconfig), stop()) },
+	}, nil
+}
+
+// startEnvironment starts the two servers. The stop function is never nil, and
+// has work to do after an error too.
+func startEnvironment(programs, data, logs string) (*envtest.Environment, func() error, error) {
+	env := &envtest.Environment{
+		ControlPlaneStartTimeout: serverTimeout,
+		ControlPlaneStopTimeout:  serverTimeout,
+	}
+	var opened []io.Closer
+	stop := func() error {
+		errs := []error{env.Stop()}
+		for _, file := range opened {
+			errs = append(errs, file.Close())
+		}
+		return errors.Join(append(errs, os.RemoveAll(data))...)
+	}
+	server, etcd := env.ControlPlane.GetAPIServer(), &envtest.Etcd{}
+	env.ControlPlane.Etcd = etcd
+	env.ControlPlane.KubectlPath = filepath.Join(programs, assets.Kubectl)
+	server.Path, server.CertDir = filepath.Join(programs, assets.APIServer), data
+	etcd.Path, etcd.DataDir = filepath.Join(programs, assets.Etcd), filepath.Join(data, "etcd")
+	for name, output := range map[string]*io.Writer{assets.APIServer: &server.Err, assets.Etcd: &etcd.Err} {
+		file, err := os.Create(logFile(logs, name))
+		if err != nil {
+			return nil, stop, err
+		}
+		opened = append(opened, file)
+		*output = file
+	}
+	_, err := env.Start()
+	return env, stop, err
+}
+
+func logFile(dir, program string) string { return filepath.Join(dir, program+".log") }
+
+// useControlPlane is the cluster that kubeconfig leads to. Its kubectl is the
+// one in PATH: whoever has a cluster has that.
+func useControlPlane(kubeconfig string) (*controlPlane, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.QPS, config.Burst = 1000, 2000 // as envtest has it
+	path, err := filepath.Abs(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return &controlPlane{config: config, kubeconfig: path, kubectl: assets.Kubectl, stop: func() error { return nil }}, nil
+}
+
+// installCRDs creates or updates the definitions of our kinds and waits until
+// the API server serves them.
+func installCRDs(config *rest.Config) error {
+	definitions, err := crd.Definitions()
+	if err != nil {
+		return err
+	}
+	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions}); err != nil {
+		return fmt.Errorf("install the definitions of our kinds: %w", err)
+	}
+	return nil
+}

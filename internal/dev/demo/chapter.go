@@ -1,0 +1,55 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import "github.com/multieni/multieni/plan"
+
+// chapter is one part of the story.
+type chapter struct {
+	title string
+	steps []step
+}
+
+// step is something a user does, and what must have come of it.
+type step struct {
+	// say is what the reader is told first.
+	say string
+	// do are the commands, as a user types them.
+	do []command
+	// kill ends the controller with SIGKILL as soon as EC2 is at work on what the commands asked for.
+	kill bool
+	// then is what must be so afterwards.
+	then outcome
+	// show are commands whose answers are worth reading once it is so.
+	show []command
+}
+
+// outcome is everything that must be so at the end of a step: what is not listed must not exist.
+type outcome struct {
+	holds     []holding
+	obstacles []obstacle
+	// gone are the nodes whose instances are terminated.
+	gone []string
+}
+
+// holding is an interface that EC2 must hold, attached to the instance of a node.
+type holding struct {
+	nodeENI, node, subnet string
+	device                int
+}
+
+// obstacle is an interface that cannot be had, and the reason the user must be told.
+type obstacle struct {
+	nodeENI, node string
+	reason        plan.Reason
+}
+
+// each returns a holding for each of the nodes.
+func each(nodes []string, nodeENI, subnet string, device int) []holding {
+	holds := make([]holding, len(nodes))
+	for n, node := range nodes {
+		holds[n] = holding{nodeENI, node, subnet, device}
+	}
+	return holds
+}

@@ -1,0 +1,153 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/dev/child"
+	"github.com/multieni/multieni/internal/dev/cluster"
+)
+
+// Options are the choices that [Run] leaves to its caller.
+type Options struct {
+	// Dir takes kubeconfig, env and logs.
+	Dir string
+	// Kubeconfig, if set, leads to a cluster to use instead of an API server of our own.
+	Kubeconfig string
+	// Speed is how many times faster than EC2 the simulator lives.
+	Speed float64
+	// Kills is how often the controller is killed at random moments, beside the once that is part of the story; Seed
+	// decides the moments.
+	Kills int
+	Seed  uint64
+	// Keep leaves everything running at the end, until the context ends.
+	Keep bool
+	// Out takes the story, Progress what is said about builds before it.
+	Out, Progress io.Writer
+}
+
+// Run starts everything, tells the story and returns an error if anything is not as declared.
+func Run(ctx context.Context, o Options) (err error) {
+	t, err := setUp(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.tearDown(o)) }()
+	if err := t.opening(ctx, o.Speed); err != nil {
+		return err
+	}
+	chapters := story()
+	if err := t.tell(ctx, chapters, fates(chapters, o.Kills, rand.New(rand.NewPCG(o.Seed, 0)))); err != nil {
+		return err
+	}
+	if err := t.closing(); err != nil || !o.Keep {
+		return err
+	}
+	t.screen.say()
+	t.screen.say("Everything stays up until you interrupt it with Ctrl-C. In another shell:")
+	t.screen.say()
+	t.screen.say(indent + "export KUBECONFIG=" + t.cluster.Kubeconfig)
+	t.screen.say(indent + ". " + filepath.Join(o.Dir, "env") + "   # the same, with the address of the simulated AWS")
+	<-ctx.Done()
+	return nil
+}
+
+// setUp starts the cluster and the controller.
+func setUp(ctx context.Context, o Options) (*teller, error) {
+	root, err := child.Root()
+	if err != nil {
+		return nil, err
+	}
+	program, err := child.Program(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: awssim.ScaledClock(o.Speed), Seed: o.Seed}
+	c, err := cluster.Start(ctx, cluster.Options{Dir: o.Dir, AWS: &aws, Kubeconfig: o.Kubeconfig, Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	t := &teller{screen: newScreen(o.Out), cluster: c, root: root}
+	if t.api, err = reader(c); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	t.controller, err = startController(child.Options{
+		Program: program, Args: child.Flags(o.Speed), Env: c.Env(), Log: filepath.Join(o.Dir, "controller.log"),
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return t, nil
+}
+
+func reader(c *cluster.Cluster) (client.Reader, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.New(c.Config, client.Options{Scheme: scheme})
+}
+
+// tearDown stops everything. A cluster that lives on is freed of the story's objects first, while there is a controller
+// to do it.
+func (t *teller) tearDown(o Options) error {
+	var errs []error
+	if o.Kubeconfig != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), patience) // the caller's has ended, perhaps
+		defer cancel()
+		if output, err := cleanUp.run(ctx, t); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w\n%s", cleanUp.line(t), err, output))
+		}
+	}
+	return errors.Join(append(errs, t.controller.process.Stop(), t.cluster.Stop())...)
+}
+
+// cleanUp deletes all that the story may have applied.
+var cleanUp = kubectl{"delete", "--ignore-not-found", "-f", "examples"}
+
+// opening introduces the characters.
+func (t *teller) opening(ctx context.Context, speed float64) error {
+	if err := t.look(ctx); err != nil {
+		return err
+	}
+	t.screen.say(t.screen.palette.bold("multieni gives every node the network interfaces that are declared for it."))
+	t.screen.say()
+	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast as EC2.", speed))
+	t.screen.say("These are the nodes, with no interface yet but the primary one that each was born with:")
+	t.screen.say()
+	t.screen.watch(rows(t.now))
+	t.screen.settle()
+	t.began, t.beganThere = time.Now(), t.cluster.Simulator.Now()
+	return nil
+}
+
+// closing sums up, and is the last check: that it did not take more calls than it should.
+func (t *teller) closing() error {
+	t.title("summary", "asked and delivered")
+	t.tally.left = len(t.now.owned())
+	t.tally.calls = t.cluster.Simulator.Calls()
+	t.tally.real, t.tally.simulated = time.Since(t.began), t.cluster.Simulator.Now().Sub(t.beganThere)
+	t.screen.say()
+	t.screen.block(t.tally.String(), indent, func(line string) string { return line })
+	t.screen.say()
+	if problems := t.tally.check(len(t.now.nodes)); len(problems) > 0 {
+		return errors.New(strings.Join(problems, "; "))
+	}
+	t.screen.say(indent + t.screen.palette.green("✓") + " everything was as declared")
+	return nil
+}

@@ -1,0 +1,184 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// situation is what a controller knows in the middle of a story.
+func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
+	s := newStory(rt, trouble{faults: true, lag: 10, strangers: true, mischief: true})
+	s.upheaval(rapid.IntRange(1, 4).Draw(rt, "changes"))
+	look := s.cloud.look()
+	s.c.known.Looked(look)
+	return s.intents.desired(), plan.Observed{
+		Owned: s.c.known.Of(instance), Spent: s.c.known.Spent(instance), Look: &look, Limits: s.cloud.limits,
+		Ledger: s.c.ledger, Setbacks: s.c.setbacks, MayReplace: rapid.Bool().Draw(rt, "may replace"),
+	}, s.c.now()
+}
+
+// said is a plan in words whose order does not matter.
+func said(p plan.Plan) []string {
+	return slices.Sorted(strings.Lines(p.Explain()))
+}
+
+func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d, o, now := situation(rt)
+		ordered := plan.Compute(d, o, now)
+
+		d.Claims = shuffled(rt, d.Claims)
+		o.Owned = shuffled(rt, o.Owned)
+		look := *o.Look
+		look.Interfaces = shuffled(rt, look.Interfaces)
+		o.Look = &look
+		for n, claim := range d.Claims {
+			for w := range claim.Wishes {
+				d.Claims[n].Wishes[w].Spec.Groups = shuffled(rt, claim.Wishes[w].Spec.Groups)
+			}
+		}
+		mixed := plan.Compute(d, o, now)
+		if diff := cmp.Diff(said(ordered), said(mixed)); diff != "" {
+			rt.Errorf("another order of the same facts makes another plan:\n%s", diff)
+		}
+		if !maps.Equal(ordered.Ledger, mixed.Ledger) || !ordered.LookAgain.Equal(mixed.LookAgain) {
+			rt.Errorf("ledgers %v and %v, looks at %s and %s", ordered.Ledger, mixed.Ledger, ordered.LookAgain, mixed.LookAgain)
+		}
+	})
+}
+
+func shuffled[T any](rt *rapid.T, all []T) []T {
+	if len(all) < 2 {
+		return all
+	}
+	return rapid.Permutation(all).Draw(rt, "order")
+}
+
+func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d, o, now := situation(rt)
+		before := plan.Desired{Claims: slices.Clone(d.Claims)}
+		for n := range before.Claims {
+			before.Claims[n].Wishes = slices.Clone(d.Claims[n].Wishes)
+		}
+		owned, ledger := slices.Clone(o.Owned), maps.Clone(o.Ledger)
+		for n := range owned {
+			owned[n].Interface = owned[n].Clone()
+		}
+		plan.Compute(d, o, now)
+		if !reflect.DeepEqual(before.Claims, d.Claims) || !reflect.DeepEqual(owned, o.Owned) || !maps.Equal(ledger, o.Ledger) {
+			rt.Error("Compute changed what it was given")
+		}
+	})
+}
+
+// stranger is an interface that carries our tags for a member of NodeENI a, and is where none of ours can be.
+func stranger(i eni.Interface) eni.Interface {
+	m := ownership.Member{Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance, Key: ownership.Key{NodeENIUID: "uid-a"}, Generation: 1}
+	i.ID, i.SubnetID, i.Tags = "eni-stranger", "s1", m.Tags(start, nil)
+	return i
+}
+
+// TestCopiedTagsMoveNothing puts our tags on interfaces that somebody else's instances and services live on.
+func TestCopiedTagsMoveNothing(t *testing.T) {
+	attached := func(instanceID string, slot eni.Slot) *eni.Attachment {
+		return &eni.Attachment{ID: "attach-stranger", InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttached}
+	}
+	strangers := map[string]eni.Interface{
+		"the primary interface":           {Status: eni.InUse, Attachment: attached(instance, eni.Primary)},
+		"one of an AWS service":           {Status: eni.InUse, RequesterManaged: true, Attachment: attached(instance, device(1))},
+		"one that is on another instance": {Status: eni.InUse, Attachment: attached("i-00000000000000002", device(1))},
+	}
+	standings := map[string]plan.Standing{"wanted": plan.Wanted, "released": plan.Released, "held": plan.Held}
+	for name, i := range strangers {
+		for word, standing := range standings {
+			t.Run(name+", "+word, func(t *testing.T) {
+				w := newWorld(limits(4))
+				known := inventory.New(cluster)
+				known.Saw(start.Add(-time.Hour), stranger(i))
+				known.Saw(start, stranger(i))
+				o := w.observe(nil)
+				o.Owned, o.MayReplace = known.Of(instance), true
+				c := claim("a", wish(0, 3, "s9"))
+				c.Standing, c.Replace, c.Exact = standing, true, true
+				for _, action := range plan.Compute(desired(c), o, start).Actions {
+					if !strings.HasPrefix(action.String(), "create") {
+						t.Errorf("planned: %s", action)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	o := w.observe(ledger)
+	o.Owned = nil // The look in o shows it, the inventory knows better.
+	p := plan.Compute(desired(c), o, w.now)
+	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(1) {
+		t.Errorf("want a new interface for the slot that is free:\n%s", p.Explain())
+	}
+}
+
+func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
+	w := newWorld(limits(4), device(1))
+	known := inventory.New(cluster)
+	known.Saw(start, stranger(eni.Interface{Status: eni.InUse, Attachment: &eni.Attachment{
+		ID: "x", InstanceID: "i-00000000000000002", Slot: device(1), Status: eni.AttachmentAttached,
+	}}))
+	o := w.observe(nil)
+	o.Owned = known.Of(instance)
+	leaving := claim("a")
+	leaving.Standing = plan.Released
+	p := plan.Compute(desired(leaving, claim("b", wish(0, 1, "s1"))), o, start)
+	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(2) {
+		t.Errorf("the slot of another instance is none of this one's:\n%s", p.Explain())
+	}
+}
+
+// TestOneOfTwoGoesOnlyWhenTheOtherIsCertain has the controller start while a stale reading still shows the predecessor
+// of a live interface.
+func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
+	w := newWorld(limits(8))
+	c := claim("a", wish(0, 1, "s1"))
+	w.drive(desired(c), nil)
+	twin := w.ours()[0].Clone()
+	twin.ID, twin.Tags[ownership.TagGeneration], twin.Attachment = "eni-twin", "9", nil
+	twin.Status = eni.Available
+	w.interfaces[twin.ID] = twin
+
+	o := w.observe(nil)
+	for n := range o.Owned {
+		o.Owned[n].Proven = false
+	}
+	p := plan.Compute(desired(c), o, w.now)
+	if len(p.Actions) > 0 || p.LookAgain.IsZero() {
+		t.Errorf("want nothing done, and another look:\n%s", p.Explain())
+	}
+	o.Look = nil
+	if p := plan.Compute(desired(c), o, w.now); !p.NeedsLook {
+		t.Error("only looking can make it certain")
+	}
+	p = plan.Compute(desired(c), w.observe(nil), w.now)
+	if len(p.Actions) != 1 || p.Actions[0].(plan.Delete).InterfaceID != twin.ID {
+		t.Errorf("want the twin deleted:\n%s", p.Explain())
+	}
+}

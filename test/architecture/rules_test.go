@@ -1,0 +1,221 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package architecture_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// core are the packages that turn values into values. Everything about which package may know what hangs on them.
+var core = []string{"eni", "instancetype", "selection", "ownership", "inventory", "plan"}
+
+// dataOnly are foreign packages that hold facts and import nothing that is not in the standard library.
+var dataOnly = []string{"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"}
+
+// world are the parts of the standard library that touch the world. net/netip is values and stays allowed.
+var world = []string{
+	"crypto/rand", "io/ioutil", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "os/exec", "os/signal", "plugin",
+	"syscall", "testing",
+}
+
+const (
+	awsSDK     = "github.com/aws/aws-sdk-go-v2"
+	serviceEC2 = awsSDK + "/service/ec2"
+	netlink    = "github.com/vishvananda/netlink"
+)
+
+// kubernetesClients are what holding a client of the Kubernetes API means.
+var kubernetesClients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client"}
+
+// rule says what some packages of ours may not import.
+type rule struct {
+	name   string
+	reason string
+	// of selects the packages that the rule is about, by their path within the module.
+	of func(path string) bool
+	// refuses says whether an import, or with deep any dependency, breaks the rule.
+	refuses func(imported string) bool
+	deep    bool
+	// unless narrows the rule to packages with such a dependency.
+	unless func(dependency string) bool
+}
+
+// rules are all rules on dependencies.
+var rules = []rule{
+	{
+		name:   "the core is pure",
+		reason: "what is decided can then be tested, simulated and replayed with values alone",
+		of:     in(core...),
+		refuses: func(imported string) bool {
+			return within(world...)(imported) || !standard(imported) && !ours(core...)(imported) && !slices.Contains(dataOnly, imported)
+		},
+	},
+	{
+		name:    "data-only packages stay that",
+		reason:  "the core may import them because they bring nothing with them",
+		of:      func(path string) bool { return slices.Contains(dataOnly, path) },
+		refuses: func(imported string) bool { return !standard(imported) },
+	},
+	{
+		name:    "one door to EC2",
+		reason:  "pacing, batching, error classes and the list of permissions hold only if nobody goes past internal/awsec2; awssim's conformance suite speaks EC2 for its own sake",
+		of:      not(in("internal/awsec2", "awssim/conformance")),
+		refuses: within(serviceEC2),
+	},
+	{
+		name:    "one door to the kernel's links",
+		reason:  "everything else can be tested on any system",
+		of:      not(in("internal/netlink")),
+		refuses: within(netlink),
+	},
+	{
+		name:    "Kubernetes and AWS meet only where programs are put together",
+		reason:  "a package that holds both clients can be tested only with both; the others declare the port they need",
+		of:      not(beneath("cmd", "internal/cli", "internal/dev", "test")),
+		deep:    true,
+		unless:  within(kubernetesClients...),
+		refuses: within(awsSDK),
+	},
+	{
+		name:    "the simulator knows nothing of us",
+		reason:  "it proves something only if it is EC2 by its own lights, and others can use it",
+		of:      beneath("awssim"),
+		deep:    true,
+		refuses: func(imported string) bool { return isOurs(imported) && !ours("awssim")(imported) },
+	},
+	{
+		name:    "the API types know nothing of the controller",
+		reason:  "whoever imports them gets types, and not a program",
+		of:      beneath("api"),
+		deep:    true,
+		refuses: func(imported string) bool { return isOurs(imported) && !ours("api")(imported) },
+	},
+	{
+		name:    "nothing but tests knows the test helpers",
+		reason:  "go-cmp, rapid and goleak are no part of a product",
+		of:      not(beneath("test", "internal/dev/cluster/clustertest", "awssim/conformance")),
+		refuses: within("testing", "github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/rogpeppe/go-internal/testscript"),
+	},
+}
+
+func in(paths ...string) func(string) bool {
+	return func(path string) bool { return slices.Contains(paths, path) }
+}
+
+// beneath selects folders with all that is in them; within does so for imports.
+func beneath(folders ...string) func(string) bool {
+	return func(path string) bool {
+		return slices.ContainsFunc(folders, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/") })
+	}
+}
+
+func within(paths ...string) func(string) bool {
+	return func(imported string) bool {
+		return slices.ContainsFunc(paths, func(p string) bool {
+			// Of the standard library only the package itself is meant: net is not net/netip.
+			return imported == p || !standard(p) && strings.HasPrefix(imported, p+"/")
+		})
+	}
+}
+
+func ours(folders ...string) func(string) bool {
+	return func(imported string) bool {
+		path, found := strings.CutPrefix(imported, module+"/")
+		return found && beneath(folders...)(path)
+	}
+}
+
+func isOurs(imported string) bool { return strings.HasPrefix(imported, module+"/") }
+
+func not(f func(string) bool) func(string) bool { return func(s string) bool { return !f(s) } }
+
+// standard reports whether an import is of the standard library: those have no dot in their first element.
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+// offences returns the imports of a package that break the rule.
+func (r rule) offences(p pkg) []string {
+	if !r.of(strings.TrimPrefix(p.ImportPath, module+"/")) {
+		return nil
+	}
+	if r.unless != nil && !slices.ContainsFunc(p.Deps, r.unless) {
+		return nil
+	}
+	imports := p.Imports
+	if r.deep {
+		imports = p.Deps
+	}
+	var broken []string
+	for _, imported := range imports {
+		if r.refuses(imported) {
+			broken = append(broken, imported)
+		}
+	}
+	return broken
+}
+
+func TestDependencies(t *testing.T) {
+	all := list(t)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, p := range all {
+				if !isOurs(p.ImportPath) && !slices.Contains(dataOnly, p.ImportPath) {
+					continue
+				}
+				if broken := r.offences(p); len(broken) > 0 {
+					t.Errorf("%s must not depend on %s: %s", p.ImportPath, strings.Join(broken[:min(len(broken), 3)], ", "), r.reason)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryRuleCanFail gives each rule a package that breaks it, and one that does not.
+func TestEveryRuleCanFail(t *testing.T) {
+	cases := map[string]struct{ broken, kept pkg }{
+		"the core is pure": {
+			broken: written(t, "plan", "testdata/reads_the_clock.go"), kept: pkg{ImportPath: module + "/plan", Imports: []string{"net/netip", "time", module + "/eni"}},
+		},
+		"data-only packages stay that": {
+			broken: pkg{ImportPath: dataOnly[0], Imports: []string{awsSDK}}, kept: pkg{ImportPath: dataOnly[0], Imports: []string{"fmt"}},
+		},
+		"one door to EC2": {
+			broken: written(t, "internal/observer", "testdata/calls_ec2.go"), kept: written(t, "internal/awsec2", "testdata/calls_ec2.go"),
+		},
+		"one door to the kernel's links": {
+			broken: pkg{ImportPath: module + "/internal/agent", Imports: []string{netlink}}, kept: pkg{ImportPath: module + "/internal/netlink", Imports: []string{netlink}},
+		},
+		"Kubernetes and AWS meet only where programs are put together": {
+			broken: pkg{ImportPath: module + "/internal/controller/node", Deps: []string{"k8s.io/client-go/rest", serviceEC2}},
+			kept:   pkg{ImportPath: module + "/internal/controller/node", Deps: []string{"k8s.io/client-go/rest"}},
+		},
+		"the simulator knows nothing of us": {
+			broken: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/plan"}}, kept: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/awssim/fault"}},
+		},
+		"the API types know nothing of the controller": {
+			broken: pkg{ImportPath: module + "/api/v1alpha1", Deps: []string{module + "/eni"}}, kept: pkg{ImportPath: module + "/plan", Deps: []string{module + "/eni"}},
+		},
+		"nothing but tests knows the test helpers": {
+			broken: pkg{ImportPath: module + "/plan", Imports: []string{"pgregory.net/rapid"}}, kept: pkg{ImportPath: module + "/test/x", Imports: []string{"pgregory.net/rapid"}},
+		},
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			tc, ok := cases[r.name]
+			if !ok {
+				t.Fatal("nothing shows that this rule can fail")
+			}
+			if len(r.offences(tc.broken)) == 0 {
+				t.Error("a package that breaks the rule passes")
+			}
+			if broken := r.offences(tc.kept); len(broken) > 0 {
+				t.Errorf("a package that keeps the rule fails for %v", broken)
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+)
+
+// patience is how long a story waits for what must come. Everything in one takes a second or two.
+const patience = time.Minute
+
+// command is a command of a story. With an exclamation mark before it neg is set.
+type command = func(ts *testscript.TestScript, neg bool, args []string)
+
+// commands are what stories know beside the commands of testscript.
+func commands() map[string]command {
+	return map[string]command{
+		// [!] kubectl ARGUMENTS: the real one.
+		"kubectl": kubectl,
+		// save NAME: keeps what the last command printed as a variable.
+		"save": save,
+		// controller start [FLAGS] | stop | kill
+		"controller": controller,
+		// ec2-holds [FILE]: waits until our interfaces in EC2 are those of the file, one line for each; without a
+		// file, until there are none.
+		"ec2-holds": holds,
+		// [!] ec2-interface ID: prints an interface as /_sim/state has it.
+		"ec2-interface": showInterface,
+		// ec2-calls: prints how often each action that changes something was called, and how many calls failed.
+		"ec2-calls": showCalls,
+		// ec2-calls-reset: counts from zero.
+		"ec2-calls-reset": resetCalls,
+		// ec2-quiet N: waits for N listings, and wants nothing else to have been called since the count began.
+		"ec2-quiet": quiet,
+		// ec2-calls-at-least ACTION N: waits for that many calls.
+		"ec2-calls-at-least": awaitCalls,
+		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
+		"ec2-terminate": terminate,
+		"ec2-launch":    launch,
+	}
+}
+
+func kubectl(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec("kubectl", args...)
+	if (err != nil) != neg {
+		ts.Fatalf("kubectl: %v, and failure was expected: %t", err, neg)
+	}
+}
+
+func save(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+func controller(ts *testscript.TestScript, _ bool, args []string) {
+	s := on(ts)
+	switch args[0] {
+	case "start":
+		ts.Check(s.startController(args[1:]...))
+	case "stop":
+		ts.Check(s.stopController())
+	case "kill":
+		ts.Check(s.controller.Kill())
+		s.controller = nil
+	default:
+		ts.Fatalf("controller %s is not known", args[0])
+	}
+}
+
+// eventually polls until something is so. What it is instead is told if it never is.
+func eventually(ts *testscript.TestScript, condition func() (instead string)) {
+	deadline := time.Now().Add(patience)
+	for {
+		instead := condition()
+		if instead == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("still not so after %s: %s\nlog of the controller:\n%s", patience, instead, ts.ReadFile("controller.log"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func holds(ts *testscript.TestScript, _ bool, args []string) {
+	want := ""
+	if len(args) > 0 {
+		want = ts.ReadFile(args[0])
+	}
+	eventually(ts, func() string {
+		have := interfaces(on(ts).Simulator.State())
+		if have == want {
+			return ""
+		}
+		return fmt.Sprintf("EC2 holds\n%s\nand should hold\n%s", have, want)
+	})
+}
+
+// interfaces writes our interfaces one per line, in order: node, slot, subnet, NodeENI, status.
+func interfaces(state ec2.State) string {
+	names := map[string]string{}
+	for _, instance := range state.Instances {
+		names[instance.InstanceID] = instance.Tags[ownership.TagName]
+	}
+	var lines []string
+	for _, i := range state.NetworkInterfaces {
+		if i.Tags[ownership.TagNodeENI] == "" {
+			continue
+		}
+		where, status := cmp.Or(names[i.Tags[ownership.TagInstanceID]], "nowhere"), i.Status
+		if i.Attachment != nil {
+			where = fmt.Sprintf("%s card %d device %d", names[i.Attachment.InstanceID], i.Attachment.NetworkCardIndex, i.Attachment.DeviceIndex)
+			status = i.Attachment.Status
+			if i.Attachment.DeleteOnTermination {
+				status += ", delete on termination"
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s for %s, %s\n", where, i.SubnetID, i.Tags[ownership.TagNodeENI], status))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+func showInterface(ts *testscript.TestScript, neg bool, args []string) {
+	for _, i := range on(ts).Simulator.State().NetworkInterfaces {
+		if i.NetworkInterfaceID != args[0] {
+			continue
+		}
+		if neg {
+			ts.Fatalf("EC2 has %s", args[0])
+		}
+		text, err := json.MarshalIndent(i, "", "  ")
+		ts.Check(err)
+		fmt.Fprintln(ts.Stdout(), string(text))
+		return
+	}
+	if !neg {
+		ts.Fatalf("EC2 has no %s", args[0])
+	}
+}
+
+func showCalls(ts *testscript.TestScript, _ bool, _ []string) {
+	calls := on(ts).Simulator.Calls()
+	for _, action := range slices.Sorted(maps.Keys(calls.Actions)) {
+		if !strings.HasPrefix(action, "Describe") {
+			fmt.Fprintf(ts.Stdout(), "%s %d\n", action, calls.Actions[action].Count)
+		}
+	}
+	m, n := calls.Mutating, calls.NonMutating
+	fmt.Fprintf(ts.Stdout(), "failed %d\n", m.Failed+m.Throttled+n.Failed+n.Throttled)
+}
+
+func resetCalls(ts *testscript.TestScript, _ bool, _ []string) { on(ts).Simulator.ResetCalls() }
+
+func quiet(ts *testscript.TestScript, _ bool, args []string) {
+	const listing = "DescribeNetworkInterfaces"
+	listings, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	eventually(ts, func() string {
+		calls := on(ts).Simulator.Calls()
+		for action, count := range calls.Actions {
+			if action != listing {
+				ts.Fatalf("%s was called %d times", action, count.Count)
+			}
+		}
+		if n := calls.Actions[listing].Count; n < listings {
+			return fmt.Sprintf("%d listings", n)
+		}
+		return ""
+	})
+}
+
+func awaitCalls(ts *testscript.TestScript, _ bool, args []string) {
+	least, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	eventually(ts, func() string {
+		if n := on(ts).Simulator.Calls().Actions[args[0]].Count; n < least {
+			return fmt.Sprintf("%d calls of %s", n, args[0])
+		}
+		return ""
+	})
+}
+
+func terminate(ts *testscript.TestScript, _ bool, args []string) {
+	s := on(ts)
+	for _, instance := range s.Simulator.State().Instances {
+		if instance.Tags[ownership.TagName] == args[0] {
+			ts.Check(s.Simulator.Terminate(instance.InstanceID))
+			return
+		}
+	}
+	ts.Fatalf("there is no instance %s", args[0])
+}
+
+func launch(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := on(ts).Simulator.Launch(ec2.WorldInstance{Name: args[0], InstanceType: args[1], AvailabilityZone: args[2]})
+	ts.Check(err)
+}

@@ -1,0 +1,200 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scenario_test tells stories: a user's commands, as they are typed, and what must come of them.
+//
+// Each file of testdata is one story, told to the real kubectl, the real controller, a real API server and the
+// simulated AWS. "multieni" in a story is this test binary, run again as that program, so that the race detector and
+// coverage see it. commands_test.go has the commands that stories know beside those of testscript: kubectl, the
+// controller's life, and what EC2 holds. A story begins with the example world, or with its own world.yaml.
+package scenario_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/dev/child"
+	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
+)
+
+// speed is how many times faster than EC2 the simulated AWS lives.
+const speed = 50
+
+// shared is the API server of all stories.
+var shared *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	testscript.Main(suite{m}, map[string]func(){"multieni": multieni})
+}
+
+// suite is the tests of this package with their API server.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	return clustertest.Run(s.M, func(c *cluster.Cluster) { shared = c })
+}
+
+// multieni is the main function of that program.
+func multieni() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := cli.New().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "multieni:", err)
+		os.Exit(1)
+	}
+}
+
+func TestScenario(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata",
+		Setup:              setUp,
+		Cmds:               commands(),
+		RequireUniqueNames: true,
+	})
+}
+
+// turn is held by the story that is being told: nodes and NodeENIs have no namespace.
+var turn sync.Mutex
+
+// stage is what a story plays on.
+type stage struct {
+	*cluster.Cluster
+	api        client.Client
+	dir        string
+	controller *child.Process
+}
+
+// stageKey is where a script keeps its stage.
+type stageKey struct{}
+
+func on(ts *testscript.TestScript) *stage { return ts.Value(stageKey{}).(*stage) }
+
+func setUp(env *testscript.Env) error {
+	turn.Lock()
+	env.Defer(turn.Unlock)
+	s := &stage{dir: env.WorkDir}
+	if err := s.start(); err != nil {
+		return err
+	}
+	env.Values[stageKey{}] = s
+	env.Defer(func() {
+		if err := s.stop(); err != nil {
+			log, _ := os.ReadFile(s.log())
+			env.T().Fatal(err, "\nlog of the controller:\n", string(log))
+		}
+	})
+	root, err := child.Root()
+	if err != nil {
+		return err
+	}
+	env.Vars = append(env.Vars, s.Env()...)
+	env.Setenv("PATH", filepath.Dir(s.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	env.Setenv("KUBECACHEDIR", filepath.Join(os.TempDir(), "multieni-scenario-kubectl"))
+	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
+}
+
+// start lets the story's AWS and its nodes join the shared API server.
+func (s *stage) start() error {
+	world := awssim.ExampleWorld()
+	if file := filepath.Join(s.dir, "world.yaml"); exists(file) {
+		var err error
+		if world, err = awssim.LoadWorldFile(file); err != nil {
+			return err
+		}
+	}
+	aws := awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Seed: 1}
+	c, err := cluster.Start(context.Background(), cluster.Options{
+		Dir: s.dir, AWS: &aws, Kubeconfig: shared.Kubeconfig, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	c.Kubectl = shared.Kubectl
+	s.Cluster = c
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	s.api, err = client.New(c.Config, client.Options{Scheme: scheme})
+	return err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func (s *stage) log() string { return filepath.Join(s.dir, "controller.log") }
+
+// stop clears the stage for the next story.
+func (s *stage) stop() error {
+	return errors.Join(s.stopController(), s.deleteObjects(), s.Cluster.Stop())
+}
+
+func (s *stage) startController(args ...string) error {
+	program, err := exec.LookPath("multieni")
+	if err != nil {
+		return err
+	}
+	s.controller, err = child.Start(child.Options{
+		Program: program, Args: append(child.Flags(speed), args...), Env: s.Env(), Log: s.log(),
+	})
+	return err
+}
+
+// stopController stops the controller, which must end well.
+func (s *stage) stopController() error {
+	if s.controller == nil {
+		return nil
+	}
+	err := s.controller.Stop()
+	if ended := s.controller.Err(); err == nil && ended != nil {
+		err = fmt.Errorf("the controller ended badly: %w", ended)
+	}
+	s.controller = nil
+	return err
+}
+
+// deleteObjects removes what a story left, without waiting for a controller that is no longer there.
+func (s *stage) deleteObjects() error {
+	ctx := context.Background()
+	var nodeENIs v1alpha1.NodeENIList
+	var states v1alpha1.NodeENIStateList
+	if err := errors.Join(s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states)); err != nil {
+		return err
+	}
+	var errs []error
+	for n := range nodeENIs.Items {
+		errs = append(errs, s.deleteObject(ctx, &nodeENIs.Items[n]))
+	}
+	for n := range states.Items {
+		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *stage) deleteObject(ctx context.Context, object client.Object) error {
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	return errors.Join(
+		client.IgnoreNotFound(s.api.Patch(ctx, object, patch)),
+		client.IgnoreNotFound(s.api.Delete(ctx, object)),
+	)
+}
