@@ -6,7 +6,6 @@ package awssim
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -60,7 +59,7 @@ func (s *Simulator) serveEC2(w http.ResponseWriter, r *http.Request) {
 		slog.String("requestId", requestID), slog.String("userAgent", r.UserAgent()))
 	if a.wait > 0 {
 		// A client that has gone away does not need the answer.
-		if err := s.clock.Sleep(r.Context(), a.wait); errors.Is(err, context.Canceled) {
+		if err := s.clock.Sleep(r.Context(), a.wait); err != nil {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ package awssim_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -40,7 +41,9 @@ func serve(t *testing.T, options awssim.Options) (*awssim.Simulator, *sdk.Client
 	if err != nil {
 		t.Fatal(err)
 	}
+	network := &http.Transport{}
 	t.Cleanup(func() {
+		network.CloseIdleConnections()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
@@ -49,6 +52,7 @@ func serve(t *testing.T, options awssim.Options) (*awssim.Simulator, *sdk.Client
 		Region:           "us-east-1",
 		BaseEndpoint:     aws.String(server.URL()),
 		Credentials:      credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:       &http.Client{Transport: network},
 		RetryMaxAttempts: 1,
 	}), server.URL()
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
@@ -187,9 +186,6 @@ func (s *Simulator) Faults() []fault.Fault {
 	defer s.mu.Unlock()
 	return s.faults.List(s.clock.Now())
 }
-
-// Now is the simulated time.
-func (s *Simulator) Now() time.Time { return s.clock.Now() }
 
 // ServeHTTP answers AWS calls at /, and the simulator's own ones under /_sim/.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {

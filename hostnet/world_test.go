@@ -5,7 +5,6 @@ package hostnet_test
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -216,12 +215,6 @@ func with(change func(*hostnet.LinkFacts)) hostnet.Facts {
 	k := hostnettest.New(host())
 	k.Change(3, change)
 	return k.Facts()
-}
-
-func settings(pairs map[hostnet.Setting]int) map[hostnet.Setting]int {
-	all := defaults()
-	maps.Copy(all, pairs)
-	return all
 }
 
 var _ fatal = (*testing.T)(nil)

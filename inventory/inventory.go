@@ -66,6 +66,8 @@ type Inventory struct {
 	// byNode and byNodeENI count the interfaces per node name and instance, and per NodeENI UID.
 	byNode    map[string]map[string]int
 	byNodeENI map[string]int
+	// unattached holds the IDs of the interfaces without an attachment.
+	unattached map[string]bool
 }
 
 type instanceKey struct {
@@ -115,6 +117,7 @@ func New(cluster string) *Inventory {
 		byInstance: map[string]map[string]*entry{},
 		byNode:     map[string]map[string]int{},
 		byNodeENI:  map[string]int{},
+		unattached: map[string]bool{},
 	}
 }
 
@@ -179,14 +182,20 @@ func (v *Inventory) Lost(instanceID string) map[ownership.Key]time.Time {
 }
 
 // Unattached returns how many interfaces exist without being attached to anything.
-func (v *Inventory) Unattached() int {
-	n := 0
-	for _, e := range v.entries {
-		if e.Attachment == nil {
-			n++
+func (v *Inventory) Unattached() int { return len(v.unattached) }
+
+// Owners returns the UIDs of the NodeENIs that interfaces are known of, in order.
+func (v *Inventory) Owners() []string { return slices.Sorted(maps.Keys(v.byNodeENI)) }
+
+// MembersOf returns the members of a NodeENI that interfaces are known of.
+func (v *Inventory) MembersOf(nodeENIUID string) []ownership.Member {
+	var members []ownership.Member
+	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
+		if m := v.entries[id].Member; m.NodeENIUID == nodeENIUID {
+			members = append(members, m)
 		}
 	}
-	return n
+	return members
 }
 
 // Saw merges what a reading begun at the given time showed, and returns the members it changed. Interfaces that are not
@@ -228,6 +237,12 @@ func (v *Inventory) Listed(begun time.Time, all []eni.Interface) []ownership.Mem
 // Looked merges a look at one instance: what it shows was seen, and what was made for the instance but is not shown was
 // missed. It returns the members that changed.
 func (v *Inventory) Looked(look eni.Look) []ownership.Member {
+	if look.Instance.State.Ending() {
+		// The end of an instance undoes what our calls did: nothing has to show them any more.
+		for _, e := range v.byInstance[look.Instance.ID] {
+			e.pending = nil
+		}
+	}
 	changed := v.Saw(look.At, look.Interfaces...)
 	shown := map[string]bool{}
 	for _, i := range look.Interfaces {
@@ -282,7 +297,7 @@ func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 		e.madeAt = now
 	}
 	e.Proven, e.seenBegun = true, now
-	e.set(now, after)
+	v.set(now, e, after)
 	if !e.DetachingSince.IsZero() {
 		e.DetachingSince = now
 	}
@@ -349,6 +364,7 @@ func (v *Inventory) file(e *entry) {
 
 func (v *Inventory) unfile(e *entry) {
 	delete(v.entries, e.ID)
+	delete(v.unattached, e.ID)
 	cut(v.byInstance, e.Member.InstanceID, e.ID)
 	if n := v.byNode[e.Member.Node][e.Member.InstanceID]; n > 1 {
 		v.byNode[e.Member.Node][e.Member.InstanceID] = n - 1
@@ -386,7 +402,7 @@ func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Int
 	if !e.Proven && begun.Sub(e.knownSince) >= Settle {
 		e.Proven, changed = true, true
 	}
-	return e.set(begun, seen) || changed
+	return v.set(begun, e, seen) || changed
 }
 
 // believes reports whether a reading begun at the given time is no older than the last and shows all that our calls
@@ -397,7 +413,13 @@ func (e *entry) believes(begun time.Time, seen eni.Interface) bool {
 		!slices.ContainsFunc(e.pending, func(x expectation) bool { return !x.Shown(seen) })
 }
 
-func (e *entry) set(at time.Time, i eni.Interface) bool {
+// set makes an interface known as it is, and reports whether that is new.
+func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
+	if i.Attachment == nil {
+		v.unattached[e.ID] = true
+	} else {
+		delete(v.unattached, e.ID)
+	}
 	changed := !Same(e.Interface, i)
 	e.Interface = i.Clone()
 	e.Missing, e.missedFirst = false, time.Time{}

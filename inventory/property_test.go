@@ -74,6 +74,8 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 	total := 0
 	instancesOf, holds := map[string][]string{}, map[string]bool{}
 	var moving []string
+	unattached := 0
+	members := map[string][]ownership.Member{}
 	for _, instanceID := range instances {
 		records := v.Of(instanceID)
 		total += len(records)
@@ -92,6 +94,10 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 			if r.Missing || r.Interface.InTransition() {
 				moving = append(moving, r.ID)
 			}
+			members[member.NodeENIUID] = append(members[member.NodeENIUID], member)
+			if r.Attachment == nil {
+				unattached++
+			}
 			if i, known := v.Interface(r.ID); !known || !inventory.Same(i, r.Interface) {
 				rt.Fatalf("%s is not what Interface returns", r.ID)
 			}
@@ -108,6 +114,17 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 	for _, uid := range uids {
 		if v.Holds(uid) != holds[uid] {
 			rt.Fatalf("Holds(%s) is %t", uid, v.Holds(uid))
+		}
+	}
+	if v.Unattached() != unattached {
+		rt.Fatalf("Unattached is %d, and %d are", v.Unattached(), unattached)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(members)), v.Owners()); diff != "" {
+		rt.Fatalf("owners: %s", diff)
+	}
+	for uid, all := range members {
+		if len(all) != len(v.MembersOf(uid)) {
+			rt.Fatalf("%d members of %s, want %d", len(v.MembersOf(uid)), uid, len(all))
 		}
 	}
 	slices.Sort(moving)

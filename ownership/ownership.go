@@ -153,6 +153,19 @@ func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	return time.Unix(seconds, 0).UTC(), true
 }
 
+// LeakAge is how old an interface must be before it can be taken for a leak: what made it may not have said so yet.
+const LeakAge = 10 * time.Minute
+
+// SightingGap is the least time between the two sightings that make an interface a leak.
+const SightingGap = 2 * time.Minute
+
+// OldEnough reports whether an interface is old enough to be a leak. One whose time of creation is missing, unreadable or
+// in the future never is.
+func OldEnough(tags map[string]string, now time.Time) bool {
+	created, known := CreatedAt(tags)
+	return known && !created.After(now) && now.Sub(created) >= LeakAge
+}
+
 func clip(value string) string {
 	if runes := []rune(value); len(runes) > maxTagValue {
 		return string(runes[:maxTagValue])

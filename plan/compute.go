@@ -55,8 +55,9 @@ type Plan struct {
 	LookAgain time.Time
 	// Unsettled is set while a wanted member is not attached.
 	Unsettled bool
-	// WouldReplace is set when a member is, or with [Observed.MayReplace] would be, removed to be made anew.
-	WouldReplace bool
+	// WouldReplace is the UID of the NodeENI of which a member is, or with [Observed.MayReplace] would be, removed to be
+	// made anew; empty when none is.
+	WouldReplace string
 }
 
 // Phase is how far a member is.
@@ -221,7 +222,7 @@ func (p *planner) placeLacking(claim *Claim) {
 func (p *planner) existing(claim *Claim, r inventory.Record) *member {
 	i := r.Interface
 	m := &member{claim: claim, record: &r, Member: Member{Member: r.Member, Interface: &i}}
-	if claim.Standing == Released {
+	if claim.Standing == Released && (!claim.Leaked || ownership.OldEnough(i.Tags, p.now)) {
 		m.leaving = cmp.Or(claim.Why, "it is no longer wanted")
 	}
 	if i.Attachment != nil {
@@ -314,7 +315,7 @@ func (p *planner) chooseReplacement() {
 	if candidate == nil || p.plan.Unsettled {
 		return
 	}
-	p.plan.WouldReplace = true
+	p.plan.WouldReplace = candidate.NodeENIUID
 	if p.MayReplace {
 		candidate.leaving = "it is replaced: " + candidate.Drift[0].String()
 	}

@@ -22,6 +22,9 @@ type Claim struct {
 	Standing            Standing
 	// Why says in words why the claim is released or held.
 	Why string
+	// Leaked is set on a released claim whose NodeENI does not exist any more. Its interfaces go only once they are
+	// known to be old enough to be leaks.
+	Leaked bool
 	// Wishes are the wanted interfaces in the order of the NodeENI's subnets.
 	Wishes []Wish
 	// Base is the slot asked for by the first interface.

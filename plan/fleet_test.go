@@ -19,6 +19,7 @@ type intent struct {
 	subnets                []string
 	base                   int
 	selected, deleting     bool
+	paused                 bool
 	exact, replace         bool
 	unresolved, nodeAbsent bool
 	spec                   eni.Spec
@@ -27,7 +28,7 @@ type intent struct {
 func (n intent) claim() plan.Claim {
 	c := plan.Claim{NodeENI: n.name, NodeENIUID: n.uid, Resolved: !n.unresolved, Exact: n.exact, Replace: n.replace}
 	c.Standing, c.Why = plan.Judge(plan.Circumstances{
-		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodePresent: !n.nodeAbsent, Selected: n.selected,
+		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodeENIPaused: n.paused, NodePresent: !n.nodeAbsent, Selected: n.selected,
 	})
 	if c.Standing == plan.Wanted {
 		for ordinal, subnet := range n.subnets {
@@ -110,7 +111,7 @@ func (f *intents) change() string {
 	}
 	n := rapid.SampledFrom(f.all).Draw(f.rt, "NodeENI")
 	kinds := []string{
-		"label", "delete", "declare", "subnets", "reorder", "exact", "replace", "spec", "deviceIndex", "resolution", "node", "nothing",
+		"label", "delete", "declare", "subnets", "reorder", "exact", "replace", "spec", "deviceIndex", "resolution", "pause", "node", "nothing",
 	}
 	kind := rapid.SampledFrom(kinds).Draw(f.rt, "change")
 	switch kind {
@@ -136,6 +137,8 @@ func (f *intents) change() string {
 		n.base = rapid.IntRange(1, 4).Draw(f.rt, "deviceIndex")
 	case "resolution":
 		n.unresolved = !n.unresolved
+	case "pause":
+		n.paused = !n.paused
 	case "node":
 		f.absent = !f.absent
 	}

@@ -65,6 +65,11 @@ func (s *story) judge(operation string, target eni.Interface) {
 	if a := target.Attachment; a != nil && (a.InstanceID != instance || a.Slot == eni.Primary) {
 		s.fail("%s of %s, which is not ours to touch where it is", operation, target.ID)
 	}
+	if owner := s.intents.find(ownerOf(target)); owner != nil {
+		if standing := owner.claim().Standing; standing != plan.Wanted && standing != plan.Released {
+			s.fail("%s of %s, which is to be left as it is", operation, target.ID)
+		}
+	}
 	if operation == "detach" || operation == "delete" {
 		s.judgeRemoval(operation, target)
 	}
@@ -80,8 +85,6 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 	claim := owner.claim()
 	switch {
 	case claim.Standing == plan.Released:
-	case claim.Standing == plan.Held:
-		s.fail("%s of %s, whose NodeENI is held", operation, target.ID)
 	case !claim.Resolved && !claim.Replace:
 		s.fail("%s of %s while the subnets of its NodeENI are not resolved", operation, target.ID)
 	case claim.Replace:

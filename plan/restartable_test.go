@@ -72,7 +72,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	var look *eni.Look
 	for range 12 {
 		o := plan.Observed{
-			Owned: c.known.Of(instance), Spent: c.known.Spent(instance), Look: look, Ledger: c.ledger, Setbacks: maps.Clone(c.setbacks),
+			Owned: c.known.Of(instance), Spent: c.known.Spent(instance), Lost: c.known.Lost(instance), Look: look, Ledger: c.ledger, Setbacks: maps.Clone(c.setbacks),
 			MayReplace: c.mayReplace,
 		}
 		if look != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
 )
 
 // step decides where a member stands and what to do for it now.
@@ -38,6 +39,9 @@ func (p *planner) step(m *member) {
 func (p *planner) keptBecause(m *member) string {
 	if m.doubtful {
 		return fmt.Sprintf("%s is left as it is until EC2 has shown for certain which interface takes its place", m.record.ID)
+	}
+	if m.claim.Leaked {
+		return fmt.Sprintf("%s is left as it is: its %s tag does not say that it is older than %s", m.record.ID, ownership.TagCreatedAt, ownership.LeakAge)
 	}
 	if m.claim.Why != "" {
 		return fmt.Sprintf("%s is left as it is: %s", m.record.ID, m.claim.Why)

@@ -25,6 +25,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DriftApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):
 		return &apiv1alpha1.InterfaceStateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LinkState"):
+		return &apiv1alpha1.LinkStateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Member"):
 		return &apiv1alpha1.MemberApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENI"):
@@ -39,6 +41,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStatus"):
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Ramp"):
+		return &apiv1alpha1.RampApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedSubnet"):
 		return &apiv1alpha1.ResolvedSubnetApplyConfiguration{}
 

@@ -34,6 +34,14 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
+// Reasons of Ready and Reconciling while changes are held back on purpose.
+const (
+	// ReasonPaused: the paused annotation stops all changes.
+	ReasonPaused = "Paused"
+	// ReasonRampingUp: a change of nodeSelector reaches far more nodes than before, which are let in bit by bit.
+	ReasonRampingUp = "RampingUp"
+)
+
 // ReasonResolved says that every subnet, or group, that is named exists. When one does not, the reason is which case it is, in
 // the words of package plan, for example SubnetNotFound.
 const ReasonResolved = "Resolved"

@@ -9,3 +9,22 @@ const Finalizer = "networking.k8s.aws/finalizer"
 
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
 const FieldOwnerController = "multieni-controller"
+
+// PausedAnnotation on a NodeENI or on a Node stops every change in EC2 for it, whatever its value, until it is removed.
+const PausedAnnotation = "networking.k8s.aws/paused"
+
+// FieldOwnerAgent is the field owner under which an agent applies status.links of its node's NodeENIState.
+const FieldOwnerAgent = "multieni-agent"
+
+// What an agent says on its Node.
+const (
+	// NodeConditionInterfacesReady is the type of the Node condition that is True while every required interface is
+	// attached, and its link configured and with carrier.
+	NodeConditionInterfacesReady = "networking.k8s.aws/InterfacesReady"
+	// NotReadyTaint is the key of the taint that nodes are born with, and that goes when the condition is True.
+	NotReadyTaint = "networking.k8s.aws/not-ready"
+	// InterfaceLabelPrefix begins a label for each usable interface: the rest is its altname, the value its ENI.
+	InterfaceLabelPrefix = "interface.networking.k8s.aws/"
+	// InterfacesAnnotation holds the usable interfaces by altname, as JSON.
+	InterfacesAnnotation = "networking.k8s.aws/interfaces"
+)

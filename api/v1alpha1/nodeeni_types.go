@@ -209,11 +209,35 @@ type NodeENISpec struct {
 
 	// mtu is the maximum transmission unit of the link on the node, in bytes:
 	// 9001 is the largest inside a VPC (EC2 user guide, "Network MTU"), 1280 the
-	// least that IPv6 works with. Unset leaves the node's choice alone.
+	// least that IPv6 works with. The agent on the node sets it. Unset, it is the
+	// agent's default, 9001.
 	// +optional
 	// +kubebuilder:validation:Minimum=1280
 	// +kubebuilder:validation:Maximum=9001
 	MTU *int32 `json:"mtu,omitempty"`
+
+	// addressMode says whether the node itself talks over the interface. With
+	// None the node takes none of its addresses: the interface is for pods. With
+	// Primary it takes the primary IPv4 address and the IPv6 addresses, in a route
+	// table that only packets from these addresses use. Default: None.
+	// +optional
+	// +kubebuilder:default=None
+	AddressMode AddressMode `json:"addressMode,omitempty"`
+
+	// sysctls are kernel settings of the link alone, by family and name:
+	// ipv4.rp_filter: 0 sets net.ipv4.conf.LINK.rp_filter. They come instead of,
+	// or beside, those that the agent sets by itself.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=10
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['ipv4.accept_local', 'ipv4.arp_announce', 'ipv4.arp_filter', 'ipv4.arp_ignore', 'ipv4.arp_notify', 'ipv4.proxy_arp', 'ipv4.rp_filter', 'ipv6.accept_ra', 'ipv6.addr_gen_mode', 'ipv6.autoconf'])",message="every key of sysctls must be one of ipv4.accept_local, ipv4.arp_announce, ipv4.arp_filter, ipv4.arp_ignore, ipv4.arp_notify, ipv4.proxy_arp, ipv4.rp_filter, ipv6.accept_ra, ipv6.addr_gen_mode, ipv6.autoconf: others are not of one link alone"
+	Sysctls map[string]SysctlValue `json:"sysctls,omitempty"`
+
+	// required says whether a node without this interface is unready: its
+	// condition networking.k8s.aws/InterfacesReady and its startup taint wait for
+	// all required interfaces. Default: true.
+	// +optional
+	// +kubebuilder:default=true
+	Required *bool `json:"required,omitempty"`
 
 	// secondaryPrivateIPAddressCount is how many private IPv4 addresses an
 	// interface has beside its primary one. The instance type limits it. Not
@@ -259,6 +283,15 @@ type NodeENISpec struct {
 	// +optional
 	// +kubebuilder:default=InPlace
 	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
+
+	// maxUnavailable is how many nodes at most may be without one of these interfaces while updatePolicy: Replace
+	// makes new ones. Nodes that lack one for another reason count as well, so that a change which does not work
+	// stops there.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
 }
 
 // LabelValue is the value of a node label.
@@ -271,6 +304,24 @@ type LabelValue string
 //
 // +kubebuilder:validation:MaxLength=256
 type TagValue string
+
+// SysctlValue is the value of a kernel setting.
+//
+// +kubebuilder:validation:Minimum=0
+// +kubebuilder:validation:Maximum=8
+type SysctlValue int32
+
+// AddressMode says whether the node itself talks over an interface.
+//
+// +kubebuilder:validation:Enum=None;Primary
+type AddressMode string
+
+const (
+	// AddressNone keeps the node off the interface's addresses.
+	AddressNone AddressMode = "None"
+	// AddressPrimary gives the node the primary IPv4 address and the IPv6 addresses.
+	AddressPrimary AddressMode = "Primary"
+)
 
 // DeviceIndexPolicy says what happens when the wanted device index is taken.
 //

@@ -66,6 +66,11 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	AttachmentsOmitted int32 `json:"attachmentsOmitted,omitempty"`
 
+	// ramp is set while a change of nodeSelector is carried out that reaches
+	// far more nodes than before.
+	// +optional
+	Ramp *Ramp `json:"ramp,omitempty"`
+
 	// subnets are the subnets that the spec's subnet fields stand for, over all
 	// zones.
 	// +optional
@@ -81,6 +86,19 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=32
 	SecurityGroups []string `json:"securityGroups,omitempty"`
+}
+
+// Ramp is a wide change under way.
+type Ramp struct {
+	// since is when it began.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// nodes is how many nodes may have interfaces at the beginning; more are
+	// let in as time passes.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Nodes int32 `json:"nodes"`
 }
 
 // Attachment is one wanted interface on one node, in short.

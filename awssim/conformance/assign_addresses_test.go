@@ -141,6 +141,10 @@ func TestAssignPrivateIpAddressesRefusals(t *testing.T) {
 			refusedSomehow(assign(&assignInput{NetworkInterfaceId: &one, PrivateIpAddresses: []string{inside}}))(t, ec)
 			refusedSomehow(assign(&assignInput{NetworkInterfaceId: &one, Ipv4Prefixes: []string{*out.AssignedIpv4Prefixes[0].Ipv4Prefix}}))(t, ec)
 		}},
+		{name: "an EFA-only interface", strict: true, run: func(t *testing.T, ec *endpoint) {
+			efa := ec.eni(t, func(in *createInput) { in.InterfaceType = types.NetworkInterfaceCreationTypeEfaOnly })
+			refusedSomehow(assign(&assignInput{NetworkInterfaceId: efa.NetworkInterfaceId, SecondaryPrivateIpAddressCount: aws.Int32(1)}))(t, ec)
+		}},
 		{name: "one taken address assigns none", strict: true, run: func(t *testing.T, ec *endpoint) {
 			free := ec.freeAddresses(t, 1)[0]
 			refused("InvalidParameterValue|InvalidIPAddress.InUse", assign(&assignInput{
@@ -166,6 +170,10 @@ func TestUnassignPrivateIpAddresses(t *testing.T) {
 			unassign(&unassignInput{NetworkInterfaceId: &one, PrivateIpAddresses: []string{*interfaceTwo.PrivateIpAddress}}))},
 		{name: "an unknown interface", run: refused("InvalidNetworkInterfaceID.NotFound",
 			unassign(&unassignInput{NetworkInterfaceId: aws.String(noENI), PrivateIpAddresses: []string{primary}}))},
+		{name: "a prefix that it does not hold", strict: true, run: refused("InvalidParameterValue",
+			unassign(&unassignInput{NetworkInterfaceId: &one, Ipv4Prefixes: []string{"10.0.0.16/28"}}))},
+		{name: "nothing", strict: true, run: refused("MissingParameter|InvalidParameterCombination|InvalidParameterValue",
+			unassign(&unassignInput{NetworkInterfaceId: &one}))},
 		{name: "one wrong address fails them all", strict: true, run: func(t *testing.T, ec *endpoint) {
 			free := ec.freeAddresses(t, 1)[0]
 			ok(t, assign(&assignInput{NetworkInterfaceId: &one, PrivateIpAddresses: []string{free}})(t.Context(), ec))
@@ -214,7 +222,7 @@ func TestAssignIpv6Addresses(t *testing.T) {
 	ec := open(t)
 	dual := need(t, ec, ec.dualStack, "subnet with IPv6")
 	one, two := *ec.eni(t, in(dual)).NetworkInterfaceId, *ec.eni(t, in(dual)).NetworkInterfaceId
-	within := netip.MustParsePrefix(*dual.Ipv6CidrBlockAssociationSet[0].Ipv6CidrBlock)
+	within := ipv6Of(dual)
 	chosen := after(within.Addr(), 0xbee).String()
 	verify(t, ec, []check{
 		{name: "a number is added to what is there", run: func(t *testing.T, ec *endpoint) {
@@ -250,6 +258,15 @@ func TestAssignIpv6Addresses(t *testing.T) {
 			}
 			ok(t, unassign6(&unassign6Input{NetworkInterfaceId: &two, Ipv6Prefixes: out.AssignedIpv6Prefixes})(t.Context(), ec))
 			ec.awaitENI(t, two, "without prefixes", func(e types.NetworkInterface) bool { return len(e.Ipv6Prefixes) == 0 })
+		}},
+		{name: "a chosen prefix, which unassigning an address does not touch", run: func(t *testing.T, ec *endpoint) {
+			want := ipv6Block(dual, 0xdef)
+			ok(t, assign6(&assign6Input{NetworkInterfaceId: &one, Ipv6Prefixes: []string{want}})(t.Context(), ec))
+			ec.awaitENI(t, one, "with "+want, func(e types.NetworkInterface) bool {
+				return len(e.Ipv6Prefixes) == 1 && *e.Ipv6Prefixes[0].Ipv6Prefix == want && len(e.Ipv6Addresses) == 1
+			})
+			refusedSomehow(assign6(&assign6Input{NetworkInterfaceId: &two, Ipv6Prefixes: []string{want}}))(t, ec)
+			refusedSomehow(unassign6(&unassign6Input{NetworkInterfaceId: &two, Ipv6Prefixes: []string{want}}))(t, ec)
 		}},
 		{name: "an address that another holds", strict: true, run: func(t *testing.T, ec *endpoint) {
 			refusedSomehow(assign6(&assign6Input{NetworkInterfaceId: &two, Ipv6Addresses: []string{chosen}}))(t, ec)

@@ -132,6 +132,41 @@ func TestAttachByInstanceState(t *testing.T) {
 	})
 }
 
+// TestAttachByInstanceType: prefixes need Nitro, Elastic Fabric Adapters and ENA Express a type that has them.
+func TestAttachByInstanceType(t *testing.T) {
+	ec := open(t)
+	efa := func(in *createInput) { in.InterfaceType = types.NetworkInterfaceCreationTypeEfa }
+	verify(t, ec, []check{
+		{name: "a prefix on Xen", strict: true, run: func(t *testing.T, ec *endpoint) {
+			host := *ec.instance(t, ofType("t2.medium")).InstanceId
+			eni := *ec.eni(t, func(in *createInput) { in.Ipv4PrefixCount = aws.Int32(1) }).NetworkInterfaceId
+			refusedSomehow(attach(eni, host, 0, 1))(t, ec)
+		}},
+		{name: "ENA Express on a type without", strict: true, run: func(t *testing.T, ec *endpoint) {
+			in := attachInput(*ec.eni(t).NetworkInterfaceId, *ec.instance(t).InstanceId, 0, 1)
+			in.EnaSrdSpecification = &types.EnaSrdSpecification{EnaSrdEnabled: aws.Bool(true)}
+			_, err := ec.AttachNetworkInterface(t.Context(), in)
+			expectRefusalSomehow(t, err)
+		}},
+		{name: "an Elastic Fabric Adapter on a stopped instance of a type without", strict: true, run: func(t *testing.T, ec *endpoint) {
+			host := *ec.instance(t).InstanceId
+			ec.stop(t, host)
+			refusedSomehow(attach(*ec.eni(t, efa).NetworkInterfaceId, host, 0, 1))(t, ec)
+		}},
+		{name: "Elastic Fabric Adapters on a stopped instance, as many as the type takes", strict: true, run: func(t *testing.T, ec *endpoint) {
+			if ec.multiCardType == "" {
+				t.Skip("set MULTIENI_CONFORMANCE_MULTI_CARD_TYPE to spend money on it")
+			}
+			host := *ec.instance(t, ofType(ec.multiCardType)).InstanceId
+			ec.stop(t, host)
+			for card := range int32(2) {
+				ec.attach(t, *ec.eni(t, efa).NetworkInterfaceId, host, card, 1)
+			}
+			refusedSomehow(attach(*ec.eni(t, efa).NetworkInterfaceId, host, 1, 2))(t, ec)
+		}},
+	})
+}
+
 // TestAttachToCards needs an instance type with two network cards. A slot is a card and an index.
 func TestAttachToCards(t *testing.T) {
 	ec := open(t)

@@ -99,7 +99,7 @@ func TestCreateWithPrefixesAndIPv6(t *testing.T) {
 		{name: "a number of IPv6 addresses", run: func(t *testing.T, ec *endpoint) {
 			dual := need(t, ec, ec.dualStack, "subnet with IPv6")
 			eni := ec.eni(t, in(dual), func(in *createInput) { in.Ipv6AddressCount = aws.Int32(2) })
-			within := netip.MustParsePrefix(*dual.Ipv6CidrBlockAssociationSet[0].Ipv6CidrBlock)
+			within := ipv6Of(dual)
 			for _, address := range eni.Ipv6Addresses {
 				if !within.Contains(netip.MustParseAddr(*address.Ipv6Address)) {
 					t.Errorf("%s is not in %s", *address.Ipv6Address, within)
@@ -108,6 +108,26 @@ func TestCreateWithPrefixesAndIPv6(t *testing.T) {
 			if len(eni.Ipv6Addresses) != 2 {
 				t.Errorf("%d IPv6 addresses, want 2", len(eni.Ipv6Addresses))
 			}
+		}},
+		{name: "chosen IPv6 addresses", run: func(t *testing.T, ec *endpoint) {
+			dual := need(t, ec, ec.dualStack, "subnet with IPv6")
+			want := after(ipv6Of(dual).Addr(), 0xace).String()
+			eni := ec.eni(t, in(dual), func(in *createInput) {
+				in.Ipv6Addresses = []types.InstanceIpv6Address{{Ipv6Address: &want}}
+			})
+			if len(eni.Ipv6Addresses) != 1 || *eni.Ipv6Addresses[0].Ipv6Address != want {
+				t.Errorf("IPv6 addresses %v, want %s", eni.Ipv6Addresses, want)
+			}
+		}},
+		{name: "a chosen IPv6 prefix", run: func(t *testing.T, ec *endpoint) {
+			dual := need(t, ec, ec.dualStack, "subnet with IPv6")
+			want := ipv6Block(dual, 0xabc)
+			choice := func(in *createInput) { in.Ipv6Prefixes = []types.Ipv6PrefixSpecificationRequest{{Ipv6Prefix: &want}} }
+			eni := ec.eni(t, in(dual), choice)
+			if len(eni.Ipv6Prefixes) != 1 || *eni.Ipv6Prefixes[0].Ipv6Prefix != want {
+				t.Errorf("IPv6 prefixes %v, want %s", eni.Ipv6Prefixes, want)
+			}
+			refusedSomehow(create(in(dual), choice))(t, ec)
 		}},
 		{name: "a number of IPv6 prefixes", run: func(t *testing.T, ec *endpoint) {
 			dual := need(t, ec, ec.dualStack, "subnet with IPv6")

@@ -61,9 +61,12 @@ func TestDescribeInstances(t *testing.T) {
 		{"instance-type", ec.instanceType, "m5.large", "m5.xlarge"},
 		{"instance-type", "t*", "m5.*", "c5.*"},
 		{"availability-zone", *ec.subnet.AvailabilityZone, *ec.otherZone.AvailabilityZone, "xx-nowhere-1a"},
+		{"availability-zone-id", *ec.subnet.AvailabilityZoneId, *ec.otherZone.AvailabilityZoneId, "xxn1-az1"},
 		{"subnet-id", *ec.subnet.SubnetId, *ec.otherZone.SubnetId, noSubnet},
+		{"private-dns-name", aws.ToString(first.PrivateDnsName), aws.ToString(second.PrivateDnsName), "ip-0-0-0-0.nowhere"},
 		{"private-ip-address", *first.PrivateIpAddress, *second.PrivateIpAddress, "203.0.113.1"},
 		{"instance.group-id", ec.group, ec.defaultGroup, noGroup},
+		{"instance.group-name", *first.SecurityGroups[0].GroupName, "default", "no-such-group"},
 		{"tag:Role", "web", "", "Web"},
 		{"tag-key", "Role", "Zone", "role"},
 		{"network-interface.network-interface-id", *first.NetworkInterfaces[0].NetworkInterfaceId, *second.NetworkInterfaces[0].NetworkInterfaceId, noENI},
@@ -83,6 +86,11 @@ func TestDescribeInstances(t *testing.T) {
 		{name: "what both share", run: func(t *testing.T, ec *endpoint) {
 			ec.awaitInstances(t, both, hasTag(marked), filter("vpc-id", *ec.subnet.VpcId))
 			ec.awaitInstances(t, both, hasTag(marked), filter("image-id", ec.image))
+			ec.awaitInstances(t, both, hasTag(marked), filter("architecture", "x86_64"))
+			ec.awaitInstances(t, both, hasTag(marked), filter("hypervisor", "xen")) // EC2's word for Nitro here
+			ec.awaitInstances(t, both, hasTag(marked), filter("source-dest-check", "true"))
+			ec.awaitInstances(t, both, hasTag(marked), filter("launch-index", "0"))
+			ec.awaitInstances(t, []string{}, hasTag(marked), filter("launch-index", "1"))
 		}},
 		{name: "no filter is ignored", run: func(t *testing.T, ec *endpoint) {
 			for _, name := range []string{

@@ -69,7 +69,17 @@ type fact struct{ name, value string }
 func TestDescribeSubnets(t *testing.T) {
 	ec := open(t)
 	home := ec.subnet
-	describesNetwork(t, ec, subnetIDs, *home.SubnetId, noSubnet, "InvalidSubnetID.NotFound", withTagFacts(home.Tags,
+	if ec.dualStack != nil {
+		home = *ec.dualStack
+	}
+	var facts []fact
+	if ec.simulated { // elsewhere others may take addresses meanwhile
+		facts = append(facts, fact{"available-ip-address-count", strconv.Itoa(int(*home.AvailableIpAddressCount))})
+	}
+	for _, six := range home.Ipv6CidrBlockAssociationSet {
+		facts = append(facts, fact{"ipv6-cidr-block-association.ipv6-cidr-block", *six.Ipv6CidrBlock})
+	}
+	facts = append(facts, withTagFacts(home.Tags,
 		fact{"subnet-id", *home.SubnetId},
 		fact{"vpc-id", *home.VpcId},
 		fact{"availability-zone", *home.AvailabilityZone},
@@ -80,9 +90,11 @@ func TestDescribeSubnets(t *testing.T) {
 		fact{"cidrBlock", *home.CidrBlock},
 		fact{"state", "available"},
 		fact{"owner-id", *home.OwnerId},
+		fact{"subnet-arn", *home.SubnetArn},
 		fact{"default-for-az", strconv.FormatBool(*home.DefaultForAz)},
 		fact{"map-public-ip-on-launch", strconv.FormatBool(*home.MapPublicIpOnLaunch)},
-	))
+	)...)
+	describesNetwork(t, ec, subnetIDs, *home.SubnetId, noSubnet, "InvalidSubnetID.NotFound", facts)
 }
 
 func TestDescribeSecurityGroups(t *testing.T) {
@@ -111,6 +123,47 @@ func TestDescribeVpcs(t *testing.T) {
 		fact{"owner-id", *known.OwnerId},
 		fact{"is-default", strconv.FormatBool(*known.IsDefault)},
 	))
+}
+
+// TestDescribeAvailabilityZones has no pages: a region has few zones.
+func TestDescribeAvailabilityZones(t *testing.T) {
+	ec := open(t)
+	zones := func(ctx context.Context, in *ec2.DescribeAvailabilityZonesInput) ([]string, error) {
+		out, err := ec.DescribeAvailabilityZones(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, zone := range out.AvailabilityZones {
+			names = append(names, *zone.ZoneName)
+		}
+		return names, nil
+	}
+	home := *ec.subnet.AvailabilityZone
+	verify(t, ec, []check{
+		{name: "all, with the zones of the subnets among them", run: func(t *testing.T, ec *endpoint) {
+			names, err := zones(t.Context(), &ec2.DescribeAvailabilityZonesInput{})
+			if err != nil || !slices.Contains(names, home) || !slices.Contains(names, *ec.otherZone.AvailabilityZone) {
+				t.Errorf("got %v (%v)", names, err)
+			}
+		}},
+		{name: "one, by name, by id, by filter", run: func(t *testing.T, ec *endpoint) {
+			for _, in := range []*ec2.DescribeAvailabilityZonesInput{
+				{ZoneNames: []string{home}},
+				{ZoneIds: []string{*ec.subnet.AvailabilityZoneId}},
+				{Filters: []types.Filter{filter("zone-name", home), filter("state", "available"), filter("region-name", ec.region)}},
+				{Filters: []types.Filter{filter("zone-id", *ec.subnet.AvailabilityZoneId), filter("zone-type", "availability-zone")}},
+			} {
+				if names, err := zones(t.Context(), in); err != nil || !slices.Equal(names, []string{home}) {
+					t.Errorf("got %v (%v), want %s", names, err, home)
+				}
+			}
+		}},
+		{name: "an unknown zone", run: refused("InvalidParameterValue", func(ctx context.Context, _ *endpoint) error {
+			_, err := zones(ctx, &ec2.DescribeAvailabilityZonesInput{ZoneNames: []string{"xx-nowhere-1a"}})
+			return err
+		})},
+	})
 }
 
 func withTagFacts(tags []types.Tag, facts ...fact) []fact {

@@ -26,7 +26,10 @@
 // Credentials come from the SDK's usual chain. For example:
 //
 //	MULTIENI_CONFORMANCE_ENDPOINT=http://localhost:4566 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
-//	  go test ./awssim/conformance -v -parallel 1
+//	  go test ./awssim/conformance -v -parallel 1 -timeout 1h
+//
+// The time goes into instances that start and stop; `-run` chooses what matters. -parallel 1 keeps the tests out of
+// each other's way where they choose free addresses of the same subnet.
 //
 // Everything made is remembered and removed at the end of each test: instances are terminated, interfaces detached and
 // deleted. Rows that need what the account does not have (a second VPC, a subnet with IPv6, a subnet that may be

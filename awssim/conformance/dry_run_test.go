@@ -37,23 +37,22 @@ func TestDryRun(t *testing.T) {
 		}},
 		{name: "an invalid request says why", strict: true, run: func(t *testing.T, ec *endpoint) {
 			refused("InvalidSubnetID.NotFound", create(func(in *createInput) {
-				in.DryRun, in.SubnetId = dry, aws.String(noSubnet)
+				in.DryRun, in.SubnetId = aws.Bool(true), aws.String(noSubnet)
 			}))(t, ec)
 			refused("InvalidParameterCombination", launch(withInterfaces(ec.spec(0, 0)), inSubnet(&ec.subnet), func(in *runInput) {
-				in.DryRun = dry
+				in.DryRun = aws.Bool(true)
 			}))(t, ec)
 			refused("InvalidNetworkInterfaceID.NotFound", modify(noENI, func(in *modifyInput) {
 				setDescription("never")(in)
-				in.DryRun = dry
+				in.DryRun = aws.Bool(true)
 			}))(t, ec)
 		}},
 	})
 }
 
-var dry = aws.Bool(true)
-
 // dryRuns would all succeed, given an instance, an interface that is available and an attachment.
 func dryRuns(id, eni, attachment string) map[string]call {
+	dry := aws.Bool(true)
 	return map[string]call{
 		"RunInstances":           launch(func(in *runInput) { in.DryRun = dry }),
 		"CreateNetworkInterface": create(func(in *createInput) { in.DryRun = dry }),
@@ -104,6 +103,10 @@ func dryRuns(id, eni, attachment string) map[string]call {
 		},
 		"DescribeSecurityGroups": func(ctx context.Context, ec *endpoint) error {
 			_, err := ec.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{DryRun: dry})
+			return err
+		},
+		"DescribeAvailabilityZones": func(ctx context.Context, ec *endpoint) error {
+			_, err := ec.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{DryRun: dry})
 			return err
 		},
 		"DescribeVpcs": func(ctx context.Context, ec *endpoint) error {

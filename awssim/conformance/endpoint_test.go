@@ -6,6 +6,7 @@ package conformance_test
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"net/netip"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -42,6 +44,7 @@ type endpoint struct {
 
 	simulated bool
 	poll      time.Duration // between two looks at something that changes
+	backoff   time.Duration // the longest wait of the SDK before it tries a throttled call again
 	patience  time.Duration // before a row gives up
 
 	made madeIDs
@@ -70,6 +73,7 @@ func openWith(t *testing.T, s simulator) *endpoint {
 		instanceType:  cmp.Or(os.Getenv("MULTIENI_CONFORMANCE_INSTANCE_TYPE"), "t3.medium"),
 		multiCardType: os.Getenv("MULTIENI_CONFORMANCE_MULTI_CARD_TYPE"),
 		poll:          3 * time.Second,
+		backoff:       20 * time.Second,
 		patience:      10 * time.Minute,
 	}
 	if ec.url == "" {
@@ -81,7 +85,10 @@ func openWith(t *testing.T, s simulator) *endpoint {
 		Region:       ec.region,
 		BaseEndpoint: &ec.url,
 		Credentials:  ec.credentials,
-		APIOptions:   []func(*middleware.Stack) error{ec.made.remember},
+		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts, o.MaxBackoff = 10, ec.backoff
+		}),
+		APIOptions: []func(*middleware.Stack) error{ec.made.remember},
 	})
 	ec.explore(t)
 	t.Cleanup(func() { ec.removeMade(t) })
@@ -270,5 +277,16 @@ func find[T any](list []T, suitable func(T) bool) *T {
 }
 
 func cidrOf(s types.Subnet) netip.Prefix { return netip.MustParsePrefix(*s.CidrBlock) }
+
+func ipv6Of(s *types.Subnet) netip.Prefix {
+	return netip.MustParsePrefix(*s.Ipv6CidrBlockAssociationSet[0].Ipv6CidrBlock)
+}
+
+// ipv6Block is the n-th /80 of a subnet, in EC2's spelling.
+func ipv6Block(s *types.Subnet, n uint16) string {
+	bytes := ipv6Of(s).Addr().As16()
+	binary.BigEndian.PutUint16(bytes[8:], n)
+	return netip.PrefixFrom(netip.AddrFrom16(bytes), 80).String()
+}
 
 func isRoomy(s types.Subnet) bool { return aws.ToInt32(s.AvailableIpAddressCount) >= 64 }

@@ -169,23 +169,29 @@ func TestTerminateInstancesSpecially(t *testing.T) {
 			ec.awaitInstance(t, host, types.InstanceStateNameTerminated)
 			ec.awaitENI(t, coming, "available", isAvailable)
 		}},
-		{name: "what it still holds cannot be attached elsewhere", strict: true, run: func(t *testing.T, ec *endpoint) {
-			dying, other := *ec.instance(t).InstanceId, *ec.instance(t).InstanceId
-			eni := *ec.eni(t).NetworkInterfaceId
-			ec.attach(t, eni, dying, 0, 1)
-			ok(t, terminate(dying)(t.Context(), ec))
-			err := attach(eni, other, 0, 1)(t.Context(), ec)
-			if err == nil && !ec.simulated {
-				t.Skip("the instance terminated too fast to tell")
-			}
-			expectRefusal(t, inUse, err)
-		}},
 		{name: "a stopped instance too", run: func(t *testing.T, ec *endpoint) {
 			host := ec.instance(t)
 			ec.stop(t, *host.InstanceId)
 			ec.terminate(t, *host.InstanceId)
 			ec.awaitGone(t, *host.NetworkInterfaces[0].NetworkInterfaceId)
 		}},
+	})
+}
+
+// TestShuttingDownInstance runs slower, to be sure to see the state in between.
+func TestShuttingDownInstance(t *testing.T) {
+	ec := openWith(t, simulator{speed: 30})
+	dying, other := *ec.instance(t).InstanceId, *ec.instance(t).InstanceId
+	eni := *ec.eni(t).NetworkInterfaceId
+	ec.attach(t, eni, dying, 0, 1)
+	ok(t, terminate(dying)(t.Context(), ec))
+	verify(t, ec, []check{
+		{name: "its interfaces cannot be attached elsewhere", strict: true, run: refused(inUse, attach(eni, other, 0, 1))},
+		{name: "nor deleted", strict: true, run: refused(inUse, remove(eni))},
+		{name: "it takes no more of them", strict: true, run: func(t *testing.T, ec *endpoint) {
+			refused("IncorrectState|IncorrectInstanceState", attach(*ec.eni(t).NetworkInterfaceId, dying, 0, 2))(t, ec)
+		}},
+		{name: "it cannot be started", strict: true, run: refused("IncorrectState|IncorrectInstanceState", start(dying))},
 	})
 }
 

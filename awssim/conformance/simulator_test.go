@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/fault"
 )
 
 // simulator says how the simulator of a test differs from others.
@@ -19,6 +20,8 @@ type simulator struct {
 	speed float64
 	// quota is how many interfaces the account may have; 0 means EC2's default.
 	quota int
+	// stuck makes every detach hang until it is forced, which on AWS takes patience to meet.
+	stuck bool
 }
 
 // start serves a world that has everything the rows can need.
@@ -29,6 +32,10 @@ func (s simulator) start(t *testing.T, ec *endpoint) {
 	world.Quotas.NetworkInterfaces = s.quota
 	sim, err := awssim.New(awssim.Options{World: world, Clock: awssim.ScaledClock(s.speed)})
 	ok(t, err)
+	if s.stuck {
+		_, err = sim.AddFault(fault.Fault{Kind: fault.StuckDetaching})
+		ok(t, err)
+	}
 	server, err := awssim.Listen(context.WithoutCancel(t.Context()), "127.0.0.1:0", sim)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, server.Close()) })
@@ -38,5 +45,6 @@ func (s simulator) start(t *testing.T, ec *endpoint) {
 	ec.credentials = credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "example", "")
 	ec.multiCardType = "c6in.32xlarge"
 	ec.poll = 2 * time.Millisecond
+	ec.backoff = 20 * time.Millisecond
 	ec.patience = 5 * time.Second
 }

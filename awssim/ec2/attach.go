@@ -176,8 +176,8 @@ func (m *Model) slotIsFree(instance *Instance, where slot, cardOmitted bool) err
 
 // hasRoom holds the limits of the type, for all cards and for the one card.
 func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instancetypes.Type, where slot) error {
-	cards := slices.IndexFunc(limits.Cards, func(card instancetypes.Card) bool { return card.Index == where.card })
-	if cards < 0 {
+	card := slices.IndexFunc(limits.Cards, func(c instancetypes.Card) bool { return c.Index == where.card })
+	if card < 0 {
 		return noSuchCard(limits, where.card)
 	}
 	limit := limits.MaxInterfaces
@@ -200,7 +200,7 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 	if isEFA(eni.InterfaceType) && efas >= limits.MaxEFAInterfaces {
 		return tooManyEFAs(limits)
 	}
-	if onCard >= limits.Cards[cards].MaxInterfaces {
+	if onCard >= limits.Cards[card].MaxInterfaces {
 		return cardFull(limits, where.card, onCard+1)
 	}
 	return nil

@@ -339,3 +339,101 @@ func TestAllInstanceTypesByPage(t *testing.T) {
 		t.Errorf("%d types", len(seen))
 	}
 }
+
+func TestInstanceFilters(t *testing.T) {
+	s := play(t, ec2.Behavior{})
+	id := s.create(subnetA2)
+	s.attach(id, smallA, 0, 1)
+	in := run(1)
+	in.KeyName, in.IAMInstanceProfile.Name, in.ClientToken = "key", "role", "token"
+	out, err := s.RunInstances(s.call, in)
+	s.must(err)
+	launched := out.Instances[0]
+	for name, row := range map[string]struct {
+		want   string
+		filter ec2.Filter
+	}{
+		"tag":                    {instanceA, filter("tag:Name", "a")},
+		"tag key":                {instanceA, filter("tag-key", "Name")},
+		"type":                   {cardsA, filter("instance-type", "p4d*")},
+		"zone":                   {instanceB, filter("availability-zone", "us-east-1b")},
+		"zone ID":                {instanceB, filter("availability-zone-id", "use1-az2")},
+		"subnet":                 {instanceB, filter("subnet-id", subnetB)},
+		"ID":                     {smallA, filter("instance-id", smallA)},
+		"address":                {instanceA, filter("private-ip-address", s.instance(instanceA).PrivateIPAddress.String())},
+		"DNS name":               {instanceA, filter("private-dns-name", s.instance(instanceA).PrivateDNSName)},
+		"an interface":           {smallA, filter("network-interface.network-interface-id", id)},
+		"an interface's subnet":  {smallA, filter("network-interface.subnet-id", subnetA2)},
+		"an attachment's device": {smallA, filter("network-interface.attachment.device-index", "1")},
+		"key":                    {launched.InstanceID, filter("key-name", "key")},
+		"profile":                {launched.InstanceID, filter("iam-instance-profile.arn", "*/role")},
+		"token":                  {launched.InstanceID, filter("client-token", "token")},
+		"image":                  {launched.InstanceID, filter("image-id", "ami-1")},
+		"reservation":            {launched.InstanceID, filter("reservation-id", out.ReservationID)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := s.DescribeInstances(s.call, &ec2.DescribeInstancesInput{Page: by(row.filter)})
+			s.must(err)
+			if len(out.Reservations) != 1 || out.Reservations[0].Instances[0].InstanceID != row.want {
+				t.Errorf("found %d reservations, want that of %s", len(out.Reservations), row.want)
+			}
+		})
+	}
+	for _, all := range []ec2.Filter{
+		filter("instance-state-name", "running"), filter("instance-state-code", "16"), filter("architecture", "x86_64"), filter("hypervisor", "nitro"),
+		filter("tenancy", "default"), filter("source-dest-check", "true"), filter("vpc-id", "vpc-0000000000000000a"), filter("launch-index", "0"),
+		filter("instance.group-name", "default"), filter("launch-time", "2026-01-01T*"), filter("instance.group-id", "sg-*"),
+	} {
+		out, err := s.DescribeInstances(s.call, &ec2.DescribeInstancesInput{Page: by(all)})
+		s.must(err)
+		if len(out.Reservations) != 5 {
+			t.Errorf("filter %s finds %d of 5 reservations", all.Name, len(out.Reservations))
+		}
+	}
+}
+
+func TestNetworkFilters(t *testing.T) {
+	s := play(t, ec2.Behavior{})
+	for _, f := range []ec2.Filter{
+		filter("subnet-id", subnetB), filter("availabilityZone", "us-east-1b"), filter("availability-zone-id", "use1-az2"), filter("availabilityZoneId", "use1-az2"),
+		filter("cidr-block", "10.0.32.0/20"), filter("cidr", "10.0.32.0/20"), filter("cidrBlock", "10.0.32.*"), filter("subnet-arn", "*/"+subnetB),
+		filter("available-ip-address-count", "4090"),
+	} {
+		out, err := s.DescribeSubnets(s.call, &ec2.DescribeSubnetsInput{Page: by(f)})
+		s.must(err)
+		if len(out.Subnets) != 1 || out.Subnets[0].SubnetID != subnetB {
+			t.Errorf("subnet filter %s finds %d", f.Name, len(out.Subnets))
+		}
+	}
+	for _, f := range []ec2.Filter{filter("group-id", groupA), filter("group-name", "ours"), filter("tag-key", "network")} {
+		out, err := s.DescribeSecurityGroups(s.call, &ec2.DescribeSecurityGroupsInput{Page: by(f)})
+		s.must(err)
+		if len(out.SecurityGroups) != 1 || out.SecurityGroups[0].GroupID != groupA {
+			t.Errorf("group filter %s finds %d", f.Name, len(out.SecurityGroups))
+		}
+	}
+	for _, f := range []ec2.Filter{filter("cidr", "10.1.0.0/16"), filter("cidr-block-association.cidr-block", "10.1.*"), filter("vpc-id", "vpc-00000000000000b16")} {
+		out, err := s.DescribeVPCs(s.call, &ec2.DescribeVPCsInput{Page: by(f)})
+		s.must(err)
+		if len(out.VPCs) != 1 {
+			t.Errorf("VPC filter %s finds %d", f.Name, len(out.VPCs))
+		}
+	}
+	for _, f := range []ec2.Filter{filter("zone-id", "use1-az2"), filter("zone-name", "us-east-1b")} {
+		out, err := s.DescribeAvailabilityZones(s.call, &ec2.DescribeAvailabilityZonesInput{Filters: []ec2.Filter{f}})
+		s.must(err)
+		if len(out.AvailabilityZones) != 1 {
+			t.Errorf("zone filter %s finds %d", f.Name, len(out.AvailabilityZones))
+		}
+	}
+	for _, f := range []ec2.Filter{
+		filter("network-info.maximum-network-cards", "32"), filter("instance-type", "p5.48xlarge"), filter("network-info.maximum-network-interfaces", "64"),
+		filter("network-info.efa-supported", "true"), filter("current-generation", "true"), filter("processor-info.supported-architecture", "x86_64"),
+	} {
+		out, err := s.DescribeInstanceTypes(s.call, &ec2.DescribeInstanceTypesInput{InstanceTypes: []string{"p5.48xlarge", "t2.micro"}, Page: by(f, filter("bare-metal", "false"))})
+		s.must(err)
+		if len(out.InstanceTypes) == 0 || out.InstanceTypes[0].InstanceType != "p5.48xlarge" {
+			t.Errorf("type filter %s finds %d", f.Name, len(out.InstanceTypes))
+		}
+	}
+}

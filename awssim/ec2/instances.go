@@ -220,12 +220,6 @@ func (m *Model) releaseInterfaces(instanceID string) {
 	}
 }
 
-// Terminate begins to terminate an instance beside the EC2 API.
-func (m *Model) Terminate(c Call, id string) error {
-	_, err := m.TerminateInstances(c, &InstancesInput{InstanceIDs: []string{id}})
-	return err
-}
-
 // interfacesOf returns the interfaces at an instance, those that come and go included, by slot.
 func (m *Model) interfacesOf(instanceID string) []*NetworkInterface {
 	return bySlot(m.interfaces.indexed(indexKey(filterAttachedTo, instanceID)))

@@ -4,6 +4,7 @@
 package ec2
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/multieni/multieni/awssim/fault"
@@ -82,7 +83,8 @@ func (l *layout) fits(limits instancetypes.Type) error {
 	case l.efas > limits.MaxEFAInterfaces:
 		return tooManyEFAs(limits)
 	}
-	for card, n := range l.perCard {
+	for _, card := range slices.Sorted(maps.Keys(l.perCard)) {
+		n := l.perCard[card]
 		at := slices.IndexFunc(limits.Cards, func(c instancetypes.Card) bool { return c.Index == card })
 		if at < 0 {
 			return noSuchCard(limits, card)

@@ -98,12 +98,6 @@ func New(o Options) (*Model, error) {
 	return m, nil
 }
 
-// Behavior returns what the model was built with.
-func (m *Model) Behavior() Behavior { return m.behavior }
-
-// Now is the latest time that the model has seen.
-func (m *Model) Now() time.Time { return m.now }
-
 // id returns a fresh ID in EC2's shape: 17 hexadecimal digits.
 func (m *Model) id(prefix string) string {
 	return fmt.Sprintf("%s-0%016x", prefix, m.random.Uint64())

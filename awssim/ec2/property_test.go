@@ -258,7 +258,7 @@ func TestSameSeedSameWorld(t *testing.T) {
 		s.must(err)
 		return string(text)
 	}
-	if story() != story() {
+	if first, second := story(), story(); first != second {
 		t.Error("two runs differ")
 	}
 }

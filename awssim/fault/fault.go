@@ -172,17 +172,16 @@ func text(d time.Duration) string {
 // Validate says what is wrong with the fault itself.
 func (f Fault) Validate() error {
 	need, known := needs[f.Kind]
-	if !known {
-		return fmt.Errorf("unknown fault kind %q: use one of %s", f.Kind, strings.Join(Kinds(), ", "))
-	}
-	if need == "age" && f.Age == 0 || need == "delay" && f.Delay == 0 || need == "limit" && f.Limit == 0 {
-		return fmt.Errorf("fault %s needs %s", f.Kind, need)
-	}
+	has := map[string]bool{"": true, "age": f.Age > 0, "delay": f.Delay > 0, "limit": f.Limit > 0}
 	switch {
+	case !known:
+		return fmt.Errorf("unknown fault kind %q: use one of %s", f.Kind, strings.Join(Kinds(), ", "))
+	case min(f.Every, f.Count, f.Limit) < 0 || min(f.Duration, f.Delay, f.Age) < 0:
+		return fmt.Errorf("fault %s: every, count, limit, duration, delay and age cannot be negative", f.Kind)
+	case !has[need]:
+		return fmt.Errorf("fault %s needs %s", f.Kind, need)
 	case f.Probability < 0 || f.Probability > 1:
 		return fmt.Errorf("fault %s: probability %v is not between 0 and 1", f.Kind, f.Probability)
-	case min(f.Every, f.Count, f.Limit) < 0 || min(f.Duration, f.Delay, f.Age) < 0:
-		return fmt.Errorf("fault %s: every, count, duration, delay, age and limit cannot be negative", f.Kind)
 	case f.Kind == StaleRead && f.Age > MaxReadAge:
 		return fmt.Errorf("fault %s: age %s is above %s, the oldest that is remembered", f.Kind, f.Age, MaxReadAge)
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):

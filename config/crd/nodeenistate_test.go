@@ -30,6 +30,7 @@ func TestNodeENIState(t *testing.T) {
 	attached["phase"] = "Attached"
 	unknownPhase := member(uid, 0)
 	unknownPhase["phase"] = "attached"
+	link := fields{"macAddress": "02:00:00:00:00:01", "nodeENI": "multus", "state": "Ready", "reason": "LinkReady", "pciAddress": "0000:00:06.0"}
 
 	rows := map[string]struct {
 		spec, status fields
@@ -46,6 +47,9 @@ func TestNodeENIState(t *testing.T) {
 		"no zone":                   {spec: fields{"zone": ""}, refusedAt: "zone"},
 		"an attached interface":     {status: fields{"interfaces": []any{attached}}},
 		"an interface twice":        {status: fields{"interfaces": []any{attached, attached}}, refusedAt: "interfaces"},
+		"a link":                    {status: fields{"links": []any{link}}},
+		"a link twice":              {status: fields{"links": []any{link, link}}, refusedAt: "links"},
+		"a link without address":    {status: fields{"links": []any{fields{"nodeENI": "multus", "state": "Ready", "reason": "LinkReady"}}}, refusedAt: "macAddress"},
 		"a phase in EC2's spelling": {status: fields{"interfaces": []any{unknownPhase}}, refusedAt: "phase"},
 	}
 	k := load(t, "NodeENIState")

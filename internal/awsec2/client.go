@@ -29,6 +29,9 @@ type Options struct {
 	Buckets map[string]Bucket
 	// Share is the part of every bucket to use; 0 means [DefaultShare].
 	Share float64
+	// Permit is asked before every mutating request, after its turn has come; an error keeps it from being sent. It may
+	// be nil.
+	Permit func() error
 	// Observe is told of every request; it may be nil.
 	Observe Observer
 }
@@ -44,6 +47,9 @@ type Client struct {
 // New returns a Client that works with the configuration's region, credentials and HTTP client.
 func New(cfg aws.Config, options Options) *Client {
 	pace := newPacing(options.Buckets, options.Share)
+	if options.Permit != nil {
+		pace.permit = options.Permit
+	}
 	observe := options.Observe
 	if observe == nil {
 		observe = func(Call) {}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/smithy-go/middleware"
@@ -57,6 +58,7 @@ func DocumentedBuckets() map[string]Bucket {
 // pacing holds requests back so that EC2 need not refuse them.
 type pacing struct {
 	limiters map[string]*rate.Limiter
+	permit   func() error
 }
 
 func newPacing(buckets map[string]Bucket, share float64) *pacing {
@@ -65,7 +67,7 @@ func newPacing(buckets map[string]Bucket, share float64) *pacing {
 	}
 	all := DocumentedBuckets()
 	maps.Copy(all, buckets)
-	p := &pacing{limiters: map[string]*rate.Limiter{}}
+	p := &pacing{limiters: map[string]*rate.Limiter{}, permit: func() error { return nil }}
 	for action, bucket := range all {
 		p.limiters[action] = rate.NewLimiter(rate.Limit(bucket.Refill*share), max(1, int(float64(bucket.Capacity)*share)))
 	}
@@ -98,8 +100,16 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 	return middleware.FinalizeMiddlewareFunc(pacingID, func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 	) (middleware.FinalizeOutput, middleware.Metadata, error) {
-		if err := p.wait(ctx, awsmiddleware.GetOperationName(ctx)); err != nil {
+		action := awsmiddleware.GetOperationName(ctx)
+		if err := p.wait(ctx, action); err != nil {
 			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+		}
+		if !strings.HasPrefix(action, "Describe") {
+			if err := p.permit(); err != nil {
+				return middleware.FinalizeOutput{}, middleware.Metadata{}, &eni.Fault{
+					Class: eni.Transient, Operation: action, Err: fmt.Errorf("not sent: %w", err),
+				}
+			}
 		}
 		return next.HandleFinalize(ctx, in)
 	})

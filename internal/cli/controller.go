@@ -7,40 +7,36 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
-	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/sweeper"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/plan"
 )
 
 // leaseName is the name of the lease, and by Kubernetes' habit that of the API group.
 const leaseName = "networking.k8s.aws"
+
+// ownNamespace is the file in which a pod finds the namespace it runs in.
+const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 const (
 	// resolveAgain is how long subnets and security groups that were found count as found.
@@ -96,7 +92,11 @@ func runController(ctx context.Context, o options.Controller, log *slog.Logger) 
 	// Priority and fairness of the API server paces us; a limit of our own would only add waiting.
 	access.QPS = -1
 	access.UserAgent = "multieni/" + version.String()
-	mgr, err := newManager(access, o)
+	permit, lock, err := newLock(access, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(access, o, lock)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func runController(ctx context.Context, o options.Controller, log *slog.Logger) 
 			return err
 		}
 	}
-	ec2, err := connectEC2(ctx, mgr.GetAPIReader(), o, log)
+	ec2, err := connectEC2(ctx, mgr.GetAPIReader(), permit, o, log)
 	if err != nil {
 		return err
 	}
@@ -114,41 +114,6 @@ func runController(ctx context.Context, o options.Controller, log *slog.Logger) 
 	}
 	log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
 	return mgr.Start(ctx)
-}
-
-func newManager(access *rest.Config, o options.Controller) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	renew := o.LeaseDuration * 2 / 3
-	retry := o.LeaseDuration / 8
-	grace := drain
-	mgr, err := ctrl.NewManager(access, manager.Options{
-		Scheme: scheme,
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: controller.SlimNode}},
-		},
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
-		HealthProbeBindAddress:        o.ProbeAddress,
-		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       o.LeaderElectionNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &o.LeaseDuration,
-		RenewDeadline:                 &renew,
-		RetryPeriod:                   &retry,
-		GracefulShutdownTimeout:       &grace,
-		Controller:                    ctrlcontroller.Controller{ReconciliationTimeout: reconcileTimeout},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
-	}
-	return mgr, nil
 }
 
 // clusterUID returns what tells this cluster from any other, however alike they are named.
@@ -160,7 +125,7 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(system.UID), nil
 }
 
-func connectEC2(ctx context.Context, reader client.Reader, o options.Controller, log *slog.Logger) (*awsec2.Client, error) {
+func connectEC2(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, log *slog.Logger) (*awsec2.Client, error) {
 	region, source, err := awsec2.Region(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
 	if err != nil {
 		return nil, err
@@ -175,7 +140,7 @@ func connectEC2(ctx context.Context, reader client.Reader, o options.Controller,
 	}
 	calls := telemetry.NewEC2Calls(metrics.Registry)
 	return awsec2.New(cfg, awsec2.Options{
-		Cluster: o.ClusterName, Share: o.EC2Share,
+		Cluster: o.ClusterName, Share: o.EC2Share, Permit: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
 			log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "seconds", call.Duration.Seconds())
@@ -194,8 +159,13 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 
 // wire connects the parts with each other and with the manager.
 func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, log *slog.Logger) error {
-	watch := observer.New(ec2, observer.Options{Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: log})
-	telemetry.RegisterOwned(metrics.Registry, watch.Count)
+	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: log})
+	var watch *observer.Observer
+	watch = observer.New(ec2, observer.Options{
+		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: log,
+		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
+	})
+	telemetry.RegisterOwned(metrics.Registry, watch.Count, watch.Unattached)
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight := &controller.InFlight{}
 	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -207,33 +177,19 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 	nodes := node.New(node.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
 		Applier: apply.New(ec2, watch, apply.Options{Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Now: time.Now}),
-		Limiter: ec2, InFlight: inFlight, Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: log,
+		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
+		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: log,
 	})
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
 	}
 	nodeENIs := nodeeni.New(nodeeni.Options{
 		Client: mgr.GetClient(), Observer: watch, Resolver: resolve, InFlight: inFlight,
-		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles, Log: log,
+		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
+		Now: time.Now, Log: log,
 	})
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)
 	}
 	return addProbes(mgr)
-}
-
-// addProbes makes the process live while it answers, and ready once its caches are filled. EC2 has no say in either:
-// restarting a controller mends no throttled account.
-func addProbes(mgr manager.Manager) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
-	}
-	return mgr.AddReadyzCheck("caches", func(request *http.Request) error {
-		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return fmt.Errorf("the caches of Kubernetes objects are not filled yet")
-		}
-		return nil
-	})
 }

@@ -48,11 +48,15 @@ func SlimNode(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
+	var annotations map[string]string
+	if value, paused := node.Annotations[v1alpha1.PausedAnnotation]; paused {
+		annotations = map[string]string{v1alpha1.PausedAnnotation: value}
+	}
 	return &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
-			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
+			Annotations: annotations, CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
 		},
 		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
 	}, nil

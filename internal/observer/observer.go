@@ -39,6 +39,8 @@ type Options struct {
 	Cluster string
 	// Resync is the time between two full listings; Poll the time between two readings of what is in transition.
 	Resync, Poll time.Duration
+	// AfterListing is called after every listing, and may ask for the next one sooner than Resync; it may be nil.
+	AfterListing func(context.Context) (next time.Duration)
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
@@ -119,6 +121,9 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 			wait, retry = retry, min(2*retry, o.Resync)
 		} else {
 			retry = time.Second
+			if o.AfterListing != nil {
+				wait = min(wait, o.AfterListing(ctx))
+			}
 		}
 		if !sleep(ctx, wait) {
 			return
@@ -206,6 +211,7 @@ func (o *Observer) Look(ctx context.Context, instanceID string) (eni.Look, error
 type Known struct {
 	Owned        []inventory.Record
 	Spent        map[ownership.Key]int64
+	Lost         map[ownership.Key]time.Time
 	MissingSince time.Time
 }
 
@@ -213,7 +219,10 @@ type Known struct {
 func (o *Observer) Of(instanceID string) Known {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Known{Owned: o.inventory.Of(instanceID), Spent: o.inventory.Spent(instanceID), MissingSince: o.missing[instanceID]}
+	return Known{
+		Owned: o.inventory.Of(instanceID), Spent: o.inventory.Spent(instanceID), Lost: o.inventory.Lost(instanceID),
+		MissingSince: o.missing[instanceID],
+	}
 }
 
 // InstancesOf returns the instances for which interfaces were made under a node's name, in order.
@@ -304,6 +313,28 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// Unattached returns how many of the cluster's interfaces exist without being attached to anything.
+func (o *Observer) Unattached() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Unattached()
+}
+
+// Owners returns the UIDs of the NodeENIs that interfaces are known of.
+func (o *Observer) Owners() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Owners()
+}
+
+// TellOwner sends the nodes with interfaces of a NodeENI to whoever listens to [Observer.Changed].
+func (o *Observer) TellOwner(ctx context.Context, nodeENIUID string) {
+	o.mu.Lock()
+	members := o.inventory.MembersOf(nodeENIUID)
+	o.mu.Unlock()
+	o.tell(ctx, members)
 }
 
 // Count returns how many interfaces the cluster owns.

@@ -45,10 +45,14 @@ func (m *EC2Calls) Observe(call awsec2.Call) {
 	m.duration.WithLabelValues(call.Action).Observe(call.Duration.Seconds())
 }
 
-// RegisterOwned registers the gauge of the interfaces the cluster owns.
-func RegisterOwned(registry prometheus.Registerer, count func() int) {
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "owned_interfaces",
-		Help: "Network interfaces in EC2 that carry this cluster's ownership tags.",
-	}, func() float64 { return float64(count()) }))
+// RegisterOwned registers the gauges of the interfaces the cluster owns.
+func RegisterOwned(registry prometheus.Registerer, owned, unattached func() int) {
+	gauge := func(name, help string, value func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help},
+			func() float64 { return float64(value()) })
+	}
+	registry.MustRegister(
+		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned),
+		gauge("unattached_interfaces", "Owned network interfaces that are attached to nothing; many of them for long mean that attaching fails.", unattached),
+	)
 }

@@ -24,6 +24,7 @@ var defaults = map[string]any{
 	"deviceIndex":         int64(1),
 	"deviceIndexPolicy":   "Prefer",
 	"networkCardIndex":    int64(0),
+	"maxUnavailable":      int64(1),
 	"interfaceType":       "interface",
 	"deleteOnTermination": true,
 	"sourceDestCheck":     true,

@@ -26,6 +26,8 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.multieni.multieni.api.v1alpha1.AddressMode
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Attachment
   map:
     fields:
@@ -86,6 +88,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceState
   map:
     fields:
+    - name: addressMode
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressMode
     - name: attachmentID
       type:
         scalar: string
@@ -160,15 +165,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requestedDeviceIndex
       type:
         scalar: numeric
+    - name: required
+      type:
+        scalar: boolean
     - name: secondaryPrivateIPs
       type:
         list:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: subnetCIDR
+      type:
+        scalar: string
     - name: subnetID
       type:
         scalar: string
+    - name: sysctls
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
     - name: zone
       type:
         scalar: string
@@ -176,6 +192,50 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.LinkPhase
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.LinkState
+  map:
+    fields:
+    - name: addresses
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: altName
+      type:
+        scalar: string
+    - name: driver
+      type:
+        scalar: string
+    - name: eniID
+      type:
+        scalar: string
+    - name: macAddress
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: mtu
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: nodeENI
+      type:
+        scalar: string
+    - name: pciAddress
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: state
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LinkPhase
 - name: com.github.multieni.multieni.api.v1alpha1.Member
   map:
     fields:
@@ -212,6 +272,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENISpec
   map:
     fields:
+    - name: addressMode
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AddressMode
+      default: None
     - name: deleteOnTermination
       type:
         scalar: boolean
@@ -244,6 +308,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ipv6PrefixCount
       type:
         scalar: numeric
+    - name: maxUnavailable
+      type:
+        scalar: numeric
+      default: 1
     - name: mtu
       type:
         scalar: numeric
@@ -256,6 +324,10 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
+    - name: required
+      type:
+        scalar: boolean
+      default: true
     - name: secondaryPrivateIPAddressCount
       type:
         scalar: numeric
@@ -303,6 +375,11 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: sysctls
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
     - name: tags
       type:
         map:
@@ -380,6 +457,14 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - nodeENIUID
           - ordinal
+    - name: links
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.LinkState
+          elementRelationship: associative
+          keys:
+          - macAddress
     - name: observedGeneration
       type:
         scalar: numeric
@@ -421,6 +506,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: ramp
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.Ramp
     - name: ready
       type:
         scalar: numeric
@@ -440,6 +528,15 @@ var schemaYAML = typed.YAMLObject(`types:
           - id
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.Ramp
+  map:
+    fields:
+    - name: nodes
+      type:
+        scalar: numeric
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.multieni.multieni.api.v1alpha1.ResolvedSubnet
   map:
     fields:
@@ -452,6 +549,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: zone
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.SysctlValue
+  scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.TagValue
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy

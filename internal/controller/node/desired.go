@@ -6,6 +6,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -13,6 +14,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/plan"
 	"github.com/multieni/multieni/selection"
 )
@@ -21,7 +23,7 @@ import (
 type place struct{ zone, vpcID string }
 
 // desire says what is wanted of one instance of the subject.
-func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at place) (plan.Desired, error) {
+func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at place, known observer.Known) (plan.Desired, error) {
 	present := s.node != nil && s.instanceID == instanceID
 	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present}
 	for n := range s.nodeENIs {
@@ -31,7 +33,24 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 		}
 		d.Claims = append(d.Claims, claim)
 	}
+	d.Claims = append(d.Claims, r.leaks(s, known)...)
 	return d, nil
+}
+
+// leaks releases the interfaces whose NodeENI is confirmed not to exist.
+func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
+	var claims []plan.Claim
+	for _, record := range known.Owned {
+		m := record.Member
+		listed := slices.ContainsFunc(claims, func(c plan.Claim) bool { return c.NodeENIUID == m.NodeENIUID })
+		if listed || s.nodeENI(m.NodeENIUID) != nil || !r.Sweeper.Gone(m.NodeENIUID) {
+			continue
+		}
+		claim := plan.Claim{NodeENI: m.NodeENI, NodeENIUID: m.NodeENIUID, Leaked: true}
+		claim.Standing, claim.Why = plan.Judge(plan.Circumstances{NodeENIGone: true, NodePaused: s.node != nil && controller.Paused(s.node)})
+		claims = append(claims, claim)
+	}
+	return claims
 }
 
 // claim says what one NodeENI asks. Its wishes are worked out only where it still may ask.
@@ -45,9 +64,14 @@ func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.No
 	claim.Standing, claim.Why = plan.Judge(plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
+		NodeENIPaused: controller.Paused(nodeENI), NodePaused: s.node != nil && controller.Paused(s.node),
 	})
 	if claim.Standing != plan.Wanted {
 		return claim, nil
+	}
+	if why, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
+		claim.Standing, claim.Why = plan.Held, why
+		return claim, err
 	}
 	subnets, err := r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	if err != nil {

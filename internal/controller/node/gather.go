@@ -35,6 +35,8 @@ type subject struct {
 	instances []string
 	// plans are the last plans of the instances, in the same order.
 	plans []plan.Plan
+	// turn is when to ask again for a turn that was not given.
+	turn time.Time
 }
 
 // gather reads everything that concerns a node name. It asks nothing of EC2.
@@ -130,18 +132,24 @@ func (s *subject) ledger(instanceID string) map[ownership.Key]int64 {
 	return ledger
 }
 
-// lookAgain returns how long to wait for the earliest time that a plan asks for; 0 when none does.
+// lookAgain returns how long to wait for the earliest time that a plan, or a turn, asks for; 0 when none does.
 func (s *subject) lookAgain(now time.Time) time.Duration {
-	var earliest time.Time
+	earliest := s.turn
 	for _, p := range s.plans {
-		if !p.LookAgain.IsZero() && (earliest.IsZero() || p.LookAgain.Before(earliest)) {
-			earliest = p.LookAgain
-		}
+		earliest = sooner(earliest, p.LookAgain)
 	}
 	if earliest.IsZero() {
 		return 0
 	}
 	return max(earliest.Sub(now), 50*time.Millisecond)
+}
+
+// sooner returns the earlier of two times, of which zero means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (r *Reconciler) nodeENIUIDs(ctx context.Context) ([]types.UID, error) {

@@ -53,26 +53,85 @@ func (s *setbacks) forget(instanceID string) {
 	delete(s.last, instanceID)
 }
 
-// rollout lets one node of the cluster at a time replace interfaces. A node that fails to come back keeps its turn, so
-// that a bad change stops at the first node.
+// rollout says which nodes are replacing interfaces of which NodeENI.
 type rollout struct {
-	mu     sync.Mutex
-	holder string
+	mu    sync.Mutex
+	turns map[string]map[string]bool
 }
 
-func (r *rollout) acquire(node string) bool {
+// acquire gives a node its turn if no more than limit nodes have theirs, or are without an interface as it is. It is
+// called again and again; a node that has its turn keeps it until released, so that a bad change stops at the first.
+func (r *rollout) acquire(nodeENIUID, node string, limit int, unavailable []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.holder == "" {
-		r.holder = node
+	busy := maps.Clone(r.turns[nodeENIUID])
+	if busy[node] {
+		return true
 	}
-	return r.holder == node
+	if busy == nil {
+		busy = map[string]bool{}
+	}
+	for _, other := range unavailable {
+		if other != node {
+			busy[other] = true
+		}
+	}
+	if len(busy) >= limit {
+		return false
+	}
+	if r.turns == nil {
+		r.turns = map[string]map[string]bool{}
+	}
+	if r.turns[nodeENIUID] == nil {
+		r.turns[nodeENIUID] = map[string]bool{}
+	}
+	r.turns[nodeENIUID][node] = true
+	return true
 }
 
+// release ends all turns of a node.
 func (r *rollout) release(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.holder == node {
-		r.holder = ""
+	for uid, nodes := range r.turns {
+		delete(nodes, node)
+		if len(nodes) == 0 {
+			delete(r.turns, uid)
+		}
 	}
+}
+
+// admissions remembers which nodes were let in during a ramp, before caches show what was made for them.
+type admissions struct {
+	mu  sync.Mutex
+	let map[string]map[string]bool
+}
+
+// admit lets a node in if with those already served no more than limit nodes are.
+func (a *admissions) admit(nodeENIUID, node string, limit int, served []string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.let == nil {
+		a.let = map[string]map[string]bool{}
+	}
+	in := a.let[nodeENIUID]
+	if in == nil {
+		in = map[string]bool{}
+		a.let[nodeENIUID] = in
+	}
+	for _, other := range served {
+		in[other] = true
+	}
+	if !in[node] && len(in) >= limit {
+		return false
+	}
+	in[node] = true
+	return true
+}
+
+// end forgets a ramp that is over.
+func (a *admissions) end(nodeENIUID string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.let, nodeENIUID)
 }

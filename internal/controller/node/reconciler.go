@@ -10,9 +10,11 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,13 +22,20 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/sweeper"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/plan"
 )
 
+// conflictWait is how long the cache is given to catch up.
+const conflictWait = 100 * time.Millisecond
+
 // maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached.
 const maxRounds = 12
+
+// turnCheck is how often a node asks for its turn to replace interfaces, or to get its first ones during a ramp.
+const turnCheck = 10 * time.Second
 
 // Limiter tells what an instance type can carry.
 type Limiter interface {
@@ -41,7 +50,10 @@ type Options struct {
 	Resolver *resolver.Resolver
 	Applier  *apply.Applier
 	Limiter  Limiter
+	Sweeper  *sweeper.Sweeper
 	InFlight *controller.InFlight
+	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are made.
+	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
 	// Concurrency is how many nodes are worked on at the same time.
@@ -54,8 +66,9 @@ type Options struct {
 // Reconciler reconciles nodes by name.
 type Reconciler struct {
 	Options
-	setbacks setbacks
-	rollout  rollout
+	setbacks   setbacks
+	rollout    rollout
+	admissions admissions
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -76,17 +89,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, instanceID := range s.instances {
-		p, err := r.settle(ctx, s, instanceID)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		s.plans = append(s.plans, p)
-	}
-	if err := r.report(ctx, s); err != nil {
+	if err := r.settleAll(ctx, s); apierrors.IsConflict(err) {
+		// The cache had not caught up with our own last write. Nothing was done on the strength of it.
+		return reconcile.Result{RequeueAfter: conflictWait}, nil
+	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: s.lookAgain(r.Now())}, nil
+}
+
+// settleAll settles every instance of the subject and reports.
+func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
+	for _, instanceID := range s.instances {
+		p, err := r.settle(ctx, s, instanceID)
+		if err != nil {
+			return err
+		}
+		s.plans = append(s.plans, p)
+	}
+	return r.report(ctx, s)
 }
 
 // settle plans for one instance and carries the plans out, until one asks for no call.
@@ -125,8 +146,8 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, look *eni.Look) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
 	observed := plan.Observed{
-		Owned: known.Owned, Spent: known.Spent, MissingSince: known.MissingSince,
-		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID),
+		Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
+		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(),
 	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
@@ -135,18 +156,31 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 		}
 		observed.Limits = limits
 	}
-	desired, err := r.desire(ctx, s, instanceID, s.where(instanceID, known, look))
+	desired, err := r.desire(ctx, s, instanceID, s.where(instanceID, known, look), known)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	p := plan.Compute(desired, observed, r.Now())
-	if p.WouldReplace && r.rollout.acquire(s.name) {
+	switch mayReplace, err := r.mayReplace(ctx, s, p); {
+	case err != nil:
+		return plan.Plan{}, err
+	case mayReplace:
 		observed.MayReplace = true
 		p = plan.Compute(desired, observed, r.Now())
-	} else if !p.WouldReplace && !p.Unsettled {
-		r.rollout.release(s.name)
+	case p.WouldReplace != "":
+		p.LookAgain = sooner(p.LookAgain, r.Now().Add(turnCheck))
 	}
 	return p, nil
+}
+
+// brake says why no interface may be made in the whole cluster, or nothing.
+func (r *Reconciler) brake() string {
+	n := r.Observer.Unattached()
+	if n < r.MaxUnattached {
+		return ""
+	}
+	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are fewer than %d; see the events of their nodes for what fails",
+		n, r.MaxUnattached)
 }
 
 // note remembers what failed, and tells what a person should hear of at once.

@@ -46,12 +46,13 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// relevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is only what its selectors
-// stand for: when a missing subnet turns up, nodes have waited for it.
+// relevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is what its selectors stand
+// for, since when a missing subnet turns up nodes have waited for it, and that a change of its spec was taken note of.
 func relevantNodeENIChange() predicate.Predicate {
 	resolved := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*v1alpha1.NodeENI).Status, e.ObjectNew.(*v1alpha1.NodeENI).Status
-		return !slices.Equal(was.Subnets, now.Subnets) || !slices.Equal(was.SecurityGroups, now.SecurityGroups)
+		return !slices.Equal(was.Subnets, now.Subnets) || !slices.Equal(was.SecurityGroups, now.SecurityGroups) ||
+			was.ObservedGeneration != now.ObservedGeneration
 	}}
 	return predicate.Or(controller.SpecOrLifeChanged(), resolved)
 }

@@ -37,7 +37,9 @@ type Options struct {
 	Reresolve, ReresolveMissing time.Duration
 	// Concurrency is how many NodeENIs are worked on at the same time.
 	Concurrency int
-	Log         *slog.Logger
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Reconciler reconciles NodeENIs.
@@ -143,7 +145,7 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
 		return f, nil, err
 	}
-	f.nodes, f.states = nodes.Items, states.Items
+	f.now, f.nodes, f.states = r.Now(), nodes.Items, states.Items
 	f.subnets, f.subnetsErr = r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	f.groups, f.groupsErr = r.Resolver.SecurityGroups(ctx, controller.GroupTerms(nodeENI.Spec))
 	if f.subnetsErr != nil {

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/status"
 	"github.com/multieni/multieni/plan"
 	"github.com/multieni/multieni/selection"
@@ -24,6 +26,7 @@ const maxAttachments = 100
 
 // facts are what a NodeENI's status follows from.
 type facts struct {
+	now                   time.Time
 	nodes                 []corev1.Node
 	states                []v1alpha1.NodeENIState
 	subnets               selection.SubnetMatch
@@ -47,11 +50,25 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	if surplus := len(st.Attachments) - maxAttachments; surplus > 0 {
 		st.Attachments, st.AttachmentsOmitted = st.Attachments[:maxAttachments], int32(surplus)
 	}
+	st.Ramp = ramp(nodeENI, f)
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
 	subnets, groups := subnetCondition(f), groupCondition(f)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
 		outcome(nodeENI, f, st, interfaces, subnets, groups), subnets, groups)
 	return st
+}
+
+// ramp begins when a change of the spec makes the NodeENI reach far more nodes than before, and ends when all are served.
+func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
+	before := nodeENI.Status
+	changed := before.ObservedGeneration != 0 && before.ObservedGeneration != nodeENI.Generation
+	if from, wide := controller.Ramp(before.Nodes, int32(len(f.nodes))); changed && wide {
+		return &v1alpha1.Ramp{Since: metav1.NewTime(f.now.Truncate(time.Second)), Nodes: from}
+	}
+	if before.Ramp == nil || f.waiting() == 0 {
+		return nil
+	}
+	return before.Ramp
 }
 
 // located is one interface with the node it is on.
@@ -112,6 +129,10 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 			Message: fmt.Sprintf("%s on the way out", number(len(interfaces), "interface")),
 		}
 	}
+	if controller.Paused(nodeENI) {
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached", v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
+	}
 	for _, c := range resolutions {
 		if c.Status == metav1.ConditionFalse {
 			return status.Outcome{State: status.Stalled, Reason: c.Reason, Message: c.Message}
@@ -126,6 +147,11 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 	case st.Drifted > 0:
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
 			"%d of %d interfaces differ in what only new ones can mend; set updatePolicy: Replace, or change the NodeENI back", st.Drifted, st.Desired)}
+	case st.Ramp != nil:
+		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonRampingUp, Message: fmt.Sprintf(
+			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d of %d interfaces are attached. "+
+				"If that was not meant, change it back, or set the annotation %s",
+			st.Nodes, st.Ramp.Nodes, controller.RampPerMinute, st.Attached, st.Desired, v1alpha1.PausedAnnotation)}
 	case st.Attached < st.Desired || waiting > 0:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: fmt.Sprintf(
 			"%d of %d interfaces are attached%s", st.Attached, st.Desired, more(waiting))}

@@ -94,10 +94,19 @@ func (p *Process) Stop() error {
 	}
 	select {
 	case <-p.exited:
+		if p.ended(syscall.SIGTERM) { // before it had begun to listen for it
+			return nil
+		}
 		return p.err
 	case <-time.After(stopTimeout):
 		return errors.Join(fmt.Errorf("the controller did not stop within %s", stopTimeout), p.Kill())
 	}
+}
+
+// ended tells whether it was the signal that ended the process.
+func (p *Process) ended(by syscall.Signal) bool {
+	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == by
 }
 
 func (p *Process) signal(signal os.Signal) error {

@@ -3,7 +3,11 @@
 
 package demo
 
-import "github.com/multieni/multieni/plan"
+import (
+	"fmt"
+
+	"github.com/multieni/multieni/plan"
+)
 
 // chapter is one part of the story.
 type chapter struct {
@@ -31,6 +35,20 @@ type outcome struct {
 	obstacles []obstacle
 	// gone are the nodes whose instances are terminated.
 	gone []string
+}
+
+// String says what was found to be so.
+func (o outcome) String() string {
+	switch {
+	case len(o.obstacles) > 0:
+		return fmt.Sprintf("EC2 holds exactly these %d interfaces as declared, and the %d that cannot be are reported as such", len(o.holds), len(o.obstacles))
+	case len(o.holds) == 0:
+		return "EC2 holds none of our interfaces any more"
+	case len(o.holds) == 1:
+		return "EC2 holds exactly this interface, as declared"
+	default:
+		return fmt.Sprintf("EC2 holds exactly these %d interfaces, each as declared", len(o.holds))
+	}
 }
 
 // holding is an interface that EC2 must hold, attached to the instance of a node.

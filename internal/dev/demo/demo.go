@@ -77,12 +77,13 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	if err != nil {
 		return nil, err
 	}
-	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: awssim.ScaledClock(o.Speed), Seed: o.Seed}
+	clock := awssim.ScaledClock(o.Speed)
+	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: clock, Seed: o.Seed}
 	c, err := cluster.Start(ctx, cluster.Options{Dir: o.Dir, AWS: &aws, Kubeconfig: o.Kubeconfig, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}
-	t := &teller{screen: newScreen(o.Out), cluster: c, root: root}
+	t := &teller{screen: newScreen(o.Out), cluster: c, clock: clock, root: root}
 	if t.api, err = reader(c); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -110,8 +111,9 @@ func (t *teller) tearDown(o Options) error {
 	if o.Kubeconfig != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), patience) // the caller's has ended, perhaps
 		defer cancel()
-		if output, err := cleanUp.run(ctx, t); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w\n%s", cleanUp.line(t), err, output))
+		line, run := cleanUp.typed(t)
+		if output, err := run(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w\n%s", line, err, output))
 		}
 	}
 	return errors.Join(append(errs, t.controller.process.Stop(), t.cluster.Stop())...)
@@ -129,10 +131,9 @@ func (t *teller) opening(ctx context.Context, speed float64) error {
 	t.screen.say()
 	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast as EC2.", speed))
 	t.screen.say("These are the nodes, with no interface yet but the primary one that each was born with:")
-	t.screen.say()
 	t.screen.watch(rows(t.now))
 	t.screen.settle()
-	t.began, t.beganThere = time.Now(), t.cluster.Simulator.Now()
+	t.began, t.beganThere = time.Now(), t.clock.Now()
 	return nil
 }
 
@@ -141,9 +142,9 @@ func (t *teller) closing() error {
 	t.title("summary", "asked and delivered")
 	t.tally.left = len(t.now.owned())
 	t.tally.calls = t.cluster.Simulator.Calls()
-	t.tally.real, t.tally.simulated = time.Since(t.began), t.cluster.Simulator.Now().Sub(t.beganThere)
+	t.tally.real, t.tally.simulated = time.Since(t.began), t.clock.Now().Sub(t.beganThere)
 	t.screen.say()
-	t.screen.block(t.tally.String(), indent, func(line string) string { return line })
+	t.screen.block(t.tally.String(), indent)
 	t.screen.say()
 	if problems := t.tally.check(len(t.now.nodes)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))

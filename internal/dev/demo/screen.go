@@ -4,6 +4,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,18 +14,22 @@ import (
 	"golang.org/x/term"
 )
 
-// plainWidth is the width of a line where there is no terminal to ask.
-const plainWidth = 100
+// widest is how wide the story is told at most, and where there is no terminal to ask.
+const widest = 100
 
-// screen shows the story. On a terminal the table lives: it is drawn anew in its place until it is settled. Elsewhere
+// breath is how long a person may look at a step that is done.
+const breath = 1500 * time.Millisecond
+
+// screen shows the story. On a terminal a live table stands below the text and is drawn anew in its place. Elsewhere
 // each change of it is a line of its own, without any escape code, and the table comes once it is settled.
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil if out is none
 	palette  palette
 
+	live  bool
 	began time.Time // of the table that is live
-	shown []row     // the last state of it
+	shown []row     // its last state
 	lines int       // how many lines of it are on the terminal
 }
 
@@ -37,34 +42,35 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
-// size is that of the terminal in characters.
+// size is that of the terminal in characters. The height is 0 where there is none.
 func (s *screen) size() (width, height int) {
-	if s.terminal == nil {
-		return plainWidth, 0
+	if s.terminal != nil {
+		if width, height, err := term.GetSize(int(s.terminal.Fd())); err == nil {
+			return min(width, widest), height
+		}
 	}
-	width, height, err := term.GetSize(int(s.terminal.Fd()))
-	if err != nil {
-		return plainWidth, 0
-	}
-	return min(width, plainWidth), height
+	return widest, 0
 }
 
-// say writes a line, or an empty one.
+// say writes a line, or an empty one; a live table moves down.
 func (s *screen) say(words ...string) {
-	fmt.Fprintln(s.out, strings.Join(words, " "))
+	fmt.Fprint(s.out, s.back()+strings.Join(words, " ")+"\n"+s.frame())
 }
 
-// block writes each line of a text, indented.
-func (s *screen) block(text, by string, paint func(string) string) {
+// block says a text, each of its lines indented and folded.
+func (s *screen) block(text, by string) {
+	width, _ := s.size()
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		fmt.Fprintln(s.out, strings.TrimRight(by+paint(strings.TrimRight(line, "\n")), " "))
+		for _, part := range fold(strings.TrimRight(line, " \n"), width-len(by)) {
+			s.say(strings.TrimRight(by+part, " "))
+		}
 	}
 }
 
 // watch begins a live table.
 func (s *screen) watch(rows []row) {
-	s.began, s.shown, s.lines = time.Now(), rows, 0
-	s.draw()
+	s.live, s.began, s.shown = true, time.Now(), rows
+	fmt.Fprint(s.out, s.frame())
 }
 
 // update shows the table as it is now.
@@ -72,44 +78,46 @@ func (s *screen) update(rows []row) {
 	lines := news(s.shown, rows)
 	s.shown = rows
 	if s.terminal != nil {
-		s.draw()
+		fmt.Fprint(s.out, s.back()+s.frame())
 		return
 	}
 	for _, line := range lines {
-		fmt.Fprintf(s.out, "%s%6s  %s\n", indent, fmt.Sprintf("+%.1fs", time.Since(s.began).Seconds()), line)
+		s.say(fmt.Sprintf("%s%7s  %s", indent, fmt.Sprintf("+%.1f s", time.Since(s.began).Seconds()), line))
 	}
 }
 
 // settle leaves the table as it is; what is said next stands below it.
 func (s *screen) settle() {
 	if s.terminal == nil {
-		fmt.Fprint(s.out, "\n"+table(s.shown, plainWidth, s.palette))
+		fmt.Fprint(s.out, "\n"+table(s.shown, widest, s.palette))
 	}
-	s.lines = 0
+	s.live, s.lines = false, 0
 }
 
-// interrupt moves out of the way of a live table, so that something else can be said; the table is drawn again below.
-func (s *screen) interrupt(words string) {
-	if s.terminal != nil {
-		fmt.Fprint(s.out, s.back())
-		s.lines = 0
-	}
-	s.say(words)
-	s.draw()
-}
-
-// draw writes the table over its last state, in one write so that it does not flicker.
-func (s *screen) draw() {
+// breathe gives a person at a terminal time to read.
+func (s *screen) breathe(ctx context.Context) {
 	if s.terminal == nil {
 		return
 	}
-	width, height := s.size()
-	text := crop(table(s.shown, width-1, s.palette), height-1)
-	fmt.Fprint(s.out, s.back()+text)
-	s.lines = strings.Count(text, "\n")
+	select {
+	case <-time.After(breath):
+	case <-ctx.Done():
+	}
 }
 
-// back moves the cursor to where the table began and clears the rest (ECMA-48, "Cursor up" and "Erase in page").
+// frame is the live table as it is to be drawn, below an empty line.
+func (s *screen) frame() string {
+	if !s.live || s.terminal == nil {
+		return ""
+	}
+	width, height := s.size()
+	text := crop("\n"+table(s.shown, width-1, s.palette), height-1)
+	s.lines = strings.Count(text, "\n")
+	return text
+}
+
+// back moves the cursor to where the live table began and clears what follows (ECMA-48, "Cursor up" and "Erase in
+// page").
 func (s *screen) back() string {
 	if s.lines == 0 {
 		return ""
@@ -117,11 +125,30 @@ func (s *screen) back() string {
 	return fmt.Sprintf("\x1b[%dA\x1b[J", s.lines)
 }
 
-// crop keeps a text within height lines: what has scrolled off a terminal cannot be drawn over.
+// crop keeps a text within height lines: what has scrolled off a terminal cannot be drawn over. A height of 0 or less is
+// none that is known.
 func crop(text string, height int) string {
-	lines := strings.SplitAfter(strings.TrimRight(text, "\n"), "\n")
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	if height <= 1 || len(lines) <= height {
 		return text
 	}
-	return strings.Join(lines[:height-1], "") + fmt.Sprintf("%s… and %d more\n", indent, len(lines)-height+1)
+	return strings.Join(lines[:height-1], "") + fmt.Sprintf("%s… and %d lines more\n", indent, len(lines)-height+1)
+}
+
+// fold breaks a line at spaces so that no part is longer than width, where that is possible.
+func fold(line string, width int) []string {
+	var parts []string
+	for len([]rune(line)) > width {
+		runes := []rune(line)
+		at := width
+		for at > 0 && runes[at] != ' ' {
+			at--
+		}
+		if at == 0 {
+			break
+		}
+		parts = append(parts, string(runes[:at]))
+		line = string(runes[at+1:])
+	}
+	return append(parts, line)
 }

@@ -84,7 +84,11 @@ func interfaceRow(i *ec2.NetworkInterface) row {
 }
 
 func blockedRow(a v1alpha1.Attachment) row {
-	return row{Device: strconv.Itoa(int(a.DeviceIndex)), State: a.Reason, Mood: bad}
+	r := row{State: a.Reason, Mood: bad}
+	if a.DeviceIndex > 0 { // 0 is the primary interface: none was even looked for
+		r.Device = strconv.Itoa(int(a.DeviceIndex))
+	}
+	return r
 }
 
 // news says what changed between two tables, a line for each interface.
@@ -152,9 +156,10 @@ func table(rows []row, width int, p palette) string {
 
 // The columns that are not like the others.
 const (
-	deviceColumn = 2
-	subnetColumn = 4
-	stateColumn  = 5
+	deviceColumn    = 2
+	interfaceColumn = 3
+	subnetColumn    = 4
+	stateColumn     = 5
 )
 
 const gap = "  "
@@ -184,7 +189,8 @@ func tableLine(cells []string, widths []int, heading bool, paint func(string) st
 
 // fit returns the width of each column, such that a line is not longer than width if the subnet column can help it.
 func fit(lines [][]string, width int) []int {
-	widths := make([]int, len(lines[0]))
+	// IDs have one length (EC2 user guide, "Resource IDs"): room for them from the beginning keeps a live table still.
+	widths := []int{interfaceColumn: len("eni-0123456789abcdef0"), subnetColumn: len("subnet-0123456789abcdef0"), stateColumn: 0}
 	total := len(gap) * (len(widths) - 1)
 	for n := range widths {
 		for _, cells := range lines {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/dev/cluster"
 )
@@ -20,7 +21,7 @@ import (
 const (
 	// frame is how long a state of the table stays.
 	frame = 100 * time.Millisecond
-	// patience is how long a step may take. At 20 times real time it takes a second or two.
+	// patience is how long a step may take. At 20 times real time it takes a few seconds.
 	patience = 90 * time.Second
 )
 
@@ -28,6 +29,7 @@ const (
 type teller struct {
 	screen     *screen
 	cluster    *cluster.Cluster
+	clock      awssim.Clock // the simulator's
 	api        client.Reader
 	controller *controller
 	root       string // the checkout, where the commands are run
@@ -40,15 +42,15 @@ type teller struct {
 	beganThere time.Time // by the simulator's clock
 }
 
-// tell tells all chapters. The kills are due in the steps, counted over all chapters.
-func (t *teller) tell(ctx context.Context, chapters []chapter, kills []fate) error {
+// tell tells all chapters; each step has its fate.
+func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) error {
 	for n, c := range chapters {
 		t.title(fmt.Sprintf("%d of %d", n+1, len(chapters)), c.title)
 		for _, s := range c.steps {
-			if err := t.step(ctx, s, &kills[0]); err != nil {
+			if err := t.step(ctx, s, &fates[0]); err != nil {
 				return fmt.Errorf("chapter %d, %s: %w", n+1, c.title, err)
 			}
-			kills = kills[1:]
+			fates = fates[1:]
 		}
 	}
 	return nil
@@ -56,98 +58,131 @@ func (t *teller) tell(ctx context.Context, chapters []chapter, kills []fate) err
 
 // title writes a line that a reader who scrolls will find again.
 func (t *teller) title(number, title string) {
-	p, width := t.screen.palette, 0
-	width, _ = t.screen.size()
+	p := t.screen.palette
+	width, _ := t.screen.size()
 	head := fmt.Sprintf("── %s ── %s ", number, title)
 	t.screen.say()
 	t.screen.say(p.bold(head) + p.dim(strings.Repeat("─", max(0, width-len([]rune(head))))))
 }
 
 // step tells one step.
-func (t *teller) step(ctx context.Context, s step, kills *fate) error {
-	if s.say != "" {
-		t.screen.say()
-		t.screen.block(s.say, indent, func(line string) string { return line })
-	}
+func (t *teller) step(ctx context.Context, s step, f *fate) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("after %s it is still not as declared", patience))
+	defer cancel()
+	t.screen.say()
+	t.screen.block(s.say, indent)
 	t.screen.say()
 	began := time.Now()
-	for _, c := range s.do {
-		if err := t.command(ctx, c); err != nil {
-			return err
-		}
-	}
-	if err := t.await(ctx, s, kills); err != nil {
+	t.screen.watch(rows(t.now))
+	err := t.act(ctx, s, f)
+	t.screen.settle()
+	if err != nil {
 		return err
 	}
 	after := t.now.owners()
 	t.tally.count(t.before, after, s.then.gone)
 	t.before = after
+	p := t.screen.palette
 	t.screen.say()
-	t.screen.say(indent + t.screen.palette.green("✓") + " " + verdict(s.then) + t.screen.palette.dim("  "+seconds(time.Since(began).Seconds())))
-	for _, c := range s.show {
+	t.screen.say(indent + p.green("✓") + " " + s.then.String() + p.dim(", after "+seconds(time.Since(began).Seconds())))
+	if err := t.show(ctx, s.show); err != nil {
+		return err
+	}
+	t.screen.breathe(ctx)
+	return nil
+}
+
+// act gives the commands of a step and waits until all is as it must be.
+func (t *teller) act(ctx context.Context, s step, f *fate) error {
+	began := time.Now()
+	for _, c := range s.do {
+		line, run := c.typed(t)
+		t.prompt(line)
+		answered := make(chan answer, 1)
+		go func() { answered <- answerOf(run(ctx)) }()
+		var a answer
+		err := t.play(ctx, func() bool {
+			select {
+			case a = <-answered:
+				return true
+			default:
+				return false
+			}
+		}, func(bool) bool { return f.strikes(time.Since(began)) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+		if err := t.print(line, a); err != nil {
+			return err
+		}
+	}
+	var problems []string
+	err := t.play(ctx, func() bool {
+		problems = check(t.now, s.then)
+		return len(problems) == 0
+	}, func(over bool) bool { return f.strikes(time.Since(began)) || f.strikesWork(rows(t.now), over) })
+	if err != nil && len(problems) > 0 {
+		return fmt.Errorf("%w:\n  %s", err, strings.Join(problems, "\n  "))
+	}
+	return err
+}
+
+// show gives the commands whose answers are worth reading.
+func (t *teller) show(ctx context.Context, commands []command) error {
+	for _, c := range commands {
+		line, run := c.typed(t)
 		t.screen.say()
-		if err := t.command(ctx, c); err != nil {
+		t.prompt(line)
+		if err := t.print(line, answerOf(run(ctx))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// verdict says what was found to be so.
-func verdict(o outcome) string {
-	switch {
-	case len(o.obstacles) > 0:
-		return fmt.Sprintf("EC2 holds the %d interfaces that can be had, and %d are reported as blocked", len(o.holds), len(o.obstacles))
-	case len(o.holds) == 0:
-		return "EC2 holds no interface of ours"
-	default:
-		return fmt.Sprintf("EC2 holds these %d interfaces, each as declared, and no other", len(o.holds))
-	}
+// answer is what a command printed, and how it ended.
+type answer struct {
+	output string
+	err    error
 }
 
-// command shows a command, runs it and shows what it prints.
-func (t *teller) command(ctx context.Context, c command) error {
-	p := t.screen.palette
-	t.screen.say(indent + p.dim("$ ") + p.cyan(c.line(t)))
-	output, err := c.run(ctx, t)
-	t.screen.block(output, indent+indent, func(line string) string { return line })
-	if err != nil {
-		return fmt.Errorf("run %s: %w", c.line(t), err)
+func answerOf(output string, err error) answer { return answer{output, err} }
+
+func (t *teller) prompt(line string) {
+	t.screen.say(indent + t.screen.palette.dim("$ ") + t.screen.palette.cyan(line))
+}
+
+func (t *teller) print(line string, a answer) error {
+	t.screen.block(a.output, indent+indent)
+	if a.err != nil {
+		return fmt.Errorf("%s: %w", line, a.err)
 	}
 	return nil
 }
 
-// await shows the table until all is as it must be, and kills the controller when that is due.
-func (t *teller) await(ctx context.Context, s step, kills *fate) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("after %s it is still not as declared", patience))
-	defer cancel()
-	ticks := time.NewTicker(frame)
-	defer ticks.Stop()
-	t.screen.say()
-	t.screen.watch(rows(t.now))
-	defer t.screen.settle()
-	for began := time.Now(); ; {
+// play shows one frame after the other until all is over, and kills the controller whenever that is due.
+func (t *teller) play(ctx context.Context, over func() bool, due func(over bool) bool) error {
+	for {
 		if err := t.look(ctx); err != nil {
 			return err
 		}
-		all := rows(t.now)
-		t.screen.update(all)
-		problems := check(t.now, s.then)
-		switch done := len(problems) == 0; {
-		case kills.strikes(time.Since(began), all, done):
+		t.screen.update(rows(t.now))
+		isOver := over()
+		if due(isOver) {
 			if err := t.kill(); err != nil {
 				return err
 			}
 			continue
-		case done:
+		}
+		if isOver {
 			return nil
 		}
 		select {
-		case <-ticks.C:
+		case <-time.After(frame):
 		case <-t.controller.process.Exited():
-			return fmt.Errorf("the controller ended by itself: %w; its log is %s", t.controller.process.Err(), t.controller.options.Log)
+			return fmt.Errorf("the controller ended by itself; its log is %s", t.controller.options.Log)
 		case <-ctx.Done():
-			return fmt.Errorf("%w:\n  %s", context.Cause(ctx), strings.Join(problems, "\n  "))
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -160,7 +195,7 @@ func (t *teller) kill() error {
 	}
 	t.tally.kills++
 	p := t.screen.palette
-	t.screen.interrupt(indent + p.dim("$ ") + p.red(fmt.Sprintf("kill -9 %d", pid)) + p.dim("  # the controller; it is started again and remembers nothing"))
+	t.screen.say(indent + p.dim("$ ") + p.red(fmt.Sprintf("kill -9 %d", pid)) + p.dim("  # the controller; it starts again and remembers nothing"))
 	return nil
 }
 

@@ -48,9 +48,19 @@ type InterfaceStateApplyConfiguration struct {
 	// deleteOnTermination says whether EC2 deletes the interface together with
 	// the instance.
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
-	// mtu is the maximum transmission unit wanted for the link, in bytes. Unset
-	// leaves the node's choice alone.
+	// mtu is the maximum transmission unit wanted for the link, in bytes. Unset,
+	// it is the agent's default.
 	MTU *int32 `json:"mtu,omitempty"`
+	// subnetCIDR is the IPv4 range of the subnet.
+	SubnetCIDR *string `json:"subnetCIDR,omitempty"`
+	// addressMode is the NodeENI's: whether the node itself talks over the
+	// interface. Unset means None.
+	AddressMode *apiv1alpha1.AddressMode `json:"addressMode,omitempty"`
+	// sysctls are the NodeENI's: kernel settings of the link.
+	Sysctls map[string]apiv1alpha1.SysctlValue `json:"sysctls,omitempty"`
+	// required is the NodeENI's: whether the node is unready without the
+	// interface. Unset means true.
+	Required *bool `json:"required,omitempty"`
 	// reason is one CamelCase word for why the interface is blocked or has
 	// drifted.
 	Reason *string `json:"reason,omitempty"`
@@ -231,6 +241,44 @@ func (b *InterfaceStateApplyConfiguration) WithDeleteOnTermination(value bool) *
 // If called multiple times, the MTU field is set to the value of the last call.
 func (b *InterfaceStateApplyConfiguration) WithMTU(value int32) *InterfaceStateApplyConfiguration {
 	b.MTU = &value
+	return b
+}
+
+// WithSubnetCIDR sets the SubnetCIDR field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetCIDR field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithSubnetCIDR(value string) *InterfaceStateApplyConfiguration {
+	b.SubnetCIDR = &value
+	return b
+}
+
+// WithAddressMode sets the AddressMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AddressMode field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithAddressMode(value apiv1alpha1.AddressMode) *InterfaceStateApplyConfiguration {
+	b.AddressMode = &value
+	return b
+}
+
+// WithSysctls puts the entries into the Sysctls field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Sysctls field,
+// overwriting an existing map entries in Sysctls field with the same key.
+func (b *InterfaceStateApplyConfiguration) WithSysctls(entries map[string]apiv1alpha1.SysctlValue) *InterfaceStateApplyConfiguration {
+	if b.Sysctls == nil && len(entries) > 0 {
+		b.Sysctls = make(map[string]apiv1alpha1.SysctlValue, len(entries))
+	}
+	for k, v := range entries {
+		b.Sysctls[k] = v
+	}
+	return b
+}
+
+// WithRequired sets the Required field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Required field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithRequired(value bool) *InterfaceStateApplyConfiguration {
+	b.Required = &value
 	return b
 }
 

@@ -84,8 +84,22 @@ type NodeENISpecApplyConfiguration struct {
 	SourceDestCheck *bool `json:"sourceDestCheck,omitempty"`
 	// mtu is the maximum transmission unit of the link on the node, in bytes:
 	// 9001 is the largest inside a VPC (EC2 user guide, "Network MTU"), 1280 the
-	// least that IPv6 works with. Unset leaves the node's choice alone.
+	// least that IPv6 works with. The agent on the node sets it. Unset, it is the
+	// agent's default, 9001.
 	MTU *int32 `json:"mtu,omitempty"`
+	// addressMode says whether the node itself talks over the interface. With
+	// None the node takes none of its addresses: the interface is for pods. With
+	// Primary it takes the primary IPv4 address and the IPv6 addresses, in a route
+	// table that only packets from these addresses use. Default: None.
+	AddressMode *apiv1alpha1.AddressMode `json:"addressMode,omitempty"`
+	// sysctls are kernel settings of the link alone, by family and name:
+	// ipv4.rp_filter: 0 sets net.ipv4.conf.LINK.rp_filter. They come instead of,
+	// or beside, those that the agent sets by itself.
+	Sysctls map[string]apiv1alpha1.SysctlValue `json:"sysctls,omitempty"`
+	// required says whether a node without this interface is unready: its
+	// condition networking.k8s.aws/InterfacesReady and its startup taint wait for
+	// all required interfaces. Default: true.
+	Required *bool `json:"required,omitempty"`
 	// secondaryPrivateIPAddressCount is how many private IPv4 addresses an
 	// interface has beside its primary one. The instance type limits it. Not
 	// together with ipv4PrefixCount.
@@ -109,6 +123,10 @@ type NodeENISpecApplyConfiguration struct {
 	// drifted. Replace detaches and deletes them and makes new ones, one
 	// interface of a node at a time. Default: InPlace.
 	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
+	// maxUnavailable is how many nodes at most may be without one of these interfaces while updatePolicy: Replace
+	// makes new ones. Nodes that lack one for another reason count as well, so that a change which does not work
+	// stops there.
+	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
 }
 
 // NodeENISpecApplyConfiguration constructs a declarative configuration of the NodeENISpec type for use with
@@ -293,6 +311,36 @@ func (b *NodeENISpecApplyConfiguration) WithMTU(value int32) *NodeENISpecApplyCo
 	return b
 }
 
+// WithAddressMode sets the AddressMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AddressMode field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithAddressMode(value apiv1alpha1.AddressMode) *NodeENISpecApplyConfiguration {
+	b.AddressMode = &value
+	return b
+}
+
+// WithSysctls puts the entries into the Sysctls field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Sysctls field,
+// overwriting an existing map entries in Sysctls field with the same key.
+func (b *NodeENISpecApplyConfiguration) WithSysctls(entries map[string]apiv1alpha1.SysctlValue) *NodeENISpecApplyConfiguration {
+	if b.Sysctls == nil && len(entries) > 0 {
+		b.Sysctls = make(map[string]apiv1alpha1.SysctlValue, len(entries))
+	}
+	for k, v := range entries {
+		b.Sysctls[k] = v
+	}
+	return b
+}
+
+// WithRequired sets the Required field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Required field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithRequired(value bool) *NodeENISpecApplyConfiguration {
+	b.Required = &value
+	return b
+}
+
 // WithSecondaryPrivateIPAddressCount sets the SecondaryPrivateIPAddressCount field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SecondaryPrivateIPAddressCount field is set to the value of the last call.
@@ -338,5 +386,13 @@ func (b *NodeENISpecApplyConfiguration) WithIPv4Allocation(value apiv1alpha1.IPv
 // If called multiple times, the UpdatePolicy field is set to the value of the last call.
 func (b *NodeENISpecApplyConfiguration) WithUpdatePolicy(value apiv1alpha1.UpdatePolicy) *NodeENISpecApplyConfiguration {
 	b.UpdatePolicy = &value
+	return b
+}
+
+// WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxUnavailable field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithMaxUnavailable(value int32) *NodeENISpecApplyConfiguration {
+	b.MaxUnavailable = &value
 	return b
 }

@@ -25,6 +25,9 @@ type NodeENIStateStatusApplyConfiguration struct {
 	// interfaces are the interfaces as EC2 reports them, one entry for each
 	// member.
 	Interfaces []InterfaceStateApplyConfiguration `json:"interfaces,omitempty"`
+	// links are the links of the interfaces as the agent on the node finds them.
+	// The agent writes them, and nothing else; the controller never does.
+	Links []LinkStateApplyConfiguration `json:"links,omitempty"`
 }
 
 // NodeENIStateStatusApplyConfiguration constructs a declarative configuration of the NodeENIStateStatus type for use with
@@ -79,6 +82,19 @@ func (b *NodeENIStateStatusApplyConfiguration) WithInterfaces(values ...*Interfa
 			panic("nil value passed to WithInterfaces")
 		}
 		b.Interfaces = append(b.Interfaces, *values[i])
+	}
+	return b
+}
+
+// WithLinks adds the given value to the Links field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Links field.
+func (b *NodeENIStateStatusApplyConfiguration) WithLinks(values ...*LinkStateApplyConfiguration) *NodeENIStateStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithLinks")
+		}
+		b.Links = append(b.Links, *values[i])
 	}
 	return b
 }

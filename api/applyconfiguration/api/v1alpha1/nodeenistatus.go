@@ -40,6 +40,9 @@ type NodeENIStatusApplyConfiguration struct {
 	Attachments []AttachmentApplyConfiguration `json:"attachments,omitempty"`
 	// attachmentsOmitted is how many entries attachments leaves out.
 	AttachmentsOmitted *int32 `json:"attachmentsOmitted,omitempty"`
+	// ramp is set while a change of nodeSelector is carried out that reaches
+	// far more nodes than before.
+	Ramp *RampApplyConfiguration `json:"ramp,omitempty"`
 	// subnets are the subnets that the spec's subnet fields stand for, over all
 	// zones.
 	Subnets []ResolvedSubnetApplyConfiguration `json:"subnets,omitempty"`
@@ -141,6 +144,14 @@ func (b *NodeENIStatusApplyConfiguration) WithAttachments(values ...*AttachmentA
 // If called multiple times, the AttachmentsOmitted field is set to the value of the last call.
 func (b *NodeENIStatusApplyConfiguration) WithAttachmentsOmitted(value int32) *NodeENIStatusApplyConfiguration {
 	b.AttachmentsOmitted = &value
+	return b
+}
+
+// WithRamp sets the Ramp field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ramp field is set to the value of the last call.
+func (b *NodeENIStatusApplyConfiguration) WithRamp(value *RampApplyConfiguration) *NodeENIStatusApplyConfiguration {
+	b.Ramp = value
 	return b
 }
 

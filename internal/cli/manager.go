@@ -1,0 +1,110 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/options"
+)
+
+// newLock returns the lease to hold while working, and what permits changes while it is surely held. Without leader
+// election there is neither.
+func newLock(access *rest.Config, o options.Controller) (permit func() error, lock resourcelock.Interface, err error) {
+	if !o.LeaderElect {
+		return nil, nil, nil
+	}
+	namespace := o.LeaderElectionNamespace
+	if namespace == "" {
+		own, err := os.ReadFile(ownNamespace)
+		if err != nil {
+			return nil, nil, fmt.Errorf("find the namespace of the leader lease: %w; outside of a pod set --leader-election-namespace, or --leader-elect=false for a single process", err)
+		}
+		namespace = strings.TrimSpace(string(own))
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, nil, err
+	}
+	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
+	lock, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, access, renewDeadline(o))
+	if err != nil {
+		return nil, nil, fmt.Errorf("set the leader lease up: %w", err)
+	}
+	fence := &controller.Fence{Deadline: o.LeaseDuration}
+	return fence.Check, fence.Guard(lock), nil
+}
+
+func renewDeadline(o options.Controller) time.Duration { return o.LeaseDuration * 2 / 3 }
+
+func newManager(access *rest.Config, o options.Controller, lock resourcelock.Interface) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	renew := renewDeadline(o)
+	retry := o.LeaseDuration / 8
+	grace := drain
+	mgr, err := ctrl.NewManager(access, manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: controller.SlimNode}},
+		},
+		Metrics:                             metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:              o.ProbeAddress,
+		LeaderElection:                      o.LeaderElect,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &o.LeaseDuration,
+		RenewDeadline:                       &renew,
+		RetryPeriod:                         &retry,
+		GracefulShutdownTimeout:             &grace,
+		Controller:                          ctrlcontroller.Controller{ReconciliationTimeout: reconcileTimeout},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	return mgr, nil
+}
+
+// addProbes makes the process live while it answers, and ready once its caches are filled. EC2 has no say in either:
+// restarting a controller mends no throttled account.
+func addProbes(mgr manager.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("caches", func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return fmt.Errorf("the caches of Kubernetes objects are not filled yet")
+		}
+		return nil
+	})
+}

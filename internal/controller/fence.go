@@ -1,0 +1,73 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Fence keeps a process that lost its lease without noticing, for example because it was stopped for a while, from
+// changing anything: it knows when the lease was last renewed, by the process's own clock.
+type Fence struct {
+	// Deadline is how long after a renewal the lease surely still holds.
+	Deadline time.Duration
+
+	mu      sync.Mutex
+	renewed time.Time
+}
+
+// Guard returns the lock with every success of its renewal noted.
+func (f *Fence) Guard(lock resourcelock.Interface) resourcelock.Interface {
+	return &guarded{Interface: lock, fence: f}
+}
+
+// Check returns an error when the lease may have passed to somebody else.
+func (f *Fence) Check() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if age := time.Since(f.renewed); age > f.Deadline {
+		return fmt.Errorf("the leader lease was last renewed %s ago; another replica may be at work", age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+func (f *Fence) note(begun time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = begun
+}
+
+type guarded struct {
+	resourcelock.Interface
+	fence *Fence
+}
+
+// Create implements [resourcelock.Interface].
+func (g *guarded) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return g.noting(record, func() error { return g.Interface.Create(ctx, record) })
+}
+
+// Update implements [resourcelock.Interface].
+func (g *guarded) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return g.noting(record, func() error { return g.Interface.Update(ctx, record) })
+}
+
+// noting notes the time before a call that succeeds: the lease counts from when the server took it, which is later. A
+// record that names nobody, or another, gives the lease up.
+func (g *guarded) noting(record resourcelock.LeaderElectionRecord, call func() error) error {
+	begun := time.Now()
+	if record.HolderIdentity != g.Identity() {
+		begun = time.Time{}
+	}
+	err := call()
+	if err == nil {
+		g.fence.note(begun)
+	}
+	return err
+}

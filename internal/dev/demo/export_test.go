@@ -1,0 +1,111 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/plan"
+)
+
+// Names for tests.
+type (
+	Moment  = moment
+	Outcome = outcome
+)
+
+// NewMoment returns what is true: in EC2, in the API server, and as names of nodes by instance ID.
+func NewMoment(state ec2.State, nodeENIs []v1alpha1.NodeENI, nodes map[string]string) Moment {
+	return moment{state, nodeENIs, nodes}
+}
+
+// Table draws a moment.
+func Table(m Moment, width int, colours bool) string { return table(rows(m), width, palette{colours}) }
+
+// News says what changed from one moment to the next.
+func News(before, after Moment) []string { return news(rows(before), rows(after)) }
+
+// Check says what is not as it must be.
+func Check(m Moment, o Outcome) []string { return check(m, o) }
+
+// Holds is an outcome of one interface.
+func Holds(nodeENI, node, subnet string, device int) Outcome {
+	return outcome{holds: []holding{{nodeENI, node, subnet, device}}}
+}
+
+// Besides adds an obstacle to an outcome.
+func Besides(o Outcome, nodeENI, node string, reason plan.Reason) Outcome {
+	o.obstacles = append(o.obstacles, obstacle{nodeENI, node, reason})
+	return o
+}
+
+// Kills returns when the controller is killed, in each step of the story.
+func Kills(n int, seed uint64) [][]time.Duration {
+	var due [][]time.Duration
+	for _, f := range fates(story(), n, rand.New(rand.NewPCG(seed, 0))) {
+		due = append(due, f.due)
+	}
+	return due
+}
+
+// Fold breaks a line.
+func Fold(line string, width int) []string { return fold(line, width) }
+
+// Crop shortens a text.
+func Crop(text string, height int) string { return crop(text, height) }
+
+// Commands are all that the story types, outcomes all that must come of it.
+func Commands() [][]string {
+	var all [][]string
+	for _, c := range story() {
+		for _, s := range c.steps {
+			for _, command := range s.do {
+				if words, ok := command.(kubectl); ok {
+					all = append(all, words)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Placed is an interface that the story wants.
+type Placed struct {
+	Node, Subnet string
+	Device       int
+}
+
+// Wanted are the interfaces that the steps of the story want.
+func Wanted() [][]Placed {
+	var all [][]Placed
+	for _, c := range story() {
+		for _, s := range c.steps {
+			var step []Placed
+			for _, h := range s.then.holds {
+				step = append(step, Placed{h.node, h.subnet, h.device})
+			}
+			all = append(all, step)
+		}
+	}
+	return all
+}
+
+// Excess says what the calls of a story with six nodes should not have been.
+func Excess(attached, removed, kills int, calls awssim.Calls) []string {
+	t := tally{attached: attached, removed: removed, kills: kills, calls: calls}
+	return t.check(6)
+}
+
+// Summary is the summary of a story.
+func Summary(attached, removed, kills int, calls awssim.Calls) string {
+	t := tally{
+		attached: attached, removed: removed, terminated: attached - removed, kills: kills, calls: calls,
+		simulated: 780 * time.Second, real: 39 * time.Second,
+	}
+	return t.String()
+}

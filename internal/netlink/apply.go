@@ -1,0 +1,113 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package netlink
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/multieni/multieni/hostnet"
+)
+
+// Apply carries an operation out. That it is so already is success.
+func (h *Host) Apply(op hostnet.Operation) error {
+	if err := h.apply(op); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+func (h *Host) apply(op hostnet.Operation) error {
+	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: op.On()}}
+	switch op := op.(type) {
+	case hostnet.SetAlias:
+		return h.handle.LinkSetAlias(link, op.Alias)
+	case hostnet.AddAltName:
+		return h.handle.LinkAddAltName(link, op.Name)
+	case hostnet.RemoveAltName:
+		return h.handle.LinkDelAltName(link, op.Name)
+	case hostnet.Set:
+		return h.set(link, op.Setting, op.Value)
+	case hostnet.SetMTU:
+		return h.handle.LinkSetMTU(link, op.MTU)
+	case hostnet.SetUp:
+		return h.handle.LinkSetUp(link)
+	case hostnet.SetDown:
+		return h.handle.LinkSetDown(link)
+	case hostnet.AddAddress:
+		return there(h.handle.AddrAdd(link, address(op)))
+	case hostnet.RemoveAddress:
+		return gone(h.handle.AddrDel(link, &netlink.Addr{IPNet: netOf(op.Address)}))
+	case hostnet.AddRoute:
+		return there(h.handle.RouteAdd(route(op.Route)))
+	case hostnet.RemoveRoute:
+		return gone(h.handle.RouteDel(route(op.Route)))
+	case hostnet.AddRule:
+		return there(h.handle.RuleAdd(rule(op.Rule)))
+	case hostnet.RemoveRule:
+		return gone(h.handle.RuleDel(rule(op.Rule)))
+	default:
+		return fmt.Errorf("no such operation: %T", op)
+	}
+}
+
+// there takes it for success that what is to be added exists.
+func there(err error) error {
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+// gone takes it for success that what is to be removed does not exist.
+func gone(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EADDRNOTAVAIL) {
+		return nil
+	}
+	return err
+}
+
+// address returns the address without a route to its subnet. EC2 hands no address out twice, so an IPv6 address is not
+// asked about, and usable at once.
+func address(op hostnet.AddAddress) *netlink.Addr {
+	flags := unix.IFA_F_NOPREFIXROUTE
+	if op.Address.Addr().Is6() {
+		flags |= unix.IFA_F_NODAD
+	}
+	return &netlink.Addr{IPNet: netOf(op.Address), Flags: flags}
+}
+
+func route(r hostnet.Route) *netlink.Route {
+	route := &netlink.Route{
+		LinkIndex: r.Link, Table: r.Table, Dst: netOf(r.To), Priority: r.Metric, Protocol: netlink.RouteProtocol(r.Protocol),
+	}
+	switch {
+	case r.Gateway.Is4():
+		route.Gw = r.Gateway.AsSlice()
+		if r.Protocol == hostnet.Protocol {
+			// The link holds no address of the subnet by which the kernel would know that the router is there.
+			route.Flags = int(netlink.FLAG_ONLINK)
+		}
+	case r.Gateway.Is6():
+		route.Gw = r.Gateway.AsSlice()
+	case r.To.Addr().Is4():
+		route.Scope = netlink.SCOPE_LINK
+	}
+	return route
+}
+
+func rule(r hostnet.Rule) *netlink.Rule {
+	rule := netlink.NewRule()
+	rule.Priority, rule.Src, rule.Table, rule.Protocol = r.Priority, netOf(r.From), r.Table, hostnet.Protocol
+	rule.Family = netlink.FAMILY_V6
+	if r.From.Addr().Is4() {
+		rule.Family = netlink.FAMILY_V4
+	}
+	return rule
+}

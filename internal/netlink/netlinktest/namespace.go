@@ -1,0 +1,169 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package netlinktest makes network namespaces for tests: a node in one, the VPC in others, with pairs of virtual links
+// between them that stand for network interfaces. The namespace of the test itself is never touched.
+package netlinktest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Namespace is a network namespace. It ends with the test.
+type Namespace struct {
+	t    testing.TB
+	file *os.File
+}
+
+// New makes a network namespace with only a loopback link, which is up. It skips the test, saying why, where that is not
+// possible.
+func New(t testing.TB) *Namespace {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for network namespaces of its own: sudo go test ./internal/netlink/... ./test/netns/...")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip("needs the program ip of iproute2 to set network namespaces up")
+	}
+	n := &Namespace{t: t}
+	onThread(func() {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Skipf("cannot make a network namespace: %v", err)
+		}
+		file, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			t.Errorf("open the new network namespace: %v", err)
+		}
+		n.file = file
+	})
+	if n.file == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { _ = n.file.Close() })
+	n.IP("link set lo up")
+	return n
+}
+
+// onThread runs f on a thread of its own, which ends with it: what f did to the thread is nobody else's problem.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+// Do runs f on a thread in the namespace. Goroutines that f starts are elsewhere.
+func (n *Namespace) Do(f func()) {
+	onThread(func() {
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			n.t.Errorf("enter the network namespace: %v", err)
+			return
+		}
+		f()
+	})
+}
+
+// DoContained is Do for what runs in a container without privileges: of all capabilities it has only the given ones, and
+// /proc/sys is read-only.
+func (n *Namespace) DoContained(f func(), capabilities ...int) {
+	n.Do(func() {
+		if err := contain(capabilities); err != nil {
+			n.t.Errorf("contain the thread: %v", err)
+			return
+		}
+		f()
+	})
+}
+
+func contain(capabilities []int) error {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("/proc/sys", "/proc/sys", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/proc/sys", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		return err
+	}
+	var sets [2]unix.CapUserData
+	for _, c := range capabilities {
+		sets[c/32].Effective |= 1 << (c % 32)
+		sets[c/32].Permitted |= 1 << (c % 32)
+	}
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0])
+}
+
+// IP runs ip(8) in the namespace with the arguments, which are separated by spaces, and returns what it prints.
+func (n *Namespace) IP(arguments string) string {
+	n.t.Helper()
+	var output []byte
+	var err error
+	n.Do(func() { output, err = exec.Command("ip", strings.Fields(arguments)...).CombinedOutput() })
+	if err != nil {
+		n.t.Fatalf("ip %s: %v: %s", arguments, err, output)
+	}
+	return string(output)
+}
+
+// Attach attaches an interface with the MAC address to the node, as EC2 would: a link appears there, down. Its other end
+// appears in the VPC under the name peer, up.
+func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) {
+	n.t.Helper()
+	n.IP(fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", name, mac, peer, vpc.path()))
+	vpc.IP(fmt.Sprintf("link set %s mtu 9001 up", peer))
+}
+
+// Give moves a link into another namespace.
+func (n *Namespace) Give(name string, to *Namespace) {
+	n.t.Helper()
+	n.IP(fmt.Sprintf("link set %s netns %s", name, to.path()))
+}
+
+func (n *Namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
+
+// volatile is what ip prints that says nothing about how the network is configured.
+var volatile = regexp.MustCompile(` (tentative|(valid|preferred)_lft \S+|link-netns \S+|link-netnsid \d+|qlen \d+|state \S+|expires \S+|pref \S+|qdisc \S+)`)
+
+// State returns the whole state of the namespace as ip(8) prints it, as sorted text.
+func (n *Namespace) State() string {
+	n.t.Helper()
+	var lines []string
+	for _, list := range []string{"-o link", "-o address", "-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all"} {
+		for line := range strings.Lines(strings.ReplaceAll(n.IP(list), "\\", "")) {
+			lines = append(lines, list+": "+strings.Join(strings.Fields(volatile.ReplaceAllString(line, "")), " "))
+		}
+	}
+	lines = append(lines, n.settings()...)
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// settings returns the settings of every link, those of IPv4 and IPv6.
+func (n *Namespace) settings() []string {
+	var output []byte
+	var err error
+	n.Do(func() {
+		output, err = exec.Command("sh", "-c", "cd /proc/sys/net && grep -r . ipv4/conf ipv6/conf 2>/dev/null | grep -v stable_secret").Output()
+	})
+	if err != nil {
+		n.t.Fatalf("read settings: %v", err)
+	}
+	return strings.Split(strings.TrimSpace(string(output)), "\n")
+}

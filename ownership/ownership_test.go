@@ -1,0 +1,194 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/ownership"
+)
+
+var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func example() ownership.Member {
+	return ownership.Member{
+		Cluster: "cluster-1", NodeENI: "storage", Node: "node-1", InstanceID: "i-00000000000000001",
+		Key: ownership.Key{NodeENIUID: "uid-1", Ordinal: 2}, Generation: 1767323045,
+	}
+}
+
+// anyMember draws members as Kubernetes and EC2 allow them.
+func anyMember(rt *rapid.T) ownership.Member {
+	word := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?`)
+	return ownership.Member{
+		Cluster: word.Draw(rt, "cluster"), NodeENI: word.Draw(rt, "NodeENI"), Node: word.Draw(rt, "node"), InstanceID: word.Draw(rt, "instance"),
+		Key:        ownership.Key{NodeENIUID: word.Draw(rt, "uid"), Ordinal: rapid.IntRange(0, 1000).Draw(rt, "ordinal")},
+		Generation: rapid.Int64Range(0, 1<<40).Draw(rt, "generation"),
+	}
+}
+
+func TestTagsSayWhoseItIs(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := anyMember(rt)
+		user := rapid.MapOfN(rapid.String(), rapid.String(), 0, 5).Draw(rt, "user's tags")
+		tags := m.Tags(made, user)
+		got, verdict := ownership.Read(m.Cluster, tags)
+		if verdict != ownership.Ours || got != m {
+			rt.Errorf("read %+v (%v) from the tags of %+v", got, verdict, m)
+		}
+		if at, known := ownership.CreatedAt(tags); !known || !at.Equal(made) {
+			rt.Errorf("made at %s, %t", at, known)
+		}
+		if _, verdict := ownership.Read(m.Cluster+"x", tags); verdict != ownership.Foreign {
+			rt.Error("another cluster takes it for its own")
+		}
+		for key, value := range user {
+			if !strings.HasPrefix(key, ownership.Prefix) && key != ownership.TagNoManage && tags[key] != value {
+				rt.Errorf("the user's tag %q is %q", key, tags[key])
+			}
+		}
+	})
+}
+
+func TestOursWinOverTheUsersTags(t *testing.T) {
+	m := example()
+	user := map[string]string{ownership.TagCluster: "other", ownership.TagCreatedAt: "1", ownership.TagNoManage: "false"}
+	if diff := cmp.Diff(m.Tags(made, nil), m.Tags(made, user)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheNameIsTheUsersIfGiven(t *testing.T) {
+	m := example()
+	if got := m.Tags(made, nil)[ownership.TagName]; got != "storage/node-1" {
+		t.Errorf("Name is %q", got)
+	}
+	if got := m.Tags(made, map[string]string{"Name": "mine"})[ownership.TagName]; got != "mine" {
+		t.Errorf("Name is %q", got)
+	}
+	m.NodeENI, m.Node = strings.Repeat("ä", 200), strings.Repeat("ö", 200)
+	if got := m.Tags(made, nil)[ownership.TagName]; utf8.RuneCountInString(got) != 256 || !utf8.ValidString(got) {
+		t.Errorf("Name has %d characters, want EC2's 256", utf8.RuneCountInString(got))
+	}
+}
+
+func TestDesiredTagsLeaveTheTimeAlone(t *testing.T) {
+	want := example().Tags(made, map[string]string{"team": "ran"})
+	delete(want, ownership.TagCreatedAt)
+	if diff := cmp.Diff(want, example().DesiredTags(map[string]string{"team": "ran"})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDamagedTagsAreNobodys(t *testing.T) {
+	damage := map[string]func(map[string]string){
+		"no NodeENI":               func(tags map[string]string) { delete(tags, ownership.TagNodeENI) },
+		"no NodeENI UID":           func(tags map[string]string) { delete(tags, ownership.TagNodeENIUID) },
+		"no node":                  func(tags map[string]string) { delete(tags, ownership.TagNode) },
+		"no instance":              func(tags map[string]string) { delete(tags, ownership.TagInstanceID) },
+		"no ordinal":               func(tags map[string]string) { delete(tags, ownership.TagMember) },
+		"no generation":            func(tags map[string]string) { delete(tags, ownership.TagGeneration) },
+		"an empty instance":        func(tags map[string]string) { tags[ownership.TagInstanceID] = "" },
+		"an ordinal below zero":    func(tags map[string]string) { tags[ownership.TagMember] = "-1" },
+		"an ordinal in words":      func(tags map[string]string) { tags[ownership.TagMember] = "two" },
+		"an ordinal of 20 digits":  func(tags map[string]string) { tags[ownership.TagMember] = "99999999999999999999" },
+		"a generation with a dot":  func(tags map[string]string) { tags[ownership.TagGeneration] = "1.5" },
+		"a generation with spaces": func(tags map[string]string) { tags[ownership.TagGeneration] = " 1" },
+	}
+	for name, damage := range damage {
+		t.Run(name, func(t *testing.T) {
+			tags := example().Tags(made, nil)
+			damage(tags)
+			if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Damaged {
+				t.Errorf("verdict %v, want Damaged", verdict)
+			}
+		})
+	}
+	t.Run("a cluster without a name owns nothing", func(t *testing.T) {
+		tags := example().Tags(made, nil)
+		tags[ownership.TagCluster] = ""
+		if _, verdict := ownership.Read("", tags); verdict != ownership.Foreign {
+			t.Errorf("verdict %v, want Foreign", verdict)
+		}
+	})
+}
+
+func TestAnUnreadableTimeIsNotLongAgo(t *testing.T) {
+	for _, value := range []string{"", "0", "-5", "yesterday", "2026-01-02T03:04:05Z", "1.5", "99999999999999999999"} {
+		if at, known := ownership.CreatedAt(map[string]string{ownership.TagCreatedAt: value}); known {
+			t.Errorf("%q is taken for %s", value, at)
+		}
+	}
+	if _, known := ownership.CreatedAt(nil); known {
+		t.Error("no tag is taken for a time")
+	}
+}
+
+// TestToken pins the token: another one for the same member would make a second interface after an upgrade.
+func TestToken(t *testing.T) {
+	const want = "484d6359f4d50cdb92dd3f44ef6fb50090292949dde0f8355c6ef43146f5f7e0"
+	if got := example().Token(); got != want {
+		t.Errorf("token is %s, want %s", got, want)
+	}
+}
+
+func TestTokensTellMembersApart(t *testing.T) {
+	base := example()
+	changes := map[string]struct {
+		change func(*ownership.Member)
+		other  bool
+	}{
+		"cluster":                                {func(m *ownership.Member) { m.Cluster = "cluster-2" }, true},
+		"UID":                                    {func(m *ownership.Member) { m.NodeENIUID = "uid-2" }, true},
+		"instance":                               {func(m *ownership.Member) { m.InstanceID = "i-00000000000000002" }, true},
+		"ordinal":                                {func(m *ownership.Member) { m.Ordinal = 3 }, true},
+		"generation":                             {func(m *ownership.Member) { m.Generation++ }, true},
+		"name":                                   {func(m *ownership.Member) { m.NodeENI = "renamed" }, false},
+		"node":                                   {func(m *ownership.Member) { m.Node = "renamed" }, false},
+		"ordinal and generation that look alike": {func(m *ownership.Member) { m.Ordinal, m.Generation = 21, 767323045 }, true},
+		"cluster and UID that look alike":        {func(m *ownership.Member) { m.Cluster, m.NodeENIUID = "cluster-1u", "id-1" }, true},
+	}
+	for name, tc := range changes {
+		t.Run(name, func(t *testing.T) {
+			m := base
+			tc.change(&m)
+			if other := m.Token() != base.Token(); other != tc.other {
+				t.Errorf("another token: %t, want %t", other, tc.other)
+			}
+		})
+	}
+}
+
+func TestTokensFitEC2(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		token := anyMember(rt).Token()
+		if len(token) != 64 || strings.Trim(token, "0123456789abcdef") != "" {
+			rt.Errorf("token %q", token)
+		}
+	})
+}
+
+func TestTagsFitEC2(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		for key, value := range maps.All(anyMember(rt).Tags(made, nil)) {
+			if len(key) > 128 || utf8.RuneCountInString(value) > 256 || strings.HasPrefix(key, "aws:") {
+				rt.Errorf("%q=%q is no tag for EC2", key, value)
+			}
+		}
+	})
+}
+
+func TestKeysAreOrdered(t *testing.T) {
+	a, b, c := ownership.Key{NodeENIUID: "a", Ordinal: 2}, ownership.Key{NodeENIUID: "a", Ordinal: 10}, ownership.Key{NodeENIUID: "b"}
+	if a.Compare(b) >= 0 || b.Compare(c) >= 0 || c.Compare(a) <= 0 || a.Compare(a) != 0 {
+		t.Error("keys go by UID, then by ordinal as a number")
+	}
+}
