@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 )
 
@@ -36,3 +37,6 @@ func (p Plan) Explain() string {
 	}
 	return b.String()
 }
+
+// LogValue implements [slog.LogValuer], so that a plan that is not logged is not worked out in words.
+func (p Plan) LogValue() slog.Value { return slog.StringValue(p.Explain()) }

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -139,10 +140,14 @@ func (p *planner) keep(m *member) {
 	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
 		m.block(Problem{AttachedElsewhere, fmt.Sprintf("%s was attached to %s by somebody else; detach it there", i.ID, i.Attachment.InstanceID)})
 		p.again(p.now.Add(ForceAfter))
-	case m.Phase == Detaching, i.Status == eni.Pending:
+	case m.Phase == Detaching:
+		p.progress(m)
+		p.forceIfStuck(m)
+	case i.Status == eni.Pending:
 		p.progress(m)
 	case p.waits(m):
-	case m.Phase == Attaching && i.Attachment != nil && p.stuck(m):
+	case m.Phase == Attaching && p.overdue(m):
+		p.reattach(m)
 	case i.Attachment != nil:
 		p.mend(m)
 		if m.Phase == Attaching {
@@ -158,18 +163,19 @@ func (p *planner) keep(m *member) {
 	}
 }
 
-// stuck undoes an attach that EC2 does not get done with, so that it can be tried again, and reports whether it does.
-func (p *planner) stuck(m *member) bool {
+// overdue reports whether EC2 does not get done with attaching the interface.
+func (p *planner) overdue(m *member) bool {
 	since := m.record.AttachingSince
-	if since.IsZero() || p.now.Sub(since) < StuckAfter {
-		return false
-	}
+	return m.record.Attachment != nil && !since.IsZero() && p.now.Sub(since) >= StuckAfter
+}
+
+// reattach undoes an attach that is overdue, so that it can be tried again.
+func (p *planner) reattach(m *member) {
 	why := fmt.Sprintf("EC2 has not attached it within %s", StuckAfter)
 	m.Why = Problem{AttachStuck, fmt.Sprintf("%s is detached and attached again: %s", m.record.ID, why)}
 	p.plan.Actions = append(p.plan.Actions, Detach{
 		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Why: why,
 	})
-	return true
 }
 
 func (p *planner) mend(m *member) {
@@ -196,7 +202,7 @@ func (p *planner) remove(m *member) {
 	case p.ended && i.Attachment != nil:
 		p.progress(m)
 		p.again(p.now.Add(ending))
-	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching:
+	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching && !p.overdue(m):
 		p.progress(m)
 	case i.Attachment.Status == eni.AttachmentDetaching:
 		p.progress(m)
@@ -209,14 +215,16 @@ func (p *planner) remove(m *member) {
 	}
 }
 
+// forceIfStuck cuts the instance off from an interface that a plain detach does not get away from it.
 func (p *planner) forceIfStuck(m *member) {
 	since := m.record.DetachingSince
-	if waited := p.now.Sub(since); since.IsZero() || waited < ForceAfter {
+	if m.record.Attachment == nil || since.IsZero() || p.now.Sub(since) < ForceAfter {
 		return
 	}
 	p.plan.Actions = append(p.plan.Actions, Detach{
 		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Force: true,
-		Why: fmt.Sprintf("%s, and a plain detach has not ended since %s", m.leaving, since.UTC().Format(time.RFC3339)),
+		Why: fmt.Sprintf("%s, and a plain detach has not ended since %s",
+			cmp.Or(m.leaving, "it is to be attached anew"), since.UTC().Format(time.RFC3339)),
 	})
 }
 

@@ -103,6 +103,14 @@ func TestDescribeInstances(t *testing.T) {
 				}
 			}
 		}},
+	})
+}
+
+func TestDescribeInstancesByID(t *testing.T) {
+	ec := open(t)
+	one, two := *ec.instance(t).InstanceId, *ec.instance(t).InstanceId
+	both := []string{one, two}
+	verify(t, ec, []check{
 		{name: "by id", run: func(t *testing.T, ec *endpoint) {
 			out, err := ec.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: both})
 			ok(t, err)

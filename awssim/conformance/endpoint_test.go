@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -81,10 +83,13 @@ func openWith(t *testing.T, s simulator) *endpoint {
 	} else {
 		ec.useEnvironment(t)
 	}
+	client := &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()} // the SDK's default, but closable
+	t.Cleanup(client.CloseIdleConnections)
 	ec.Client = ec2.New(ec2.Options{
 		Region:       ec.region,
 		BaseEndpoint: &ec.url,
 		Credentials:  ec.credentials,
+		HTTPClient:   client,
 		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
 			o.MaxAttempts, o.MaxBackoff = 10, ec.backoff
 		}),

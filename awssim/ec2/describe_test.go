@@ -380,7 +380,7 @@ func TestInstanceFilters(t *testing.T) {
 		})
 	}
 	for _, all := range []ec2.Filter{
-		filter("instance-state-name", "running"), filter("instance-state-code", "16"), filter("architecture", "x86_64"), filter("hypervisor", "nitro"),
+		filter("instance-state-name", "running"), filter("instance-state-code", "16"), filter("architecture", "x86_64"), filter("hypervisor", "xen"),
 		filter("tenancy", "default"), filter("source-dest-check", "true"), filter("vpc-id", "vpc-0000000000000000a"), filter("launch-index", "0"),
 		filter("instance.group-name", "default"), filter("launch-time", "2026-01-01T*"), filter("instance.group-id", "sg-*"),
 	} {

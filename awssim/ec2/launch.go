@@ -284,7 +284,8 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		Placement: Placement{AvailabilityZone: primary.AvailabilityZone, AvailabilityZoneID: primary.AvailabilityZoneID, Tenancy: "default"},
 		SubnetID:  primary.SubnetID, VPCID: primary.VPCID, PrivateIPAddress: primary.PrivateIPAddress,
 		PrivateDNSName: primary.PrivateDNSName, IPv6Address: primary.IPv6Address, SourceDestCheck: true,
-		Hypervisor: cmp.Or(l.instanceType.Hypervisor, "nitro"), VirtualizationType: "hvm", RootDeviceType: "ebs",
+		Hypervisor:         "xen", // EC2 calls Nitro so, too
+		VirtualizationType: "hvm", RootDeviceType: "ebs",
 		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags), cni: l.cni,
 	}
 	if len(l.instanceType.Architectures) > 0 {

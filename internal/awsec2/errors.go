@@ -109,7 +109,7 @@ func faultOf(err error) *eni.Fault {
 	}
 	if answer := smithy.APIError(nil); errors.As(err, &answer) {
 		f.Code, f.Message = answer.ErrorCode(), answer.ErrorMessage()
-		f.Class = classOf(f.Code, f.Message, statusOf(err))
+		f.Class = Classify(f.Code, f.Message, statusOf(err))
 	}
 	if wrong := (*smithy.InvalidParamsError)(nil); errors.As(err, &wrong) {
 		f.Class = eni.Invalid
@@ -117,7 +117,9 @@ func faultOf(err error) *eni.Fault {
 	return f
 }
 
-func classOf(code, message string, status int) eni.Class {
+// Classify returns what an error code of EC2 means. The message counts only for the codes that EC2 uses for several
+// things; the HTTP status only for codes that are not listed, 0 standing for no answer.
+func Classify(code, message string, status int) eni.Class {
 	for _, t := range texts {
 		if code == t.code && strings.Contains(message, t.text) {
 			return t.class

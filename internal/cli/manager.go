@@ -53,7 +53,7 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 	if err != nil {
 		return nil, nil, fmt.Errorf("set the leader lease up: %w", err)
 	}
-	fence := &controller.Fence{Deadline: o.LeaseDuration}
+	fence := &controller.Fence{Deadline: o.LeaseDuration, Now: time.Now}
 	return fence.Check, fence.Guard(lock), nil
 }
 

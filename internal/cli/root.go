@@ -17,6 +17,7 @@ import (
 // components are the commands that the image can be told to run by its COMPONENT variable.
 var components = map[string]string{
 	"eni-controller": "controller",
+	"eni-manager":    "agent",
 }
 
 // New returns the root command of multieni.
@@ -32,7 +33,7 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newController(), newVersion())
+	root.AddCommand(newController(), newAgent(), newVersion())
 	return root
 }
 

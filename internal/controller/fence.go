@@ -17,6 +17,8 @@ import (
 type Fence struct {
 	// Deadline is how long after a renewal the lease surely still holds.
 	Deadline time.Duration
+	// Now tells the time; it must not go back, as the monotonic clock does not.
+	Now func() time.Time
 
 	mu      sync.Mutex
 	renewed time.Time
@@ -31,7 +33,7 @@ func (f *Fence) Guard(lock resourcelock.Interface) resourcelock.Interface {
 func (f *Fence) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if age := time.Since(f.renewed); age > f.Deadline {
+	if age := f.Now().Sub(f.renewed); age > f.Deadline {
 		return fmt.Errorf("the leader lease was last renewed %s ago; another replica may be at work", age.Round(time.Millisecond))
 	}
 	return nil
@@ -61,7 +63,7 @@ func (g *guarded) Update(ctx context.Context, record resourcelock.LeaderElection
 // noting notes the time before a call that succeeds: the lease counts from when the server took it, which is later. A
 // record that names nobody, or another, gives the lease up.
 func (g *guarded) noting(record resourcelock.LeaderElectionRecord, call func() error) error {
-	begun := time.Now()
+	begun := g.fence.Now()
 	if record.HolderIdentity != g.Identity() {
 		begun = time.Time{}
 	}

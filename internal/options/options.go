@@ -48,6 +48,12 @@ var variables = map[string]string{
 	"cluster-name":               "CLUSTER_NAME",
 	"max-concurrent-reconciles":  "MAX_CONCURRENT_RECONCILES",
 	"max-concurrent-eni-cleanup": "MAX_CONCURRENT_ENI_CLEANUP",
+	"node-name":                  "NODE_NAME",
+	"check-interval":             "CHECK_INTERVAL",
+	"default-mtu":                "DEFAULT_MTU",
+	"eni-pattern":                "ENI_PATTERN",
+	"ignore-interfaces":          "IGNORE_INTERFACES",
+	"primary-interface":          "PRIMARY_INTERFACE",
 }
 
 // Bind adds the flags to a flag set.
@@ -109,8 +115,12 @@ func (c *Controller) Validate() error {
 	if c.LeaseDuration < 3*time.Second {
 		faults = append(faults, errors.New("--leader-election-lease-duration must be at least 3s"))
 	}
-	if c.Format != "text" && c.Format != "json" {
-		faults = append(faults, fmt.Errorf("--log-format is %q and must be text or json", c.Format))
+	return errors.Join(append(faults, c.Logging.validate())...)
+}
+
+func (l *Logging) validate() error {
+	if l.Format != "text" && l.Format != "json" {
+		return fmt.Errorf("--log-format is %q and must be text or json", l.Format)
 	}
-	return errors.Join(faults...)
+	return nil
 }

@@ -89,6 +89,8 @@ func Write(ctx context.Context, c client.Client, owner string, object client.Obj
 	patch := &unstructured.Unstructured{Object: map[string]any{"status": content["status"]}}
 	patch.SetGroupVersionKind(gvk)
 	patch.SetName(object.GetName())
+	// The UID makes the write fail for a successor of the same name, of which this status does not speak.
+	patch.SetUID(object.GetUID())
 	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(owner), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("write the status of %s %s: %w", gvk.Kind, object.GetName(), err)

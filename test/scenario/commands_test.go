@@ -5,6 +5,7 @@ package scenario_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/ownership"
@@ -32,6 +34,8 @@ func commands() map[string]command {
 		"kubectl": kubectl,
 		// save NAME: keeps what the last command printed as a variable.
 		"save": save,
+		// await-file FILE: waits until it exists.
+		"await-file": awaitFile,
 		// controller start [FLAGS] | stop | kill
 		"controller": controller,
 		// ec2-holds [FILE]: waits until our interfaces in EC2 are those of the file, one line for each; without a
@@ -64,6 +68,15 @@ func save(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
+func awaitFile(ts *testscript.TestScript, _ bool, args []string) {
+	eventually(ts, func() string {
+		if !exists(ts.MkAbs(args[0])) {
+			return args[0] + " does not exist"
+		}
+		return ""
+	})
+}
+
 func controller(ts *testscript.TestScript, _ bool, args []string) {
 	s := on(ts)
 	switch args[0] {
@@ -79,18 +92,16 @@ func controller(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// eventually polls until something is so. What it is instead is told if it never is.
+// eventually waits until something is so. What it is instead is told if it never is.
 func eventually(ts *testscript.TestScript, condition func() (instead string)) {
-	deadline := time.Now().Add(patience)
-	for {
-		instead := condition()
-		if instead == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("still not so after %s: %s\nlog of the controller:\n%s", patience, instead, ts.ReadFile("controller.log"))
-		}
-		time.Sleep(20 * time.Millisecond)
+	var instead string
+	err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, patience, true,
+		func(context.Context) (bool, error) {
+			instead = condition()
+			return instead == "", nil
+		})
+	if err != nil {
+		ts.Fatalf("still not so after %s: %s", patience, instead)
 	}
 }
 

@@ -3,10 +3,11 @@
 
 // Package scenario_test tells stories: a user's commands, as they are typed, and what must come of them.
 //
-// Each file of testdata is one story, told to the real kubectl, the real controller, a real API server and the
-// simulated AWS. "multieni" in a story is this test binary, run again as that program, so that the race detector and
-// coverage see it. commands_test.go has the commands that stories know beside those of testscript: kubectl, the
-// controller's life, and what EC2 holds. A story begins with the example world, or with its own world.yaml.
+// Each file below testdata is one story, told to the real kubectl, the real controller, a real API server and the
+// simulated AWS. The programs are this test binary, run again as multieni or multieni-dev, so that the race detector and
+// coverage see them. commands_test.go has the commands that stories know beside those of testscript: kubectl, the
+// controller's life, and what EC2 holds. A story of the controller begins with the example world, or with its own
+// world.yaml.
 package scenario_test
 
 import (
@@ -23,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +33,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/dev/child"
+	devcli "github.com/multieni/multieni/internal/dev/cli"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
 )
@@ -42,7 +45,10 @@ const speed = 50
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	testscript.Main(suite{m}, map[string]func(){"multieni": multieni})
+	testscript.Main(suite{m}, map[string]func(){
+		"multieni":     program("multieni", cli.New),
+		"multieni-dev": program("multieni-dev", devcli.New),
+	})
 }
 
 // suite is the tests of this package with their API server.
@@ -52,20 +58,35 @@ func (s suite) Run() int {
 	return clustertest.Run(s.M, func(c *cluster.Cluster) { shared = c })
 }
 
-// multieni is the main function of that program.
-func multieni() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := cli.New().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "multieni:", err)
-		os.Exit(1)
+// program is the main function of a program.
+func program(name string, root func() *cobra.Command) func() {
+	return func() {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if err := root().ExecuteContext(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			os.Exit(1)
+		}
 	}
 }
 
-func TestScenario(t *testing.T) {
+// TestController tells the stories of the controller, each with a simulated AWS and nodes of its own.
+func TestController(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                "testdata",
-		Setup:              setUp,
+		Dir: "testdata/controller",
+		Setup: func(env *testscript.Env) error {
+			return errors.Join(prepare(env), setStage(env))
+		},
+		Cmds:               commands(),
+		RequireUniqueNames: true,
+	})
+}
+
+// TestDev tells those of multieni-dev, which brings its own.
+func TestDev(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/dev",
+		Setup:              prepare,
 		Cmds:               commands(),
 		RequireUniqueNames: true,
 	})
@@ -87,9 +108,23 @@ type stageKey struct{}
 
 func on(ts *testscript.TestScript) *stage { return ts.Value(stageKey{}).(*stage) }
 
-func setUp(env *testscript.Env) error {
+// prepare waits for the story's turn and gives it kubectl and the examples.
+func prepare(env *testscript.Env) error {
 	turn.Lock()
 	env.Defer(turn.Unlock)
+	root, err := child.Root()
+	if err != nil {
+		return err
+	}
+	env.Setenv("ROOT", root)
+	env.Setenv("KUBECONFIG", shared.Kubeconfig)
+	env.Setenv("KUBECACHEDIR", filepath.Join(os.TempDir(), "multieni-scenario-kubectl"))
+	env.Setenv("PATH", filepath.Dir(shared.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
+}
+
+// setStage gives a story its stage, and clears that in the end.
+func setStage(env *testscript.Env) error {
 	s := &stage{dir: env.WorkDir}
 	if err := s.start(); err != nil {
 		return err
@@ -97,18 +132,10 @@ func setUp(env *testscript.Env) error {
 	env.Values[stageKey{}] = s
 	env.Defer(func() {
 		if err := s.stop(); err != nil {
-			log, _ := os.ReadFile(s.log())
-			env.T().Fatal(err, "\nlog of the controller:\n", string(log))
+			env.T().Fatal(err)
 		}
 	})
-	root, err := child.Root()
-	if err != nil {
-		return err
-	}
-	env.Vars = append(env.Vars, s.Env()...)
-	env.Setenv("PATH", filepath.Dir(s.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
-	env.Setenv("KUBECACHEDIR", filepath.Join(os.TempDir(), "multieni-scenario-kubectl"))
-	return os.Symlink(filepath.Join(root, "examples"), filepath.Join(env.WorkDir, "examples"))
+	return nil
 }
 
 // start lets the story's AWS and its nodes join the shared API server.

@@ -135,7 +135,7 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		if len(p.Actions) == 0 {
 			return p, nil
 		}
-		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", p.Explain())
+		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", p)
 		r.note(s, instanceID, r.Applier.Do(ctx, p.Actions))
 	}
 	p.LookAgain = r.Now()

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,16 +40,16 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 				r.enqueueNodes(ctx, q, e.ObjectOld, e.ObjectNew)
 			},
 			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
-		}, builder.WithPredicates(relevantNodeENIChange())).
+		}, builder.WithPredicates(RelevantNodeENIChange())).
 		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
-// relevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is what its selectors stand
+// RelevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is what its selectors stand
 // for, since when a missing subnet turns up nodes have waited for it, and that a change of its spec was taken note of.
-func relevantNodeENIChange() predicate.Predicate {
+func RelevantNodeENIChange() predicate.Predicate {
 	resolved := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*v1alpha1.NodeENI).Status, e.ObjectNew.(*v1alpha1.NodeENI).Status
 		return !slices.Equal(was.Subnets, now.Subnets) || !slices.Equal(was.SecurityGroups, now.SecurityGroups) ||
@@ -57,8 +58,15 @@ func relevantNodeENIChange() predicate.Predicate {
 	return predicate.Or(controller.SpecOrLifeChanged(), resolved)
 }
 
-// enqueueNodes enqueues the nodes that any of the versions of a NodeENI selects, and those that have interfaces of it.
 func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...client.Object) {
+	for _, name := range r.Concerned(ctx, versions...) {
+		q.Add(request(name))
+	}
+}
+
+// Concerned returns the names of the nodes that any of the versions of a NodeENI selects, and of those that have
+// interfaces of it, in order.
+func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
 		var nodes corev1.NodeList
@@ -69,17 +77,15 @@ func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...clie
 		for n := range nodes.Items {
 			names[nodes.Items[n].Name] = true
 		}
-		var states v1alpha1.NodeENIStateList
-		if err := r.Client.List(ctx, &states, controller.StatesOf(version.GetUID()), client.UnsafeDisableDeepCopy); err != nil {
+		states, err := r.statesOf(ctx, version.GetUID())
+		if err != nil {
 			r.Log.Error("NodeENIStates could not be listed", "nodeeni", version.GetName(), "err", err)
 		}
-		for n := range states.Items {
-			names[states.Items[n].Name] = true
+		for n := range states {
+			names[states[n].Name] = true
 		}
 	}
-	for name := range names {
-		q.Add(request(name))
-	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // enqueueObserved enqueues the nodes whose interfaces the observer saw change.

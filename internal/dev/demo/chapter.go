@@ -41,7 +41,7 @@ type outcome struct {
 func (o outcome) String() string {
 	switch {
 	case len(o.obstacles) > 0:
-		return fmt.Sprintf("EC2 holds exactly these %d interfaces as declared, and the %d that cannot be are reported as such", len(o.holds), len(o.obstacles))
+		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d that cannot be are reported", len(o.holds), len(o.obstacles))
 	case len(o.holds) == 0:
 		return "EC2 holds none of our interfaces any more"
 	case len(o.holds) == 1:

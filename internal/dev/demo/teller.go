@@ -98,17 +98,13 @@ func (t *teller) act(ctx context.Context, s step, f *fate) error {
 	for _, c := range s.do {
 		line, run := c.typed(t)
 		t.prompt(line)
-		answered := make(chan answer, 1)
-		go func() { answered <- answerOf(run(ctx)) }()
 		var a answer
-		err := t.play(ctx, func() bool {
-			select {
-			case a = <-answered:
-				return true
-			default:
-				return false
-			}
-		}, func(bool) bool { return f.strikes(time.Since(began)) })
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			a = answerOf(run(ctx))
+		}()
+		err := t.play(ctx, func() bool { return isClosed(answered) }, func(bool) bool { return f.strikes(time.Since(began)) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", line, err)
 		}
@@ -144,6 +140,15 @@ func (t *teller) show(ctx context.Context, commands []command) error {
 type answer struct {
 	output string
 	err    error
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func answerOf(output string, err error) answer { return answer{output, err} }

@@ -1,0 +1,177 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostnet"
+)
+
+// Host is the network of the node.
+type Host interface {
+	// Facts takes a snapshot, and says which of the devices have their link in another namespace.
+	Facts(devices []string) (hostnet.Facts, error)
+	// Apply carries an operation out; that it is so already is success.
+	Apply(hostnet.Operation) error
+	// Events has something to receive after changes. It is closed when there will be no more.
+	Events() <-chan struct{}
+}
+
+// Options are what an Agent needs.
+type Options struct {
+	// Node is the name of the node.
+	Node   string
+	Client client.Client
+	Host   Host
+	// DefaultMTU is for interfaces whose NodeENI names none, in bytes.
+	DefaultMTU int
+	// Taint is the key of the taint that keeps pods away until the node is ready.
+	Taint string
+	// Continuous puts the taint back when a required interface is lost.
+	Continuous bool
+	// Resync is the time between two looks at the host when nothing seems to change.
+	Resync time.Duration
+	Log    *slog.Logger
+}
+
+// Agent is the reconciler of one node.
+type Agent struct {
+	Options
+	// devices remembers where the device of each MAC address is, so that it is known while its link is in a pod.
+	devices map[string]string
+	pace    *rate.Limiter
+}
+
+const (
+	// passesPerSecond and passesAtOnce bound the work if somebody undoes ours again and again.
+	passesPerSecond = 5
+	passesAtOnce    = 20
+	// rounds is how many looks at the host one pass takes at most: the kernel does more than it is told, so the first
+	// round may not be the last.
+	rounds = 4
+)
+
+// New returns an agent.
+func New(o Options) *Agent {
+	return &Agent{Options: o, devices: map[string]string{}, pace: rate.NewLimiter(passesPerSecond, passesAtOnce)}
+}
+
+// subject is what one pass is about.
+type subject struct {
+	// state and node are nil if there is no such object.
+	state *v1alpha1.NodeENIState
+	node  *corev1.Node
+	links []hostnet.Link
+	// observed has an observation for each of the links.
+	observed []hostnet.Observation
+}
+
+// Reconcile makes the links as promised, and says how far they are. A failure to configure one link keeps neither the
+// others from being configured nor anything from being reported.
+func (a *Agent) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	if err := a.pace.Wait(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	s, err := a.gather(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	failure := a.configure(s)
+	if s.observed == nil && failure != nil {
+		return reconcile.Result{}, failure
+	}
+	err = errors.Join(failure, a.report(ctx, s), a.mark(ctx, s))
+	return reconcile.Result{RequeueAfter: a.Resync}, err
+}
+
+// gather reads the objects of the node.
+func (a *Agent) gather(ctx context.Context) (*subject, error) {
+	s := &subject{state: &v1alpha1.NodeENIState{}, node: &corev1.Node{}}
+	key := client.ObjectKey{Name: a.Node}
+	if err := a.Client.Get(ctx, key, s.state); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read NodeENIState %s: %w", a.Node, err)
+	} else if err != nil {
+		s.state = nil
+	}
+	if err := a.Client.Get(ctx, key, s.node); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read Node %s: %w", a.Node, err)
+	} else if err != nil {
+		s.node = nil
+	}
+	s.links = Links(s.state, a.DefaultMTU)
+	for n, link := range s.links {
+		if device := a.devices[link.MAC]; device != "" {
+			s.links[n].Device = device
+		}
+	}
+	return s, nil
+}
+
+// configure carries operations out until none are left, and keeps what it saw in the end.
+func (a *Agent) configure(s *subject) error {
+	var devices []string
+	for _, link := range s.links {
+		if link.Device != "" {
+			devices = append(devices, link.Device)
+		}
+	}
+	failures := map[string]error{}
+	for range rounds {
+		facts, err := a.Host.Facts(devices)
+		if err != nil {
+			return fmt.Errorf("look at the network of the node: %w", err)
+		}
+		s.observed = hostnet.Observe(s.links, facts)
+		operations := hostnet.Diff(hostnet.Configure(s.links, facts), facts)
+		if len(operations) == 0 || len(failures) > 0 {
+			break
+		}
+		for _, op := range operations {
+			a.Log.Log(context.Background(), slog.Level(-4), "operation", "what", op.String())
+			if err := a.Host.Apply(op); err != nil {
+				failures[op.String()] = err
+			}
+		}
+	}
+	a.remember(s.observed)
+	return s.blame(failures)
+}
+
+// remember keeps where the devices of the links are.
+func (a *Agent) remember(observed []hostnet.Observation) {
+	devices := map[string]string{}
+	for _, o := range observed {
+		devices[o.Link.MAC] = o.Link.Device
+		if o.Facts != nil {
+			devices[o.Link.MAC] = o.Facts.Device
+		}
+	}
+	a.devices = devices
+}
+
+// blame puts failures down to the links that are not configured because of them, and returns them.
+func (s *subject) blame(failures map[string]error) error {
+	var all []error
+	for _, err := range failures {
+		all = append(all, err)
+	}
+	failure := errors.Join(all...)
+	for n, o := range s.observed {
+		if o.State == hostnet.Configuring && failure != nil {
+			s.observed[n].Message = failure.Error()
+		}
+	}
+	return failure
+}

@@ -1,0 +1,104 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/hostnet"
+)
+
+// Links returns the links that a node shall have: those of the interfaces that EC2 attached or is attaching. The link of
+// an interface that is being detached is given back before it goes. There are none without a state.
+func Links(state *v1alpha1.NodeENIState, defaultMTU int) []hostnet.Link {
+	if state == nil {
+		return nil
+	}
+	var links []hostnet.Link
+	for _, i := range state.Status.Interfaces {
+		if i.MACAddress == "" || leaving(i) {
+			continue
+		}
+		link := hostnet.Link{
+			Name: linkName(i), MAC: i.MACAddress, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)},
+			MTU: defaultMTU, Mode: hostnet.None, Assigned: assigned(i), Settings: settings(i),
+		}
+		if i.MTU > 0 {
+			link.MTU = int(i.MTU)
+		}
+		if i.AddressMode == v1alpha1.AddressPrimary {
+			link.Mode, link.Addresses = hostnet.Primary, hostAddresses(i)
+			link.Subnet, _ = netip.ParsePrefix(i.SubnetCIDR)
+		}
+		if known := linkState(state, i.MACAddress); known != nil {
+			link.Device = known.PCIAddress
+		}
+		links = append(links, link)
+	}
+	return links
+}
+
+func leaving(i v1alpha1.InterfaceState) bool {
+	return i.Phase == v1alpha1.PhaseDetaching || i.Phase == v1alpha1.PhaseDeleting
+}
+
+// linkName returns what the link is called on every node: its NodeENI, and from the second interface on its ordinal
+// behind a character that no Kubernetes name has.
+func linkName(i v1alpha1.InterfaceState) string {
+	if i.Ordinal == 0 {
+		return i.NodeENI
+	}
+	return fmt.Sprintf("%s_%d", i.NodeENI, i.Ordinal)
+}
+
+func linkState(state *v1alpha1.NodeENIState, mac string) *v1alpha1.LinkState {
+	for n := range state.Status.Links {
+		if state.Status.Links[n].MACAddress == mac {
+			return &state.Status.Links[n]
+		}
+	}
+	return nil
+}
+
+// hostAddresses returns the addresses that the host takes in mode Primary.
+func hostAddresses(i v1alpha1.InterfaceState) []netip.Addr {
+	var addresses []netip.Addr
+	for _, text := range append([]string{i.PrivateIP}, i.IPv6Addresses...) {
+		if address, err := netip.ParseAddr(text); err == nil {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// assigned returns all that EC2 gave to the interface.
+func assigned(i v1alpha1.InterfaceState) []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, texts := range [][]string{{i.PrivateIP}, i.SecondaryPrivateIPs, i.IPv6Addresses} {
+		for _, text := range texts {
+			if address, err := netip.ParseAddr(text); err == nil {
+				prefixes = append(prefixes, netip.PrefixFrom(address, address.BitLen()))
+			}
+		}
+	}
+	for _, texts := range [][]string{i.IPv4Prefixes, i.IPv6Prefixes} {
+		for _, text := range texts {
+			if prefix, err := netip.ParsePrefix(text); err == nil {
+				prefixes = append(prefixes, prefix)
+			}
+		}
+	}
+	return prefixes
+}
+
+func settings(i v1alpha1.InterfaceState) map[hostnet.Setting]int {
+	settings := map[hostnet.Setting]int{}
+	for name, value := range i.Sysctls {
+		settings[hostnet.Setting(name)] = int(value)
+	}
+	return settings
+}

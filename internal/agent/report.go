@@ -1,0 +1,88 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostnet"
+)
+
+// maxMessage is the most characters of a link's message (its schema).
+const maxMessage = 1024
+
+// report writes status.links of the node's state if they changed. Nothing else of the object is sent.
+func (a *Agent) report(ctx context.Context, s *subject) error {
+	if s.state == nil {
+		return nil
+	}
+	links := s.linkStates()
+	if equality.Semantic.DeepEqual(links, s.state.Status.Links) {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.NodeENIStateStatus{Links: links})
+	if err != nil {
+		return err
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"links": content["links"]}}}
+	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
+	patch.SetName(a.Node)
+	err = a.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("write the links of NodeENIState %s: %w", a.Node, err)
+	}
+	return nil
+}
+
+// linkStates returns what is to be said about the links, in the order of their MAC addresses.
+func (s *subject) linkStates() []v1alpha1.LinkState {
+	var states []v1alpha1.LinkState
+	for _, o := range s.observed {
+		i := interfaceOf(s.state, o.Link.MAC)
+		if i == nil {
+			continue
+		}
+		state := v1alpha1.LinkState{
+			MACAddress: o.Link.MAC, NodeENI: i.NodeENI, ENIID: i.ENIID, AltName: o.AltName, PCIAddress: o.Link.Device,
+			State: v1alpha1.LinkPhase(o.State), Reason: o.Reason, Message: clip(o.Message),
+		}
+		if f := o.Facts; f != nil {
+			state.Name, state.MTU, state.Driver, state.PCIAddress = f.Name, int32(f.MTU), f.Driver, f.Device
+			for _, address := range f.Addresses {
+				if !address.Addr().IsLinkLocalUnicast() {
+					state.Addresses = append(state.Addresses, address.String())
+				}
+			}
+		}
+		if o.State == hostnet.Moved {
+			state.AltName = hostnet.AltName(o.Link.Name)
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+func interfaceOf(state *v1alpha1.NodeENIState, mac string) *v1alpha1.InterfaceState {
+	for n, i := range state.Status.Interfaces {
+		if i.MACAddress == mac && !leaving(i) {
+			return &state.Status.Interfaces[n]
+		}
+	}
+	return nil
+}
+
+func clip(text string) string {
+	if len(text) > maxMessage {
+		return strings.ToValidUTF8(text[:maxMessage], "")
+	}
+	return text
+}

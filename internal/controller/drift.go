@@ -1,0 +1,59 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+// DriftClass says what becomes of existing interfaces when a field of a NodeENI's spec changes.
+type DriftClass string
+
+const (
+	// Membership: the field decides which interfaces are wanted. Those no longer wanted are removed, new ones are made.
+	Membership DriftClass = "membership"
+	// InPlace: existing interfaces are changed in place.
+	InPlace DriftClass = "in place"
+	// Replace: existing interfaces cannot follow. They drift, and are replaced only with updatePolicy: Replace.
+	Replace DriftClass = "replace"
+	// Behavior: the field says how the controller goes about it; interfaces are as they were.
+	Behavior DriftClass = "behavior"
+)
+
+// DriftClasses returns the class of every field of a NodeENI's spec by its JSON name. A subnet or group field is one of
+// several forms of saying the same; what counts is which subnets and groups come out.
+func DriftClasses() map[string]DriftClass {
+	return map[string]DriftClass{
+		"nodeSelector": Membership,
+
+		// A subnet that is dropped takes its interface with it and an added one brings one; an exchange is a replacement.
+		"subnetID":       Replace,
+		"subnetName":     Replace,
+		"subnetIDs":      Membership,
+		"subnetNames":    Membership,
+		"subnetSelector": Replace,
+
+		"securityGroupIDs":      InPlace,
+		"securityGroupNames":    InPlace,
+		"securityGroupSelector": InPlace,
+
+		"deviceIndex":      Replace,
+		"networkCardIndex": Replace,
+		"interfaceType":    Replace,
+
+		"description":                    InPlace,
+		"tags":                           InPlace,
+		"sourceDestCheck":                InPlace,
+		"deleteOnTermination":            InPlace,
+		"secondaryPrivateIPAddressCount": InPlace,
+		"ipv4PrefixCount":                InPlace,
+		"ipv6AddressCount":               InPlace,
+		"ipv6PrefixCount":                InPlace,
+		"mtu":                            InPlace,
+		"addressMode":                    InPlace,
+		"sysctls":                        InPlace,
+
+		"deviceIndexPolicy": Behavior,
+		"ipv4Allocation":    Behavior,
+		"updatePolicy":      Behavior,
+		"maxUnavailable":    Behavior,
+		"required":          Behavior,
+	}
+}

@@ -1,0 +1,74 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/multieni/multieni/internal/dev/cli"
+)
+
+// The simulated AWS alone says where it is, in words for a shell, serves there, and ends without a trace.
+func TestSim(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	output, input := io.Pipe()
+	root := cli.New()
+	root.SetArgs([]string{"sim"})
+	root.SetOut(input)
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := regexp.MustCompile(`^export AWS_ENDPOINT_URL=(http://127\.0\.0\.1:\d+) AWS_REGION=us-east-1\n$`).FindStringSubmatch(line)
+	if words == nil {
+		t.Fatalf("unexpected: %q", line)
+	}
+	response, err := http.Get(words[1] + "/_sim/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("healthz: %s", response.Status)
+	}
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What makes no sense is refused before anything starts.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"no speed":         {"sim", "--speed", "0"},
+		"speed backwards":  {"demo", "--speed", "-1"},
+		"no such world":    {"sim", "--world", "no-such-file"},
+		"no folder":        {"up"},
+		"unknown argument": {"demo", "fast"},
+		"unknown command":  {"dawn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := cli.New()
+			root.SetArgs(args)
+			if err := root.ExecuteContext(t.Context()); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Agent is the settings of `multieni agent`.
+type Agent struct {
+	NodeName string
+
+	// CheckInterval is the time between two looks at the links when nothing seems to change.
+	CheckInterval time.Duration
+	// DefaultMTU is in bytes; 0 stands for 9001.
+	DefaultMTU int
+
+	// ENIPattern, IgnoreInterfaces and PrimaryInterface keep links from being touched, by name.
+	ENIPattern       string
+	IgnoreInterfaces []string
+	PrimaryInterface string
+
+	// Taint is the key of the startup taint; Continuous puts it back when an interface is lost.
+	Taint      string
+	Continuous bool
+
+	MetricsAddress, ProbeAddress string
+
+	Logging
+}
+
+// Bind adds the flags to a flag set.
+func (a *Agent) Bind(flags *pflag.FlagSet) {
+	flags.StringVar(&a.NodeName, "node-name", "", "name of the Node this agent runs on")
+	flags.DurationVar(&a.CheckInterval, "check-interval", 30*time.Second, "time between two looks at the links when nothing seems to change; changes are seen at once")
+	flags.IntVar(&a.DefaultMTU, "default-mtu", 0, "MTU in bytes of links whose NodeENI names none; 0 stands for 9001, the largest inside a VPC")
+	flags.StringVar(&a.ENIPattern, "eni-pattern", "", "regular expression; links of other names are never touched. Links are found by MAC address, so none is needed")
+	flags.StringSliceVar(&a.IgnoreInterfaces, "ignore-interfaces", nil, "names of links that are never touched")
+	flags.StringVar(&a.PrimaryInterface, "primary-interface", "", "name of one more link that is never touched; the primary interface never is")
+	flags.StringVar(&a.Taint, "not-ready-taint", "networking.k8s.aws/not-ready", "key of the taint that is removed from the Node once its required interfaces are ready")
+	flags.BoolVar(&a.Continuous, "continuous", false, "put the taint back when a required interface is lost")
+	flags.StringVar(&a.MetricsAddress, "metrics-bind-address", "0", "address of the Prometheus endpoint /metrics; 0 for none")
+	flags.StringVar(&a.ProbeAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 for none")
+	a.Logging.Bind(flags)
+}
+
+// Validate reports settings that make no sense.
+func (a *Agent) Validate() error {
+	var faults []error
+	if a.NodeName == "" {
+		faults = append(faults, errors.New("--node-name, or NODE_NAME, must name the Node; in a pod it comes from spec.nodeName"))
+	}
+	if a.CheckInterval < time.Second {
+		faults = append(faults, errors.New("--check-interval must be at least 1s"))
+	}
+	if a.DefaultMTU != 0 && (a.DefaultMTU < 1280 || a.DefaultMTU > 9001) {
+		faults = append(faults, fmt.Errorf("--default-mtu is %d and must be 0 or from 1280 to 9001", a.DefaultMTU))
+	}
+	if _, err := regexp.Compile(a.ENIPattern); err != nil {
+		faults = append(faults, fmt.Errorf("--eni-pattern: %w", err))
+	}
+	if a.Taint == "" {
+		faults = append(faults, errors.New("--not-ready-taint must not be empty"))
+	}
+	return errors.Join(append(faults, a.Logging.validate())...)
+}
+
+// Excluded returns which links are never to be touched, by name. The options must be valid.
+func (a *Agent) Excluded() func(name string) bool {
+	pattern := regexp.MustCompile(a.ENIPattern)
+	return func(name string) bool {
+		return !pattern.MatchString(name) || slices.Contains(a.IgnoreInterfaces, name) || name == a.PrimaryInterface
+	}
+}
