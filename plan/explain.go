@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 )
 
@@ -37,6 +36,3 @@ func (p Plan) Explain() string {
 	}
 	return b.String()
 }
-
-// LogValue implements [slog.LogValuer], so that a plan that is not logged is not worked out in words.
-func (p Plan) LogValue() slog.Value { return slog.StringValue(p.Explain()) }

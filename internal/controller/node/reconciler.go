@@ -135,7 +135,7 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		if len(p.Actions) == 0 {
 			return p, nil
 		}
-		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", p)
+		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
 		r.note(s, instanceID, r.Applier.Do(ctx, p.Actions))
 	}
 	p.LookAgain = r.Now()
@@ -199,3 +199,9 @@ func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcom
 	}
 	r.announceForce(s, outcomes)
 }
+
+// explained is a plan that is put into words only when the log wants them.
+type explained struct{ plan.Plan }
+
+// LogValue implements [slog.LogValuer].
+func (e explained) LogValue() slog.Value { return slog.StringValue(e.Explain()) }
