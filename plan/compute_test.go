@@ -314,9 +314,11 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	}
 	o := w.observe(ledger)
 	o.Owned[0].DetachingSince = w.now
-	if p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter-time.Second)); len(p.Actions) > 0 {
-		t.Errorf("acts too early:\n%s", p.Explain())
+	o.Look.At = w.now.Add(plan.ForceAfter - time.Second)
+	if p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter)); len(p.Actions) > 0 {
+		t.Errorf("acts too early, by what was seen:\n%s", p.Explain())
 	}
+	o.Look.At = w.now.Add(plan.ForceAfter)
 	p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
 	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
 		t.Errorf("want one forced detach:\n%s", p.Explain())

@@ -166,7 +166,15 @@ func (p *planner) keep(m *member) {
 // overdue reports whether EC2 does not get done with attaching the interface.
 func (p *planner) overdue(m *member) bool {
 	since := m.record.AttachingSince
-	return m.record.Attachment != nil && !since.IsZero() && p.now.Sub(since) >= StuckAfter
+	return m.record.Attachment != nil && !since.IsZero() && p.seenAt().Sub(since) >= StuckAfter
+}
+
+// seenAt is the time of what the plan rests on: of the look, however long ago it was begun.
+func (p *planner) seenAt() time.Time {
+	if p.Look != nil {
+		return p.Look.At
+	}
+	return p.now
 }
 
 // reattach undoes an attach that is overdue, so that it can be tried again.
@@ -218,7 +226,7 @@ func (p *planner) remove(m *member) {
 // forceIfStuck cuts the instance off from an interface that a plain detach does not get away from it.
 func (p *planner) forceIfStuck(m *member) {
 	since := m.record.DetachingSince
-	if m.record.Attachment == nil || since.IsZero() || p.now.Sub(since) < ForceAfter {
+	if m.record.Attachment == nil || since.IsZero() || p.seenAt().Sub(since) < ForceAfter {
 		return
 	}
 	p.plan.Actions = append(p.plan.Actions, Detach{

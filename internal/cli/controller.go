@@ -9,9 +9,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -77,26 +80,51 @@ endpoint can be set with AWS_ENDPOINT_URL.`,
 			}
 			log := telemetry.NewLogger(c.ErrOrStderr(), o.Logging)
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			return runController(c.Context(), o, log)
+			s, err := findSurroundings(log)
+			if err != nil {
+				return err
+			}
+			return RunController(c.Context(), o, s)
 		},
 	}
 	o.Bind(command.Flags())
 	return command
 }
 
-func runController(ctx context.Context, o options.Controller, log *slog.Logger) error {
+// Surroundings are what a controller works with and its options do not say.
+type Surroundings struct {
+	// Kubernetes is how the API server is reached.
+	Kubernetes *rest.Config
+	// AWS returns the configuration with which EC2 is reached in a region.
+	AWS func(ctx context.Context, region string) (aws.Config, error)
+	// Metrics is where the controller's own metrics are registered.
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// findSurroundings returns those of a process of its own.
+func findSurroundings(log *slog.Logger) (Surroundings, error) {
 	access, err := config.GetConfig()
 	if err != nil {
-		return fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
+		return Surroundings{}, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
 	}
 	// Priority and fairness of the API server paces us; a limit of our own would only add waiting.
 	access.QPS = -1
 	access.UserAgent = "multieni/" + version.String()
-	permit, lock, err := newLock(access, o)
+	load := func(ctx context.Context, region string) (aws.Config, error) {
+		return awsec2.Load(ctx, region, version.String())
+	}
+	return Surroundings{Kubernetes: access, AWS: load, Metrics: metrics.Registry, Log: log}, nil
+}
+
+// RunController runs a controller until the context ends, or the leader lease is lost. A process may run several, each
+// with a registry of its own for its metrics.
+func RunController(ctx context.Context, o options.Controller, s Surroundings) error {
+	permit, lock, err := newLock(s.Kubernetes, o)
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(access, o, lock)
+	mgr, err := newManager(s.Kubernetes, o, lock)
 	if err != nil {
 		return err
 	}
@@ -105,14 +133,14 @@ func runController(ctx context.Context, o options.Controller, log *slog.Logger) 
 			return err
 		}
 	}
-	ec2, err := connectEC2(ctx, mgr.GetAPIReader(), permit, o, log)
+	ec2, err := connectEC2(ctx, mgr.GetAPIReader(), permit, o, s)
 	if err != nil {
 		return err
 	}
-	if err := wire(ctx, mgr, ec2, o, log); err != nil {
+	if err := wire(ctx, mgr, ec2, o, s); err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
+	s.Log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
 	return mgr.Start(ctx)
 }
 
@@ -125,25 +153,25 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(system.UID), nil
 }
 
-func connectEC2(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, log *slog.Logger) (*awsec2.Client, error) {
+func connectEC2(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Surroundings) (*awsec2.Client, error) {
 	region, source, err := awsec2.Region(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
 	if err != nil {
 		return nil, err
 	}
 	if source == awsec2.RegionByDefault {
-		log.Warn("NOTHING SAYS WHICH AWS REGION IS MEANT; the default is used. Set --region or AWS_REGION", "region", region)
+		s.Log.Warn("NOTHING SAYS WHICH AWS REGION IS MEANT; the default is used. Set --region or AWS_REGION", "region", region)
 	}
-	log.Info("AWS region", "region", region, "from", source)
-	cfg, err := awsec2.Load(ctx, region, version.String())
+	s.Log.Info("AWS region", "region", region, "from", source)
+	cfg, err := s.AWS(ctx, region)
 	if err != nil {
 		return nil, err
 	}
-	calls := telemetry.NewEC2Calls(metrics.Registry)
+	calls := telemetry.NewEC2Calls(s.Metrics)
 	return awsec2.New(cfg, awsec2.Options{
 		Cluster: o.ClusterName, Share: o.EC2Share, Permit: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
-			log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "seconds", call.Duration.Seconds())
+			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "seconds", call.Duration.Seconds())
 		},
 	}), nil
 }
@@ -158,14 +186,14 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 }
 
 // wire connects the parts with each other and with the manager.
-func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, log *slog.Logger) error {
-	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: log})
+func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, s Surroundings) error {
+	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log})
 	var watch *observer.Observer
 	watch = observer.New(ec2, observer.Options{
-		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: log,
+		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,
 		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
 	})
-	telemetry.RegisterOwned(metrics.Registry, watch.Count, watch.Unattached)
+	telemetry.RegisterOwned(s.Metrics, watch.Count, watch.Unattached)
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight := &controller.InFlight{}
 	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -178,7 +206,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
 		Applier: apply.New(ec2, watch, apply.Options{Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Now: time.Now}),
 		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
-		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: log,
+		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log,
 	})
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
@@ -186,7 +214,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 	nodeENIs := nodeeni.New(nodeeni.Options{
 		Client: mgr.GetClient(), Observer: watch, Resolver: resolve, InFlight: inFlight,
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
-		Now: time.Now, Log: log,
+		Now: time.Now, Log: s.Log,
 	})
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)

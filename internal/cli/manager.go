@@ -17,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,7 +86,11 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 		RenewDeadline:                       &renew,
 		RetryPeriod:                         &retry,
 		GracefulShutdownTimeout:             &grace,
-		Controller:                          ctrlcontroller.Controller{ReconciliationTimeout: reconcileTimeout},
+		Controller: ctrlcontroller.Controller{
+			ReconciliationTimeout: reconcileTimeout,
+			// Names are unique within a manager; a process may run several.
+			SkipNameValidation: ptr.To(true),
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)

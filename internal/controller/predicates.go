@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -31,6 +32,28 @@ func NodeIdentityChanged() predicate.Predicate {
 		was, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 		return was.UID != now.UID || was.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(was.Labels, now.Labels) || Paused(was) != Paused(now)
 	}}
+}
+
+// StatusChanged passes updates of what we report ourselves. A report can rest on a cache that had not seen the one before,
+// and then was not corrected: it is looked at again once the cache shows it.
+func StatusChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(reported(e.ObjectOld), reported(e.ObjectNew))
+	}}
+}
+
+// reported is the part of a status that the controller writes.
+func reported(object client.Object) any {
+	switch object := object.(type) {
+	case *v1alpha1.NodeENI:
+		return object.Status
+	case *v1alpha1.NodeENIState:
+		status := object.Status
+		status.Links = nil
+		return status
+	default:
+		return nil
+	}
 }
 
 // Paused reports whether somebody wants nothing changed for the object.

@@ -25,6 +25,8 @@ var defaults = map[string]any{
 	"deviceIndexPolicy":   "Prefer",
 	"networkCardIndex":    int64(0),
 	"maxUnavailable":      int64(1),
+	"addressMode":         "None",
+	"required":            true,
 	"interfaceType":       "interface",
 	"deleteOnTermination": true,
 	"sourceDestCheck":     true,

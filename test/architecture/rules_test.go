@@ -96,7 +96,7 @@ var rules = []rule{
 	{
 		name:    "nothing but tests knows the test helpers",
 		reason:  "go-cmp, rapid and goleak are no part of a product",
-		of:      not(beneath("test", "internal/dev/cluster/clustertest", "awssim/conformance")),
+		of:      not(beneath("test", "internal/dev/cluster/clustertest", "internal/netlink/netlinktest", "awssim/conformance")),
 		refuses: within("testing", "github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/rogpeppe/go-internal/testscript"),
 	},
 }

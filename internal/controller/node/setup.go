@@ -41,10 +41,15 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			},
 			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
 		}, builder.WithPredicates(RelevantNodeENIChange())).
-		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(StateChanged())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
+}
+
+// StateChanged passes what can make a NodeENIState say something else than it should: of its status, what we write.
+func StateChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged())
 }
 
 // RelevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is what its selectors stand

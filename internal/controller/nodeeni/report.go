@@ -44,7 +44,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	st := v1alpha1.NodeENIStatus{ObservedGeneration: nodeENI.Generation, Nodes: int32(len(f.nodes))}
 	interfaces := collect(nodeENI, f.states)
 	for _, i := range interfaces {
-		count(&st, i.InterfaceState)
+		count(&st, i.InterfaceState, controller.Paused(nodeENI))
 		st.Attachments = append(st.Attachments, i.attachment())
 	}
 	if surplus := len(st.Attachments) - maxAttachments; surplus > 0 {
@@ -93,9 +93,9 @@ func collect(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []locate
 	return all
 }
 
-// count adds one interface to the counts. What is leaving, or merely kept, is not desired.
-func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState) {
-	if i.Reason == string(plan.Leaving) || i.Reason == string(plan.Kept) {
+// count adds one interface to the counts. What is leaving, or kept for other reasons than a pause, is not desired.
+func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState, paused bool) {
+	if i.Reason == string(plan.Leaving) || i.Reason == string(plan.Kept) && !paused {
 		return
 	}
 	st.Desired++

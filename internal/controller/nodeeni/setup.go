@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -34,11 +35,16 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").
-		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
+		For(&v1alpha1.NodeENI{}, builder.WithPredicates(Changed())).
 		Watches(&v1alpha1.NodeENIState{}, eachVersion(r.enqueueOwners)).
 		Watches(&corev1.Node{}, eachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
+}
+
+// Changed passes what can make a NodeENI say something else than it should.
+func Changed() predicate.Predicate {
+	return predicate.Or(controller.SpecOrLifeChanged(), controller.StatusChanged())
 }
 
 // eachVersion hands every version of a changed object on: what an object spoke of before concerns it as well.

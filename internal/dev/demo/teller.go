@@ -4,6 +4,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -21,8 +22,9 @@ import (
 const (
 	// frame is how long a state of the table stays.
 	frame = 100 * time.Millisecond
-	// patience is how long a step may take. At 20 times real time it takes a few seconds.
-	patience = 90 * time.Second
+	// patience is how long a step may take. At 20 times real time it takes a few seconds, but a controller that was
+	// killed between a deletion and its note of it has a successor which makes sure for two minutes.
+	patience = 3 * time.Minute
 )
 
 // teller tells the story: it runs the commands, shows what comes of them and checks it.
@@ -169,7 +171,7 @@ func (t *teller) print(line string, a answer) error {
 func (t *teller) play(ctx context.Context, over func() bool, due func(over bool) bool) error {
 	for {
 		if err := t.look(ctx); err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 		t.screen.update(rows(t.now))
 		isOver := over()

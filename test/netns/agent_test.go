@@ -1,0 +1,249 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package netns_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/agent"
+)
+
+// patience is how long anything may take on a busy machine that runs an API server beside the test.
+const patience = 20 * time.Second
+
+// ready checks that the node takes pods and says so everywhere.
+func ready(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+	switch c := condition(node); {
+	case c.Status != corev1.ConditionTrue:
+		return fmt.Sprintf("the condition is %q (%s): %s", c.Status, c.Reason, c.Message)
+	case tainted(node):
+		return "the startup taint is still there"
+	case !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "dedicated" }):
+		return "the taint of others is gone"
+	case node.Labels[v1alpha1.InterfaceLabelPrefix+"net-web"] != interfaceOf(1, "").ENIID:
+		return fmt.Sprintf("the labels are %v", node.Labels)
+	case !strings.Contains(node.Annotations[v1alpha1.InterfacesAnnotation], mac(1)):
+		return fmt.Sprintf("the annotations are %v", node.Annotations)
+	case len(state.Status.Links) == 0 || state.Status.Links[0].State != v1alpha1.LinkReady || state.Status.Links[0].AltName != "net-web":
+		return fmt.Sprintf("the links are %+v", state.Status.Links)
+	}
+	return ""
+}
+
+// unready returns a check that the condition says why the node is not ready, and that the taint is there or not.
+func unready(status corev1.ConditionStatus, reason string, taint bool) func(*corev1.Node, *v1alpha1.NodeENIState) string {
+	return func(node *corev1.Node, _ *v1alpha1.NodeENIState) string {
+		if c := condition(node); c.Status != status || c.Reason != reason || tainted(node) != taint {
+			return fmt.Sprintf("the condition is %s (%s), tainted %t; want %s (%s), %t", c.Status, c.Reason, tainted(node), status, reason, taint)
+		}
+		return ""
+	}
+}
+
+func condition(node *corev1.Node) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1alpha1.NodeConditionInterfacesReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+func tainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
+}
+
+// From a node nobody promised anything to one that takes pods, and back: whatever the system calls the link.
+func TestLifeOfALink(t *testing.T) {
+	for _, name := range []string{"eth1", "ens6", "enp39s0"} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "node-"+name, false)
+			bare := n.State()
+			n.becomes(patience, unready(corev1.ConditionUnknown, "NoInterfaces", true))
+			n.promise(interfaceOf(1, v1alpha1.PhaseAttaching))
+			n.becomes(patience, unready(corev1.ConditionFalse, "InterfaceAttaching", true))
+			n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+			n.becomes(patience, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, true))
+			n.Attach(name, mac(1), n.vpc, "peer1")
+			t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
+			n.promise(interfaceOf(1, v1alpha1.PhaseDetaching))
+			n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+				if strings.Contains(n.IP("link show "+name), "net-web") {
+					return "the link still has its altname"
+				}
+				return ""
+			})
+			n.IP("link del " + name)
+			n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+				if diff := cmp.Diff(bare, n.State()); diff != "" || len(state.Status.Links) > 0 || len(node.Labels) > 0 {
+					return fmt.Sprintf("there is left: %s %v %v", diff, state.Status.Links, node.Labels)
+				}
+				return ""
+			})
+		})
+	}
+}
+
+// The controller and the agent write the same status without undoing each other's part.
+func TestTwoWriters(t *testing.T) {
+	n := newNode(t, "two-writers", false)
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.becomes(patience, ready)
+	again := interfaceOf(1, v1alpha1.PhaseAttached)
+	again.DeleteOnTermination = true
+	n.promise(again)
+	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+		if !state.Status.Interfaces[0].DeleteOnTermination {
+			return "the controller's part is lost"
+		}
+		return ready(node, state)
+	})
+}
+
+// A lost link is told of in time, and keeps pods away where that is asked for; what nobody requires is not waited for.
+func TestLoss(t *testing.T) {
+	cases := map[string]struct {
+		continuous, optional bool
+		lost                 func(*corev1.Node, *v1alpha1.NodeENIState) string
+	}{
+		"once":       {false, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, false)},
+		"continuous": {true, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, true)},
+		"optional": {true, true, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+			if state.Status.Links[0].State != v1alpha1.LinkMissing {
+				return "nobody missed the link"
+			}
+			return unready(corev1.ConditionTrue, "InterfacesReady", false)(node, state)
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "loss-"+name, c.continuous)
+			n.Attach("ens6", mac(1), n.vpc, "peer1")
+			i := interfaceOf(1, v1alpha1.PhaseAttached)
+			required := !c.optional
+			i.Required = &required
+			n.promise(i)
+			n.becomes(patience, ready)
+			n.IP("link del ens6")
+			n.becomes(5*time.Second, c.lost)
+			n.Attach("eth4", mac(1), n.vpc, "peer1")
+			n.becomes(patience, ready)
+		})
+	}
+}
+
+// Two interfaces, and somebody who flaps, renames, readdresses and strips them: they are mended within two seconds each
+// time, nothing else is touched, and then there is peace.
+func TestAdversary(t *testing.T) {
+	n := newNode(t, "adversary", false)
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.Attach("ens7", mac(2), n.vpc, "peer2")
+	n.IP("link add pod0 link ens6 address " + mac(1) + " type macvlan mode private")
+	n.Attach("foreign", "06:00:00:00:00:01", n.vpc, "peer3")
+	n.IP("address add 10.7.7.7/24 dev foreign")
+	state := &v1alpha1.NodeENIState{}
+	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached)}
+	n.promise(state.Status.Interfaces...)
+	n.becomes(patience, ready)
+	links := agent.Links(state, 0)
+	foreign := n.IP("address show foreign")
+	random := rand.New(rand.NewPCG(1, 2))
+	var worst time.Duration
+	for range 40 {
+		index := n.indexOf(mac(1 + random.IntN(2)))
+		n.disturb(random, index)
+		worst = max(worst, n.mended(links))
+	}
+	t.Logf("mended after at most %s", worst)
+	if diff := cmp.Diff(foreign, n.IP("address show foreign")); diff != "" {
+		t.Errorf("a link of others was touched:\n%s", diff)
+	}
+	n.peace()
+}
+
+func (n *node) indexOf(mac string) hostnet.LinkFacts {
+	n.t.Helper()
+	facts, err := n.eyes.Facts(nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, link := range facts.Links {
+		if link.MAC == mac && link.Device != "" {
+			return link
+		}
+	}
+	n.t.Fatalf("no link has the address %s", mac)
+	return hostnet.LinkFacts{}
+}
+
+// disturb does one of the things that network managers and people do.
+func (n *node) disturb(random *rand.Rand, link hostnet.LinkFacts) {
+	n.t.Helper()
+	own := "10.0.1." + map[string]string{mac(1): "10", mac(2): "20"}[link.MAC]
+	for _, command := range [][]string{
+		{"link set NAME down"},
+		{"link set NAME down", "link set NAME up"},
+		{"link set NAME down", "link set NAME name eth" + fmt.Sprint(random.IntN(1000))},
+		{"address replace OWN/24 dev NAME", "route replace default via 10.0.1.1 dev NAME proto dhcp metric 512"},
+		{"address flush dev NAME"},
+		{"route flush table 20001"},
+		{"link set NAME mtu 1400"},
+		{"-4 rule flush"},
+		{"link property del dev NAME altname " + link.AltNames[0]},
+	}[random.IntN(9)] {
+		n.IP(strings.NewReplacer("NAME", link.Name, "OWN", own).Replace(command))
+	}
+}
+
+// mended waits until nothing is left to do for the links, and returns how long that took.
+func (n *node) mended(links []hostnet.Link) time.Duration {
+	n.t.Helper()
+	begin := time.Now()
+	for {
+		facts, err := n.eyes.Facts(nil)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		rest := hostnet.Diff(hostnet.Configure(links, facts), facts)
+		if len(rest) == 0 {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > 2*time.Second {
+			n.t.Fatalf("after two seconds there is still to do: %v", rest)
+		}
+	}
+}
+
+// peace checks that while nobody disturbs the links, looking at them changes nothing.
+func (n *node) peace() {
+	n.t.Helper()
+	const settled, resyncs = 500 * time.Millisecond, 1500 * time.Millisecond
+	for quiet := time.After(settled); ; {
+		select {
+		case <-n.eyes.Events():
+			quiet = time.After(settled)
+			continue
+		case <-quiet:
+		}
+		break
+	}
+	select {
+	case <-n.eyes.Events():
+		n.t.Error("something was changed although nothing was wrong")
+	case <-time.After(resyncs):
+	}
+}

@@ -1,0 +1,220 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package netns_test lets agents work in real network namespaces, against a real API server: from an interface that is
+// declared to a node that takes pods, and back.
+package netns_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/go-logr/logr"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/config/crd"
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/internal/netlink"
+	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/status"
+)
+
+// server is started once for all tests of the package, each of which has nodes of its own. It is nil without root, with
+// which every test needs to begin.
+var server *envtest.Environment
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	if os.Geteuid() != 0 {
+		return m.Run()
+	}
+	if err := start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = server.Stop() }()
+	return m.Run()
+}
+
+func start() error {
+	programs, err := assets.Dir(context.Background(), os.Stderr)
+	if err != nil {
+		return err
+	}
+	definitions, err := crd.Definitions()
+	if err != nil {
+		return err
+	}
+	server = &envtest.Environment{BinaryAssetsDirectory: programs, CRDs: definitions, ControlPlaneStartTimeout: 2 * time.Minute}
+	if _, err := server.Start(); err != nil {
+		return fmt.Errorf("start an API server: %w", err)
+	}
+	return nil
+}
+
+// node is a node with its namespace, its objects and its agent.
+type node struct {
+	*netlinktest.Namespace
+	t      *testing.T
+	name   string
+	client client.Client
+	// eyes see the network without the agent.
+	eyes *netlink.Host
+	vpc  *netlinktest.Namespace
+}
+
+// newNode makes a node that was born with the startup taint, and starts its agent.
+func newNode(t *testing.T, name string, continuous bool) *node {
+	t.Helper()
+	n := &node{t: t, name: name, Namespace: netlinktest.New(t), vpc: netlinktest.New(t)}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if n.client, err = client.New(server.Config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	object := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+			{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Value: "telco", Effect: corev1.TaintEffectNoSchedule},
+		}},
+	}
+	if err := n.client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	n.eyes = n.open()
+	n.startAgent(scheme, continuous)
+	return n
+}
+
+func (n *node) open() *netlink.Host {
+	var host *netlink.Host
+	var err error
+	sysfs := n.t.TempDir()
+	n.Do(func() { host, err = netlink.Open(netlink.Options{Device: device, Sysfs: sysfs}) })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(host.Close)
+	return host
+}
+
+// device lets the links that stand for interfaces pass for physical ones.
+func device(name, mac string) string {
+	if strings.HasPrefix(mac, "02:") && !strings.HasPrefix(name, "pod") {
+		return "0000:00:" + mac[15:] + ".0"
+	}
+	return ""
+}
+
+func (n *node) startAgent(scheme *runtime.Scheme, continuous bool) {
+	n.t.Helper()
+	skip := true
+	mgr, err := ctrl.NewManager(server.Config, manager.Options{
+		Scheme: scheme, Cache: agent.CacheOptions(n.name), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: &skip}, // one process runs several agents here
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	a := agent.New(agent.Options{
+		Node: n.name, Client: mgr.GetClient(), Host: n.open(), Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
+		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	})
+	if err := a.SetupWithManager(mgr); err != nil {
+		n.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	n.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			n.t.Errorf("the agent of %s ended: %v", n.name, err)
+		}
+	})
+}
+
+// promise says what the controller would: the node's interfaces, as EC2 has them.
+func (n *node) promise(interfaces ...v1alpha1.InterfaceState) {
+	n.t.Helper()
+	state := &v1alpha1.NodeENIState{}
+	err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, state)
+	if client.IgnoreNotFound(err) != nil {
+		n.t.Fatal(err)
+	}
+	if err != nil {
+		state = &v1alpha1.NodeENIState{
+			ObjectMeta: metav1.ObjectMeta{Name: n.name},
+			Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a"},
+		}
+		for _, i := range interfaces {
+			state.Spec.Members = append(state.Spec.Members, i.Member)
+		}
+		if err := n.client.Create(n.t.Context(), state); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	state.Status = v1alpha1.NodeENIStateStatus{ObservedGeneration: state.Generation, Interfaces: interfaces}
+	if err := status.Write(n.t.Context(), n.client, v1alpha1.FieldOwnerController, state); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// becomes waits until check says nothing is wrong, and returns how long that took.
+func (n *node) becomes(within time.Duration, check func(*corev1.Node, *v1alpha1.NodeENIState) string) time.Duration {
+	n.t.Helper()
+	begin := time.Now()
+	for {
+		object, state := &corev1.Node{}, &v1alpha1.NodeENIState{}
+		if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, object); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: n.name}, state); client.IgnoreNotFound(err) != nil {
+			n.t.Fatal(err)
+		}
+		wrong := check(object, state)
+		if wrong == "" {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > within {
+			n.t.Fatalf("%s: after %s %s\nconditions: %+v\nlinks: %+v\ntaints: %v", n.name, within, wrong, object.Status.Conditions, state.Status.Links, object.Spec.Taints)
+		}
+		time.Sleep(5 * time.Millisecond) // the state of the world, not of our code, is waited for
+	}
+}
+
+// interfaceOf returns an interface of NodeENI web as EC2 has it.
+func interfaceOf(n int, phase v1alpha1.Phase) v1alpha1.InterfaceState {
+	return v1alpha1.InterfaceState{
+		Member: v1alpha1.Member{NodeENI: "web", NodeENIUID: "7d2f0f5e", Ordinal: int32(n - 1)},
+		Phase:  phase, ENIID: fmt.Sprintf("eni-%017x", n), MACAddress: mac(n), PrivateIP: fmt.Sprintf("10.0.1.%d", 10*n),
+		SubnetID: "subnet-0f59b4f14737be9ad", SubnetCIDR: "10.0.1.0/24", DeviceIndex: int32(n), AddressMode: v1alpha1.AddressPrimary,
+	}
+}
+
+func mac(n int) string { return fmt.Sprintf("02:00:00:00:00:%02x", n) }
