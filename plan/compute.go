@@ -336,7 +336,7 @@ func (p *planner) finish() Plan {
 	})
 	p.tidyLedger()
 	if p.NodeAbsent && len(p.members) > 0 {
-		p.again(p.now.Add(watched))
+		p.again(p.now.Add(hindered))
 	}
 	if p.Look == nil {
 		inDoubt := slices.ContainsFunc(p.members, func(m *member) bool { return m.doubtful })

@@ -414,3 +414,27 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
+	key := ownership.Key{NodeENIUID: "uid-a"}
+	for policy, want := range map[string]struct {
+		exact bool
+		slot  eni.Slot
+		why   plan.Reason
+	}{
+		"Prefer takes the next index": {slot: device(2)},
+		"Exact is blocked":            {exact: true, slot: device(1), why: plan.SlotTaken},
+	} {
+		t.Run(policy, func(t *testing.T) {
+			w := newWorld(limits(4))
+			c := claim("a", wish(0, 1, "s1"))
+			c.Exact = want.exact
+			o := w.observe(nil)
+			o.Setbacks = map[ownership.Key]plan.Setback{key: {Class: eni.SlotTaken, At: w.now.Add(-2 * time.Second), Count: 1, Slot: device(1)}}
+			m := plan.Compute(desired(c), o, w.now).Members[0]
+			if m.Slot != want.slot || m.Why.Reason != want.why {
+				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, want.why, want.slot)
+			}
+		})
+	}
+}

@@ -43,6 +43,8 @@ type Setback struct {
 	At      time.Time
 	// Count is how many times in a row.
 	Count int
+	// Slot is the slot asked for, if Class is SlotTaken.
+	Slot eni.Slot
 }
 
 // Backoff bounds by class: the first wait doubles with each further failure up to the last.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
@@ -43,7 +44,19 @@ func (p *planner) seat() *seats {
 			s.hold(i, p.InstanceID)
 		}
 	}
+	for _, setback := range p.Setbacks {
+		s.believe(setback, p.Look.At, p.now)
+	}
 	return s
+}
+
+// believe takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
+// an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface").
+func (s *seats) believe(setback Setback, lookedAt, now time.Time) {
+	ghost := setback.Class == eni.SlotTaken && lookedAt.After(setback.At) && now.Sub(setback.At) < hindered
+	if ghost && s.holders[setback.Slot] == "" {
+		s.holders[setback.Slot] = "EC2, which shows no interface there; stopping and starting the instance can free it"
+	}
 }
 
 func (s *seats) hold(i eni.Interface, instanceID string) {

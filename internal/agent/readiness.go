@@ -29,11 +29,14 @@ const (
 
 // Judge says whether every required interface is attached and its link usable.
 func Judge(state *v1alpha1.NodeENIState, observed []hostnet.Observation) Verdict {
-	switch {
-	case state == nil || len(state.Spec.Members) == 0 && len(state.Status.Interfaces) == 0:
+	if state == nil || len(state.Spec.Members) == 0 && staying(state) == 0 {
 		return Verdict{corev1.ConditionUnknown, reasonNotDeclared, "no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
-	case state.Status.ObservedGeneration != state.Generation:
+	}
+	if state.Status.ObservedGeneration != state.Generation {
 		return Verdict{corev1.ConditionFalse, reasonPending, "the controller has yet to say what became of the promised interfaces"}
+	}
+	if staying(state) == 0 {
+		return Verdict{corev1.ConditionUnknown, reasonNotDeclared, "every interface of this node is on its way out"}
 	}
 	required, absent := 0, 0
 	for _, i := range state.Status.Interfaces {
@@ -55,6 +58,17 @@ func Judge(state *v1alpha1.NodeENIState, observed []hostnet.Observation) Verdict
 		text += fmt.Sprintf("; %d that are not required are not", absent)
 	}
 	return Verdict{corev1.ConditionTrue, reasonReady, text}
+}
+
+// staying returns how many interfaces the node has, or is getting.
+func staying(state *v1alpha1.NodeENIState) int {
+	count := 0
+	for _, i := range state.Status.Interfaces {
+		if !leaving(i) {
+			count++
+		}
+	}
+	return count
 }
 
 // fault says what is wrong with an interface, or nil.

@@ -33,7 +33,11 @@ func (a *Agent) report(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"links": content["links"]}}}
+	applied := map[string]any{}
+	if len(links) > 0 {
+		applied["links"] = content["links"] // and nothing of what the controller says
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": applied}}
 	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
 	patch.SetName(a.Node)
 	err = a.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)

@@ -198,7 +198,7 @@ func (n *node) disturb(random *rand.Rand, link hostnet.LinkFacts) {
 		{"link set NAME down"},
 		{"link set NAME down", "link set NAME up"},
 		{"link set NAME down", "link set NAME name eth" + fmt.Sprint(random.IntN(1000))},
-		{"address replace OWN/24 dev NAME", "route replace default via 10.0.1.1 dev NAME proto dhcp metric 512"},
+		{"address replace OWN/24 dev NAME", "route replace default via 10.0.1.1 dev NAME onlink proto dhcp metric 512"},
 		{"address flush dev NAME"},
 		{"route flush table 20001"},
 		{"link set NAME mtu 1400"},

@@ -25,7 +25,9 @@ func (s *setbacks) of(instanceID string) map[ownership.Key]plan.Setback {
 	return maps.Clone(s.last[instanceID])
 }
 
-func (s *setbacks) add(instanceID string, key ownership.Key, class eni.Class, message string, at time.Time) {
+// add remembers that an action failed.
+func (s *setbacks) add(instanceID string, action plan.Action, err error, at time.Time) {
+	key := action.Of().Key
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
@@ -34,7 +36,11 @@ func (s *setbacks) add(instanceID string, key ownership.Key, class eni.Class, me
 	if s.last[instanceID] == nil {
 		s.last[instanceID] = map[ownership.Key]plan.Setback{}
 	}
-	s.last[instanceID][key] = s.last[instanceID][key].Next(class, message, at)
+	setback := s.last[instanceID][key].Next(eni.ClassOf(err), err.Error(), at)
+	if attach, ok := action.(plan.Attach); ok {
+		setback.Slot = attach.Slot
+	}
+	s.last[instanceID][key] = setback
 }
 
 func (s *setbacks) clear(instanceID string, key ownership.Key) {

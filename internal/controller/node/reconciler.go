@@ -193,9 +193,8 @@ func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcom
 			log.Info("carried out")
 			continue
 		}
-		class := eni.ClassOf(o.Err)
-		r.setbacks.add(instanceID, member.Key, class, o.Err.Error(), r.Now())
-		log.Warn("could not be carried out", "class", class, "err", o.Err)
+		r.setbacks.add(instanceID, o.Action, o.Err, r.Now())
+		log.Warn("could not be carried out", "class", eni.ClassOf(o.Err), "err", o.Err)
 	}
 	r.announceForce(s, outcomes)
 }
