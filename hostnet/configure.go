@@ -176,8 +176,7 @@ func (f found) record() Record {
 		before = &Record{Up: f.facts.Up, MTU: f.facts.MTU, Alias: f.facts.Alias}
 	}
 	record := Record{Up: before.Up, MTU: before.MTU, Alias: before.Alias, Settings: map[Setting]int{}}
-	given := slices.Contains(before.AltNames, f.altName) || f.facts.answersTo(f.altName) == ""
-	if f.altName != "" && given {
+	if f.altName != "" {
 		record.AltNames = []string{f.altName}
 	}
 	for setting := range f.link.settings() {

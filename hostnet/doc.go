@@ -16,7 +16,9 @@
 //
 // What we do is written down where it was done, so that an agent that starts anew knows it without a file: routes and
 // rules carry [Protocol], an address of ours is one that a rule of ours begins with, and a link remembers in its alias
-// what it was like before ([Record]). The record is written before the change, so that a crash loses nothing.
+// what it was like before ([Record]). The record is written before the change, so that a crash loses nothing. The
+// host-device plugin of the CNI project writes an alias of its own on a link it gives to a pod; the record is lost then,
+// and what the link has when it comes back passes for what it had, except the name that is ours by its form.
 //
 // # Text
 //

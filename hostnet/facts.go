@@ -65,9 +65,6 @@ type Route struct {
 	Protocol int
 }
 
-// mainTable is the route table that holds unless a rule says otherwise (rtnetlink(7), RT_TABLE_MAIN).
-const mainTable = 254
-
 // Rule sends packets from an address to a route table.
 type Rule struct {
 	Priority int

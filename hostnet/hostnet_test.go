@@ -4,10 +4,12 @@
 package hostnet_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
@@ -228,6 +230,25 @@ func TestLimits(t *testing.T) {
 				t.Errorf("it is %s: %s", o.State, o.Message)
 			}
 		})
+	}
+}
+
+// A plugin that wrote its own alias leaves no record; the link is as good as before, and the name goes with the wish.
+func TestLostRecord(t *testing.T) {
+	k := hostnettest.New(host())
+	settle(t, k, []hostnet.Link{primary()})
+	configured := k.Facts().Links[2]
+	k.SetDown(3)
+	k.Change(3, func(l *hostnet.LinkFacts) { l.Alias, l.Addresses = "ens6", nil })
+	settle(t, k, []hostnet.Link{primary()})
+	again := k.Facts().Links[2]
+	configured.Alias, again.Alias = "", ""
+	if diff := cmp.Diff(configured, again, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	settle(t, k, nil)
+	if given := k.Facts().Links[2]; len(given.AltNames) > 0 || given.Alias != "ens6" {
+		t.Errorf("the link has the names %v and the alias %q", given.AltNames, given.Alias)
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
+// mostCalls is how many mutating calls no story needs.
+const mostCalls = 2000
+
 // hostile is an EC2 with one instance that does to its clients what EC2 does: its readings lag, each by another time;
 // requests and replies get lost; attaching and detaching take time; and it refuses what EC2 refuses.
 type hostile struct {
@@ -173,7 +176,9 @@ func refusal(class eni.Class) error {
 
 // call makes a mutating call, if its request is not lost, and loses its reply now and then.
 func (h *hostile) call(effect func() error) error {
-	h.calls++
+	if h.calls++; h.calls > mostCalls {
+		h.rt.Fatalf("more than %d calls: the controller runs in circles", mostCalls)
+	}
 	fate := "arrives"
 	if h.faulty {
 		fate = rapid.SampledFrom([]string{"arrives", "arrives", "arrives", "request lost", "reply lost", "throttled"}).Draw(h.rt, "fate")

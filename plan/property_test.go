@@ -172,6 +172,9 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 				}
 				seen[m.Interface.ID] = true
 			}
+			if m.Interface != nil && s.c.ledger[m.Key] < m.Generation {
+				s.fail("the ledger does not know %s", m.Interface.ID)
+			}
 			s.settledMember(claim, m)
 		}
 		if claim.Resolved && len(have) > len(claim.Wishes) {
@@ -234,6 +237,7 @@ func (s *story) justified(claim plan.Claim, m plan.Member) {
 }
 
 func TestPlansReachWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStory(rt, trouble{strangers: true})
 		s.c.reconcile()
@@ -246,6 +250,7 @@ func TestPlansReachWhatIsWanted(t *testing.T) {
 }
 
 func TestATokenAlwaysSaysTheSame(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStory(rt, trouble{faults: true, crashes: true, lag: 20, mischief: true, strangers: true})
 		for range rapid.IntRange(1, 5).Draw(rt, "times") {
@@ -262,6 +267,7 @@ func TestATokenAlwaysSaysTheSame(t *testing.T) {
 }
 
 func TestChangesOfMindEndWell(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStory(rt, trouble{strangers: true})
 		s.upheaval(rapid.IntRange(1, 8).Draw(rt, "changes"))
@@ -274,6 +280,7 @@ func TestChangesOfMindEndWell(t *testing.T) {
 }
 
 func TestNothingIsLostOrDoubledInTrouble(t *testing.T) {
+	t.Parallel()
 	stories := map[string]trouble{
 		"lost requests and replies":         {faults: true},
 		"readings that lag":                 {lag: 20},
@@ -286,6 +293,7 @@ func TestNothingIsLostOrDoubledInTrouble(t *testing.T) {
 	}
 	for name, tr := range stories {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				s := newStory(rt, tr)
 				s.upheaval(rapid.IntRange(1, 6).Draw(rt, "changes"))

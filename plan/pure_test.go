@@ -38,6 +38,7 @@ func said(p plan.Plan) []string {
 }
 
 func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, o, now := situation(rt)
 		ordered := plan.Compute(d, o, now)
@@ -70,6 +71,7 @@ func shuffled[T any](rt *rapid.T, all []T) []T {
 }
 
 func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, o, now := situation(rt)
 		before := plan.Desired{Claims: slices.Clone(d.Claims)}
@@ -180,5 +182,32 @@ func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
 	p = plan.Compute(desired(c), w.observe(nil), w.now)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Delete).InterfaceID != twin.ID {
 		t.Errorf("want the twin deleted:\n%s", p.Explain())
+	}
+}
+
+func TestOneReplacementAtATime(t *testing.T) {
+	h := newHostile(nil, limits(8))
+	wanted := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3"))
+	c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+	c.idle(time.Minute)
+	h.judge = func(operation string, target eni.Interface) {
+		for _, i := range h.ours() {
+			if operation == "detach" && i.ID != target.ID && !i.Ready() {
+				t.Errorf("%s is detached while %s is not attached", target.ID, i.ID)
+			}
+		}
+	}
+	wanted = claim("a", wish(0, 1, "s7"), wish(1, 2, "s8"), wish(2, 3, "s9"))
+	wanted.Replace = true
+	c.next = c.now()
+	c.idle(10 * time.Minute)
+	var got []placed
+	for _, i := range h.ours() {
+		got = append(got, placed{i.SubnetID, i.Attachment.Slot})
+	}
+	slices.SortFunc(got, func(a, b placed) int { return eni.CompareSlots(a.Slot, b.Slot) })
+	want := []placed{{"s7", device(1)}, {"s8", device(2)}, {"s9", device(3)}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n%s", diff, c.last.Explain())
 	}
 }

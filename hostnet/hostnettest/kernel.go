@@ -69,24 +69,15 @@ func (k *Kernel) Apply(op hostnet.Operation) error {
 func (k *Kernel) applyTo(link *hostnet.LinkFacts, op hostnet.Operation) error {
 	switch op := op.(type) {
 	case hostnet.SetAlias:
-		if len(op.Alias) > 255 {
-			return errors.New("alias too long")
-		}
-		link.Alias = op.Alias
+		return setAlias(link, op.Alias)
 	case hostnet.AddAltName:
 		return k.addAltName(link, op.Name)
 	case hostnet.RemoveAltName:
 		return remove(&link.AltNames, op.Name)
 	case hostnet.Set:
-		if _, has := link.Settings[op.Setting]; !has || slices.Contains(k.facts.ReadOnly, op.Setting) {
-			return fmt.Errorf("cannot set %s", op.Setting)
-		}
-		link.Settings[op.Setting] = op.Value
+		return k.set(link, op)
 	case hostnet.SetMTU:
-		if op.MTU < 68 || link.MaxMTU > 0 && op.MTU > link.MaxMTU {
-			return fmt.Errorf("MTU %d is out of range", op.MTU)
-		}
-		link.MTU = op.MTU
+		return setMTU(link, op.MTU)
 	case hostnet.SetUp:
 		link.Up, link.Carrier = true, true
 	case hostnet.SetDown:
@@ -98,6 +89,30 @@ func (k *Kernel) applyTo(link *hostnet.LinkFacts, op hostnet.Operation) error {
 	default:
 		return fmt.Errorf("no such operation: %T", op)
 	}
+	return nil
+}
+
+func setAlias(link *hostnet.LinkFacts, alias string) error {
+	if len(alias) > 255 {
+		return errors.New("alias too long")
+	}
+	link.Alias = alias
+	return nil
+}
+
+func setMTU(link *hostnet.LinkFacts, mtu int) error {
+	if mtu < 68 || link.MaxMTU > 0 && mtu > link.MaxMTU {
+		return fmt.Errorf("MTU %d is out of range", mtu)
+	}
+	link.MTU = mtu
+	return nil
+}
+
+func (k *Kernel) set(link *hostnet.LinkFacts, op hostnet.Set) error {
+	if _, has := link.Settings[op.Setting]; !has || slices.Contains(k.facts.ReadOnly, op.Setting) {
+		return fmt.Errorf("cannot set %s", op.Setting)
+	}
+	link.Settings[op.Setting] = op.Value
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -164,8 +166,8 @@ func (a *Agent) remember(observed []hostnet.Observation) {
 // blame puts failures down to the links that are not configured because of them, and returns them.
 func (s *subject) blame(failures map[string]error) error {
 	var all []error
-	for _, err := range failures {
-		all = append(all, err)
+	for _, operation := range slices.Sorted(maps.Keys(failures)) {
+		all = append(all, failures[operation])
 	}
 	failure := errors.Join(all...)
 	for n, o := range s.observed {

@@ -7,13 +7,13 @@ package controller
 type DriftClass string
 
 const (
-	// Membership: the field decides which interfaces are wanted. Those no longer wanted are removed, new ones are made.
+	// Membership fields decide which interfaces are wanted. Those no longer wanted are removed, new ones are made.
 	Membership DriftClass = "membership"
-	// InPlace: existing interfaces are changed in place.
+	// InPlace fields are changed on existing interfaces.
 	InPlace DriftClass = "in place"
-	// Replace: existing interfaces cannot follow. They drift, and are replaced only with updatePolicy: Replace.
+	// Replace fields cannot be changed on existing interfaces. They drift, and are replaced only with updatePolicy: Replace.
 	Replace DriftClass = "replace"
-	// Behavior: the field says how the controller goes about it; interfaces are as they were.
+	// Behavior fields say how the controller goes about it; interfaces are as they were.
 	Behavior DriftClass = "behavior"
 )
 

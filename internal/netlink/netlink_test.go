@@ -384,3 +384,34 @@ func TestAway(t *testing.T) {
 		t.Errorf("the driver of ens8 is %q, want ena", driver)
 	}
 }
+
+// A listing that the kernel's state changes under is made again, and never fails for it.
+func TestFactsWhileAllChanges(t *testing.T) {
+	node := netlinktest.New(t)
+	for n := range 60 { // a listing that takes the kernel more than one message
+		node.IP(fmt.Sprintf("link add podold%d type veth peer name podoldpeer%d", n, n))
+	}
+	host := open(t, node, netlink.Options{})
+	stop := make(chan struct{})
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			node.IP(fmt.Sprintf("link add pod%d type veth peer name podpeer%d", n, n))
+			node.IP(fmt.Sprintf("rule add from 10.3.3.%d lookup 7 priority %d", n%250, 100+n))
+			if n > 30 {
+				node.IP(fmt.Sprintf("link del pod%d", n-30))
+			}
+		}
+	}()
+	for range 300 {
+		facts(t, host)
+	}
+	close(stop)
+	<-changed
+}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +64,7 @@ func Summarize(previous []metav1.Condition, generation int64, o Outcome, more ..
 			conditions = append(conditions, *before)
 		}
 		c.ObservedGeneration = generation
-		c.Message = c.Message[:min(len(c.Message), maxMessage)]
+		c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], "")
 		meta.SetStatusCondition(&conditions, c)
 	}
 	return conditions

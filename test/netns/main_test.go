@@ -83,8 +83,16 @@ type node struct {
 	vpc  *netlinktest.Namespace
 }
 
-// newNode makes a node that was born with the startup taint, and starts its agent.
+// newNode makes a node and starts its agent.
 func newNode(t *testing.T, name string, continuous bool) *node {
+	t.Helper()
+	n := newNamespaces(t, name)
+	n.startAgent(n.client.Scheme(), continuous)
+	return n
+}
+
+// newNamespaces makes a node that was born with the startup taint.
+func newNamespaces(t *testing.T, name string) *node {
 	t.Helper()
 	n := &node{t: t, name: name, Namespace: netlinktest.New(t), vpc: netlinktest.New(t)}
 	scheme := runtime.NewScheme()
@@ -107,7 +115,6 @@ func newNode(t *testing.T, name string, continuous bool) *node {
 		t.Fatal(err)
 	}
 	n.eyes = n.open()
-	n.startAgent(scheme, continuous)
 	return n
 }
 

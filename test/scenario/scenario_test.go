@@ -87,9 +87,18 @@ func TestDev(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/dev",
 		Setup:              prepare,
+		Condition:          long,
 		Cmds:               commands(),
 		RequireUniqueNames: true,
 	})
+}
+
+// long is true in "make test-long".
+func long(condition string) (bool, error) {
+	if condition != "long" {
+		return false, fmt.Errorf("unknown condition %q", condition)
+	}
+	return os.Getenv("RAPID_CHECKS") != "", nil
 }
 
 // turn is held by the story that is being told: nodes and NodeENIs have no namespace.

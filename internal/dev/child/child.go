@@ -3,8 +3,8 @@
 
 // Package child runs the real controller, the program multieni, as a child process beside a simulated AWS.
 //
-// [Program] finds or builds it, [Flags] fit it to how fast the simulator lives, and a [Process] can be stopped as an
-// operator stops it, or killed as a machine that burns down does.
+// [Controller] finds or builds it and fits it to how fast the simulator lives. A [Process] can be stopped as an operator
+// stops it, or killed as by a machine that burns down.
 package child
 
 import (

@@ -6,6 +6,7 @@ package child
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +15,20 @@ import (
 // name is the program that has the controller.
 const name = "multieni"
 
-// Program returns the path of the program: the one that lies beside this one, as after "make build", else one built
-// from the checkout at root into its bin folder.
-func Program(ctx context.Context, root string) (string, error) {
+// Controller returns what to run as the controller beside a simulator that lives speed times as fast as the world. Env and
+// Log are left to the caller.
+func Controller(ctx context.Context, speed float64, progress io.Writer) (Options, error) {
+	root, err := Root()
+	if err != nil {
+		return Options{}, err
+	}
+	path, err := program(ctx, root, progress)
+	return Options{Program: path, Args: Flags(speed)}, err
+}
+
+// program returns the path of the program: the one that lies beside this one, as after "make build", else one built
+// from the checkout at root into its bin folder. That takes a while the first time, so progress is told.
+func program(ctx context.Context, root string, progress io.Writer) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -25,6 +37,7 @@ func Program(ctx context.Context, root string) (string, error) {
 	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 		return beside, nil
 	}
+	fmt.Fprintln(progress, "Building the controller …")
 	built := filepath.Join(root, "bin", name)
 	build := exec.CommandContext(ctx, "go", "build", "-o", built, "./cmd/"+name)
 	build.Dir = root

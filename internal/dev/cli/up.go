@@ -77,43 +77,41 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	var ended <-chan struct{}
-	log := filepath.Join(p.dir, "controller.log")
 	if !p.noController {
-		process, startErr := p.controller(ctx, c, log)
+		process, startErr := p.controller(ctx, c, progress)
 		if startErr != nil {
 			return startErr
 		}
 		defer func() { err = errors.Join(err, process.Stop()) }()
 		ended = process.Exited()
 	}
-	p.greet(out, c, log)
+	p.greet(out, c)
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-ended:
-		return fmt.Errorf("the controller ended by itself; its log is %s", log)
+		return fmt.Errorf("the controller ended by itself; its log is %s", p.log())
 	}
 }
 
-func (p *playground) controller(ctx context.Context, c *cluster.Cluster, log string) (*child.Process, error) {
-	root, err := child.Root()
+func (p *playground) controller(ctx context.Context, c *cluster.Cluster, progress io.Writer) (*child.Process, error) {
+	o, err := child.Controller(ctx, p.speed, progress)
 	if err != nil {
 		return nil, err
 	}
-	program, err := child.Program(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	return child.Start(child.Options{Program: program, Args: child.Flags(p.speed), Env: c.Env(), Log: log})
+	o.Env, o.Log = c.Env(), p.log()
+	return child.Start(o)
 }
+
+func (p *playground) log() string { return filepath.Join(p.dir, "controller.log") }
 
 // greet says what is there and what to do next.
-func (p *playground) greet(out io.Writer, c *cluster.Cluster, log string) {
+func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
 	fmt.Fprintf(out, "API server     %s\nsimulated AWS  %s, %g times as fast as EC2\n", c.Config.Host, c.Endpoint, p.speed)
 	if p.noController {
 		fmt.Fprintf(out, "controller     none; start one with: multieni controller --leader-elect=false\n")
 	} else {
-		fmt.Fprintf(out, "controller     running; its log is %s\n", log)
+		fmt.Fprintf(out, "controller     running; its log is %s\n", p.log())
 	}
 	fmt.Fprintf(out, `
 In another shell:

@@ -48,9 +48,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.tearDown(o)) }()
-	if err := t.opening(ctx, o.Speed); err != nil {
-		return err
-	}
+	t.opening(o.Speed)
 	chapters := story()
 	if err := t.tell(ctx, chapters, fates(chapters, o.Kills, rand.New(rand.NewPCG(o.Seed, 0)))); err != nil {
 		return err
@@ -73,7 +71,7 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := child.Program(ctx, root)
+	program, err := child.Controller(ctx, o.Speed, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -84,24 +82,33 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 		return nil, err
 	}
 	t := &teller{screen: newScreen(o.Out), cluster: c, clock: clock, root: root}
-	if t.api, err = reader(c); err != nil {
+	if err := t.enter(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	t.controller, err = startController(child.Options{
-		Program: program, Args: child.Flags(o.Speed), Env: c.Env(), Log: filepath.Join(o.Dir, "controller.log"),
-	})
-	if err != nil {
+	program.Env, program.Log = c.Env(), filepath.Join(o.Dir, "controller.log")
+	if t.controller, err = startController(program); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return t, nil
 }
 
-func reader(c *cluster.Cluster) (client.Reader, error) {
+// enter looks around for the first time. The story is told in a cluster without NodeENIs, or those of others would be
+// taken for a part of it.
+func (t *teller) enter(ctx context.Context) (err error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
+		return err
 	}
-	return client.New(c.Config, client.Options{Scheme: scheme})
+	if t.api, err = client.New(t.cluster.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if err := t.look(ctx); err != nil {
+		return err
+	}
+	if n := len(t.now.nodeENIs); n > 0 {
+		return fmt.Errorf("the cluster has %d NodeENIs, of which %s is one; the demo needs a cluster without any", n, t.now.nodeENIs[0].Name)
+	}
+	return nil
 }
 
 // tearDown stops everything. A cluster that lives on is freed of the story's objects first, while there is a controller
@@ -111,7 +118,7 @@ func (t *teller) tearDown(o Options) error {
 	if o.Kubeconfig != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), patience) // the caller's has ended, perhaps
 		defer cancel()
-		line, run := cleanUp.typed(t)
+		line, run := cleanUp().typed(t)
 		if output, err := run(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w\n%s", line, err, output))
 		}
@@ -119,14 +126,8 @@ func (t *teller) tearDown(o Options) error {
 	return errors.Join(append(errs, t.controller.process.Stop(), t.cluster.Stop())...)
 }
 
-// cleanUp deletes all that the story may have applied.
-var cleanUp = kubectl{"delete", "--ignore-not-found", "-f", "examples"}
-
 // opening introduces the characters.
-func (t *teller) opening(ctx context.Context, speed float64) error {
-	if err := t.look(ctx); err != nil {
-		return err
-	}
+func (t *teller) opening(speed float64) {
 	t.screen.say(t.screen.palette.bold("multieni gives every node the network interfaces that are declared for it."))
 	t.screen.say()
 	t.screen.say(fmt.Sprintf("Here it does so between a real Kubernetes API server and a simulated AWS, %g times as fast as EC2.", speed))
@@ -134,7 +135,6 @@ func (t *teller) opening(ctx context.Context, speed float64) error {
 	t.screen.watch(rows(t.now))
 	t.screen.settle()
 	t.began, t.beganThere = time.Now(), t.clock.Now()
-	return nil
 }
 
 // closing sums up, and is the last check: that it did not take more calls than it should.

@@ -38,6 +38,21 @@ func story() []chapter {
 func apply(file string) kubectl  { return kubectl{"apply", "-f", "examples/" + file} }
 func remove(file string) kubectl { return kubectl{"delete", "-f", "examples/" + file} }
 
+// cleanUp deletes all that the story may have applied.
+func cleanUp() kubectl {
+	words := kubectl{"delete", "--ignore-not-found"}
+	for _, c := range story() {
+		for _, s := range c.steps {
+			for _, command := range s.do {
+				if k, ok := command.(kubectl); ok && k[0] == "apply" {
+					words = append(words, k[1:]...)
+				}
+			}
+		}
+	}
+	return words
+}
+
 func label(nodes []string, labels ...string) kubectl {
 	return slices.Concat(kubectl{"label", "node"}, nodes, labels)
 }

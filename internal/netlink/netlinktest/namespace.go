@@ -8,6 +8,7 @@
 package netlinktest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,35 +23,31 @@ import (
 
 // Namespace is a network namespace. It ends with the test.
 type Namespace struct {
-	t    testing.TB
+	tb   testing.TB
 	file *os.File
 }
 
 // New makes a network namespace with only a loopback link, which is up. It skips the test, saying why, where that is not
 // possible.
-func New(t testing.TB) *Namespace {
-	t.Helper()
+func New(tb testing.TB) *Namespace {
+	tb.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, for network namespaces of its own: sudo go test ./internal/netlink/... ./test/netns/...")
+		tb.Skip("needs root, for network namespaces of its own: sudo go test ./internal/netlink/... ./test/netns/...")
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("needs the program ip of iproute2 to set network namespaces up")
+		tb.Skip("needs the program ip of iproute2 to set network namespaces up")
 	}
-	n := &Namespace{t: t}
+	n := &Namespace{tb: tb}
+	var err error
 	onThread(func() {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			t.Skipf("cannot make a network namespace: %v", err)
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			n.file, err = os.Open("/proc/thread-self/ns/net")
 		}
-		file, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			t.Errorf("open the new network namespace: %v", err)
-		}
-		n.file = file
 	})
-	if n.file == nil {
-		t.FailNow()
+	if err != nil {
+		tb.Skipf("cannot make a network namespace: %v", err)
 	}
-	t.Cleanup(func() { _ = n.file.Close() })
+	tb.Cleanup(func() { _ = n.file.Close() })
 	n.IP("link set lo up")
 	return n
 }
@@ -70,7 +67,7 @@ func onThread(f func()) {
 func (n *Namespace) Do(f func()) {
 	onThread(func() {
 		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			n.t.Errorf("enter the network namespace: %v", err)
+			n.tb.Errorf("enter the network namespace: %v", err)
 			return
 		}
 		f()
@@ -82,7 +79,7 @@ func (n *Namespace) Do(f func()) {
 func (n *Namespace) DoContained(f func(), capabilities ...int) {
 	n.Do(func() {
 		if err := contain(capabilities); err != nil {
-			n.t.Errorf("contain the thread: %v", err)
+			n.tb.Errorf("contain the thread: %v", err)
 			return
 		}
 		f()
@@ -112,12 +109,14 @@ func contain(capabilities []int) error {
 
 // IP runs ip(8) in the namespace with the arguments, which are separated by spaces, and returns what it prints.
 func (n *Namespace) IP(arguments string) string {
-	n.t.Helper()
+	n.tb.Helper()
 	var output []byte
 	var err error
-	n.Do(func() { output, err = exec.Command("ip", strings.Fields(arguments)...).CombinedOutput() })
+	n.Do(func() {
+		output, err = exec.CommandContext(context.Background(), "ip", strings.Fields(arguments)...).CombinedOutput()
+	})
 	if err != nil {
-		n.t.Fatalf("ip %s: %v: %s", arguments, err, output)
+		n.tb.Fatalf("ip %s: %v: %s", arguments, err, output)
 	}
 	return string(output)
 }
@@ -125,14 +124,14 @@ func (n *Namespace) IP(arguments string) string {
 // Attach attaches an interface with the MAC address to the node, as EC2 would: a link appears there, down. Its other end
 // appears in the VPC under the name peer, up.
 func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) {
-	n.t.Helper()
+	n.tb.Helper()
 	n.IP(fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", name, mac, peer, vpc.path()))
 	vpc.IP(fmt.Sprintf("link set %s mtu 9001 up", peer))
 }
 
 // Give moves a link into another namespace.
 func (n *Namespace) Give(name string, to *Namespace) {
-	n.t.Helper()
+	n.tb.Helper()
 	n.IP(fmt.Sprintf("link set %s netns %s", name, to.path()))
 }
 
@@ -143,7 +142,7 @@ var volatile = regexp.MustCompile(` (tentative|(valid|preferred)_lft \S+|link-ne
 
 // State returns the whole state of the namespace as ip(8) prints it, as sorted text.
 func (n *Namespace) State() string {
-	n.t.Helper()
+	n.tb.Helper()
 	var lines []string
 	for _, list := range []string{"-o link", "-o address", "-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all"} {
 		for line := range strings.Lines(strings.ReplaceAll(n.IP(list), "\\", "")) {
@@ -160,10 +159,10 @@ func (n *Namespace) settings() []string {
 	var output []byte
 	var err error
 	n.Do(func() {
-		output, err = exec.Command("sh", "-c", "cd /proc/sys/net && grep -r . ipv4/conf ipv6/conf 2>/dev/null | grep -v stable_secret").Output()
+		output, err = exec.CommandContext(context.Background(), "sh", "-c", "cd /proc/sys/net && grep -r . ipv4/conf ipv6/conf 2>/dev/null | grep -v stable_secret").Output()
 	})
 	if err != nil {
-		n.t.Fatalf("read settings: %v", err)
+		n.tb.Fatalf("read settings: %v", err)
 	}
 	return strings.Split(strings.TrimSpace(string(output)), "\n")
 }

@@ -1,0 +1,319 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package observer_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	cluster  = "cluster-1"
+	instance = "i-00000000000000001"
+)
+
+var errDown = errors.New("down")
+
+// cloud is a Reader whose interfaces a test sets, and which counts what it is asked for.
+type cloud struct {
+	mu         sync.Mutex
+	interfaces []eni.Interface
+	err        error
+	lists      []time.Time
+	polls      [][]string
+	state      eni.InstanceState
+}
+
+func (c *cloud) set(interfaces ...eni.Interface) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interfaces = interfaces
+}
+
+func (c *cloud) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+// asked returns how many listings and polls there were since the last call.
+func (c *cloud) asked() (lists, polls int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lists, polls = len(c.lists), len(c.polls)
+	c.lists, c.polls = nil, nil
+	return lists, polls
+}
+
+func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists = append(c.lists, time.Now())
+	return slices.Clone(c.interfaces), time.Now(), c.err
+}
+
+func (c *cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.polls = append(c.polls, ids)
+	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return !slices.Contains(ids, i.ID) }), c.err
+}
+
+func (c *cloud) ListByNodeENI(_ context.Context, uid string) ([]eni.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[ownership.TagNodeENIUID] != uid }), c.err
+}
+
+func (c *cloud) Look(_ context.Context, id string) (eni.Look, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return eni.Look{At: time.Now(), Instance: eni.Instance{ID: id, State: c.state}, Interfaces: slices.Clone(c.interfaces)}, c.err
+}
+
+func member(ordinal int) ownership.Member {
+	return ownership.Member{
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, Key: ownership.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: 1,
+	}
+}
+
+func attached(id string, ordinal int, status eni.AttachmentStatus) eni.Interface {
+	return eni.Interface{
+		ID: id, Status: eni.InUse, Tags: member(ordinal).Tags(time.Unix(1, 0), nil),
+		Attachment: &eni.Attachment{ID: "attach-" + id, InstanceID: instance, Slot: eni.Slot{Device: 1 + ordinal}, Status: status},
+	}
+}
+
+// watch runs an observer in a bubble of virtual time.
+func watch(t *testing.T, c *cloud, test func(*testing.T, *observer.Observer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := observer.New(c, observer.Options{
+			Cluster: cluster, Resync: 5 * time.Minute, Poll: time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := o.Start(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		test(t, o)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// told returns the nodes that were told of by now.
+func told(o *observer.Observer) []string {
+	synctest.Wait()
+	var nodes []string
+	for {
+		select {
+		case node := <-o.Changed():
+			nodes = append(nodes, node)
+		default:
+			return nodes
+		}
+	}
+}
+
+func TestAnIdleClusterCostsOneListingPerPeriod(t *testing.T) {
+	c := &cloud{}
+	c.set(attached("eni-1", 0, eni.AttachmentAttached), attached("eni-2", 1, eni.AttachmentAttached))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+			t.Error(diff)
+		}
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+			t.Errorf("told of more than that its interfaces are proven:\n%s", diff)
+		}
+		if lists, polls := c.asked(); lists != 13 || polls != 0 {
+			t.Errorf("%d listings and %d polls in an hour, want 13 and none", lists, polls)
+		}
+		if o.Count() != 2 || !o.Holds("uid-a") || len(o.Of(instance).Owned) != 2 || !slices.Equal(o.InstancesOf("node-1"), []string{instance}) {
+			t.Error("what was listed is not known")
+		}
+	})
+}
+
+func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
+	c := &cloud{}
+	c.set(attached("eni-1", 0, eni.AttachmentAttached))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		told(o)
+		after := attached("eni-2", 1, eni.AttachmentAttaching)
+		c.set(attached("eni-1", 0, eni.AttachmentAttached), after)
+		o.Did(time.Now(), after, inventory.Effect{Aspect: "attachment", Shown: func(i eni.Interface) bool { return i.Attachment != nil }})
+		time.Sleep(3500 * time.Millisecond)
+		c.mu.Lock()
+		for _, ids := range c.polls {
+			if diff := cmp.Diff([]string{"eni-2"}, ids); diff != "" {
+				t.Errorf("polled: %s", diff)
+			}
+		}
+		polls := len(c.polls)
+		c.mu.Unlock()
+		if polls != 4 {
+			t.Errorf("%d polls in 3.5 seconds, want 4", polls)
+		}
+		if nodes := told(o); len(nodes) > 0 {
+			t.Errorf("nothing changed, and %v were told", nodes)
+		}
+
+		c.set(attached("eni-1", 0, eni.AttachmentAttached), attached("eni-2", 1, eni.AttachmentAttached))
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+			t.Error(diff)
+		}
+		c.asked()
+		time.Sleep(time.Minute)
+		if _, polls := c.asked(); polls > 0 {
+			t.Errorf("%d polls while nothing is in transition", polls)
+		}
+	})
+}
+
+func TestAFailedListingIsTriedAgainAndTakesNothingAway(t *testing.T) {
+	c := &cloud{err: errDown}
+	c.set(attached("eni-1", 0, eni.AttachmentAttached))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		begun := time.Now()
+		time.Sleep(16 * time.Second)
+		synctest.Wait()
+		var after []int
+		for _, at := range c.lists {
+			after = append(after, int(at.Sub(begun).Seconds()))
+		}
+		if diff := cmp.Diff([]int{0, 1, 3, 7, 15}, after); diff != "" {
+			t.Errorf("seconds of the attempts: %s", diff)
+		}
+		if o.Synced() {
+			t.Error("synced without a listing")
+		}
+		c.fail(nil)
+		if err := o.WaitSynced(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if since := time.Since(begun); since != 31*time.Second {
+			t.Errorf("synced after %s", since)
+		}
+		c.fail(errDown)
+		time.Sleep(time.Hour)
+		if o.Count() != 1 || o.Of(instance).Owned[0].Missing {
+			t.Error("a failed listing took an interface away")
+		}
+	})
+}
+
+func TestWaitingForTheFirstListingCanEnd(t *testing.T) {
+	watch(t, &cloud{err: errDown}, func(t *testing.T, o *observer.Observer) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := o.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestWhatIsGoneIsFoundWithoutWaitingForTwoListings has somebody delete an interface.
+func TestWhatIsGoneIsFoundWithoutWaitingForTwoListings(t *testing.T) {
+	c := &cloud{}
+	c.set(attached("eni-1", 0, eni.AttachmentAttached))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		told(o)
+		c.set()
+		time.Sleep(5*time.Minute + time.Second)
+		if records := o.Of(instance).Owned; len(records) != 1 || !records[0].Missing {
+			t.Fatalf("after one listing: %+v", records)
+		}
+		time.Sleep(inventory.Confirm + time.Second)
+		if o.Count() != 0 {
+			t.Error("not confirmed by the poll")
+		}
+		if nodes := told(o); len(nodes) == 0 {
+			t.Error("nobody was told")
+		}
+	})
+}
+
+func TestAFailedPollGoesOn(t *testing.T) {
+	c := &cloud{}
+	c.set(attached("eni-1", 0, eni.AttachmentDetaching))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		told(o)
+		c.fail(errDown)
+		time.Sleep(10 * time.Second)
+		c.fail(nil)
+		free := attached("eni-1", 0, "")
+		free.Status, free.Attachment = eni.Available, nil
+		c.set(free)
+		time.Sleep(time.Second)
+		if o.Unattached() != 1 {
+			t.Error("the poll gave up")
+		}
+	})
+}
+
+func TestALookSaysSinceWhenAnInstanceIsMissing(t *testing.T) {
+	c := &cloud{state: eni.InstanceMissing}
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		look := func() {
+			if _, err := o.Look(t.Context(), instance); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := time.Now()
+		look()
+		time.Sleep(time.Minute)
+		look()
+		if since := o.Of(instance).MissingSince; !since.Equal(first) {
+			t.Errorf("missing since %s, want %s", since, first)
+		}
+		c.mu.Lock()
+		c.state = eni.InstanceRunning
+		c.mu.Unlock()
+		look()
+		if since := o.Of(instance).MissingSince; !since.IsZero() {
+			t.Errorf("missing since %s, though it is there", since)
+		}
+		c.fail(errDown)
+		if _, err := o.Look(t.Context(), instance); !errors.Is(err, errDown) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestRemainingTellsTheNodes(t *testing.T) {
+	c := &cloud{}
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		told(o)
+		c.set(attached("eni-1", 0, eni.AttachmentAttached))
+		left, err := o.Remaining(t.Context(), "uid-a")
+		if err != nil || len(left) != 1 {
+			t.Fatalf("%v, %v", left, err)
+		}
+		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+			t.Error(diff)
+		}
+		c.fail(errDown)
+		if _, err := o.Remaining(t.Context(), "uid-a"); !errors.Is(err, errDown) {
+			t.Errorf("an answer that did not come counts as none left: %v", err)
+		}
+	})
+}

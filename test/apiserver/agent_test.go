@@ -1,0 +1,213 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+const (
+	agentNamespace = "eni-manager-system"
+	agentAccount   = "eni-manager"
+)
+
+// An agent may say what agents have to say, about its own node; the same with another node's token, or with one that
+// names no node, is refused.
+func TestAgentKeepsToItsNode(t *testing.T) {
+	admin := everything(t, server.Config)
+	for _, file := range []string{"config/rbac/agent.yaml", "config/admission/agent.yaml"} {
+		applyFile(t, admin, file)
+	}
+	for _, name := range []string{"node-a", "node-b"} {
+		provide(t, admin, name)
+	}
+	own := everything(t, withToken(agentToken(t, admin, "node-a")))
+	other := everything(t, withToken(agentToken(t, admin, "node-b")))
+	nowhere := everything(t, withToken(agentToken(t, admin, "")))
+	policyInForce(t, nowhere)
+
+	links := map[string]any{"links": []any{map[string]any{"macAddress": "02:00:00:00:00:01", "nodeENI": "web", "state": "Ready", "reason": "LinkReady"}}}
+	condition := func(kind string) map[string]any {
+		return map[string]any{"conditions": []any{map[string]any{"type": kind, "status": "True"}}}
+	}
+	taints := func(keys ...string) map[string]any {
+		var all []any
+		for _, key := range keys {
+			all = append(all, map[string]any{"key": key, "effect": "NoSchedule"})
+		}
+		return map[string]any{"taints": all}
+	}
+	writes := map[string]struct {
+		kind, part string
+		value      map[string]any
+		allowed    bool
+	}{
+		"links":                       {"NodeENIState", "status", links, true},
+		"the controller's part":       {"NodeENIState", "status", map[string]any{"desired": int64(7)}, false},
+		"the ledger":                  {"NodeENIState", "spec", map[string]any{"zone": "us-west-2b"}, false},
+		"the condition":               {"Node", "status", condition(v1alpha1.NodeConditionInterfacesReady), true},
+		"somebody else's condition":   {"Node", "status", condition("Ready"), false},
+		"capacity":                    {"Node", "status", map[string]any{"capacity": map[string]any{"cpu": "64"}}, false},
+		"an interface's label":        {"Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-web": "eni-1"}}, true},
+		"the annotation":              {"Node", "metadata", map[string]any{"annotations": map[string]any{v1alpha1.InterfacesAnnotation: "{}"}}, true},
+		"a label that attracts pods":  {"Node", "metadata", map[string]any{"labels": map[string]any{"ng": "gpu"}}, false},
+		"a label less":                {"Node", "metadata", map[string]any{"labels": map[string]any{"pool": nil}}, false},
+		"an annotation of others":     {"Node", "metadata", map[string]any{"annotations": map[string]any{"note": "x"}}, false},
+		"its taint goes":              {"Node", "spec", taints("dedicated"), true},
+		"the taint of others goes":    {"Node", "spec", taints(v1alpha1.NotReadyTaint), false},
+		"the node takes no more pods": {"Node", "spec", map[string]any{"unschedulable": true}, false},
+	}
+	for name, w := range writes {
+		t.Run(name, func(t *testing.T) {
+			for who, c := range map[string]client.Client{"another node's agent": other, "an agent without node": nowhere} {
+				if err := write(t, c, w.kind, w.part, w.value); !apierrors.IsForbidden(err) {
+					t.Errorf("%s: %v, want a refusal", who, err)
+				}
+			}
+			err := write(t, own, w.kind, w.part, w.value)
+			if w.allowed && err != nil || !w.allowed && !apierrors.IsForbidden(err) {
+				t.Errorf("its own agent: %v, allowed is %t", err, w.allowed)
+			}
+		})
+	}
+}
+
+// write merges the value into a part of node-a's object.
+func write(t *testing.T, c client.Client, kind, part string, value map[string]any) error {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	if kind == "NodeENIState" {
+		object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	}
+	object.SetName("node-a")
+	patch := &unstructured.Unstructured{Object: map[string]any{part: value}}
+	content, err := patch.MarshalJSON()
+	if err != nil && !runtime.IsMissingKind(err) {
+		t.Fatal(err)
+	}
+	if part == "status" {
+		return c.Status().Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", content))
+	}
+	return c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", content))
+}
+
+// policyInForce waits until the API server has taken note of the policy.
+func policyInForce(t *testing.T, stranger client.Client) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := write(t, stranger, "Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-x": "eni-1"}})
+		if apierrors.IsForbidden(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the policy is not in force: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond) // the API server tells nobody when it has
+	}
+}
+
+func everything(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func withToken(token string) *rest.Config {
+	config := rest.AnonymousClientConfig(server.Config)
+	config.BearerToken = token
+	return config
+}
+
+// applyFile applies the objects of a file of this repository.
+func applyFile(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	content, err := os.ReadFile("../../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if object.Object == nil {
+			continue
+		}
+		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+// provide makes a node with a state, and a pod of its agent.
+func provide(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	objects := []client.Object{
+		&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": "telco"}},
+			Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+				{Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
+			}},
+		},
+		&v1alpha1.NodeENIState{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a"},
+		},
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "agent-" + name, Namespace: agentNamespace},
+			Spec: corev1.PodSpec{
+				ServiceAccountName: agentAccount, NodeName: name,
+				Containers: []corev1.Container{{Name: "agent", Image: "multieni"}},
+			},
+		},
+	}
+	for _, object := range objects {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { remove(t, c, object) })
+	}
+}
+
+// agentToken returns the token that the agent's pod on a node has; of no pod if node is empty.
+func agentToken(t *testing.T, c client.Client, node string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: agentAccount, Namespace: agentNamespace}}
+	request := &authenticationv1.TokenRequest{}
+	if node != "" {
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "agent-" + node}
+	}
+	if err := c.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}

@@ -1,0 +1,170 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package netns_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+const (
+	// maxMemory is how much of a node's memory an agent may have to itself, in KiB. The pages of its program file, which
+	// the kernel drops when it needs the room, are not counted.
+	maxMemory = 15 << 10
+	// watched is how long an idle agent's use of the processor is watched, and maxIdle what it may use meanwhile.
+	watched = 3 * time.Second
+	maxIdle = 60 * time.Millisecond
+)
+
+// contained runs a program as a container without privileges would: with one capability, /proc/sys read-only, and a
+// /sys that shows the link as that of a PCI device.
+const contained = `mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
+exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-privs "$@"`
+
+// The program itself, with exactly its capability, makes a node ready, and costs it next to nothing.
+func TestProgram(t *testing.T) {
+	n := newNamespaces(t, "program")
+	for _, tool := range []string{"unshare", "setpriv", "mount"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs the program %s of util-linux", tool)
+		}
+	}
+	program := filepath.Join(t.TempDir(), "multieni")
+	if output, err := exec.Command("go", "build", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v: %s", err, output)
+	}
+	n.forward(server.Config.Host)
+	process := n.run(program)
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
+
+	before := processor(t, process)
+	time.Sleep(watched)
+	if used := processor(t, process) - before; used > maxIdle {
+		t.Errorf("the idle agent used the processor for %s in %s", used, watched)
+	}
+	own, all := memory(t, process, "RssAnon"), memory(t, process, "VmRSS")
+	t.Logf("the agent holds %d KiB, %d of them its own", all, own)
+	if own > maxMemory {
+		t.Errorf("the agent has %d KiB to itself, more than %d", own, maxMemory)
+	}
+}
+
+// forward lets programs in the namespace reach the API server under its own address.
+func (n *node) forward(address string) {
+	n.t.Helper()
+	address = strings.Trim(strings.TrimPrefix(address, "https:"), "/")
+	var listener net.Listener
+	var err error
+	n.Do(func() { listener, err = net.Listen("tcp", address) })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	n.t.Cleanup(func() { _ = listener.Close(); all.Wait() })
+	all.Go(func() {
+		for {
+			inside, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			outside, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = inside.Close()
+				continue
+			}
+			all.Go(func() { pipe(inside, outside) })
+			all.Go(func() { pipe(outside, inside) })
+		}
+	})
+}
+
+func pipe(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	_, _ = to.Close(), from.Close()
+}
+
+// run starts the program in the namespace, until the test ends.
+func (n *node) run(program string) int {
+	n.t.Helper()
+	kubeconfig := filepath.Join(n.t.TempDir(), "kubeconfig")
+	sysfs := n.t.TempDir()
+	device := filepath.Join(sysfs, "bus/pci/devices/0000:00:06.0")
+	link := filepath.Join(sysfs, "class/net/ens6")
+	if err := errors.Join(
+		os.WriteFile(kubeconfig, server.KubeConfig, 0o600),
+		os.MkdirAll(device, 0o755), os.MkdirAll(link, 0o755),
+		os.Symlink("../../drivers/ena", filepath.Join(device, "driver")),
+		os.Symlink("../../../devices/pci0000:00/0000:00:06.0", filepath.Join(link, "device")),
+	); err != nil {
+		n.t.Fatal(err)
+	}
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "agent", "--node-name="+n.name)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "SYSFS="+sysfs)
+	var log strings.Builder
+	command.Stdout, command.Stderr = &log, &log
+	var err error
+	n.Do(func() { err = command.Start() })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		if err := command.Wait(); err != nil || n.t.Failed() {
+			n.t.Errorf("the program ended with %v:\n%s", err, log.String())
+		}
+	})
+	return command.Process.Pid
+}
+
+// memory returns a figure of the process's memory, in KiB, as proc_pid_status(5) names it.
+func memory(t *testing.T, process int, figure string) int {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), figure+":")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib
+}
+
+// processor returns how long the process has used the processor.
+func processor(t *testing.T, process int) time.Duration {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), ") ")
+	fields := strings.Fields(rest) // from the third field of proc_pid_stat(5) on: utime is the 14th, stime the 15th
+	var ticks int
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100
+}
