@@ -27,8 +27,8 @@ test: ## Run every test that guards a change, with the race detector
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m ./...
 
 .PHONY: test-long
-test-long: ## Run the tests with fifty times as many random cases, new ones every time
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 go test -race -timeout 4h -count=1 ./...
+test-long: ## Run the tests with fifty times as many random cases, new ones every time, and faults of full length
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 MULTIENI_LONG=1 go test -race -timeout 4h -count=1 ./...
 
 .PHONY: lint
 lint: ## Check the habits of .golangci.yml

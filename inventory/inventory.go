@@ -205,6 +205,7 @@ func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownershi
 	for _, seen := range interfaces {
 		member, ours := v.memberOf(seen)
 		if !ours {
+			changed = append(changed, v.disown(begun, seen)...)
 			continue
 		}
 		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(Newborn)) {
@@ -215,6 +216,17 @@ func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownershi
 		}
 	}
 	return changed
+}
+
+// disown lets go of an interface that a believable reading shows with tags that do not make it ours: somebody changed
+// them, and what is not ours is not touched.
+func (v *Inventory) disown(begun time.Time, seen eni.Interface) []ownership.Member {
+	e, known := v.entries[seen.ID]
+	if !known || !e.believes(begun, seen) {
+		return nil
+	}
+	v.drop(begun, e, true)
+	return []ownership.Member{e.Member}
 }
 
 // Listed merges a complete listing of the cluster's interfaces begun at the given time: what it shows was seen, what

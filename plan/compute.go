@@ -90,8 +90,9 @@ type Member struct {
 	Drift []Drift
 }
 
-// Ready reports whether the member is as wanted as far as EC2 goes.
-func (m Member) Ready() bool { return m.Wanted && m.Phase == Attached }
+// Ready reports whether the member is attached and nothing about it waits for a person. What is still to be mended, but
+// will be, does not count: it never delays the use of an interface.
+func (m Member) Ready() bool { return m.Wanted && m.Phase == Attached && m.Why.Reason.Passing() }
 
 // Compute plans one instance. Calling it again after its actions have taken effect returns a plan without actions.
 func Compute(d Desired, o Observed, now time.Time) Plan {

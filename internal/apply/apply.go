@@ -160,6 +160,10 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	if err != nil {
 		return err
 	}
+	if m, verdict := ownership.Read(c.Member.Cluster, made.Tags); verdict != ownership.Ours || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {
+		return &eni.Fault{Class: eni.TokenSpent, Operation: "CreateNetworkInterface", Code: "tags", Message: fmt.Sprintf(
+			"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}
+	}
 	// Create answers "pending" once and EC2 does nothing more: the interface can be attached at once.
 	if made.Status == eni.Pending {
 		made.Status = eni.Available

@@ -131,16 +131,17 @@ func TestNodeENIUpdatesThatMatter(t *testing.T) {
 
 func TestInFlight(t *testing.T) {
 	var f controller.InFlight
-	leaveFirst := f.Enter([]types.UID{"a", "b"})
-	leaveSecond := f.Enter([]types.UID{"b"})
-	leaveFirst()
-	if f.Busy("a") || !f.Busy("b") {
-		t.Errorf("a busy: %t, b busy: %t; want only b", f.Busy("a"), f.Busy("b"))
+	leaveEarly := f.Enter()
+	mark := f.Mark()
+	leaveLate := f.Enter()
+	if f.Drained(mark) {
+		t.Error("what began before the mark is under way, and counts as ended")
 	}
-	leaveSecond()
-	if f.Busy("b") {
-		t.Error("b is busy, and nobody works for it")
+	leaveEarly()
+	if !f.Drained(mark) {
+		t.Error("what began after the mark does not count")
 	}
+	leaveLate()
 }
 
 func TestRamp(t *testing.T) {

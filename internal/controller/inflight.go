@@ -4,42 +4,49 @@
 // Package controller holds what the reconcilers share.
 package controller
 
-import (
-	"sync"
+import "sync"
 
-	"k8s.io/apimachinery/pkg/types"
-)
-
-// InFlight counts who is at work for each NodeENI at this moment. Reconcilers of nodes enter before they read a NodeENI
-// for the last time and leave after their last call for it, so that its finalizer never goes while a call that was
-// decided on earlier is still to be made.
+// InFlight knows which reconciliations of nodes are under way. One that began before a NodeENI's deletion was seen may
+// still have a call to make for it, and its finalizer must not go before; one that began later has not, since it reads
+// the same cache. The zero value is ready for use.
 type InFlight struct {
-	mu    sync.Mutex
-	count map[types.UID]int
+	mu     sync.Mutex
+	next   uint64
+	active map[uint64]bool
 }
 
-// Enter marks the start of work for NodeENIs, and returns what marks its end.
-func (f *InFlight) Enter(uids []types.UID) (leave func()) {
-	f.add(uids, 1)
-	return func() { f.add(uids, -1) }
-}
-
-// Busy reports whether work for the NodeENI is under way.
-func (f *InFlight) Busy(uid types.UID) bool {
+// Enter marks the start of a reconciliation, before it reads anything, and returns what marks its end.
+func (f *InFlight) Enter() (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.count[uid] > 0
-}
-
-func (f *InFlight) add(uids []types.UID, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.count == nil {
-		f.count = map[types.UID]int{}
+	if f.active == nil {
+		f.active = map[uint64]bool{}
 	}
-	for _, uid := range uids {
-		if f.count[uid] += n; f.count[uid] == 0 {
-			delete(f.count, uid)
+	ticket := f.next
+	f.next++
+	f.active[ticket] = true
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.active, ticket)
+	}
+}
+
+// Mark stands for this moment.
+func (f *InFlight) Mark() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next
+}
+
+// Drained reports whether everything that was under way at the mark has ended.
+func (f *InFlight) Drained(mark uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ticket := range f.active {
+		if ticket < mark {
+			return false
 		}
 	}
+	return true
 }

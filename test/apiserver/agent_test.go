@@ -29,6 +29,13 @@ const (
 	agentAccount   = "eni-manager"
 )
 
+// The manifest of the agents is one that the API server accepts as it is, in a namespace that lets its pods in.
+func TestAgentManifest(t *testing.T) {
+	admin := everything(t, server.Config)
+	applyFile(t, admin, "config/rbac/agent.yaml")
+	applyFile(t, client.NewDryRunClient(client.WithFieldValidation(admin, metav1.FieldValidationStrict)), "deploy/agent.yaml")
+}
+
 // An agent may say what agents have to say, about its own node; the same with another node's token, or with one that
 // names no node, is refused.
 func TestAgentKeepsToItsNode(t *testing.T) {
@@ -71,7 +78,7 @@ func TestAgentKeepsToItsNode(t *testing.T) {
 		"a label that attracts pods":  {"Node", "metadata", map[string]any{"labels": map[string]any{"ng": "gpu"}}, false},
 		"a label less":                {"Node", "metadata", map[string]any{"labels": map[string]any{"pool": nil}}, false},
 		"an annotation of others":     {"Node", "metadata", map[string]any{"annotations": map[string]any{"note": "x"}}, false},
-		"its taint goes":              {"Node", "spec", taints("dedicated"), true},
+		"its taint goes":              {"Node", "spec", taints("dedicated", corev1.TaintNodeNotReady), true},
 		"the taint of others goes":    {"Node", "spec", taints(v1alpha1.NotReadyTaint), false},
 		"the node takes no more pods": {"Node", "spec", map[string]any{"unschedulable": true}, false},
 	}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/config/crd"
+	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/netlink"
@@ -81,6 +83,19 @@ type node struct {
 	// eyes see the network without the agent.
 	eyes *netlink.Host
 	vpc  *netlinktest.Namespace
+	// changes counts what the agent changed.
+	changes atomic.Int64
+}
+
+// counted is a host that counts the changes made to it.
+type counted struct {
+	*netlink.Host
+	changes *atomic.Int64
+}
+
+func (c counted) Apply(op hostnet.Operation) error {
+	c.changes.Add(1)
+	return c.Host.Apply(op)
 }
 
 // newNode makes a node and starts its agent.
@@ -149,7 +164,7 @@ func (n *node) startAgent(scheme *runtime.Scheme, continuous bool) {
 		n.t.Fatal(err)
 	}
 	a := agent.New(agent.Options{
-		Node: n.name, Client: mgr.GetClient(), Host: n.open(), Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
+		Node: n.name, Client: mgr.GetClient(), Host: counted{n.open(), &n.changes}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
 		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := a.SetupWithManager(mgr); err != nil {

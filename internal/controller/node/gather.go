@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -150,16 +149,4 @@ func sooner(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-func (r *Reconciler) nodeENIUIDs(ctx context.Context) ([]types.UID, error) {
-	var all v1alpha1.NodeENIList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	uids := make([]types.UID, len(all.Items))
-	for n := range all.Items {
-		uids[n] = all.Items[n].UID
-	}
-	return uids, nil
 }

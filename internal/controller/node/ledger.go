@@ -30,8 +30,10 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 		return nil
 	}
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 {
-		// Somebody deleted the object while the node still needs it. It is let go and made anew from what EC2 shows.
-		return r.release(ctx, s)
+		// Somebody deleted the object while the node still needs it. It is let go and made anew at once.
+		if err := r.release(ctx, s); err != nil {
+			return err
+		}
 	}
 	wanted := s.spec(instanceID, look, p)
 	if s.state == nil {

@@ -79,11 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	uids, err := r.nodeENIUIDs(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	defer r.InFlight.Enter(uids)()
+	defer r.InFlight.Enter()()
 
 	s, err := r.gather(ctx, request.Name)
 	if err != nil {

@@ -69,7 +69,7 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 		if m.Wanted {
 			st.Desired++
 		}
-		if m.Ready() {
+		if m.Wanted && m.Phase == plan.Attached {
 			st.Attached++
 		}
 	}
@@ -99,7 +99,7 @@ func rank(m plan.Member) int {
 // summary says in one outcome how the node stands.
 func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
 	for _, m := range members {
-		if m.Wanted && m.Phase == plan.Blocked {
+		if m.Wanted && !m.Why.Reason.Passing() {
 			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}

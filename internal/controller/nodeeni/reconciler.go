@@ -9,10 +9,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -43,10 +45,39 @@ type Options struct {
 }
 
 // Reconciler reconciles NodeENIs.
-type Reconciler struct{ Options }
+type Reconciler struct {
+	Options
+	marks marks
+}
 
 // New returns a Reconciler to be set up with a manager.
-func New(options Options) *Reconciler { return &Reconciler{options} }
+func New(options Options) *Reconciler { return &Reconciler{Options: options} }
+
+// marks remembers when the deletion of each NodeENI was first seen.
+type marks struct {
+	mu   sync.Mutex
+	when map[types.UID]uint64
+}
+
+// of returns the mark of a NodeENI, made now if there is none.
+func (m *marks) of(uid types.UID, now func() uint64) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.when == nil {
+		m.when = map[types.UID]uint64{}
+	}
+	if _, known := m.when[uid]; !known {
+		m.when[uid] = now()
+	}
+	return m.when[uid]
+}
+
+// forget drops the mark of a NodeENI that is gone.
+func (m *marks) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.when, uid)
+}
 
 // Reconcile brings one NodeENI's status, and its life, up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -116,7 +147,7 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 		return false, err
 	}
 	uid := nodeENI.UID
-	if len(states.Items) > 0 || r.InFlight.Busy(uid) || r.Observer.Holds(string(uid)) {
+	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || len(states.Items) > 0 || r.Observer.Holds(string(uid)) {
 		return false, nil
 	}
 	left, err := r.Observer.Remaining(ctx, string(uid))
@@ -129,6 +160,7 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
 	}
+	r.marks.forget(uid)
 	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeeni", nodeENI.Name)
 	return true, nil
 }

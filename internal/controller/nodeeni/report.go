@@ -101,7 +101,7 @@ func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState, paused bool) {
 	st.Desired++
 	if i.Phase == v1alpha1.PhaseAttached {
 		st.Attached++
-		if len(i.Drift) == 0 {
+		if len(i.Drift) == 0 && plan.Reason(i.Reason).Passing() {
 			st.Ready++
 		}
 	}
@@ -142,8 +142,8 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: "no node carries the labels of nodeSelector"}
-	case st.Blocked > 0:
-		return blocked(st, interfaces)
+	case slices.ContainsFunc(interfaces, stalled):
+		return blocked(interfaces, st.Desired)
 	case st.Drifted > 0:
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
 			"%d of %d interfaces differ in what only new ones can mend; set updatePolicy: Replace, or change the NodeENI back", st.Drifted, st.Desired)}
@@ -161,20 +161,20 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 	}
 }
 
-func blocked(st v1alpha1.NodeENIStatus, interfaces []located) status.Outcome {
-	var first *located
-	for n := range interfaces {
-		if interfaces[n].Phase == v1alpha1.PhaseBlocked {
-			first = &interfaces[n]
-			break
-		}
-	}
+// stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.
+func stalled(i located) bool {
+	return i.Reason != string(plan.Kept) && !plan.Reason(i.Reason).Passing()
+}
+
+func blocked(interfaces []located, desired int32) status.Outcome {
+	waiting := slices.DeleteFunc(slices.Clone(interfaces), func(i located) bool { return !stalled(i) })
 	others := ""
-	if st.Blocked > 1 {
-		others = fmt.Sprintf(" (and %d more; see attachments)", st.Blocked-1)
+	if len(waiting) > 1 {
+		others = fmt.Sprintf(" (and %d more; see attachments)", len(waiting)-1)
 	}
+	first := waiting[0]
 	return status.Outcome{State: status.Stalled, Reason: first.Reason, Message: fmt.Sprintf(
-		"%d of %d interfaces are blocked: node %s: %s%s", st.Blocked, st.Desired, first.node, first.Message, others)}
+		"%d of %d interfaces are blocked: node %s: %s%s", len(waiting), desired, first.node, first.Message, others)}
 }
 
 // waiting counts the selected EC2 nodes of which nothing is known yet.
