@@ -58,8 +58,8 @@ type Agent struct {
 
 const (
 	// passesPerSecond and passesAtOnce bound the work if somebody undoes ours again and again.
-	passesPerSecond = 5
-	passesAtOnce    = 20
+	passesPerSecond = 10
+	passesAtOnce    = 40
 	// rounds is how many looks at the host one pass takes at most: the kernel does more than it is told, so the first
 	// round may not be the last.
 	rounds = 4

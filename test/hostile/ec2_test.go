@@ -1,0 +1,183 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+)
+
+// speed is how many times faster than EC2 the simulated one lives where the controller's own periods do not matter.
+const speed = 10
+
+// afterwards is what a test waits at most for what must come once a fault is over: failed calls are tried again after
+// half a minute at the latest, readings are doubted for a minute, and the rest is pacing and a slow machine.
+const afterwards = 3 * time.Minute
+
+// The least number of calls for one interface.
+const (
+	callsToAttach = 3 // create, attach, delete on termination
+	callsToRemove = 2 // detach, delete
+)
+
+// TestLostResponses loses the answer to every third call of each action that changes something, done though it is.
+func TestLostResponses(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	s.strike(fault.Fault{Kind: fault.LoseReply, Every: 3}, mutating()...)
+	s.apply(both())
+	s.label(names("node", 0, 8)...)
+	s.run()
+	s.holds(afterwards, wanted(names("node", 0, 8)))
+	s.unlabel(names("node", 5, 8)...)
+	s.holds(afterwards, wanted(names("node", 0, 5)))
+	strikes := s.heal()
+
+	s.rests()
+	s.holds(time.Second, wanted(names("node", 0, 5)))
+	s.reports(afterwards, "both", 10)
+	s.onlyRemoved(names("node", 5, 8)...)
+	s.madeOnce(16)
+	s.atMost(16*callsToAttach + 6*callsToRemove + 4*strikes)
+}
+
+// TestLostRequests loses every third call before EC2 hears of it, and keeps the client waiting for every fifth.
+func TestLostRequests(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	s.strike(fault.Fault{Kind: fault.LoseRequest, Every: 3})
+	s.strike(fault.Fault{Kind: fault.Delay, Every: 5, Delay: 20 * time.Second})
+	s.apply(both())
+	s.label(names("node", 0, 8)...)
+	s.run()
+	s.holds(afterwards, wanted(names("node", 0, 8)))
+	strikes := s.heal()
+
+	s.rests()
+	s.onlyRemoved()
+	s.madeOnce(16)
+	s.atMost(16*callsToAttach + 4*strikes)
+}
+
+// TestThrottling refuses every call to EC2 while nodes get and lose interfaces: at first those that change something, then
+// reads too.
+func TestThrottling(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	s.apply(both())
+	s.label(names("node", 0, 4)...)
+	r := s.run()
+	s.holds(afterwards, wanted(names("node", 0, 4)))
+	before := len(s.calls())
+
+	s.strike(fault.Fault{Kind: fault.Throttle}, mutating()...)
+	s.label(names("node", 4, 8)...)
+	s.unlabel(names("node", 0, 2)...)
+	s.endure(lasting(time.Minute)/2, r)
+	s.strike(fault.Fault{Kind: fault.Throttle})
+	s.endure(lasting(time.Minute)/2, r)
+	s.heal()
+	during := len(s.calls()) - before
+	// Waits double from a second to half a minute; no call is made without a read before it.
+	if members := 8 + 4; during == 0 || during > 7*members {
+		t.Errorf("%d attempts to change something while every call is refused, for %d interfaces", during, members)
+	}
+
+	s.holds(afterwards, wanted(names("node", 2, 8)))
+	s.reports(afterwards, "both", 12)
+	s.rests()
+	s.onlyRemoved(names("node", 0, 2)...)
+	s.madeOnce(16)
+	s.atMost(16*callsToAttach + 4*callsToRemove + during)
+}
+
+// TestReadsLag answers every read with what was true up to a minute ago, each time of another age, and knows nothing of
+// new interfaces for a while. The controller is killed in the midst of it, and begins anew with readings that lag.
+func TestReadsLag(t *testing.T) {
+	t.Parallel()
+	lag := lasting(time.Minute)
+	s := setStage(t, simulate(t, fleet("node"), 1, nil), 1)
+	s.join(0)
+	s.apply(both())
+	s.label(names("node", 0, 3)...)
+	r := s.run()
+	s.holds(afterwards, wanted(names("node", 0, 3)))
+
+	s.strike(fault.Fault{Kind: fault.StaleRead, Age: lag, Jitter: true})
+	s.strike(fault.Fault{Kind: fault.HideNew, Age: lag / 4})
+	s.label(names("node", 3, 8)...)
+	s.endure(lag/2, r)
+	s.must(r.Kill())
+	s.endure(lag/2+5*time.Second, s.run())
+	strikes := s.heal()
+
+	s.holds(afterwards, wanted(names("node", 0, 8)))
+	s.reports(afterwards, "both", 16)
+	s.rests()
+	s.onlyRemoved()
+	s.madeOnce(16)
+	s.atMost(16*callsToAttach + 4*strikes)
+}
+
+// TestStuckDetaches never ends every third detach. What is not stuck goes; what is stuck is not forced before its time,
+// and leaves with its instance. The long form waits for the time of force instead, ten minutes.
+func TestStuckDetaches(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	s.apply(both())
+	s.label(names("node", 0, 8)...)
+	r := s.run()
+	s.holds(afterwards, wanted(names("node", 0, 8)))
+
+	s.strike(fault.Fault{Kind: fault.StuckDetaching, Every: 3})
+	s.unlabel(names("node", 3, 8)...)
+	const stuck = 3 // of ten
+	s.eventually(afterwards, "what is not stuck is gone", func() string {
+		if n := len(held(s.cloud.State(), s.name)); n != 6+stuck {
+			return "there are others"
+		}
+		return ""
+	})
+	s.heal()
+	s.endure(lasting(time.Minute), r)
+	forced := 0
+	if isLong {
+		s.holds(11*time.Minute, wanted(names("node", 0, 3)))
+		forced = stuck
+	} else {
+		s.terminateWhatIsStuck()
+		s.holds(afterwards, wanted(names("node", 0, 3)))
+	}
+	for _, c := range s.calls() {
+		if c.form.Get("Force") == "true" {
+			forced--
+		}
+	}
+	if forced != 0 {
+		t.Errorf("%d forced detaches less than interfaces that were stuck long enough", forced)
+	}
+	s.rests()
+	s.onlyRemoved(names("node", 3, 8)...)
+	s.madeOnce(16)
+	s.atMost(16*callsToAttach + 10*callsToRemove + stuck)
+}
+
+// terminateWhatIsStuck terminates the instances with interfaces that are being detached.
+func (s *stage) terminateWhatIsStuck() {
+	s.Helper()
+	gone := map[string]bool{}
+	for _, eni := range s.cloud.State().NetworkInterfaces {
+		if a := eni.Attachment; a != nil && a.Status == ec2.Detaching && !gone[a.InstanceID] {
+			gone[a.InstanceID] = true
+			s.must(s.cloud.Terminate(a.InstanceID))
+		}
+	}
+}

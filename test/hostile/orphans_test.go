@@ -1,0 +1,210 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+)
+
+// TestOrphans puts thousands of interfaces into EC2 by hand: orphans, which name a NodeENI that does not exist, and as
+// many look-alikes, which lack one thing that orphans have. The orphans go at the pace that EC2 allows, the look-alikes
+// are not touched, nor is what the nodes have.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	count := 400
+	if isLong {
+		count = 5000
+	}
+	// Deletions at ten times the speed want ten times the bucket, refilled as fast. What is made by hand is made at once.
+	limits := awssim.DocumentedLimits()
+	limits["DeleteNetworkInterface"] = awssim.Bucket{Capacity: 100 * speed, Refill: 5}
+	delete(limits, "CreateNetworkInterface")
+	world := fleet("node")
+	world.Quotas.NetworkInterfaces = 20000
+	s := setStage(t, simulate(t, world, speed, limits), speed)
+	s.join(0)
+	s.apply(both())
+	s.label(names("node", 0, 4)...)
+	s.keepsTargets = false
+	s.run("--resync-period=2s")
+	s.holds(afterwards, wanted(names("node", 0, 4)))
+
+	alike := s.putLookAlikes(count)
+	before := s.interfaces(alike)
+	orphans := s.putOrphans(count)
+	s.cloud.ResetCalls()
+	s.eventually(ownership.SightingGap+afterwards+time.Duration(count)*time.Second/(speed*3), "the orphans are gone", func() string {
+		if left := len(s.interfaces(orphans)); left > 0 {
+			return fmt.Sprintf("%d are left", left)
+		}
+		return ""
+	})
+	s.deletedOnce(orphans)
+	s.label(names("node", 4, 8)...)
+	s.eventually(afterwards, "all nodes have their interfaces", func() string {
+		return cmp.Diff(wanted(names("node", 0, 8)), attached(held(s.cloud.State(), s.name)))
+	})
+	if diff := cmp.Diff(before, s.interfaces(alike), cmpopts.EquateComparable(ec2.NetworkInterface{}.PrivateIPAddress)); diff != "" {
+		t.Errorf("look-alikes were touched:\n%s", diff)
+	}
+}
+
+// deletedOnce asserts that each interface took one call to delete, that nothing else was called, and that the calls
+// came at the pace of EC2's documented limit: not faster than its share, and not much slower.
+func (s *stage) deletedOnce(ids []string) {
+	s.Helper()
+	tried := map[string]int{}
+	for _, c := range s.calls() {
+		if c.removes() {
+			tried[c.form.Get("NetworkInterfaceId")]++
+		}
+	}
+	for _, id := range ids {
+		if tried[id] != 1 {
+			s.Errorf("%d calls to delete %s", tried[id], id)
+		}
+		delete(tried, id)
+	}
+	if len(tried) > 0 {
+		s.Errorf("calls to remove what is no orphan: %v", slices.Collect(maps.Keys(tried)))
+	}
+	calls := s.cloud.Calls()
+	if calls.Mutating.Throttled+calls.Mutating.Failed > 0 {
+		s.Errorf("%+v: calls were throttled, or failed", calls.Mutating)
+	}
+	const share, refill, burst = 0.7, 5.0, 100 * speed
+	deletions := calls.Actions["DeleteNetworkInterface"]
+	took := deletions.LastAt.Sub(deletions.FirstAt)
+	limit := time.Duration(max(0, float64(deletions.Count)-share*burst) / (share * refill) * float64(time.Second))
+	s.Logf("%d deletions took %s of EC2's time, at least %s by its limits", deletions.Count, took.Round(time.Second), limit.Round(time.Second))
+	// The slack is for what a burst takes, and for a machine that has other things to do.
+	if slack := 5 * time.Minute; took < limit*95/100 || took > limit*11/10+slack {
+		s.Errorf("%d deletions took %s, want about %s", deletions.Count, took, limit)
+	}
+}
+
+// attached keeps the lines of interfaces that are attached somewhere.
+func attached(lines []string) []string {
+	return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, " device ") })
+}
+
+// interfaces returns those of the given IDs that EC2 has.
+func (s *stage) interfaces(ids []string) map[string]*ec2.NetworkInterface {
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	found := map[string]*ec2.NetworkInterface{}
+	for _, eni := range s.cloud.State().NetworkInterfaces {
+		if wanted[eni.NetworkInterfaceID] {
+			found[eni.NetworkInterfaceID] = eni
+		}
+	}
+	return found
+}
+
+// orphan is the tags of an interface that was made for a NodeENI, an hour ago, of which nobody knows any more. Some name
+// a node that is there, some one that is long gone.
+func (s *stage) orphan(n int) map[string]string {
+	m := ownership.Member{
+		Cluster: s.name, NodeENI: "forgotten", Node: nodeName("node", n%fleetSize), InstanceID: instanceID(0, n%fleetSize),
+		Key:        ownership.Key{NodeENIUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n%7), Ordinal: n},
+		Generation: int64(n),
+	}
+	switch n % 3 {
+	case 1:
+		m.Node, m.InstanceID = fmt.Sprintf("gone-%d", n%300), fmt.Sprintf("i-0dead%012d", n%300)
+	case 2:
+		m.InstanceID = fmt.Sprintf("i-0dead%012d", n%fleetSize)
+	}
+	return m.Tags(time.Now().Add(-time.Hour), nil)
+}
+
+func (s *stage) putOrphans(count int) []string {
+	s.Helper()
+	var ids []string
+	for n := range count {
+		ids = append(ids, s.put(n, s.orphan(n)))
+	}
+	return ids
+}
+
+// putLookAlikes makes interfaces that look like orphans. Those that are ours, and only not known to be old, are few,
+// because interfaces of ours that lie about keep others from being made.
+func (s *stage) putLookAlikes(count int) []string {
+	s.Helper()
+	foreign := []func(tags map[string]string){
+		func(tags map[string]string) { tags[ownership.TagCluster] = s.name + "-2" },
+		func(tags map[string]string) { tags[ownership.TagCluster] = strings.ToUpper(s.name) },
+		func(tags map[string]string) { delete(tags, ownership.TagCluster) },
+		func(tags map[string]string) { delete(tags, ownership.TagMember) },
+		func(tags map[string]string) { tags[ownership.TagGeneration] = "young" },
+		func(tags map[string]string) { tags[ownership.TagNodeENIUID] = "" },
+		func(tags map[string]string) { clear(tags); tags["Name"] = "forgotten/node-1" },
+	}
+	doubtful := []func(tags map[string]string){
+		func(tags map[string]string) { delete(tags, ownership.TagCreatedAt) },
+		func(tags map[string]string) { tags[ownership.TagCreatedAt] = "long ago" },
+		func(tags map[string]string) { tags[ownership.TagCreatedAt] = "0" },
+		func(tags map[string]string) {
+			tags[ownership.TagCreatedAt] = strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)
+		},
+		func(tags map[string]string) {
+			tags[ownership.TagCreatedAt] = strconv.FormatInt(time.Now().Unix(), 10)
+		},
+	}
+	const doubted = 100
+	var ids []string
+	for n := range count {
+		tags := s.orphan(n)
+		if n < doubted {
+			doubtful[n%len(doubtful)](tags)
+		} else {
+			foreign[n%len(foreign)](tags)
+		}
+		ids = append(ids, s.put(n, tags))
+	}
+	return ids
+}
+
+var interfaceID = regexp.MustCompile(`eni-[0-9a-f]{17}`)
+
+// put makes an interface as a person would, in each of the subnets by turns, and returns its ID.
+func (s *stage) put(n int, tags map[string]string) string {
+	s.Helper()
+	form := url.Values{
+		"Action": {"CreateNetworkInterface"}, "Version": {"2016-11-15"}, "SubnetId": {subnet(n%2, n%3)},
+		"TagSpecification.1.ResourceType": {"network-interface"},
+	}
+	for t, key := range slices.Sorted(maps.Keys(tags)) {
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", t+1), key)
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", t+1), tags[key])
+	}
+	request := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/", strings.NewReader(form.Encode()))
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer := httptest.NewRecorder()
+	s.cloud.ServeHTTP(answer, request)
+	id := interfaceID.FindString(answer.Body.String())
+	if answer.Code != http.StatusOK || id == "" {
+		s.Fatalf("make an interface by hand: %d %s", answer.Code, answer.Body)
+	}
+	return id
+}

@@ -1,0 +1,239 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/status"
+)
+
+// kubernetes is a process' client: it reads what the process has heard of, and writes to the API server. Methods that the
+// product does not use are those of the embedded nil interface.
+type kubernetes struct {
+	client.Client
+	p *process
+}
+
+func (c kubernetes) Scheme() *runtime.Scheme { return c.p.run.scheme }
+
+func (c kubernetes) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	k := kindOf(into)
+	object := c.p.informers.views[k].objects[key.Name]
+	if object == nil {
+		return apierrors.NewNotFound(k.resource(), key.Name)
+	}
+	assign(into, object.DeepCopyObject())
+	return nil
+}
+
+func (c kubernetes) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	all := c.p.informers.known(kindOf(into))
+	if len(all) > 1 {
+		// An informer's store has no order.
+		at := c.p.run.pick(len(all))
+		all = append(all[at:len(all):len(all)], all[:at]...)
+	}
+	for _, object := range all {
+		if !selected(object, options.LabelSelector, options.FieldSelector) {
+			continue
+		}
+		if !ptr.Deref(options.UnsafeDisableDeepCopy, false) {
+			object = object.DeepCopyObject().(client.Object)
+		}
+		add(into, object)
+	}
+	return nil
+}
+
+func add(into client.ObjectList, object client.Object) {
+	switch into := into.(type) {
+	case *corev1.NodeList:
+		into.Items = append(into.Items, *object.(*corev1.Node))
+	case *v1alpha1.NodeENIList:
+		into.Items = append(into.Items, *object.(*v1alpha1.NodeENI))
+	case *v1alpha1.NodeENIStateList:
+		into.Items = append(into.Items, *object.(*v1alpha1.NodeENIState))
+	}
+}
+
+func selected(object client.Object, byLabel labels.Selector, byField fields.Selector) bool {
+	if byLabel != nil && !byLabel.Matches(labels.Set(object.GetLabels())) {
+		return false
+	}
+	if byField == nil {
+		return true
+	}
+	state, ok := object.(*v1alpha1.NodeENIState)
+	if !ok {
+		panic(fmt.Sprintf("there is no field index of %T", object))
+	}
+	for _, requirement := range byField.Requirements() {
+		found := false
+		for _, owner := range controller.Owners(state) {
+			found = found || owner == requirement.Value
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// directReader reads the API server itself.
+type directReader struct {
+	client.Reader
+	p *process
+}
+
+func (d directReader) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	if err := d.p.unwritable(kindOf(into), "all"); err != nil {
+		return err
+	}
+	for _, object := range d.p.api().all(kindOf(into)) {
+		add(into, object)
+	}
+	return nil
+}
+
+// assign sets the object behind a pointer.
+func assign(into client.Object, from runtime.Object) {
+	switch into := into.(type) {
+	case *corev1.Node:
+		*into = *from.(*corev1.Node)
+	case *v1alpha1.NodeENI:
+		*into = *from.(*v1alpha1.NodeENI)
+	case *v1alpha1.NodeENIState:
+		*into = *from.(*v1alpha1.NodeENIState)
+	}
+}
+
+func (c kubernetes) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	return c.p.write("create", object, func() (client.Object, error) { return c.p.api().create(object) })
+}
+
+func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
+	options := (&client.DeleteOptions{}).ApplyOptions(opts)
+	var uid types.UID
+	if options.Preconditions != nil {
+		uid = ptr.Deref(options.Preconditions.UID, "")
+	}
+	return c.p.write("delete", object, func() (client.Object, error) {
+		return nil, c.p.api().delete(kindOf(object), object.GetName(), uid)
+	})
+}
+
+func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	return c.p.write("patch", object, func() (client.Object, error) {
+		version, uid := lockOf(data)
+		k := kindOf(object)
+		return c.p.api().update(k, object.GetName(), version, func(current client.Object) (client.Object, error) {
+			if uid != "" && uid != string(current.GetUID()) {
+				return nil, apierrors.NewConflict(k.resource(), object.GetName(), fmt.Errorf("the UID is another"))
+			}
+			after, err := merge(current, data)
+			if err == nil && k == nodeENIs {
+				after.(*v1alpha1.NodeENI).Status = current.(*v1alpha1.NodeENI).Status
+			}
+			if err == nil && k == states {
+				after.(*v1alpha1.NodeENIState).Status = current.(*v1alpha1.NodeENIState).Status
+			}
+			return after, err
+		})
+	})
+}
+
+func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c.p} }
+
+// statusWriter writes statuses by server-side apply under one field owner, which takes the place of the whole status.
+type statusWriter struct {
+	client.SubResourceWriter
+	p *process
+}
+
+func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+	content := applied.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
+	metadata, _ := content["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	uid, _ := metadata["uid"].(string)
+	k := states
+	if content["kind"] == kindNames[nodeENIs] {
+		k = nodeENIs
+	}
+	into := k.empty()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, into); err != nil {
+		return err
+	}
+	return w.p.write("status of", into, func() (client.Object, error) {
+		return w.p.api().update(k, name, "", func(current client.Object) (client.Object, error) {
+			if uid != "" && uid != string(current.GetUID()) {
+				return nil, apierrors.NewConflict(k.resource(), name, fmt.Errorf("the UID is another"))
+			}
+			switch current := current.(type) {
+			case *v1alpha1.NodeENI:
+				st := into.(*v1alpha1.NodeENI).Status
+				w.p.run.stamp(current.Status.Conditions, st.Conditions)
+				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				current.Status = st
+			case *v1alpha1.NodeENIState:
+				st := into.(*v1alpha1.NodeENIState).Status
+				w.p.run.stamp(current.Status.Conditions, st.Conditions)
+				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				current.Status = st
+			}
+			return current, nil
+		})
+	})
+}
+
+// stamp gives conditions the times that the virtual clock would have given them: the library that sets them knows only the
+// real one.
+func (r *run) stamp(before, after []metav1.Condition) {
+	for n := range after {
+		after[n].LastTransitionTime = metav1.NewTime(r.now)
+		if was := meta.FindStatusCondition(before, after[n].Type); was != nil && was.Status == after[n].Status {
+			after[n].LastTransitionTime = was.LastTransitionTime
+		}
+	}
+}
+
+// lint notes what is wrong with a status that a process writes.
+func (p *process) lint(k kind, name string, faults []string) {
+	for _, fault := range faults {
+		p.run.violate("I9", "the status of %s %s: %s", k, name, fault)
+	}
+}
+
+func (c kubernetes) RESTMapper() meta.RESTMapper { panic("not simulated") }
+
+// lockOf returns the resource version and UID that a patch insists on.
+func lockOf(patch []byte) (version, uid string) {
+	var lock struct {
+		Metadata struct{ ResourceVersion, UID string }
+	}
+	if err := json.Unmarshal(patch, &lock); err != nil {
+		return "", ""
+	}
+	return lock.Metadata.ResourceVersion, lock.Metadata.UID
+}

@@ -1,0 +1,232 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsec2"
+)
+
+// cloud is a process' EC2: the ports of the product over the model, without HTTP in between.
+type cloud struct{ p *process }
+
+var _ apply.Cloud = cloud{}
+
+// request is one call to EC2, as far as faults and invariants care.
+type request struct {
+	action string
+	// target is the interface that a mutating call is about; empty for reads and for creating one.
+	target string
+	// instance is the instance that an attach names.
+	instance string
+	mutates  bool
+	// create, attach and detach hold the parameters of the calls with invariants of their own.
+	create *apply.CreateRequest
+	slot   eni.Slot
+	// attachment is what a detach names.
+	attachment string
+}
+
+// CreateInterface implements [apply.Cloud].
+func (c cloud) CreateInterface(_ context.Context, r apply.CreateRequest) (made eni.Interface, err error) {
+	in := &ec2.CreateNetworkInterfaceInput{
+		InterfaceSettings: ec2.InterfaceSettings{
+			SubnetID: r.SubnetID, Description: r.Description, Groups: r.Groups,
+			SecondaryPrivateIPAddressCount: unlessZero(r.Counts.SecondaryIPv4), IPv4PrefixCount: unlessZero(r.Counts.IPv4Prefixes),
+			IPv6AddressCount: unlessZero(r.Counts.IPv6), IPv6PrefixCount: unlessZero(r.Counts.IPv6Prefixes),
+		},
+		ClientToken: r.Token,
+	}
+	if len(r.Tags) > 0 {
+		in.TagSpecifications = []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(r.Tags)}}
+	}
+	err = c.p.call(request{action: "CreateNetworkInterface", create: &r, mutates: true}, func(at ec2.Call) error {
+		out, err := c.p.run.model.CreateNetworkInterface(at, in)
+		if err == nil {
+			made = networkInterface(out.NetworkInterface)
+		}
+		return err
+	})
+	return made, err
+}
+
+// AttachInterface implements [apply.Cloud].
+func (c cloud) AttachInterface(_ context.Context, id, instanceID string, slot eni.Slot) (a eni.Attachment, err error) {
+	r := request{action: "AttachNetworkInterface", target: id, instance: instanceID, slot: slot, mutates: true}
+	err = c.p.call(r, func(at ec2.Call) error {
+		out, err := c.p.run.model.AttachNetworkInterface(at, &ec2.AttachNetworkInterfaceInput{
+			NetworkInterfaceID: id, InstanceID: instanceID, NetworkCardIndex: &slot.Card, DeviceIndex: &slot.Device,
+		})
+		if err == nil {
+			a = eni.Attachment{ID: out.AttachmentID, InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttaching}
+		}
+		return err
+	})
+	return a, err
+}
+
+// DetachInterface implements [apply.Cloud].
+func (c cloud) DetachInterface(_ context.Context, attachmentID string, force bool) error {
+	r := request{action: "DetachNetworkInterface", attachment: attachmentID, target: c.p.run.truth().attachedBy(attachmentID), mutates: true}
+	if force {
+		r.action = "DetachNetworkInterface(Force)"
+	}
+	return gone(c.p.call(r, func(at ec2.Call) error {
+		_, err := c.p.run.model.DetachNetworkInterface(at, &ec2.DetachNetworkInterfaceInput{AttachmentID: attachmentID, Force: force})
+		return err
+	}))
+}
+
+// DeleteInterface implements [apply.Cloud].
+func (c cloud) DeleteInterface(_ context.Context, id string) error {
+	return gone(c.p.call(request{action: "DeleteNetworkInterface", target: id, mutates: true}, func(at ec2.Call) error {
+		_, err := c.p.run.model.DeleteNetworkInterface(at, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: id})
+		return err
+	}))
+}
+
+// SetDeleteOnTermination implements [apply.Cloud].
+func (c cloud) SetDeleteOnTermination(_ context.Context, id, attachmentID string, on bool) error {
+	return c.modify("DeleteOnTermination", &ec2.ModifyNetworkInterfaceAttributeInput{
+		NetworkInterfaceID: id, Attachment: &ec2.AttachmentChanges{AttachmentID: attachmentID, DeleteOnTermination: &on},
+	})
+}
+
+// SetSourceDestCheck implements [apply.Cloud].
+func (c cloud) SetSourceDestCheck(_ context.Context, id string, on bool) error {
+	return c.modify("SourceDestCheck", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, SourceDestCheck: &ec2.BoolValue{Value: on}})
+}
+
+// SetGroups implements [apply.Cloud].
+func (c cloud) SetGroups(_ context.Context, id string, groupIDs []string) error {
+	return c.modify("Groups", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, Groups: groupIDs})
+}
+
+// SetDescription implements [apply.Cloud].
+func (c cloud) SetDescription(_ context.Context, id, description string) error {
+	return c.modify("Description", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, Description: &ec2.StringValue{Value: description}})
+}
+
+func (c cloud) modify(what string, in *ec2.ModifyNetworkInterfaceAttributeInput) error {
+	return c.p.call(request{action: "Modify" + what, target: in.NetworkInterfaceID, mutates: true}, func(at ec2.Call) error {
+		_, err := c.p.run.model.ModifyNetworkInterfaceAttribute(at, in)
+		return err
+	})
+}
+
+// PutTags implements [apply.Cloud].
+func (c cloud) PutTags(_ context.Context, id string, tags map[string]string) error {
+	return c.p.call(request{action: "CreateTags", target: id, mutates: true}, func(at ec2.Call) error {
+		_, err := c.p.run.model.CreateTags(at, &ec2.TagsInput{ResourceIDs: []string{id}, Tags: tagList(tags)})
+		return err
+	})
+}
+
+// AssignIPv4 implements [apply.Cloud].
+func (c cloud) AssignIPv4(_ context.Context, id string, addresses, prefixes int) (added eni.Addresses, err error) {
+	err = c.p.call(request{action: "AssignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
+		out, err := c.p.run.model.AssignPrivateIPAddresses(at, &ec2.AssignPrivateIPAddressesInput{
+			NetworkInterfaceID: id, SecondaryPrivateIPAddressCount: unlessZero(addresses), IPv4PrefixCount: unlessZero(prefixes),
+		})
+		if err != nil {
+			return err
+		}
+		for _, a := range out.AssignedPrivateIPAddresses {
+			added.SecondaryIPv4 = append(added.SecondaryIPv4, a.PrivateIPAddress)
+		}
+		for _, prefix := range out.AssignedIPv4Prefixes {
+			added.IPv4Prefixes = append(added.IPv4Prefixes, prefix.IPv4Prefix)
+		}
+		return nil
+	})
+	return added, err
+}
+
+// AssignIPv6 implements [apply.Cloud].
+func (c cloud) AssignIPv6(_ context.Context, id string, addresses, prefixes int) (added eni.Addresses, err error) {
+	err = c.p.call(request{action: "AssignIpv6Addresses", target: id, mutates: true}, func(at ec2.Call) error {
+		out, err := c.p.run.model.AssignIPv6Addresses(at, &ec2.AssignIPv6AddressesInput{
+			NetworkInterfaceID: id, IPv6AddressCount: unlessZero(addresses), IPv6PrefixCount: unlessZero(prefixes),
+		})
+		if err == nil {
+			added.IPv6, added.IPv6Prefixes = out.AssignedIPv6Addresses, out.AssignedIPv6Prefixes
+		}
+		return err
+	})
+	return added, err
+}
+
+// UnassignIPv4 implements [apply.Cloud].
+func (c cloud) UnassignIPv4(_ context.Context, id string, surplus eni.Addresses) error {
+	return c.p.call(request{action: "UnassignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
+		_, err := c.p.run.model.UnassignPrivateIPAddresses(at, &ec2.UnassignPrivateIPAddressesInput{
+			NetworkInterfaceID: id, PrivateIPAddresses: texts(surplus.SecondaryIPv4, netip.Addr.String),
+			IPv4Prefixes: texts(surplus.IPv4Prefixes, netip.Prefix.String),
+		})
+		return err
+	})
+}
+
+// UnassignIPv6 implements [apply.Cloud].
+func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses) error {
+	return c.p.call(request{action: "UnassignIpv6Addresses", target: id, mutates: true}, func(at ec2.Call) error {
+		_, err := c.p.run.model.UnassignIPv6Addresses(at, &ec2.UnassignIPv6AddressesInput{
+			NetworkInterfaceID: id, IPv6Addresses: texts(surplus.IPv6, netip.Addr.String),
+			IPv6Prefixes: texts(surplus.IPv6Prefixes, netip.Prefix.String),
+		})
+		return err
+	})
+}
+
+// gone lets the absence of what is to be absent be success, as the product's own client does.
+func gone(err error) error {
+	if err != nil && eni.ClassOf(err) == eni.NotFound {
+		return nil
+	}
+	return err
+}
+
+// faultOf gives a refusal of the model the class that the product's own client gives it.
+func faultOf(action string, err error) error {
+	refused := (*ec2.Error)(nil)
+	if err == nil || !errors.As(err, &refused) {
+		return err
+	}
+	return &eni.Fault{
+		Class: awsec2.Classify(refused.Code, refused.Message, refused.Status), Operation: action,
+		Code: refused.Code, Message: refused.Message, Err: refused,
+	}
+}
+
+func tagList(tags map[string]string) []ec2.Tag {
+	list := make([]ec2.Tag, 0, len(tags))
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		value := tags[key]
+		list = append(list, ec2.Tag{Key: key, Value: &value})
+	}
+	return list
+}
+
+func unlessZero(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+func texts[T any](all []T, text func(T) string) []string {
+	list := make([]string, len(all))
+	for n, one := range all {
+		list[n] = text(one)
+	}
+	return list
+}

@@ -1,0 +1,52 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The most and the least time from the end of one leader to the next one.
+const (
+	fastHandover = 2 * time.Second
+	leaseEnds    = 20 * time.Second
+)
+
+// cluster is one Kubernetes cluster, with everybody who works on it.
+type cluster struct {
+	run       *run
+	name      string
+	api       *apiServer
+	processes []*process
+	started   int
+	// vanished are nodes that will be back.
+	vanished []*corev1.Node
+}
+
+func (r *run) newCluster(name string) *cluster {
+	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now })}
+	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
+	for range 2 {
+		c.join()
+	}
+	c.declare()
+	c.processes = []*process{r.newProcess(c, r.now)}
+	return c
+}
+
+// replace puts another replica in the place of one that is over.
+func (c *cluster) replace(old *process) {
+	c.processes = slices.DeleteFunc(c.processes, func(p *process) bool { return p == old })
+	if len(c.processes) > 0 {
+		return
+	}
+	wait := fastHandover
+	if c.run.chance(0.5) {
+		wait = leaseEnds
+	}
+	c.processes = append(c.processes, c.run.newProcess(c, c.run.now.Add(wait)))
+}

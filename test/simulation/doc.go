@@ -1,0 +1,21 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulation runs the controller against a simulated EC2 and a simulated Kubernetes API on a virtual clock, in one
+// goroutine, with everything that can go wrong drawn from one seed: the same seed gives the same run, to the letter.
+//
+// What runs is the product: the reconcilers of internal/controller, the observer with its inventory, the resolver, the
+// planner and the applier. Only what lies beyond their ports is simulated. The reading tour:
+//
+//   - api.go is the API server: three kinds of objects, resource versions, finalizers, a log of changes.
+//   - informer.go is what one process has heard of that log; client.go is the client.Client over both.
+//   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
+//   - process.go is one replica of the controller: its memory, which a crash takes, and its work queues.
+//   - world.go is what exists at the beginning; actors.go is everybody else: users, the cluster, the VPC CNI, people with
+//     an EC2 console.
+//   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
+//   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.
+//   - truth.go, invariants.go, wanted.go and quiescence.go compare EC2's truth with what was promised.
+//   - trace.go records what happened and condenses it to a hash.
+//   - mutants.go lists the bug shapes that the suite must find.
+package simulation

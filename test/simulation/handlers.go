@@ -1,0 +1,93 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
+)
+
+// gathering is how long a NodeENI's status waits for more news of nodes (internal/controller/nodeeni).
+const gathering = 250 * time.Millisecond
+
+// deliver lets the process hear of the next change of a kind.
+func (p *process) deliver(k kind) {
+	c := p.informers.next(k)
+	p.run.note(p, "hears of %s %s", k, c.name())
+	p.heard(k, c)
+}
+
+// relist lets the process list a kind anew after it lost the thread.
+func (p *process) relist(k kind) {
+	p.lost[k] = false
+	p.run.note(p, "lists %ss anew", k)
+	for _, c := range p.informers.relist(k, p.run.faults.oldList()) {
+		p.heard(k, c)
+	}
+}
+
+// heard enqueues what a change concerns, as the product's SetupWithManager functions wire it.
+func (p *process) heard(k kind, c change) {
+	versions := slices.DeleteFunc([]client.Object{c.before, c.after}, func(o client.Object) bool { return o == nil })
+	isUpdate := len(versions) == 2
+	update := event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}
+	switch k {
+	case nodes:
+		if !isUpdate || controller.NodeIdentityChanged().Update(update) {
+			p.enqueue(nodeQueue, c.name(), 0)
+			p.enqueueSelecting(versions)
+		}
+	case nodeENIs:
+		if !isUpdate || nodeeni.Changed().Update(update) {
+			p.enqueue(nodeENIQueue, c.name(), 0)
+		}
+		if !isUpdate || node.RelevantNodeENIChange().Update(update) {
+			for _, name := range p.nodes.Concerned(context.Background(), versions...) {
+				p.enqueue(nodeQueue, name, 0)
+			}
+		}
+	case states:
+		if !isUpdate || node.StateChanged().Update(update) {
+			p.enqueue(nodeQueue, c.name(), 0)
+		}
+		for _, version := range versions {
+			p.enqueueOwners(version.(*v1alpha1.NodeENIState))
+		}
+	}
+}
+
+func (p *process) enqueue(q queueName, key string, after time.Duration) {
+	p.queues[q].add(key, p.run.now.Add(after))
+}
+
+// enqueueSelecting enqueues the NodeENIs that select any of the versions of a Node.
+func (p *process) enqueueSelecting(versions []client.Object) {
+	for _, object := range p.informers.known(nodeENIs) {
+		for _, version := range versions {
+			if controller.Selector(object.(*v1alpha1.NodeENI).Spec).Matches(labels.Set(version.GetLabels())) {
+				p.enqueue(nodeENIQueue, object.GetName(), gathering)
+			}
+		}
+	}
+}
+
+// enqueueOwners enqueues the NodeENIs that a state speaks of.
+func (p *process) enqueueOwners(state *v1alpha1.NodeENIState) {
+	owners := controller.Owners(state)
+	for _, object := range p.informers.known(nodeENIs) {
+		if slices.Contains(owners, string(object.GetUID())) {
+			p.enqueue(nodeENIQueue, object.GetName(), gathering)
+		}
+	}
+}

@@ -1,0 +1,319 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/ownership"
+)
+
+// mostOrphans is how many interfaces of one NodeENI on one instance may be there beyond those it wants (K of the
+// reliability catalogue).
+const mostOrphans = 3
+
+// mostRefusals is how many client tokens in a row EC2 may refuse.
+const mostRefusals = 3
+
+// watch is what the invariants remember.
+type watch struct {
+	// removable is the version of the API server, and the time, at which there last was a reason to remove an interface.
+	removable map[string]reason
+	// refused counts how many times in a row EC2 refused a member's client token.
+	refused map[string]int
+	// identity holds the tags of interfaces before somebody spoilt them; copies are interfaces with copied tags;
+	// elsewhere are those that somebody attached to another instance.
+	identity          map[string]map[string]string
+	copies, elsewhere map[string]bool
+	// stripped are the NodeENIs whose finalizer somebody took off.
+	stripped map[string]bool
+	// meddled is when somebody last laid hands on an interface, or on another one of its spot.
+	meddled map[string]time.Time
+	// mutations and writes count calls since the quiet period began.
+	mutations, writes int
+	reconciles        map[string]int
+	sent              budget
+}
+
+// staleness is for how long what somebody did by hand can be unknown to a process: readings lag up to a minute, and calls
+// of ours that are not shown yet are believed rather than readings for another one.
+const staleness = 3 * time.Minute
+
+// reason is when an interface could last be removed for a reason.
+type reason struct {
+	version int
+	at      time.Time
+}
+
+// budget counts what the number of mutating calls is judged by.
+type budget struct{ mutating, created, attached, removed int }
+
+func newWatch() watch {
+	return watch{
+		removable: map[string]reason{}, refused: map[string]int{}, identity: map[string]map[string]string{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]bool{}, meddled: map[string]time.Time{}, reconciles: map[string]int{},
+	}
+}
+
+func (w *watch) handled(r *run, i eni.Interface) {
+	w.meddled[i.ID], w.meddled[spotOf(i).String()] = r.now, r.now
+}
+
+// remember keeps the tags of an interface, for the person who puts them back in the end.
+func (w *watch) remember(i eni.Interface) {
+	if w.identity[i.ID] == nil {
+		w.identity[i.ID] = i.Tags
+	}
+}
+
+// tampered reports whether people made an interface something else than the product left it as.
+func (w *watch) tampered(id string) bool {
+	return w.identity[id] != nil || w.copies[id] || w.elsewhere[id]
+}
+
+// changed is told of every change in an API server.
+func (r *run) changed(c *cluster, k kind, change change) {
+	if k == nodeENIs && change.after == nil {
+		r.finalized(c, change.before)
+	}
+	if k != states {
+		r.noteReasons(c)
+	}
+}
+
+// noteReasons remembers which interfaces there is a reason to remove.
+func (r *run) noteReasons(c *cluster) {
+	for _, i := range r.truth().owned[c.name] {
+		if c.removable(i) {
+			r.watch.removable[i.ID] = reason{c.api.version, r.now}
+		}
+	}
+}
+
+// finalized checks I7: a NodeENI goes only when EC2 has nothing of it left, but for what EC2 will delete by itself.
+func (r *run) finalized(c *cluster, nodeENI client.Object) {
+	t := r.truth()
+	if r.watch.stripped[string(nodeENI.GetUID())] {
+		return
+	}
+	for _, i := range t.owned[c.name] {
+		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
+		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) {
+			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
+		}
+	}
+}
+
+// calling checks a mutating call just before EC2 sees it.
+func (r *run) calling(p *process, q request) {
+	r.watch.mutations++
+	r.watch.sent.mutating++
+	i, exists := r.truth().interfaces[q.target]
+	if exists && i.Tags[ownership.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
+	}
+	switch {
+	case q.create != nil:
+		r.creating(p, *q.create)
+	case q.action == "AttachNetworkInterface":
+		if exists && i.Tags[ownership.TagInstanceID] != q.instance && r.watch.identity[i.ID] == nil {
+			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, describe(i))
+		}
+		if q.slot == eni.Primary {
+			r.violate("I2", "%s attaches %s as primary interface", p.name, q.target)
+		}
+	case strings.HasPrefix(q.action, "Detach"), q.action == "DeleteNetworkInterface":
+		if exists {
+			r.removing(p, q, i)
+		}
+	}
+}
+
+// creating checks that an interface is made with its whole identity, for a NodeENI that exists.
+func (r *run) creating(p *process, c apply.CreateRequest) {
+	m, verdict := ownership.Read(p.cluster.name, c.Tags)
+	if verdict != ownership.Ours {
+		r.violate("I1", "%s creates an interface without its identity: %v", p.name, c.Tags)
+	}
+	if c.Tags[ownership.TagNoManage] != "true" {
+		r.violate("I1", "%s creates an interface that the VPC CNI may take: %v", p.name, c.Tags)
+	}
+	if c.Token == "" || len(c.Token) > 64 {
+		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
+	}
+	r.duplicating(p, m, c.SubnetID)
+	if p.cluster.nodeENIOf(m.NodeENIUID) == nil && !p.expired && !r.faults.has(watchTrouble) && !r.watch.stripped[m.NodeENIUID] {
+		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.NodeENIUID)
+	}
+}
+
+// duplicating checks I3 before the fact: no interface is made beside one that has been there for long.
+func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
+	for _, i := range r.truth().owned[p.cluster.name] {
+		s := spotOf(i)
+		created, known := ownership.CreatedAt(i.Tags)
+		switch {
+		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
+		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
+		case known && r.now.Sub(created) > staleness && !r.faults.has(clockSkew):
+			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
+		}
+	}
+}
+
+// removing checks that an interface is only taken away for a reason that the process can know of.
+func (r *run) removing(p *process, q request, i eni.Interface) {
+	c, s := p.cluster, spotOf(i)
+	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && r.watch.stripped[s.uid] && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
+	}
+	stuck := i.Attachment != nil && i.Attachment.Status != eni.AttachmentAttached && strings.HasPrefix(q.action, "Detach")
+	if stuck || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute {
+		return
+	}
+	last, ever := r.watch.removable[i.ID]
+	seen := p.views[len(p.views)-1]
+	if ever && (last.version >= seen || r.now.Sub(last.at) < 2*time.Minute) {
+		return
+	}
+	r.violate("I1", "%s %s %s, which is wanted: %s (last removable at version %d, the process has seen all of %d)",
+		p.name, q.action, q.target, describe(i), last.version, seen)
+}
+
+// called is told of every call that reached EC2.
+func (r *run) called(p *process, q request, err error) {
+	r.calls[q.action]++
+	if !q.mutates {
+		if err != nil {
+			r.note(p, "%s: %v", q.action, err)
+		}
+		return
+	}
+	r.note(p, "%s %s %s: %v", q.action, q.target, detail(q), err)
+	if err == nil {
+		r.count(q)
+	}
+	if q.create != nil {
+		r.spent(p, *q.create, err)
+	}
+	r.check()
+}
+
+// spent checks I12: a member does not come back again and again with a client token that EC2 refuses.
+func (r *run) spent(p *process, c apply.CreateRequest, err error) {
+	m, _ := ownership.Read(p.cluster.name, c.Tags)
+	key := fmt.Sprintf("%s/%s/%s/%d", p.name, m.NodeENIUID, m.InstanceID, m.Ordinal)
+	if refused := (*ec2.Error)(nil); !errors.As(err, &refused) || refused.Code != "IdempotentParameterMismatch" {
+		delete(r.watch.refused, key)
+		return
+	}
+	if r.watch.refused[key]++; r.watch.refused[key] > mostRefusals {
+		r.violate("I12", "%s has used client tokens that EC2 refuses %d times in a row for %s[%d] on %s", p.name, r.watch.refused[key], m.NodeENI, m.Ordinal, m.InstanceID)
+	}
+}
+
+func (r *run) count(q request) {
+	switch {
+	case q.create != nil:
+		r.watch.sent.created++
+	case q.action == "AttachNetworkInterface":
+		r.watch.sent.attached++
+	case q.action == "DeleteNetworkInterface":
+		r.watch.sent.removed++
+	}
+}
+
+// wrote is told of every write that reached an API server.
+func (r *run) wrote(p *process, verb string, k kind, name string, err error) {
+	r.watch.writes++
+	r.note(p, "%s %s %s: %v", verb, k, name, err)
+}
+
+// check holds the invariants over the truth of this moment.
+func (r *run) check() {
+	t := r.truth()
+	if t.checked {
+		return
+	}
+	t.checked = true
+	for _, c := range r.clusters {
+		r.checkCluster(c, t.owned[c.name])
+	}
+}
+
+func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
+	type generation struct {
+		spot
+		member, generation string
+	}
+	once := map[generation]string{}
+	unattached := map[spot]int{}
+	for _, i := range owned {
+		if r.watch.tampered(i.ID) {
+			continue
+		}
+		s := spotOf(i)
+		g := generation{s, i.Tags[ownership.TagMember], i.Tags[ownership.TagGeneration]}
+		if first, twice := once[g]; twice && !r.faults.has(forgottenTokens) {
+			r.violate("I3", "%s and %s are of one generation: %s", first, i.ID, describe(i))
+		}
+		once[g] = i.ID
+		if i.Attachment != nil && i.Attachment.InstanceID != s.instanceID {
+			r.violate("I2", "%s is at the wrong instance: %s", i.ID, describe(i))
+		}
+		if i.Attachment == nil {
+			unattached[s]++
+		}
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(unattached), spot.compare) {
+		n := unattached[s]
+		if most := mostOrphans + r.most(c, s); n > most {
+			r.violate("I4", "%d unattached interfaces of NodeENI %s on %s, %d are allowed", n, s.uid, s.instanceID, most)
+		}
+	}
+}
+
+// most is how many interfaces a NodeENI can want on an instance.
+func (r *run) most(c *cluster, s spot) int {
+	if nodeENI := c.nodeENIOf(s.uid); nodeENI != nil {
+		return len(nodeENI.Spec.SubnetIDs) + len(nodeENI.Spec.SubnetNames)
+	}
+	return len(subnets)
+}
+
+// reconciled is told of every reconciliation.
+func (r *run) reconciled(p *process, q queueName, key string) {
+	r.watch.reconciles[fmt.Sprintf("%s %s %s", p.cluster.name, q, key)]++
+}
+
+func describe(i eni.Interface) string {
+	m, _ := ownership.Read(i.Tags[ownership.TagCluster], i.Tags)
+	at := "attached to nothing"
+	if i.Attachment != nil {
+		at = fmt.Sprintf("%s at %s %s, delete on termination %t", i.Attachment.Status, i.Attachment.InstanceID, i.Attachment.Slot, i.Attachment.DeleteOnTermination)
+	}
+	return fmt.Sprintf("%s[%d] generation %d of node %s %s in %s, %s, %s", m.NodeENI, m.Ordinal, m.Generation, m.Node, m.InstanceID, i.SubnetID, i.Status, at)
+}
+
+func detail(q request) string {
+	switch {
+	case q.create != nil:
+		m, _ := ownership.Read(q.create.Tags[ownership.TagCluster], q.create.Tags)
+		return fmt.Sprintf("in %s for %s[%d] generation %d on %s", q.create.SubnetID, m.NodeENI, m.Ordinal, m.Generation, m.InstanceID)
+	case q.instance != "":
+		return fmt.Sprintf("to %s %s", q.instance, q.slot)
+	default:
+		return q.attachment
+	}
+}

@@ -1,0 +1,200 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+)
+
+// How long a caller waits for an answer that does not come.
+const (
+	timeout  = 10 * time.Second
+	hangTime = 30 * time.Second
+	// leaseDuration is how long a lease holds without being renewed.
+	leaseDuration = 15 * time.Second
+)
+
+var errNoAnswer = errors.New("the connection was closed")
+
+// call makes a call to EC2: with everything that can happen before, during and after it.
+func (p *process) call(q request, do func(ec2.Call) error) error {
+	r := p.run
+	r.interlude(p)
+	if p.fenced {
+		return context.Canceled
+	}
+	if q.mutates {
+		if err := p.permit(); err != nil {
+			r.note(p, "%s %s: %v", q.action, q.target, err)
+			return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: err}
+		}
+	}
+	p.mayCrash("before", q.action)
+	r.pass(r.faults.latency())
+	if err := p.refused(q); err != nil {
+		r.note(p, "%s %s: %v", q.action, q.target, err)
+		return err
+	}
+	if q.mutates {
+		r.calling(p, q)
+		if p.expired && r.now.Sub(p.pausedAt) > leaseDuration+hangTime {
+			r.violate("I10", "%s %s %s, %s after it last renewed its lease", p.name, q.action, q.target, seconds(r.now.Sub(p.pausedAt)))
+		}
+	}
+	err := do(ec2.Call{Now: r.now})
+	if q.mutates && r.faults.strikes(duplicate) {
+		_ = do(ec2.Call{Now: r.now})
+	}
+	r.touched()
+	r.called(p, q, err)
+	p.mayCrash("after the effect of", q.action)
+	r.interlude(p)
+	r.pass(r.faults.latency())
+	if r.faults.strikes(lostReply) {
+		r.note(p, "%s %s: the answer is lost", q.action, q.target)
+		r.pass(timeout)
+		return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
+	}
+	p.mayCrash("after the reply of", q.action)
+	p.notices()
+	return faultOf(q.action, err)
+}
+
+// permit asks the fence, as the product's EC2 client does before each mutating call.
+func (p *process) permit() error {
+	if !p.expired {
+		p.renew()
+	}
+	return p.fence.Check()
+}
+
+// quietly makes a call from a goroutine of the product, which may neither crash nor be interrupted.
+func (p *process) quietly(action string, do func(ec2.Call) error) error {
+	r := p.run
+	r.pass(r.faults.latency())
+	if err := p.refused(request{action: action}); err != nil {
+		return err
+	}
+	p.doomed = p.doomed || r.faults.strikesCrash()
+	return faultOf(action, do(ec2.Call{Now: r.now}))
+}
+
+// refused draws whether a call fails without an effect.
+func (p *process) refused(q request) error {
+	r, s := p.run, p.run.faults
+	refuse := func(class eni.Class, code string) error {
+		return &eni.Fault{Class: class, Operation: q.action, Code: code, Message: "injected", Err: errNoAnswer}
+	}
+	switch {
+	case s.strikes(lostRequest):
+		r.pass(timeout)
+		return refuse(eni.Transient, "")
+	case s.strikes(hanging):
+		r.pass(hangTime)
+		return refuse(eni.Transient, "")
+	case s.strikes(serverError):
+		return refuse(eni.Transient, "InternalError")
+	case s.during(throttling) && r.chance(0.8):
+		s.struck++
+		return refuse(eni.Throttled, "RequestLimitExceeded")
+	case s.during(revokedPermission) && strings.HasPrefix(q.action, s.action):
+		s.struck++
+		return refuse(eni.Unauthorized, "UnauthorizedOperation")
+	case s.during(zoneOutage) && q.mutates && r.zoneOf(q) == s.zone:
+		s.struck++
+		return refuse(eni.Transient, "Unavailable")
+	}
+	return nil
+}
+
+// write makes a write to the API server and leaves in the object what the server answered.
+func (p *process) write(verb string, object client.Object, do func() (client.Object, error)) error {
+	r, s := p.run, p.run.faults
+	k, name := kindOf(object), object.GetName()
+	r.interlude(p)
+	if p.fenced {
+		return context.Canceled
+	}
+	p.mayCrash("before", verb+" "+k.String())
+	r.pass(s.latency())
+	if err := p.unwritable(k, name); err != nil {
+		r.note(p, "%s %s %s: %v", verb, k, name, err)
+		return err
+	}
+	answer, err := do()
+	r.wrote(p, verb, k, name, err)
+	p.mayCrash("after the effect of", verb+" "+k.String())
+	if s.strikes(lostReply) {
+		r.note(p, "%s %s %s: the answer is lost", verb, k, name)
+		return apierrors.NewTimeoutError("injected", 1)
+	}
+	if err == nil && answer != nil {
+		assign(object, answer.DeepCopyObject())
+	}
+	p.mayCrash("after the reply of", verb+" "+k.String())
+	p.notices()
+	return err
+}
+
+// unwritable draws whether a write fails without an effect.
+func (p *process) unwritable(k kind, name string) error {
+	s := p.run.faults
+	switch {
+	case s.during(apiOutage):
+		s.struck++
+		p.run.pass(timeout)
+		return apierrors.NewServiceUnavailable("injected")
+	case s.strikes(lostRequest):
+		p.run.pass(timeout)
+		return apierrors.NewTimeoutError("injected", 1)
+	case s.strikes(conflicts):
+		return apierrors.NewConflict(k.resource(), name, errors.New("injected"))
+	case s.strikes(rejections):
+		return apierrors.NewGenericServerResponse(http.StatusForbidden, "write", k.resource(), name, "injected", 0, true)
+	}
+	return nil
+}
+
+// strikesCrash draws whether a process crashes at a point.
+func (s *swarm) strikesCrash() bool {
+	if s.off || !s.has(crashes) {
+		return false
+	}
+	rate := s.rate[crashes] / 5
+	if s.has(doubleCrashes) && s.run.now.Before(s.recovering) {
+		rate = max(rate, s.rate[doubleCrashes]/2)
+	}
+	if !s.run.chance(rate) {
+		return false
+	}
+	s.struck++
+	s.recovering = s.run.now.Add(time.Minute)
+	return true
+}
+
+// notices lets a process whose lease has ended learn of it.
+func (p *process) notices() {
+	if p.expired && p.run.chance(0.7) {
+		p.fenced = true
+	}
+}
+
+// mayCrash is a named point at which a process can crash, and where one that is over ends.
+func (p *process) mayCrash(when, what string) {
+	if p.doomed || p.run.faults.strikesCrash() {
+		p.run.crashPoints[when+" "+what]++
+		p.run.note(p, "crashes %s %s", when, what)
+		panic(crash{p})
+	}
+}

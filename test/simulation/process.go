@@ -1,0 +1,270 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/plan"
+)
+
+// The periods of the product's flags and constants, as cmd/multieni sets them.
+const (
+	resyncPeriod   = 5 * time.Minute
+	pollPeriod     = 2 * time.Second
+	resolveAgain   = 30 * time.Minute
+	resolveMissing = 30 * time.Second
+	// mostUnattached is when the brake of the whole cluster works.
+	mostUnattached = 4 * plan.MaxUnattached * mostNodes
+)
+
+// process is one replica of the controller while it leads. Everything it holds is memory: a crash takes it.
+type process struct {
+	run       *run
+	cluster   *cluster
+	name      string
+	informers informers
+	observer  *observer.Observer
+	sweeper   *sweeper.Sweeper
+	nodes     *node.Reconciler
+	nodeENIs  *nodeeni.Reconciler
+	queues    [queues]*queue
+	// startAt is when the replica wins the lease.
+	startAt time.Time
+	// skew is how wrong its clock is.
+	skew     time.Duration
+	pageSize int
+
+	resyncAt, pollAt   time.Time
+	resyncing, polling bool
+	resyncRetry        time.Duration
+	// heldUntil is until when no news of a kind arrives; lost tells that it has to list anew then.
+	heldUntil [kinds]time.Time
+	lost      [kinds]bool
+
+	// depth counts the frames of this process on the stack, and views the version of the API that each has seen at least.
+	depth int
+	views []int
+	// paused processes are stopped; expired ones go on after their lease has ended, until they notice; fenced ones have
+	// noticed, and their calls fail; dead ones have crashed.
+	paused, expired, fenced, dead bool
+	// fence is what tells it that its lease may have ended; lease is how it renews it.
+	fence *controller.Fence
+	lease resourcelock.Interface
+	// pausedAt is when it was stopped.
+	pausedAt time.Time
+	// doomed lets it crash at the next point at which it can.
+	doomed bool
+}
+
+// crash is what a process panics with.
+type crash struct{ p *process }
+
+func (r *run) newProcess(c *cluster, startAt time.Time) *process {
+	c.started++
+	p := &process{
+		run: r, cluster: c, name: fmt.Sprintf("%s/%d", c.name, c.started), startAt: startAt,
+		skew: r.faults.skew(), pageSize: 1000, resyncAt: startAt, resyncRetry: time.Second,
+	}
+	if r.pick(2) == 0 {
+		p.pageSize = 5
+	}
+	p.informers.api = c.api
+	for k := range kinds {
+		p.informers.list(k, 0)
+	}
+	p.fence = &controller.Fence{Deadline: leaseDuration, Now: p.now}
+	p.lease = p.fence.Guard(lock{identity: p.name})
+	ports := cloud{p}
+	quiet := slog.New(slog.DiscardHandler)
+	inFlight := &controller.InFlight{}
+	resolve := resolver.New(ports, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: p.now})
+	p.sweeper = sweeper.New(sweeper.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
+	p.observer = observer.New(ports, observer.Options{Cluster: c.name, Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet})
+	p.nodes = node.New(node.Options{
+		Client: kubernetes{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
+		Applier: apply.New(ports, p.observer, apply.Options{Members: 1, Removals: 64, Now: p.now}),
+		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, MaxUnattached: mostUnattached,
+		Cluster: c.name, Concurrency: 1, Now: p.now, Log: quiet,
+	})
+	p.nodeENIs = nodeeni.New(nodeeni.Options{
+		Client: kubernetes{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight,
+		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: 1, Now: p.now, Log: quiet,
+	})
+	for q := range p.queues {
+		p.queues[q] = newQueue()
+	}
+	for k := range kinds {
+		for _, object := range p.informers.known(k) {
+			p.heard(k, change{after: object})
+		}
+	}
+	return p
+}
+
+// now is the time as the process' clock has it.
+func (p *process) now() time.Time { return p.run.now.Add(p.skew) }
+
+func (p *process) api() *apiServer { return p.cluster.api }
+
+// runs reports whether the process can do anything.
+func (p *process) runs() bool {
+	return !p.dead && !p.expired && !p.paused && !p.run.now.Before(p.startAt)
+}
+
+// reconcile takes one key of a queue and reconciles it.
+func (p *process) reconcile(q queueName, key string) {
+	queue := p.queues[q]
+	queue.take(key)
+	p.run.note(p, "reconcile %s %s", q, key)
+	p.run.reconciled(p, q, key)
+	p.guarded(func() {
+		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}
+		var result reconcile.Result
+		var err error
+		if q == nodeQueue {
+			result, err = p.nodes.Reconcile(reconcileContext{context.Background(), p}, request)
+		} else {
+			result, err = p.nodeENIs.Reconcile(reconcileContext{context.Background(), p}, request)
+		}
+		queue.done(key, p.run.now, result.RequeueAfter, err)
+		if err != nil {
+			p.run.note(p, "reconcile %s %s: %v", q, key, err)
+		}
+	})
+	p.heardOfEC2()
+}
+
+// resync lists everything and looks for leaks, as the observer's loop does.
+func (p *process) resync() {
+	p.run.note(p, "resync")
+	p.resyncing = true
+	p.guarded(func() {
+		wait := resyncPeriod
+		if err := p.observer.ResyncOnce(context.Background()); err != nil {
+			wait, p.resyncRetry = p.resyncRetry, min(2*p.resyncRetry, resyncPeriod)
+		} else {
+			p.resyncRetry = time.Second
+			wait = min(wait, p.sweeper.Pass(context.Background(), p.observer))
+		}
+		p.resyncAt = p.run.now.Add(wait)
+	})
+	p.resyncing = false
+	p.heardOfEC2()
+}
+
+func (p *process) poll() {
+	p.polling = true
+	p.guarded(func() {
+		if p.observer.PollOnce(context.Background()) {
+			p.pollAt = p.run.now.Add(pollPeriod)
+		} else {
+			p.pollAt = time.Time{}
+		}
+	})
+	p.polling = false
+	if again := p.pollAt; !p.dead {
+		p.heardOfEC2()
+		p.pollAt = again
+	}
+}
+
+// guarded runs a piece of the product, and ends the process if it crashes in there.
+func (p *process) guarded(work func()) {
+	p.depth++
+	p.views = append(p.views, p.informers.version())
+	defer func() {
+		p.depth--
+		p.views = p.views[:p.depth]
+		if thrown := recover(); thrown != nil {
+			if died, isCrash := thrown.(crash); !isCrash || died.p != p {
+				panic(thrown)
+			}
+			p.end("is gone")
+		}
+		if p.depth == 0 && (p.expired || p.doomed) {
+			p.end("ends")
+		}
+	}()
+	work()
+}
+
+// end takes the process' memory; another replica wins the lease some time later.
+func (p *process) end(how string) {
+	if !p.dead {
+		p.dead = true
+		p.run.note(p, "%s", how)
+		p.cluster.replace(p)
+	}
+}
+
+// heardOfEC2 moves what the observer tells into the queue of nodes, and lets the poll look whether there is work.
+func (p *process) heardOfEC2() {
+	if p.dead {
+		return
+	}
+	for {
+		select {
+		case name := <-p.observer.Changed():
+			p.queues[nodeQueue].add(name, p.run.now)
+			continue
+		default:
+		}
+		break
+	}
+	if p.pollAt.IsZero() {
+		p.pollAt = p.run.now
+	}
+}
+
+// reconcileContext is cancelled when the process has lost its lease. It has no Done channel, since a select over two
+// ready channels is not replayable.
+type reconcileContext struct {
+	context.Context
+	p *process
+}
+
+func (c reconcileContext) Err() error {
+	if c.p.fenced {
+		return context.Canceled
+	}
+	return nil
+}
+
+// renew renews the lease, as the elector of a process that is not stopped does all the time.
+func (p *process) renew() {
+	if err := p.lease.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: p.name}); err != nil {
+		panic(err)
+	}
+}
+
+// lock is a lease that can always be renewed.
+type lock struct {
+	resourcelock.Interface
+	identity string
+}
+
+func (l lock) Identity() string { return l.identity }
+
+func (lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
+
+// nobody hears the events.
+type nobody struct{}
+
+func (nobody) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}

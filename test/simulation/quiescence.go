@@ -1,0 +1,298 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/instancetype"
+	"github.com/multieni/multieni/plan"
+)
+
+const (
+	// settleWithin is how long convergence may take after everything stopped going wrong: the longest wait after a
+	// refusal (30 min), a detach that has to be forced, and two listings.
+	settleWithin = 60 * time.Minute
+	// restFor is how long nothing at all may happen then.
+	restFor = 30 * time.Minute
+	// lastWrites is how long what is settled may still be tidied up and reported.
+	lastWrites = 15 * time.Minute
+)
+
+// heal ends everything that goes wrong, and people put back what they took apart.
+func (r *run) heal() {
+	r.faults.end()
+	r.note(nil, "everything is well from now on")
+	for _, c := range r.clusters {
+		c.restoreNodes()
+		for _, p := range c.processes {
+			p.heldUntil = [kinds]time.Time{}
+		}
+	}
+	r.startStopped()
+	r.putBack()
+}
+
+// putBack is people undoing what they did to interfaces: tags are as before, copies are deleted, and what they attached
+// elsewhere is detached.
+func (r *run) putBack() {
+	for _, i := range r.truth().ordered {
+		if identity := r.watch.identity[i.ID]; identity != nil && !r.watch.copies[i.ID] {
+			_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: tagList(identity)})
+		}
+		if i.Attachment != nil && (r.watch.copies[i.ID] || r.watch.elsewhere[i.ID]) {
+			_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: true})
+		}
+	}
+	for range 8 {
+		r.pass(15 * time.Second)
+		for _, id := range slices.Sorted(maps.Keys(r.watch.copies)) {
+			_, _ = r.model.DeleteNetworkInterface(r.call(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: id})
+		}
+	}
+	r.touched()
+	clear(r.watch.identity)
+	clear(r.watch.elsewhere)
+}
+
+// converge lets things happen until everything is as wanted, and checks that it does not take too long.
+func (r *run) converge() {
+	deadline := r.now.Add(settleWithin)
+	for n := 0; ; n++ {
+		if n%8 == 0 && r.settled() == nil && r.idle() {
+			break
+		}
+		if r.now.After(deadline) {
+			break
+		}
+		r.step()
+	}
+	r.note(nil, "settled")
+	if problem := r.settled(); problem != nil {
+		r.violate(problem.Invariant, "%s after everything has been well: %s", seconds(settleWithin), problem.Message)
+	}
+}
+
+// idle reports whether no process has heard of something that it has not looked at.
+func (r *run) idle() bool {
+	for _, c := range r.clusters {
+		for _, p := range c.processes {
+			if !p.observer.Synced() {
+				return false
+			}
+			for k := range kinds {
+				if p.informers.behind(k) > 0 {
+					return false
+				}
+			}
+			for q := range queues {
+				if len(p.queues[q].ready(r.now.Add(time.Second))) > 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// rest checks that nothing happens where there is nothing to do, and little where somebody else has to act.
+func (r *run) rest() {
+	tidying := lastWrites
+	if r.faults.has(clockSkew) {
+		tidying += 2 * time.Hour // what a clock that was ahead wrote down is tidied up when its time has come
+	}
+	for quiet := r.now.Add(tidying); r.now.Before(quiet); {
+		r.step()
+	}
+	r.watch.mutations, r.watch.writes = 0, 0
+	clear(r.watch.reconciles)
+	until := r.now.Add(restFor)
+	for r.now.Before(until) {
+		r.step()
+	}
+	if r.watch.mutations > 0 {
+		r.violate("I8", "%d mutating calls although nothing was to be done", r.watch.mutations)
+	}
+	if r.watch.writes > 0 {
+		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
+	}
+	for key, n := range r.watch.reconciles {
+		if n > mostIdleReconciles {
+			r.violate("I13", "%s was reconciled %d times in %s although nothing changed", key, n, restFor)
+		}
+	}
+	if problem := r.settled(); problem != nil {
+		r.violate(problem.Invariant, "%s", problem.Message)
+	}
+}
+
+// mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period.
+const mostIdleReconciles = 70
+
+// settled returns what is not as it should be, or nil.
+func (r *run) settled() *Violation {
+	for _, c := range r.clusters {
+		if v := c.settled(); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (c *cluster) settled() *Violation {
+	claims := c.claims()
+	have := map[spot][]eni.Interface{}
+	for _, i := range c.run.truth().owned[c.name] {
+		s := spotOf(i)
+		have[s] = append(have[s], i)
+		if _, wanted := claims[s]; !wanted && !c.mayStay(i) {
+			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, describe(i))}
+		}
+	}
+	for _, object := range c.api.all(nodeENIs) {
+		if !object.GetDeletionTimestamp().IsZero() {
+			return &Violation{"I6", fmt.Sprintf("NodeENI %s is still being deleted", object.GetName())}
+		}
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(claims), spot.compare) {
+		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows.
+func (c *cluster) mayStay(i eni.Interface) bool {
+	s := spotOf(i)
+	nodeENI := c.nodeENIOf(s.uid)
+	return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !c.run.truth().ended(s.instanceID) && c.nodeOf(s.instanceID) == nil
+}
+
+func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violation {
+	listed := slices.Clone(claim.subnets)
+	for _, i := range have {
+		if i.Attachment == nil || i.Attachment.Status != eni.AttachmentAttached {
+			if c.excused(s, claim, i.ID) {
+				continue
+			}
+			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
+		}
+		if wrong := claim.mismatch(i); wrong != "" {
+			return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
+		}
+		if at := slices.Index(listed, i.SubnetID); at >= 0 {
+			listed = slices.Delete(listed, at, at+1)
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
+			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
+		}
+	}
+	missing := len(claim.subnets) - len(have)
+	switch {
+	case missing < 0:
+		return &Violation{"I5", fmt.Sprintf("%d interfaces of NodeENI %s on %s where %d are wanted", len(have), claim.nodeENI.Name, s.instanceID, len(claim.subnets))}
+	case missing > c.blocked(s, claim):
+		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing, claim.nodeENI.Name, s.instanceID, claim.node.Name)}
+	}
+	return c.honest(s, claim, have)
+}
+
+// state returns what the API server has of a node.
+func (c *cluster) state(node string) *v1alpha1.NodeENIState {
+	state, _ := c.api.get(states, node).(*v1alpha1.NodeENIState)
+	return state
+}
+
+// blocked counts the members of a spot that are reported as blocked, for a reason that is true.
+func (c *cluster) blocked(s spot, claim claim) int {
+	n := 0
+	if state := c.state(claim.node.Name); state != nil {
+		for _, i := range state.Status.Interfaces {
+			if string(i.NodeENIUID) == s.uid && i.ENIID == "" && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// excused reports whether an interface is reported as blocked, for a reason that is true.
+func (c *cluster) excused(s spot, claim claim, id string) bool {
+	if state := c.state(claim.node.Name); state != nil {
+		for _, i := range state.Status.Interfaces {
+			if i.ENIID == id && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isTrue reports whether what is said to block a member is so.
+func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
+	t := c.run.truth()
+	attached := 0
+	for _, i := range t.ordered {
+		if i.AttachedTo(s.instanceID) {
+			attached++
+		}
+	}
+	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
+	switch reason {
+	case plan.InstanceFull, plan.LimitReached:
+		return attached >= limits.Interfaces || attached >= limits.OnCard(int(claim.nodeENI.Spec.NetworkCardIndex))
+	case plan.SlotTaken:
+		return true
+	case plan.SubnetFull:
+		for _, id := range claim.subnets {
+			if t.free[id] < 16 {
+				return true
+			}
+		}
+		return false
+	case plan.AddressLimit:
+		return true
+	default:
+		return false
+	}
+}
+
+// honest checks I9: what is reported as attached is attached, and the reported numbers are right.
+func (c *cluster) honest(s spot, claim claim, have []eni.Interface) *Violation {
+	state := c.state(claim.node.Name)
+	if state == nil {
+		return &Violation{"I9", fmt.Sprintf("node %s has no NodeENIState", claim.node.Name)}
+	}
+	reported := 0
+	for _, i := range state.Status.Interfaces {
+		if string(i.NodeENIUID) != s.uid || i.Phase != v1alpha1.PhaseAttached {
+			continue
+		}
+		truly, exists := c.run.truth().interfaces[i.ENIID]
+		if exists && spotOf(truly) != s {
+			continue // it is of an instance that bore the node's name before
+		}
+		reported++
+		if !exists || truly.Attachment == nil || truly.Attachment.Slot != (eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}) {
+			return &Violation{"I9", fmt.Sprintf("%s is reported as attached at card %d device %d of node %s, and is not: %s",
+				i.ENIID, i.NetworkCardIndex, i.DeviceIndex, claim.node.Name, describe(truly))}
+		}
+	}
+	attached := 0
+	for _, i := range have {
+		if i.Ready() {
+			attached++
+		}
+	}
+	if reported != attached {
+		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are", claim.node.Name, reported, claim.nodeENI.Name, attached)}
+	}
+	return nil
+}

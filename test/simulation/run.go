@@ -1,0 +1,149 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+)
+
+// Options choose a run.
+type Options struct {
+	// Seed decides everything.
+	Seed uint64
+	// Steps is how long the chaos lasts.
+	Steps int
+	// Calm leaves out every fault; users still act.
+	Calm bool
+	// Verbose is told every line of the trace as it happens; it may be nil.
+	Verbose func(string)
+}
+
+// Result is what came of a run.
+type Result struct {
+	// Violation is nil when all invariants held.
+	Violation *Violation
+	// Hash condenses the whole trace: runs with the same options have the same.
+	Hash uint64
+	// Tail is the end of the trace.
+	Tail []string
+	// Steps counts all steps, those after the chaos included; Calls counts the calls to EC2 by action.
+	Steps int
+	Calls map[string]int
+	// CrashPoints counts the crashes by point; Struck counts all injected faults.
+	CrashPoints map[string]int
+	Struck      int
+	// Virtual is how much time passed.
+	Virtual time.Duration
+}
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	// Invariant is its number, for example "I3".
+	Invariant string
+	Message   string
+}
+
+// Error implements error.
+func (v *Violation) Error() string { return v.Invariant + ": " + v.Message }
+
+var beginning = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// run is one run.
+type run struct {
+	options  Options
+	random   *rand.Rand
+	now      time.Time
+	model    *ec2.Model
+	faults   *swarm
+	scheme   *runtime.Scheme
+	clusters []*cluster
+	trace    trace
+	seen     *truth
+	watch    watch
+	steps    int
+	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
+	depth, pauses int
+
+	calls       map[string]int
+	crashPoints map[string]int
+}
+
+// Run makes one run: chaos for the given number of steps, then healing, convergence, and a quiet period.
+func Run(o Options) (result Result) {
+	r := &run{
+		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), now: beginning,
+		calls: map[string]int{}, crashPoints: map[string]int{}, scheme: runtime.NewScheme(),
+	}
+	r.trace.verbose = o.Verbose
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			violation, is := thrown.(*Violation)
+			if !is {
+				violation = &Violation{"panic", fmt.Sprintf("%v\n%s", thrown, stack())}
+			}
+			result.Violation = violation
+		}
+		result.Hash, result.Tail, result.Steps, result.Calls = r.trace.hash, r.trace.tail(), r.steps, r.calls
+		result.CrashPoints, result.Struck, result.Virtual = r.crashPoints, r.faults.struck, r.now.Sub(beginning)
+	}()
+	r.begin()
+	for r.steps < o.Steps {
+		r.faults.bursts()
+		r.step()
+	}
+	r.heal()
+	r.converge()
+	r.rest()
+	return result
+}
+
+func (r *run) begin() {
+	if err := v1alpha1.AddToScheme(r.scheme); err != nil {
+		panic(err)
+	}
+	r.faults = r.newSwarm(r.options)
+	model, err := ec2.New(ec2.Options{
+		World: world(), Behavior: r.faults.behavior(), Faults: r.faults.model, Seed: r.options.Seed, Now: r.now,
+	})
+	if err != nil {
+		panic(err)
+	}
+	r.model = model
+	r.watch = newWatch()
+	names := []string{"red"}
+	if r.faults.has(secondCluster) {
+		names = append(names, "green")
+	}
+	for _, name := range names {
+		r.clusters = append(r.clusters, r.newCluster(name))
+	}
+}
+
+// pick draws a number below n.
+func (r *run) pick(n int) int { return r.random.IntN(n) }
+
+// chance draws whether something of the given probability happens.
+func (r *run) chance(p float64) bool { return r.random.Float64() < p }
+
+// pass lets time go by.
+func (r *run) pass(d time.Duration) {
+	r.now = r.now.Add(d)
+}
+
+// violate ends the run.
+func (r *run) violate(invariant, format string, args ...any) {
+	v := &Violation{invariant, fmt.Sprintf(format, args...)}
+	r.note(nil, "VIOLATION %s", v)
+	panic(v)
+}
+
+// call is the time as the model is told.
+func (r *run) call() ec2.Call { return ec2.Call{Now: r.now} }

@@ -1,0 +1,77 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation_test
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/multieni/multieni/test/simulation"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "seed to replay")
+	steps = flag.Int("steps", 500, "steps of the run to replay")
+	calm  = flag.Bool("calm", false, "replay without faults")
+)
+
+func TestReplay(t *testing.T) {
+	if *seed == 0 {
+		t.Skip("give -seed and -steps to replay a run")
+	}
+	result := simulation.Run(simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Verbose: func(line string) { t.Log(line) }})
+	report(t, *seed, *steps, result)
+}
+
+func report(t *testing.T, seed uint64, steps int, result simulation.Result) {
+	t.Helper()
+	if result.Violation != nil {
+		t.Errorf("%v\n%s\nreplay: go test ./test/simulation -run TestReplay -v -seed=%d -steps=%d",
+			result.Violation, strings.Join(result.Tail, "\n"), seed, steps)
+	}
+}
+
+func number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := range uint64(number("SIM_TWICE", 20)) {
+		var traces [2][]string
+		var results [2]simulation.Result
+		for n := range traces {
+			results[n] = simulation.Run(simulation.Options{Seed: seed + 1, Steps: 300, Verbose: func(line string) {
+				traces[n] = append(traces[n], line)
+			}})
+		}
+		if results[0].Hash != results[1].Hash {
+			t.Errorf("seed %d: %s", seed+1, firstDifference(traces[0], traces[1]))
+		}
+	}
+}
+
+func firstDifference(a, b []string) string {
+	for n := range min(len(a), len(b)) {
+		if a[n] != b[n] {
+			return strings.Join(a[max(0, n-8):n], "\n") + "\nthen\n" + a[n] + "\nor\n" + b[n]
+		}
+	}
+	return "one trace is longer"
+}
+
+func TestCalm(t *testing.T) {
+	for seed := range uint64(50) {
+		result := simulation.Run(simulation.Options{Seed: seed + 1, Steps: 300, Calm: true})
+		report(t, seed+1, 300, result)
+		if result.Violation != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/ownership"
+)
+
+// place of a NodeENI: the interfaces of one NodeENI on one instance.
+type spot struct{ uid, instanceID string }
+
+func (s spot) compare(other spot) int {
+	return cmp.Or(strings.Compare(s.uid, other.uid), strings.Compare(s.instanceID, other.instanceID))
+}
+
+// String implements [fmt.Stringer].
+func (s spot) String() string { return s.uid + " on " + s.instanceID }
+
+func spotOf(i eni.Interface) spot {
+	return spot{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID]}
+}
+
+// claim is what a NodeENI wants in a spot, by the truth of the API server. It is written down anew here, so that an error
+// in the product's own reading of a NodeENI shows.
+type claim struct {
+	nodeENI *v1alpha1.NodeENI
+	node    *corev1.Node
+	// subnets are those to have an interface in, in order.
+	subnets []string
+}
+
+// nodeENIOf returns the NodeENI with a UID, or nil.
+func (c *cluster) nodeENIOf(uid string) *v1alpha1.NodeENI {
+	for _, object := range c.api.objects[nodeENIs] {
+		if string(object.GetUID()) == uid {
+			return object.(*v1alpha1.NodeENI)
+		}
+	}
+	return nil
+}
+
+// nodeOf returns the Node of an instance, or nil.
+func (c *cluster) nodeOf(instanceID string) *corev1.Node {
+	for _, object := range c.api.objects[nodes] {
+		node := object.(*corev1.Node)
+		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil && id == instanceID {
+			return node
+		}
+	}
+	return nil
+}
+
+// claims returns what is wanted now: nothing of instances that end.
+func (c *cluster) claims() map[spot]claim {
+	wanted := map[spot]claim{}
+	t := c.run.truth()
+	for _, object := range c.api.all(nodeENIs) {
+		nodeENI := object.(*v1alpha1.NodeENI)
+		if !nodeENI.DeletionTimestamp.IsZero() {
+			continue
+		}
+		for _, object := range c.api.all(nodes) {
+			node := object.(*corev1.Node)
+			zone, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+			if err != nil || t.ended(id) || !selects(nodeENI, node) {
+				continue
+			}
+			if in := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames); len(in) > 0 {
+				wanted[spot{string(nodeENI.UID), id}] = claim{nodeENI, node, in}
+			}
+		}
+	}
+	return wanted
+}
+
+func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
+	return controller.Selector(nodeENI.Spec).Matches(labels.Set(node.Labels))
+}
+
+// removable reports whether there is a reason, by the truth of this moment, to take an interface away.
+func (c *cluster) removable(i eni.Interface) bool {
+	s, t := spotOf(i), c.run.truth()
+	nodeENI := c.nodeENIOf(s.uid)
+	switch {
+	case nodeENI == nil, !nodeENI.DeletionTimestamp.IsZero(), t.ended(s.instanceID):
+		return true
+	}
+	node := c.nodeOf(s.instanceID)
+	if node == nil {
+		return false
+	}
+	if !selects(nodeENI, node) || nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
+		return true
+	}
+	in := subnetsIn(zoneOf(node), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	there, same := 0, 0
+	for _, other := range t.owned[c.name] {
+		if spotOf(other) == s {
+			there++
+			if other.SubnetID == i.SubnetID {
+				same++
+			}
+		}
+	}
+	listed := 0
+	for _, id := range in {
+		if id == i.SubnetID {
+			listed++
+		}
+	}
+	return there > len(in) || same > listed || listed == 0 && i.Attachment == nil
+}
+
+func zoneOf(node *corev1.Node) string {
+	zone, _, _ := eni.ParseProviderID(node.Spec.ProviderID)
+	return zone
+}
+
+// mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing.
+func (c claim) mismatch(i eni.Interface) string {
+	spec := c.nodeENI.Spec
+	switch {
+	case !sameMembers(i.Groups, spec.SecurityGroupIDs):
+		return "groups"
+	case i.Description != spec.Description:
+		return "description"
+	case i.SourceDestCheck != ptr.Deref(spec.SourceDestCheck, true):
+		return "source/dest check"
+	case i.Attachment.DeleteOnTermination != ptr.Deref(spec.DeleteOnTermination, true):
+		return "delete on termination"
+	case len(i.SecondaryIPv4) != int(spec.SecondaryPrivateIPAddressCount), len(i.IPv4Prefixes) != int(spec.IPv4PrefixCount):
+		return "addresses"
+	case i.Tags[ownership.TagNoManage] != "true":
+		return "no_manage"
+	}
+	for key, value := range spec.Tags {
+		if i.Tags[key] != string(value) {
+			return "tags"
+		}
+	}
+	return ""
+}
+
+func sameMembers(a, b []string) bool {
+	has := map[string]bool{}
+	for _, one := range a {
+		has[one] = true
+	}
+	for _, one := range b {
+		if !has[one] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}

@@ -1,0 +1,217 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/fault"
+)
+
+var pools = []string{"a", "b", "none"}
+
+// TestChurn lets nodes come and go and people change their minds, while calls fail, and then leaves the cluster alone.
+func TestChurn(t *testing.T) {
+	hours := scaled(2, 6)
+	for seed := range uint64(scaled(2, 20)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, world())
+				c.declare("data", "a", "data")
+				c.declare("storage", "b", "storage")
+				r := c.start(c.defaults())
+				c.join(20, "a")
+				c.converge(10 * time.Minute)
+				c.beHostile(r)
+
+				begun := time.Now()
+				p := people{c, rand.New(rand.NewPCG(seed, 2))}
+				acts := 0
+				for ; time.Since(begun) < time.Duration(hours)*time.Hour; acts++ {
+					time.Sleep(time.Duration(p.IntN(120)) * time.Second)
+					p.act()
+				}
+				faults := c.ec2.Faults()
+				c.ec2.ClearFaults()
+				r.kubernetes.lose(0)
+
+				took := c.converge(20 * time.Minute)
+				c.drain(10 * time.Minute)
+				t.Logf("%d acts in %d hours left %d interfaces, which was so %s after the faults ended: %s", acts, hours, len(c.wanted()), took, struck(faults))
+				quiet := time.Now()
+				versions := c.versions()
+				time.Sleep(2 * time.Hour)
+				if late := r.changes(quiet); len(late) > 0 {
+					t.Errorf("changes after all was well: %v", late)
+				}
+				for name, version := range c.versions() {
+					if versions[name] != version {
+						t.Errorf("%s was written to after all was well", name)
+					}
+				}
+			})
+		})
+	}
+}
+
+// beHostile makes a part of all calls fail, late, or without a reply.
+func (c *cluster) beHostile(r *controller) {
+	c.Helper()
+	for _, f := range []fault.Fault{
+		{Kind: fault.Throttle, Probability: 0.03},
+		{Kind: fault.Error, Probability: 0.03},
+		{Kind: fault.LoseRequest, Probability: 0.02},
+		{Kind: fault.LoseReply, Probability: 0.03},
+		{Kind: fault.Delay, Probability: 0.1, Delay: 3 * time.Second},
+		{Kind: fault.StaleRead, Probability: 0.1, Age: 20 * time.Second, Jitter: true},
+		{Kind: fault.StuckDetaching, Probability: 0.02},
+	} {
+		_, err := c.ec2.AddFault(f)
+		c.must(err)
+	}
+	r.kubernetes.lose(0.03)
+}
+
+func struck(faults []fault.Fault) string {
+	var words []string
+	for _, f := range faults {
+		words = append(words, fmt.Sprintf("%d %s", f.Strikes, f.Kind))
+	}
+	return strings.Join(words, ", ")
+}
+
+// drain waits until no object is left that something has yet to let go: states of nodes that nothing is promised to.
+func (c *cluster) drain(within time.Duration) {
+	c.Helper()
+	begun := time.Now()
+	for {
+		var states v1alpha1.NodeENIStateList
+		c.must(c.user.List(c.Context(), &states))
+		served := map[string]bool{}
+		for _, m := range c.wanted() {
+			served[m.Instance] = true
+		}
+		left := slices.DeleteFunc(states.Items, func(s v1alpha1.NodeENIState) bool { return served[s.Spec.InstanceID] })
+		if len(left) == 0 {
+			return
+		}
+		if time.Since(begun) > within {
+			c.Fatalf("after %s the NodeENIState %s is left, which nothing needs: %v", within, left[0].Name, left[0])
+		}
+		time.Sleep(5 * time.Second)
+	}
+}
+
+// people are those who use the cluster, and the autoscaler among them.
+type people struct {
+	*cluster
+	*rand.Rand
+}
+
+func (p people) act() {
+	p.Helper()
+	switch act := p.IntN(10); {
+	case act < 3:
+		p.join(1+p.IntN(3), pools[p.IntN(len(pools))])
+	case act < 5:
+		p.leave()
+	case act < 7:
+		p.relabel()
+	case act < 9:
+		p.edit()
+	default:
+		p.redeclare()
+	}
+}
+
+func (p people) someNode() *corev1.Node {
+	p.Helper()
+	var nodes corev1.NodeList
+	p.must(p.user.List(p.Context(), &nodes))
+	if len(nodes.Items) < 5 {
+		return nil
+	}
+	return &nodes.Items[p.IntN(len(nodes.Items))]
+}
+
+// leave terminates an instance, and removes its Node when EC2 is about done with it.
+func (p people) leave() {
+	p.Helper()
+	node := p.someNode()
+	if node == nil {
+		return
+	}
+	id := node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
+	p.must(p.ec2.Terminate(id))
+	time.Sleep(time.Duration(p.IntN(120)) * time.Second)
+	p.must(p.user.Delete(p.Context(), node))
+}
+
+func (p people) relabel() {
+	p.Helper()
+	if node := p.someNode(); node != nil {
+		before := node.DeepCopy()
+		node.Labels[poolLabel] = pools[p.IntN(len(pools))]
+		p.must(p.user.Patch(p.Context(), node, client.MergeFrom(before)))
+	}
+}
+
+// edit changes what NodeENIs of that name want: the description, or whether there is a second subnet in each zone.
+func (p people) edit() {
+	p.Helper()
+	n := p.someNodeENI()
+	if n == nil {
+		return
+	}
+	before := n.DeepCopy()
+	switch first := n.Spec.SubnetIDs[:2:2]; {
+	case p.IntN(2) == 0:
+		n.Spec.Description = fmt.Sprintf("version %d", p.IntN(100))
+	case len(n.Spec.SubnetIDs) > 2:
+		n.Spec.SubnetIDs = first
+	default:
+		n.Spec.SubnetIDs = append(first, subnetIDs["hosts"]...)
+	}
+	p.must(p.user.Patch(p.Context(), n, client.MergeFrom(before)))
+}
+
+// redeclare deletes a NodeENI, or one that was deleted is made anew.
+func (p people) redeclare() {
+	p.Helper()
+	if n := p.someNodeENI(); n != nil && p.IntN(2) == 0 {
+		p.must(p.user.Delete(p.Context(), n))
+		return
+	}
+	for name, use := range map[string]string{"data": "data", "storage": "storage"} {
+		var there v1alpha1.NodeENI
+		err := p.user.Get(p.Context(), client.ObjectKey{Name: name}, &there)
+		if apierrors.IsNotFound(err) {
+			p.declare(name, pools[p.IntN(2)], use)
+		} else {
+			p.must(err)
+		}
+	}
+}
+
+func (p people) someNodeENI() *v1alpha1.NodeENI {
+	p.Helper()
+	var nodeENIs v1alpha1.NodeENIList
+	p.must(p.user.List(p.Context(), &nodeENIs))
+	alive := slices.DeleteFunc(nodeENIs.Items, func(n v1alpha1.NodeENI) bool { return n.DeletionTimestamp != nil })
+	if len(alive) == 0 {
+		return nil
+	}
+	return &alive[p.IntN(len(alive))]
+}

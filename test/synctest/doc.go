@@ -1,0 +1,13 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package synctest runs the whole controller in a testing/synctest bubble: the real controller-runtime manager with its
+// informers, work queues and leader election, every reconciler, the observer, the sweeper, the fence and the AWS SDK,
+// against package kubeapi and awssim, both of which answer within the process. A day takes seconds.
+//
+// It is the counterpart of test/simulation. There one goroutine takes every step in an order that a seed decides, and a
+// run can be replayed; here nothing of the product is left out, concurrency is real, and a run cannot be replayed.
+//
+// The reading tour: cluster_test.go is the fixture, link_test.go what lies between a controller and the world,
+// wanted_test.go the comparison of EC2's truth with what was declared. Each other file is one story.
+package synctest

@@ -1,0 +1,92 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+// TestIdleDay is a day on which nothing happens.
+func TestIdleDay(t *testing.T) {
+	const (
+		members = 2
+		day     = 24 * time.Hour
+		// pageSize is the most interfaces of one answer of EC2.
+		pageSize = 1000
+		// slack is what the hour may have besides listings: each NodeENI resolves its subnets and groups every half hour.
+		slack = 12
+	)
+	nodes := scaled(50, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, world())
+		c.declare("data", "a", "data")
+		c.declare("storage", "a", "storage")
+		o := c.defaults()
+		// A day of renewals of the lease would take longer than all the rest.
+		o.LeaseDuration = time.Minute
+		r := c.start(o)
+		c.join(nodes, "a")
+		c.converge(time.Hour)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+
+		c.ec2.ResetCalls()
+		versions, goroutines := c.versions(), runtime.NumGoroutine()
+		time.Sleep(day)
+		synctest.Wait()
+
+		calls := c.ec2.Calls()
+		pages := (nodes*members + pageSize - 1) / pageSize
+		perHour := float64(calls.NonMutating.Count) / day.Hours()
+		most := float64(pages)*(time.Hour.Seconds()/o.ResyncPeriod.Seconds()) + slack
+		t.Logf("a day with %d interfaces: %d changing calls, %.1f reading ones per hour (at most %.0f), %d goroutines before and %d after",
+			nodes*members, calls.Mutating.Count, perHour, most, goroutines, runtime.NumGoroutine())
+		if calls.Mutating.Count > 0 {
+			t.Errorf("%d changing calls: %v", calls.Mutating.Count, r.changes(calls.Since))
+		}
+		if perHour > most {
+			t.Errorf("%.1f reading calls per hour, want at most %.0f: %v", perHour, most, calls.Actions)
+		}
+		if diff := gocmp.Diff(versions, c.versions()); diff != "" {
+			t.Errorf("objects were written to (-before +after):\n%s", diff)
+		}
+		if more := runtime.NumGoroutine() - goroutines; more > 2 {
+			t.Errorf("%d goroutines more than before", more)
+		}
+	})
+}
+
+// versions returns the resource versions of everything that a controller writes to, but for its lease.
+func (c *cluster) versions() map[string]string {
+	c.Helper()
+	versions := map[string]string{}
+	note := func(kind string, object client.Object) {
+		versions[kind+" "+object.GetNamespace()+"/"+object.GetName()] = object.GetResourceVersion()
+	}
+	var nodes corev1.NodeList
+	c.must(c.user.List(c.Context(), &nodes))
+	for n := range nodes.Items {
+		note("Node", &nodes.Items[n])
+	}
+	var nodeENIs v1alpha1.NodeENIList
+	c.must(c.user.List(c.Context(), &nodeENIs))
+	for n := range nodeENIs.Items {
+		note("NodeENI", &nodeENIs.Items[n])
+	}
+	var states v1alpha1.NodeENIStateList
+	c.must(c.user.List(c.Context(), &states))
+	for n := range states.Items {
+		note("NodeENIState", &states.Items[n])
+	}
+	return versions
+}

@@ -1,0 +1,297 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+)
+
+// watchFor is how long a watch lasts that does not say (kube-apiserver, --min-request-timeout).
+const watchFor = 30 * time.Minute
+
+// Config returns how to reach the server through a transport, which ends at the server: it is either the server itself or
+// something around it.
+func Config(through http.RoundTripper) *rest.Config {
+	return &rest.Config{
+		Host: "http://kubernetes.default.svc", Transport: through, QPS: -1,
+		// It speaks JSON only.
+		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON},
+	}
+}
+
+// target is what a request is about.
+type target struct {
+	*collection
+	key
+	ofStatus bool
+}
+
+// RoundTrip is part of [http.RoundTripper].
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	body, err := s.serve(r)
+	if err != nil {
+		return failure(r, err), nil
+	}
+	code := http.StatusOK
+	if r.Method == http.MethodPost {
+		code = http.StatusCreated
+	}
+	return response(r, code, body), nil
+}
+
+// failure answers with a Status object.
+func failure(r *http.Request, err error) *http.Response {
+	refused, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		refused = apierrors.NewInternalError(err)
+	}
+	status := refused.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	body, err := encoded(status)
+	if err != nil {
+		body = io.NopCloser(strings.NewReader(err.Error()))
+	}
+	return response(r, int(status.Code), body)
+}
+
+func response(r *http.Request, code int, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: body, ContentLength: -1, Request: r,
+	}
+}
+
+func encoded(answer any) (io.ReadCloser, error) {
+	text, err := json.Marshal(answer)
+	return io.NopCloser(bytes.NewReader(text)), err
+}
+
+func (s *Server) serve(r *http.Request) (io.ReadCloser, error) {
+	switch r.URL.Path {
+	case "/api":
+		return encoded(metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}})
+	case "/apis":
+		return encoded(groups())
+	}
+	version, rest, err := groupVersion(r.URL.Path)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) == 0 {
+		return encoded(resources(version))
+	}
+	t, err := s.target(version, rest)
+	if err != nil {
+		return nil, err
+	}
+	if t.key.name != "" {
+		return s.serveObject(r, t)
+	}
+	return s.serveCollection(r, t)
+}
+
+func groupVersion(path string) (schema.GroupVersion, []string, error) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) >= 2:
+		return schema.GroupVersion{Version: parts[1]}, parts[2:], nil
+	case parts[0] == "apis" && len(parts) >= 3:
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:], nil
+	default:
+		return schema.GroupVersion{}, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, path, "", 0, false)
+	}
+}
+
+// target finds what the rest of a path names.
+func (s *Server) target(version schema.GroupVersion, path []string) (target, error) {
+	var t target
+	if path[0] == "namespaces" && len(path) > 2 {
+		t.namespace, path = path[1], path[2:]
+	}
+	for _, c := range s.collections {
+		if c.GroupVersion == version && c.resource == path[0] {
+			t.collection = c
+		}
+	}
+	subresource := ""
+	switch len(path) {
+	case 1:
+	case 2:
+		t.key.name = path[1]
+	default:
+		t.key.name, subresource = path[1], path[2]
+	}
+	t.ofStatus = subresource == "status"
+	if t.collection == nil || subresource != "" && !(t.ofStatus && t.isCustom) {
+		return t, apierrors.NewNotFound(schema.GroupResource{Group: version.Group, Resource: path[0]}, t.key.name)
+	}
+	return t, nil
+}
+
+func (s *Server) serveObject(r *http.Request, t target) (io.ReadCloser, error) {
+	var o *object
+	var err error
+	switch {
+	case r.Method == http.MethodGet:
+		o, err = s.get(t.collection, t.key)
+	case r.Method == http.MethodPatch:
+		o, err = s.servePatch(r, t)
+	case r.Method == http.MethodPut && !t.ofStatus:
+		o, err = s.servePut(r, t)
+	case r.Method == http.MethodDelete && !t.ofStatus:
+		o, err = s.serveDelete(r, t)
+	default:
+		return nil, apierrors.NewMethodNotSupported(t.groupResource(), r.Method)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(o.encoded)), nil
+}
+
+func (s *Server) servePatch(r *http.Request, t target) (*object, error) {
+	content, err := decode(r)
+	if err != nil {
+		return nil, err
+	}
+	format, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return s.update(t.collection, t.key, func(after *unstructured.Unstructured) error {
+		return t.patch(after, types.PatchType(format), content, t.ofStatus)
+	})
+}
+
+func (s *Server) servePut(r *http.Request, t target) (*object, error) {
+	content, err := decode(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.update(t.collection, t.key, func(after *unstructured.Unstructured) error {
+		t.replace(after, content)
+		return nil
+	})
+}
+
+func (s *Server) serveDelete(r *http.Request, t target) (*object, error) {
+	content, err := decode(r)
+	if err != nil {
+		return nil, err
+	}
+	uid, _, _ := unstructured.NestedString(content, "preconditions", "uid")
+	return s.delete(t.collection, t.key, types.UID(uid))
+}
+
+// decode reads the body of a request, in which a delete may have none.
+func decode(r *http.Request) (map[string]any, error) {
+	content := map[string]any{}
+	if r.Body == nil {
+		return content, nil
+	}
+	text, err := io.ReadAll(r.Body)
+	if err == nil && len(text) > 0 {
+		err = utiljson.Unmarshal(text, &content)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return content, nil
+}
+
+func (s *Server) serveCollection(r *http.Request, t target) (io.ReadCloser, error) {
+	query := r.URL.Query()
+	switch {
+	case r.Method == http.MethodPost:
+		content, err := decode(r)
+		if err != nil {
+			return nil, err
+		}
+		o, err := s.create(t.collection, t.namespace, &unstructured.Unstructured{Object: content})
+		if err != nil {
+			return nil, err
+		}
+		return io.NopCloser(bytes.NewReader(o.encoded)), nil
+	case r.Method != http.MethodGet:
+		return nil, apierrors.NewMethodNotSupported(t.groupResource(), r.Method)
+	case query.Get("fieldSelector") != "":
+		return nil, apierrors.NewBadRequest("field selectors are not simulated")
+	case query.Get("watch") != "":
+		i, err := interestOf(t.namespace, query)
+		if err != nil {
+			return nil, err
+		}
+		return s.watch(r.Context(), t.collection, i)
+	default:
+		return s.serveList(t, query.Get("labelSelector"))
+	}
+}
+
+func interestOf(namespace string, query url.Values) (interest, error) {
+	i := interest{
+		namespace: namespace, timeout: watchFor,
+		initialEvents: query.Get("sendInitialEvents") == "true", bookmarks: query.Get("allowWatchBookmarks") == "true",
+	}
+	if query.Get("labelSelector") != "" {
+		return i, apierrors.NewBadRequest("watches by label are not simulated")
+	}
+	if given := query.Get("timeoutSeconds"); given != "" {
+		seconds, err := strconv.Atoi(given)
+		if err != nil {
+			return i, apierrors.NewBadRequest(err.Error())
+		}
+		i.timeout = time.Duration(seconds) * time.Second
+	}
+	if given := query.Get("resourceVersion"); given != "" {
+		version, err := strconv.ParseInt(given, 10, 64)
+		if err != nil {
+			return i, apierrors.NewBadRequest(err.Error())
+		}
+		i.after = version
+	}
+	return i, nil
+}
+
+func (s *Server) serveList(t target, selector string) (io.ReadCloser, error) {
+	wanted, err := labels.Parse(selector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	found, version := s.list(t.collection, t.namespace)
+	var text bytes.Buffer
+	fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[`, t.GroupVersion, t.collection.name+"List", version)
+	separator := ""
+	for _, o := range found {
+		if wanted.Matches(labels.Set(o.GetLabels())) {
+			text.WriteString(separator)
+			text.Write(o.encoded)
+			separator = ","
+		}
+	}
+	text.WriteString("]}")
+	return io.NopCloser(&text), nil
+}

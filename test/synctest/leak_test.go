@@ -1,0 +1,98 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+)
+
+const leakyCluster = "leaky"
+
+// TestLeaksAreSwept begins with interfaces of NodeENIs that do not exist, and with others that look like it.
+func TestLeaksAreSwept(t *testing.T) {
+	leaks := scaled(200, 5000)
+	lookalikes := map[string]map[string]string{
+		"another cluster's":        {ownership.TagCluster: "other"},
+		"nobody's":                 {ownership.TagCluster: ""},
+		"one without its identity": {ownership.TagNodeENIUID: ""},
+		"one of unknown age":       {ownership.TagCreatedAt: "yesterday"},
+		"one from the future":      {ownership.TagCreatedAt: strconv.FormatInt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := world()
+		for n := range leaks {
+			w.NetworkInterfaces = append(w.NetworkInterfaces, leak("leak", n, nil))
+			for what, tags := range lookalikes {
+				if n%20 == 0 {
+					w.NetworkInterfaces = append(w.NetworkInterfaces, leak(what, n, tags))
+				}
+			}
+		}
+		c := newCluster(t, w)
+		o := c.defaults()
+		o.ClusterName = leakyCluster
+		before := c.described()
+		begun := time.Now()
+		r := c.start(o)
+		for c.described()["leak"] > 0 {
+			if time.Since(begun) > time.Hour {
+				t.Fatalf("after an hour %d leaks are left", c.described()["leak"])
+			}
+			time.Sleep(5 * time.Second)
+		}
+
+		bucket := awssim.DocumentedLimits()["DeleteNetworkInterface"]
+		pacing := time.Duration((float64(leaks) - o.EC2Share*float64(bucket.Capacity)) / (o.EC2Share * bucket.Refill) * float64(time.Second))
+		deletes := r.changes(time.Time{})
+		t.Logf("%d leaks: the first is deleted after %s, the last after %s; at a share of %g of EC2's rates that takes %s",
+			leaks, deletes[0].at.Sub(begun), time.Since(begun), o.EC2Share, pacing.Round(time.Second))
+		if sooner := deletes[0].at.Sub(begun); sooner < ownership.SightingGap {
+			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, ownership.SightingGap)
+		}
+		time.Sleep(time.Hour)
+		delete(before, "leak")
+		if after := c.described(); !maps.Equal(before, after) {
+			t.Errorf("what is no leak: there was %v, there is %v", before, after)
+		}
+		if got := len(r.changes(time.Time{})); got != leaks {
+			t.Errorf("%d changing calls for %d leaks", got, leaks)
+		}
+	})
+}
+
+// leak is an interface of a NodeENI and an instance that do not exist, made long ago; tags change that.
+func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
+	m := ownership.Member{
+		Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
+		Key: ownership.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+	}
+	tags := ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil))
+	for key, value := range changed {
+		if tags[key] = value; value == "" {
+			delete(tags, key)
+		}
+	}
+	return ec2.WorldInterface{SubnetID: subnetIDs["data"][0], Description: what, Tags: tags}
+}
+
+// described counts the interfaces of the account that are no instance's by their description.
+func (c *cluster) described() map[string]int {
+	count := map[string]int{}
+	for _, i := range c.ec2.State().NetworkInterfaces {
+		if !strings.HasPrefix(i.Description, "Primary") {
+			count[i.Description]++
+		}
+	}
+	return count
+}

@@ -1,0 +1,115 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// givingUp is how long a request waits for a network that does not answer.
+const givingUp = 30 * time.Second
+
+var errNoNetwork = errors.New("the network does not answer")
+
+// link is what lies between a controller and a server: it can be cut, and it can lose what it carries.
+type link struct {
+	server http.RoundTripper
+	// passed is told of every request that gets through.
+	passed func(*http.Request)
+
+	mu     sync.Mutex
+	isCut  bool
+	open   map[*parcel]bool
+	losses float64
+	random *rand.Rand
+}
+
+func newLink(server http.RoundTripper, seed uint64, passed func(*http.Request)) *link {
+	return &link{server: server, passed: passed, open: map[*parcel]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
+}
+
+// cut makes requests wait in vain, and breaks off responses that are being read.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = true
+	l.breakOff()
+}
+
+// lose makes the link lose a part of all requests and replies, and breaks off responses that are being read.
+func (l *link) lose(part float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losses = part
+	l.breakOff()
+}
+
+func (l *link) breakOff() {
+	for p := range l.open {
+		// Closing what is only in memory does not fail.
+		_ = p.ReadCloser.Close()
+	}
+	clear(l.open)
+}
+
+// fate says what becomes of a request.
+func (l *link) fate() (isCut, requestLost, replyLost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isCut, l.random.Float64() < l.losses, l.random.Float64() < l.losses
+}
+
+// RoundTrip is part of [http.RoundTripper].
+func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+	isCut, requestLost, replyLost := l.fate()
+	if isCut {
+		return nil, inVain(r.Context())
+	}
+	if requestLost {
+		return nil, errNoNetwork
+	}
+	l.passed(r)
+	response, err := l.server.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &parcel{response.Body, l}
+	if replyLost {
+		return nil, errors.Join(errNoNetwork, p.Close())
+	}
+	response.Body = p
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[p] = true
+	return response, nil
+}
+
+func inVain(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(givingUp):
+		return errNoNetwork
+	}
+}
+
+// parcel is the body of a response that is being read.
+type parcel struct {
+	io.ReadCloser
+	link *link
+}
+
+// Close is part of [io.Closer].
+func (p *parcel) Close() error {
+	p.link.mu.Lock()
+	delete(p.link.open, p)
+	p.link.mu.Unlock()
+	return p.ReadCloser.Close()
+}

@@ -1,0 +1,14 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import "os"
+
+// scaled returns the usual size of a story, or the long one when the variable SYNCTEST_LONG is set.
+func scaled(usual, long int) int {
+	if os.Getenv("SYNCTEST_LONG") != "" {
+		return long
+	}
+	return usual
+}

@@ -1,0 +1,60 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/multieni/multieni/awssim"
+)
+
+// The slowest step of an interface that is not the wait for its turn: what AttachNetworkInterface may take, with the
+// reading that notices, the call that follows it and the reports.
+const slowestAttach = 15 * time.Second
+
+func TestColdStart(t *testing.T) {
+	const members = 2
+	nodes := scaled(200, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, world())
+		c.declare("data", "a", "data")
+		c.declare("storage", "a", "storage")
+		o := c.defaults()
+		r := c.start(o)
+		c.join(nodes, "a")
+		begun := time.Now()
+		makespan := c.converge(time.Hour)
+
+		enis := nodes * members
+		calls := c.ec2.Calls()
+		limit := limitOf(enis, o.EC2Share)
+		t.Logf("%d interfaces on %d nodes: %s; at a share of %g of EC2's rates it cannot be less than %s (%.2f times); %.2f changing and %.2f reading calls per interface, %d throttled",
+			enis, nodes, makespan, o.EC2Share, limit.Round(time.Second), makespan.Seconds()/limit.Seconds(),
+			perENI(calls.Mutating, enis), perENI(calls.NonMutating, enis), calls.Mutating.Throttled)
+		if most := limit*11/10 + slowestAttach; makespan > most {
+			t.Errorf("it took %s, more than %s", makespan, most)
+		}
+		if calls.Mutating.Count != 3*enis {
+			t.Errorf("%d changing calls for %d interfaces, want 3 each", calls.Mutating.Count, enis)
+		}
+		if late := r.changes(begun.Add(makespan)); len(late) > 0 {
+			t.Errorf("%d changing calls after all was well", len(late))
+		}
+	})
+}
+
+// limitOf is how long EC2's own rates make it take to attach so many interfaces: each step has its bucket, and the
+// slowest decides.
+func limitOf(enis int, share float64) time.Duration {
+	var longest float64
+	for _, action := range []string{"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute"} {
+		bucket := awssim.DocumentedLimits()[action]
+		longest = max(longest, (float64(enis)-share*float64(bucket.Capacity))/(share*bucket.Refill))
+	}
+	return time.Duration(longest * float64(time.Second))
+}
+
+func perENI(calls awssim.Tally, enis int) float64 { return float64(calls.Count) / float64(enis) }

@@ -1,0 +1,130 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+)
+
+// member is an interface that is wanted, or there.
+type member struct{ NodeENI, Instance, Subnet, Attachment, Description string }
+
+// wanted returns the interfaces that the NodeENIs and Nodes ask for. It reads them anew, without the product's help.
+func (c *cluster) wanted() []member {
+	c.Helper()
+	var nodes corev1.NodeList
+	c.must(c.user.List(c.Context(), &nodes))
+	var nodeENIs v1alpha1.NodeENIList
+	c.must(c.user.List(c.Context(), &nodeENIs))
+	var all []member
+	for _, n := range nodeENIs.Items {
+		for _, node := range nodes.Items {
+			if !n.DeletionTimestamp.IsZero() || !carries(node, n.Spec.NodeSelector) {
+				continue
+			}
+			zone, instance, _ := strings.Cut(strings.TrimPrefix(node.Spec.ProviderID, "aws:///"), "/")
+			for _, subnet := range n.Spec.SubnetIDs {
+				if subnet[len(subnet)-1] == zone[len(zone)-1] {
+					all = append(all, member{string(n.UID), instance, subnet, ec2.Attached, n.Spec.Description})
+				}
+			}
+		}
+	}
+	return sorted(all)
+}
+
+func carries(node corev1.Node, selector map[string]v1alpha1.LabelValue) bool {
+	for key, value := range selector {
+		if node.Labels[key] != string(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// owned returns the interfaces with the cluster's tag that EC2 has.
+func (c *cluster) owned() []member {
+	uid := c.uid()
+	var all []member
+	for _, i := range c.ec2.State().NetworkInterfaces {
+		if i.Tags[ownership.TagCluster] != uid {
+			continue
+		}
+		m := member{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID], i.SubnetID, i.Status, i.Description}
+		if a := i.Attachment; a != nil {
+			m.Attachment = a.Status
+			if a.InstanceID != m.Instance || !a.DeleteOnTermination {
+				m.Attachment = fmt.Sprintf("%s to %s, deleteOnTermination %t", a.Status, a.InstanceID, a.DeleteOnTermination)
+			}
+		}
+		all = append(all, m)
+	}
+	return sorted(all)
+}
+
+// uid is what tells the cluster from others.
+func (c *cluster) uid() string {
+	c.Helper()
+	var system corev1.Namespace
+	c.must(c.user.Get(c.Context(), client.ObjectKey{Name: "kube-system"}, &system))
+	return string(system.UID)
+}
+
+func sorted(all []member) []member {
+	slices.SortFunc(all, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Subnet, b.Subnet),
+			cmp.Compare(a.Attachment, b.Attachment))
+	})
+	return all
+}
+
+// converge waits until every status is at rest and EC2 has exactly the wanted interfaces, and returns how long that took.
+func (c *cluster) converge(within time.Duration) time.Duration {
+	c.Helper()
+	begun := time.Now()
+	for {
+		difference := c.difference()
+		if difference == "" {
+			return time.Since(begun)
+		}
+		if time.Since(begun) > within {
+			c.Fatalf("after %s: %.4000s", within, difference)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// difference says what is not as wanted. It looks first where that takes least.
+func (c *cluster) difference() string {
+	c.Helper()
+	var nodeENIs v1alpha1.NodeENIList
+	c.must(c.user.List(c.Context(), &nodeENIs))
+	said := 0
+	for _, n := range nodeENIs.Items {
+		if !n.DeletionTimestamp.IsZero() || n.Status.ObservedGeneration != n.Generation || n.Status.Attached != n.Status.Desired {
+			return fmt.Sprintf("NodeENI %s is under way, %d of %d interfaces are attached: %v", n.Name, n.Status.Attached, n.Status.Desired, n.Status.Conditions)
+		}
+		said += int(n.Status.Attached)
+	}
+	wanted := c.wanted()
+	if said != len(wanted) {
+		return fmt.Sprintf("%d interfaces are wanted, the statuses speak of %d", len(wanted), said)
+	}
+	if diff := gocmp.Diff(wanted, c.owned()); diff != "" {
+		return "(-wanted +there):\n" + diff
+	}
+	return ""
+}
