@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -157,17 +158,24 @@ func failingStatusWrites() interference {
 	}
 }
 
-// conflicts makes every third write of our kinds a conflict, and loses the answer to every fifth that is let through.
+// conflicts makes a third of the writes of our kinds conflicts, and loses the answers to a fifth of the others. Chance
+// decides, since what is done again and again can fall into step with every third.
 func (g *apiGate) conflicts() interference {
-	next := counter()
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(1, 2))
+	draw := func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.Float64()
+	}
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "networking.k8s.aws") {
 			return false
 		}
-		switch n := next(); {
-		case n%3 == 0:
+		switch {
+		case draw() < 1.0/3:
 			conflict(w)
-		case n%5 == 0:
+		case draw() < 0.2:
 			g.forward.ServeHTTP(httptest.NewRecorder(), r)
 			hangUp()
 		default:

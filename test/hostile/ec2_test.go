@@ -46,13 +46,14 @@ func TestLostResponses(t *testing.T) {
 	s.atMost(16*callsToAttach + 6*callsToRemove + 4*strikes)
 }
 
-// TestLostRequests loses every third call before EC2 hears of it, and keeps the client waiting for every fifth.
+// TestLostRequests loses a third of all calls, reads too, before EC2 hears of them, and keeps the client waiting for a fifth
+// of the others.
 func TestLostRequests(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
-	s.strike(fault.Fault{Kind: fault.LoseRequest, Every: 3})
-	s.strike(fault.Fault{Kind: fault.Delay, Every: 5, Delay: 20 * time.Second})
+	s.strike(fault.Fault{Kind: fault.LoseRequest, Probability: 1.0 / 3})
+	s.strike(fault.Fault{Kind: fault.Delay, Probability: 0.2, Delay: 20 * time.Second})
 	s.apply(both())
 	s.label(names("node", 0, 8)...)
 	s.run()

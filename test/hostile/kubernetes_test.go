@@ -50,7 +50,7 @@ func TestStatusWritesFail(t *testing.T) {
 	s.atMost((16+7)*callsToAttach + 2*callsToRemove)
 }
 
-// TestConflicts answers every third write of our kinds with a conflict, and loses the answers to others.
+// TestConflicts answers a third of the writes of our kinds with a conflict, and loses the answers to others.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)

@@ -190,7 +190,7 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
 		}
 	}
@@ -202,6 +202,18 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing, claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
 	return c.honest(s, claim, have)
+}
+
+// anyLacks reports whether a node is without an interface of a NodeENI, which keeps replacements waiting.
+func (c *cluster) anyLacks(uid string) bool {
+	for _, object := range c.api.all(states) {
+		for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
+			if string(i.NodeENIUID) == uid && i.Phase != v1alpha1.PhaseAttached {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // state returns what the API server has of a node.

@@ -103,7 +103,7 @@ func (c *cluster) converge(within time.Duration) time.Duration {
 		if time.Since(begun) > within {
 			c.Fatalf("after %s: %.4000s", within, difference)
 		}
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(time.Second)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/status"
@@ -37,6 +38,7 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 		return nil
 	}
 	before := s.state.Status
+	before.Links = nil // the agent's part
 	after := r.status(s)
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
@@ -128,13 +130,13 @@ func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 		NetworkCardIndex:     int32(m.Slot.Card),
 		DeviceIndex:          int32(m.Slot.Device),
 		RequestedDeviceIndex: int32(m.Asked.Device),
-		MTU:                  s.mtu(m.NodeENIUID),
 		Reason:               string(m.Why.Reason),
 		Message:              clip(m.Why.Message, 1024),
 	}
 	for _, d := range m.Drift {
 		state.Drift = append(state.Drift, v1alpha1.Drift{Field: d.Field, Want: clip(d.Want, 1024), Have: clip(d.Have, 1024)})
 	}
+	s.addHostSettings(&state, m)
 	i := m.Interface
 	if i == nil {
 		return state
@@ -157,13 +159,20 @@ func apiMember(m ownership.Member) v1alpha1.Member {
 	}
 }
 
-func (s *subject) mtu(uid string) int32 {
-	for _, n := range s.nodeENIs {
-		if string(n.UID) == uid && n.Spec.MTU != nil {
-			return *n.Spec.MTU
+// addHostSettings adds what the agent on the node needs to know of the NodeENI.
+func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
+	nodeENI := s.nodeENI(m.NodeENIUID)
+	if nodeENI == nil {
+		return
+	}
+	spec := nodeENI.Spec.DeepCopy()
+	state.MTU = ptr.Deref(spec.MTU, 0)
+	state.AddressMode, state.Sysctls, state.Required = spec.AddressMode, spec.Sysctls, spec.Required
+	for _, subnet := range nodeENI.Status.Subnets {
+		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {
+			state.SubnetCIDR = subnet.CIDR
 		}
 	}
-	return 0
 }
 
 func words[T fmt.Stringer](values []T) []string {
