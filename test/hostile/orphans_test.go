@@ -133,7 +133,7 @@ func (s *stage) orphan(n int) map[string]string {
 	case 1:
 		m.Node, m.InstanceID = fmt.Sprintf("gone-%d", n%300), fmt.Sprintf("i-0dead%012d", n%300)
 	case 2:
-		m.InstanceID = fmt.Sprintf("i-0dead%012d", n%fleetSize)
+		m.InstanceID = fmt.Sprintf("i-0beef%012d", n%fleetSize)
 	}
 	return m.Tags(time.Now().Add(-time.Hour), nil)
 }

@@ -95,8 +95,8 @@ func Catalogue() []Fault {
 			ID: "S2", What: "a new interface is unknown to every call for a while",
 			Missing: "a delete within seconds of the creation takes NotFound for success; injected in harsh runs only",
 		},
-		dyingInstances:    {ID: "S3", What: "an instance terminates just before an attach"},
-		quotas:            {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
+		dyingInstances: {ID: "S3", What: "an instance terminates just before an attach"},
+		quotas:         {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",
 			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that feature answer from an old cache",

@@ -204,6 +204,9 @@ func (r *run) called(p *process, q request, err error) {
 	if err == nil {
 		r.count(q)
 	}
+	if q.create != nil && err == nil {
+		r.noteReasons(p.cluster) // there may have been one before the interface was made
+	}
 	if q.create != nil {
 		r.spent(p, *q.create, err)
 	}

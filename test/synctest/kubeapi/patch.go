@@ -11,30 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patch applies a patch. What is patched is the object without its status, or the status and nothing else.
+// patch applies a patch, to the object without its status if that is a matter of its own, or to the status alone.
 func (c *collection) patch(after *unstructured.Unstructured, format types.PatchType, content map[string]any, ofStatus bool) error {
-	status, hadStatus := after.Object["status"]
-	current := after.GetResourceVersion()
-	after.SetResourceVersion("")
 	switch {
-	case format == types.MergePatchType || format == types.StrategicMergePatchType && c.name == "Event":
-		// Of an Event clients patch only members that both formats treat alike.
-		if ofStatus {
-			content = map[string]any{"status": content["status"], "metadata": lock(content)}
-		}
-		merge(after.Object, content)
 	case format == types.ApplyPatchType && ofStatus:
 		after.Object["status"] = content["status"]
-		merge(after.Object, map[string]any{"metadata": lock(content)})
-	default:
+		content = map[string]any{"metadata": lock(content)}
+	case ofStatus || format != types.MergePatchType && !(format == types.StrategicMergePatchType && c.name == "Event"):
+		// Of an Event clients patch only members that both formats of a merge treat alike.
 		return apierrors.NewBadRequest(fmt.Sprintf("a patch of %s in the format %s is not simulated", c.resource, format))
+	case c.isCustom:
+		delete(content, "status")
 	}
-	if after.GetResourceVersion() == "" {
-		after.SetResourceVersion(current)
-	}
-	if c.isCustom && !ofStatus {
-		restore(after.Object, "status", status, hadStatus)
-	}
+	merge(after.Object, content)
 	return nil
 }
 
