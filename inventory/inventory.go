@@ -181,8 +181,16 @@ func (v *Inventory) Lost(instanceID string) map[ownership.Key]time.Time {
 	return lost
 }
 
-// Unattached returns how many interfaces exist without being attached to anything.
-func (v *Inventory) Unattached() int { return len(v.unattached) }
+// Unattached returns how many interfaces exist without being attached to anything, of those whose NodeENI counts.
+func (v *Inventory) Unattached(counts func(nodeENIUID string) bool) int {
+	n := 0
+	for id := range v.unattached {
+		if counts(v.entries[id].Member.NodeENIUID) {
+			n++
+		}
+	}
+	return n
+}
 
 // Owners returns the UIDs of the NodeENIs that interfaces are known of, in order.
 func (v *Inventory) Owners() []string { return slices.Sorted(maps.Keys(v.byNodeENI)) }

@@ -338,3 +338,17 @@ func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
 		t.Error("its new place does not have it")
 	}
 }
+
+func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
+	v := inventory.New("c")
+	for n, uid := range []string{"alive", "dead", "dead"} {
+		m := ownership.Member{
+			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-1", Generation: 1,
+			Key: ownership.Key{NodeENIUID: uid, Ordinal: n},
+		}
+		v.Saw(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
+	}
+	if n := v.Unattached(func(uid string) bool { return uid == "alive" }); n != 1 {
+		t.Errorf("%d count, want only the one whose NodeENI is alive", n)
+	}
+}

@@ -193,7 +193,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,
 		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
 	})
-	telemetry.RegisterOwned(s.Metrics, watch.Count, watch.Unattached)
+	telemetry.RegisterOwned(s.Metrics, watch.Count, func() int { return watch.Unattached(func(string) bool { return true }) })
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight := &controller.InFlight{}
 	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {

@@ -315,11 +315,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Unattached returns how many of the cluster's interfaces exist without being attached to anything.
-func (o *Observer) Unattached() int {
+// Unattached returns how many interfaces exist without being attached to anything, of those whose NodeENI counts.
+func (o *Observer) Unattached(counts func(nodeENIUID string) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.inventory.Unattached()
+	return o.inventory.Unattached(counts)
 }
 
 // Owners returns the UIDs of the NodeENIs that interfaces are known of.

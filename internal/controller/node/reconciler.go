@@ -143,7 +143,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	known := r.Observer.Of(instanceID)
 	observed := plan.Observed{
 		Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
-		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(),
+		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
 	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
@@ -169,9 +169,10 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	return p, nil
 }
 
-// brake says why no interface may be made in the whole cluster, or nothing.
-func (r *Reconciler) brake() string {
-	n := r.Observer.Unattached()
+// brake says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
+// and nobody makes more of them.
+func (r *Reconciler) brake(s *subject) string {
+	n := r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
 	if n < r.MaxUnattached {
 		return ""
 	}

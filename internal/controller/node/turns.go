@@ -39,10 +39,13 @@ func (r *Reconciler) mayReplace(ctx context.Context, s *subject, p plan.Plan) (b
 	return r.rollout.acquire(p.WouldReplace, s.name, int(max(1, nodeENI.Spec.MaxUnavailable)), unavailable), nil
 }
 
-// lacks reports whether any interface of the NodeENI is not attached.
+// lacks reports whether any interface of the NodeENI is not attached. What could never be had, for example for want of a
+// subnet in the zone, is not lacked: it would keep every rollout from beginning.
 func lacks(interfaces []v1alpha1.InterfaceState, uid types.UID) bool {
 	for _, i := range interfaces {
-		if i.NodeENIUID == uid && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving)) {
+		never := i.Phase == v1alpha1.PhaseBlocked && i.ENIID == "" &&
+			(i.Reason == string(plan.NoSubnetInZone) || i.Reason == string(plan.SubnetNotFound))
+		if i.NodeENIUID == uid && !never && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving)) {
 			return true
 		}
 	}
