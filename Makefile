@@ -20,14 +20,22 @@ demo: ## Run the whole story against a simulated AWS and a real API server. KEEP
 
 ##@ Before a change goes in
 
+# What runs for minutes on its own has a target of its own.
+HOSTILE := ./test/hostile ./test/simulation ./test/synctest/...
+GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
+
 # Random cases are the same in every run of `test`, so that it fails for a change and not by chance; `test-long` draws
 # new ones, fifty times as many.
 .PHONY: test
 test: ## Run every test that guards a change, with the race detector
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m ./...
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m $(GUARD)
+
+.PHONY: test-hostile
+test-hostile: ## Run the controller through seeded schedules, in a bubble of virtual time, and against hostile worlds
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets go test -p 1 -timeout 90m $(HOSTILE)
 
 .PHONY: test-long
-test-long: ## Run the tests with fifty times as many random cases, new ones every time, and faults of full length
+test-long: ## Run all tests with fifty times as many random cases, new ones every time, and faults at full length
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 MULTIENI_LONG=1 go test -race -timeout 4h -count=1 ./...
 
 .PHONY: lint

@@ -169,6 +169,7 @@ func (s *swarm) addModelFaults() {
 // behavior is how long EC2 takes in a run, and what it does where nobody knows.
 func (s *swarm) behavior() ec2.Behavior {
 	b := ec2.DefaultBehavior()
+	b.TerminatedFor = []time.Duration{2 * time.Minute, 24 * time.Hour}[s.run.pick(2)]
 	b.AttachToPending = s.run.chance(0.3)
 	b.ForgetTokenOnDelete = s.run.chance(0.3)
 	b.ShowDetaching = s.run.chance(0.3)

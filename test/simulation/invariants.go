@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -43,6 +44,8 @@ type watch struct {
 	// mutations and writes count calls since the quiet period began.
 	mutations, writes int
 	reconciles        map[string]int
+	// probes counts the creates that were refused for want of room, per NodeENI and instance.
+	probes map[string]int
 	sent              budget
 }
 
@@ -62,7 +65,7 @@ type budget struct{ mutating, created, attached, removed int }
 func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, refused: map[string]int{}, identity: map[string]map[string]string{},
-		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]bool{}, meddled: map[string]time.Time{}, reconciles: map[string]int{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]bool{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 	}
 }
 
@@ -204,6 +207,7 @@ func (r *run) called(p *process, q request, err error) {
 	if err == nil {
 		r.count(q)
 	}
+	r.probed(p, q, err)
 	if q.create != nil && err == nil {
 		r.noteReasons(p.cluster) // there may have been one before the interface was made
 	}
@@ -223,6 +227,19 @@ func (r *run) spent(p *process, c apply.CreateRequest, err error) {
 	}
 	if r.watch.refused[key]++; r.watch.refused[key] > mostRefusals {
 		r.violate("I12", "%s has used client tokens that EC2 refuses %d times in a row for %s[%d] on %s", p.name, r.watch.refused[key], m.NodeENI, m.Ordinal, m.InstanceID)
+	}
+}
+
+// probed tells the calls that ask whether there is room by now, of which a few are allowed, from those that do something.
+func (r *run) probed(p *process, q request, err error) {
+	refused := (*ec2.Error)(nil)
+	if q.create == nil || !errors.As(err, &refused) {
+		return
+	}
+	if class := awsec2.Classify(refused.Code, refused.Message, refused.Status); class == eni.NoAddresses || class == eni.LimitExceeded {
+		r.watch.mutations--
+		m, _ := ownership.Read(p.cluster.name, q.create.Tags)
+		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	}
 }
 

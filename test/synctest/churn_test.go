@@ -32,7 +32,7 @@ func TestChurn(t *testing.T) {
 				c.declare("data", "a", "data")
 				c.declare("storage", "b", "storage")
 				r := c.start(c.defaults())
-				c.join(20, "a")
+				c.join(10, "a")
 				c.converge(10 * time.Minute)
 				c.beHostile(r)
 
@@ -52,7 +52,7 @@ func TestChurn(t *testing.T) {
 				t.Logf("%d acts in %d hours left %d interfaces, which was so %s after the faults ended: %s", acts, hours, len(c.wanted()), took, struck(faults))
 				quiet := time.Now()
 				versions := c.versions()
-				time.Sleep(2 * time.Hour)
+				time.Sleep(time.Hour)
 				if late := r.changes(quiet); len(late) > 0 {
 					t.Errorf("changes after all was well: %v", late)
 				}
@@ -167,7 +167,7 @@ func (p people) relabel() {
 	}
 }
 
-// edit changes what NodeENIs of that name want: the description, or whether there is a second subnet in each zone.
+// edit changes what a NodeENI wants: the description, or whether there is a second subnet in each zone.
 func (p people) edit() {
 	p.Helper()
 	n := p.someNodeENI()
@@ -186,7 +186,7 @@ func (p people) edit() {
 	p.must(p.user.Patch(p.Context(), n, client.MergeFrom(before)))
 }
 
-// redeclare deletes a NodeENI, or one that was deleted is made anew.
+// redeclare deletes a NodeENI, or makes those anew that were deleted.
 func (p people) redeclare() {
 	p.Helper()
 	if n := p.someNodeENI(); n != nil && p.IntN(2) == 0 {

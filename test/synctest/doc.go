@@ -8,6 +8,9 @@
 // It is the counterpart of test/simulation. There one goroutine takes every step in an order that a seed decides, and a
 // run can be replayed; here nothing of the product is left out, concurrency is real, and a run cannot be replayed.
 //
+// With MULTIENI_LONG set the stories are as long and as large as `make test-long` wants them; with SYNCTEST_LOG=debug (or
+// info, warn) the controllers' logs go to standard error.
+//
 // The reading tour: cluster_test.go is the fixture, link_test.go what lies between a controller and the world,
 // wanted_test.go the comparison of EC2's truth with what was declared. Each other file is one story.
 package synctest

@@ -26,7 +26,7 @@ func TestIdleDay(t *testing.T) {
 		// slack is what the hour may have besides listings: each NodeENI resolves its subnets and groups every half hour.
 		slack = 12
 	)
-	nodes := scaled(30, 1000)
+	nodes := scaled(20, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, world())
 		c.declare("data", "a", "data")

@@ -39,9 +39,9 @@ func TestLeaderIsLost(t *testing.T) {
 				first := c.start(o)
 				time.Sleep(time.Minute)
 				second := c.start(o)
-				c.join(100, "a")
-				time.Sleep(15 * time.Second)
-				if len(first.changes(time.Time{})) == 0 || len(c.owned()) == 200 {
+				c.join(60, "a")
+				time.Sleep(7 * time.Second)
+				if there := len(c.owned()); there == 0 || there == len(c.wanted()) {
 					t.Fatal("the leader is not in the midst of its work")
 				}
 

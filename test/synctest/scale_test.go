@@ -5,9 +5,9 @@ package synctest_test
 
 import "os"
 
-// scaled returns the usual size of a story, or the long one when the variable SYNCTEST_LONG is set.
+// scaled returns the usual size of a story, or the long one when the variable MULTIENI_LONG is set.
 func scaled(usual, long int) int {
-	if os.Getenv("SYNCTEST_LONG") != "" {
+	if os.Getenv("MULTIENI_LONG") != "" {
 		return long
 	}
 	return usual
