@@ -46,7 +46,7 @@ type watch struct {
 	reconciles        map[string]int
 	// probes counts the creates that were refused for want of room, per NodeENI and instance.
 	probes map[string]int
-	sent              budget
+	sent   budget
 }
 
 // staleness is for how long what somebody did by hand can be unknown to a process: readings lag up to a minute, and calls
