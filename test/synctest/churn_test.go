@@ -18,6 +18,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
 var pools = []string{"a", "b", "none"}
@@ -28,13 +29,13 @@ func TestChurn(t *testing.T) {
 	for seed := range uint64(scaled(1, 20)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, world())
-				c.declare("data", "a", "data")
-				c.declare("storage", "b", "storage")
-				r := c.start(c.defaults())
-				c.join(10, "a")
-				c.converge(10 * time.Minute)
-				c.beHostile(r)
+				c := bubble.New(t, bubble.World())
+				c.Declare("data", "a", "data")
+				c.Declare("storage", "b", "storage")
+				r := c.Start(c.Defaults())
+				c.Join(10, "a")
+				c.Converge(10 * time.Minute)
+				beHostile(c, r)
 
 				begun := time.Now()
 				p := people{c, rand.New(rand.NewPCG(seed, 2))}
@@ -43,21 +44,21 @@ func TestChurn(t *testing.T) {
 					time.Sleep(time.Duration(p.IntN(120)) * time.Second)
 					p.act()
 				}
-				faults := c.ec2.Faults()
-				c.ec2.ClearFaults()
-				r.kubernetes.lose(0)
+				faults := c.EC2.Faults()
+				c.EC2.ClearFaults()
+				r.Kubernetes.Lose(0)
 
-				took := c.converge(20 * time.Minute)
-				c.drain(10 * time.Minute)
-				t.Logf("%d acts in %d hours left %d interfaces, which was so %s after the faults ended: %s", acts, hours, len(c.wanted()), took, struck(faults))
+				took := c.Converge(20 * time.Minute)
+				drain(c, 10*time.Minute)
+				t.Logf("%d acts in %d hours left %d interfaces, which was so %s after the faults ended: %s", acts, hours, len(c.Wanted()), took, struck(faults))
 				quiet := time.Now()
-				versions := c.versions()
+				before := versions(c)
 				time.Sleep(time.Hour)
-				if late := r.changes(quiet); len(late) > 0 {
+				if late := r.Changes(quiet); len(late) > 0 {
 					t.Errorf("changes after all was well: %v", late)
 				}
-				for name, version := range c.versions() {
-					if versions[name] != version {
+				for name, version := range versions(c) {
+					if before[name] != version {
 						t.Errorf("%s was written to after all was well", name)
 					}
 				}
@@ -67,7 +68,7 @@ func TestChurn(t *testing.T) {
 }
 
 // beHostile makes a part of all calls fail, late, or without a reply.
-func (c *cluster) beHostile(r *controller) {
+func beHostile(c *bubble.Cluster, r *bubble.Replica) {
 	c.Helper()
 	for _, f := range []fault.Fault{
 		{Kind: fault.Throttle, Probability: 0.03},
@@ -77,10 +78,10 @@ func (c *cluster) beHostile(r *controller) {
 		{Kind: fault.Delay, Probability: 0.1, Delay: 3 * time.Second},
 		{Kind: fault.StaleRead, Probability: 0.1, Age: 20 * time.Second, Jitter: true},
 	} {
-		_, err := c.ec2.AddFault(f)
-		c.must(err)
+		_, err := c.EC2.AddFault(f)
+		c.Must(err)
 	}
-	r.kubernetes.lose(0.03)
+	r.Kubernetes.Lose(0.03)
 }
 
 func struck(faults []fault.Fault) string {
@@ -92,14 +93,14 @@ func struck(faults []fault.Fault) string {
 }
 
 // drain waits until no object is left that something has yet to let go: states of nodes that nothing is promised to.
-func (c *cluster) drain(within time.Duration) {
+func drain(c *bubble.Cluster, within time.Duration) {
 	c.Helper()
 	begun := time.Now()
 	for {
 		var states v1alpha1.NodeENIStateList
-		c.must(c.user.List(c.Context(), &states))
+		c.Must(c.User.List(c.Context(), &states))
 		served := map[string]bool{}
-		for _, m := range c.wanted() {
+		for _, m := range c.Wanted() {
 			served[m.Instance] = true
 		}
 		left := slices.DeleteFunc(states.Items, func(s v1alpha1.NodeENIState) bool { return served[s.Spec.InstanceID] })
@@ -115,7 +116,7 @@ func (c *cluster) drain(within time.Duration) {
 
 // people are those who use the cluster, and the autoscaler among them.
 type people struct {
-	*cluster
+	*bubble.Cluster
 	*rand.Rand
 }
 
@@ -123,7 +124,7 @@ func (p people) act() {
 	p.Helper()
 	switch act := p.IntN(10); {
 	case act < 3:
-		p.join(1+p.IntN(3), pools[p.IntN(len(pools))])
+		p.Join(1+p.IntN(3), pools[p.IntN(len(pools))])
 	case act < 5:
 		p.leave()
 	case act < 7:
@@ -138,7 +139,7 @@ func (p people) act() {
 func (p people) someNode() *corev1.Node {
 	p.Helper()
 	var nodes corev1.NodeList
-	p.must(p.user.List(p.Context(), &nodes))
+	p.Must(p.User.List(p.Context(), &nodes))
 	if len(nodes.Items) < 5 {
 		return nil
 	}
@@ -153,17 +154,17 @@ func (p people) leave() {
 		return
 	}
 	id := node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
-	p.must(p.ec2.Terminate(id))
+	p.Must(p.EC2.Terminate(id))
 	time.Sleep(time.Duration(p.IntN(120)) * time.Second)
-	p.must(p.user.Delete(p.Context(), node))
+	p.Must(p.User.Delete(p.Context(), node))
 }
 
 func (p people) relabel() {
 	p.Helper()
 	if node := p.someNode(); node != nil {
 		before := node.DeepCopy()
-		node.Labels[poolLabel] = pools[p.IntN(len(pools))]
-		p.must(p.user.Patch(p.Context(), node, client.MergeFrom(before)))
+		node.Labels[bubble.PoolLabel] = pools[p.IntN(len(pools))]
+		p.Must(p.User.Patch(p.Context(), node, client.MergeFrom(before)))
 	}
 }
 
@@ -181,25 +182,25 @@ func (p people) edit() {
 	case len(n.Spec.SubnetIDs) > 2:
 		n.Spec.SubnetIDs = first
 	default:
-		n.Spec.SubnetIDs = append(first, subnetIDs["hosts"]...)
+		n.Spec.SubnetIDs = append(first, bubble.SubnetIDs("hosts")...)
 	}
-	p.must(p.user.Patch(p.Context(), n, client.MergeFrom(before)))
+	p.Must(p.User.Patch(p.Context(), n, client.MergeFrom(before)))
 }
 
 // redeclare deletes a NodeENI, or makes those anew that were deleted.
 func (p people) redeclare() {
 	p.Helper()
 	if n := p.someNodeENI(); n != nil && p.IntN(2) == 0 {
-		p.must(p.user.Delete(p.Context(), n))
+		p.Must(p.User.Delete(p.Context(), n))
 		return
 	}
 	for name, use := range map[string]string{"data": "data", "storage": "storage"} {
 		var there v1alpha1.NodeENI
-		err := p.user.Get(p.Context(), client.ObjectKey{Name: name}, &there)
+		err := p.User.Get(p.Context(), client.ObjectKey{Name: name}, &there)
 		if apierrors.IsNotFound(err) {
-			p.declare(name, pools[p.IntN(2)], use)
+			p.Declare(name, pools[p.IntN(2)], use)
 		} else {
-			p.must(err)
+			p.Must(err)
 		}
 	}
 }
@@ -207,7 +208,7 @@ func (p people) redeclare() {
 func (p people) someNodeENI() *v1alpha1.NodeENI {
 	p.Helper()
 	var nodeENIs v1alpha1.NodeENIList
-	p.must(p.user.List(p.Context(), &nodeENIs))
+	p.Must(p.User.List(p.Context(), &nodeENIs))
 	alive := slices.DeleteFunc(nodeENIs.Items, func(n v1alpha1.NodeENI) bool { return n.DeletionTimestamp != nil })
 	if len(alive) == 0 {
 		return nil

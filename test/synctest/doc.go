@@ -11,6 +11,5 @@
 // With MULTIENI_LONG set the stories are as long and as large as `make test-long` wants them; with SYNCTEST_LOG=debug (or
 // info, warn) the controllers' logs go to standard error.
 //
-// The reading tour: cluster_test.go is the fixture, link_test.go what lies between a controller and the world,
-// wanted_test.go the comparison of EC2's truth with what was declared. Each other file is one story.
+// The reading tour: package bubble is the fixture, which test/bench shares; each file is one story.
 package synctest

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
 // TestIdleDay is a day on which nothing happens.
@@ -28,36 +29,36 @@ func TestIdleDay(t *testing.T) {
 	)
 	nodes := scaled(20, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, world())
-		c.declare("data", "a", "data")
-		c.declare("storage", "a", "storage")
-		o := c.defaults()
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.Declare("storage", "a", "storage")
+		o := c.Defaults()
 		// A day of renewals of the lease would take longer than all the rest.
 		o.LeaseDuration = time.Minute
-		r := c.start(o)
-		c.join(nodes, "a")
-		c.converge(time.Hour)
+		r := c.Start(o)
+		c.Join(nodes, "a")
+		c.Converge(time.Hour)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 
-		c.ec2.ResetCalls()
-		versions, goroutines := c.versions(), runtime.NumGoroutine()
+		c.EC2.ResetCalls()
+		before, goroutines := versions(c), runtime.NumGoroutine()
 		time.Sleep(day)
 		synctest.Wait()
 
-		calls := c.ec2.Calls()
+		calls := c.EC2.Calls()
 		pages := (nodes*members + pageSize - 1) / pageSize
 		perHour := float64(calls.NonMutating.Count) / day.Hours()
 		most := float64(pages)*(time.Hour.Seconds()/o.ResyncPeriod.Seconds()) + slack
 		t.Logf("a day with %d interfaces: %d changing calls, %.1f reading ones per hour (at most %.0f), %d goroutines before and %d after",
 			nodes*members, calls.Mutating.Count, perHour, most, goroutines, runtime.NumGoroutine())
 		if calls.Mutating.Count > 0 {
-			t.Errorf("%d changing calls: %v", calls.Mutating.Count, r.changes(calls.Since))
+			t.Errorf("%d changing calls: %v", calls.Mutating.Count, r.Changes(calls.Since))
 		}
 		if perHour > most {
 			t.Errorf("%.1f reading calls per hour, want at most %.0f: %v", perHour, most, calls.Actions)
 		}
-		if diff := gocmp.Diff(versions, c.versions()); diff != "" {
+		if diff := gocmp.Diff(before, versions(c)); diff != "" {
 			t.Errorf("objects were written to (-before +after):\n%s", diff)
 		}
 		if more := runtime.NumGoroutine() - goroutines; more > 2 {
@@ -67,24 +68,24 @@ func TestIdleDay(t *testing.T) {
 }
 
 // versions returns the resource versions of everything that a controller writes to, but for its lease.
-func (c *cluster) versions() map[string]string {
+func versions(c *bubble.Cluster) map[string]string {
 	c.Helper()
 	versions := map[string]string{}
 	note := func(kind string, object client.Object) {
 		versions[kind+" "+object.GetNamespace()+"/"+object.GetName()] = object.GetResourceVersion()
 	}
 	var nodes corev1.NodeList
-	c.must(c.user.List(c.Context(), &nodes))
+	c.Must(c.User.List(c.Context(), &nodes))
 	for n := range nodes.Items {
 		note("Node", &nodes.Items[n])
 	}
 	var nodeENIs v1alpha1.NodeENIList
-	c.must(c.user.List(c.Context(), &nodeENIs))
+	c.Must(c.User.List(c.Context(), &nodeENIs))
 	for n := range nodeENIs.Items {
 		note("NodeENI", &nodeENIs.Items[n])
 	}
 	var states v1alpha1.NodeENIStateList
-	c.must(c.user.List(c.Context(), &states))
+	c.Must(c.User.List(c.Context(), &states))
 	for n := range states.Items {
 		note("NodeENIState", &states.Items[n])
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
 const leakyCluster = "leaky"
@@ -30,7 +31,7 @@ func TestLeaksAreSwept(t *testing.T) {
 		"one from the future":      {ownership.TagCreatedAt: strconv.FormatInt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := world()
+		w := bubble.World()
 		for n := range leaks {
 			w.NetworkInterfaces = append(w.NetworkInterfaces, leak("leak", n, nil))
 			for what, tags := range lookalikes {
@@ -39,33 +40,33 @@ func TestLeaksAreSwept(t *testing.T) {
 				}
 			}
 		}
-		c := newCluster(t, w)
-		o := c.defaults()
+		c := bubble.New(t, w)
+		o := c.Defaults()
 		o.ClusterName = leakyCluster
-		before := c.described()
+		before := described(c)
 		begun := time.Now()
-		r := c.start(o)
-		for c.described()["leak"] > 0 {
+		r := c.Start(o)
+		for described(c)["leak"] > 0 {
 			if time.Since(begun) > time.Hour {
-				t.Fatalf("after an hour %d leaks are left", c.described()["leak"])
+				t.Fatalf("after an hour %d leaks are left", described(c)["leak"])
 			}
 			time.Sleep(5 * time.Second)
 		}
 
 		bucket := awssim.DocumentedLimits()["DeleteNetworkInterface"]
 		pacing := time.Duration((float64(leaks) - o.EC2Share*float64(bucket.Capacity)) / (o.EC2Share * bucket.Refill) * float64(time.Second))
-		deletes := r.changes(time.Time{})
+		deletes := r.Changes(time.Time{})
 		t.Logf("%d leaks: the first is deleted after %s, the last after %s; at a share of %g of EC2's rates that takes %s",
-			leaks, deletes[0].at.Sub(begun), time.Since(begun), o.EC2Share, pacing.Round(time.Second))
-		if sooner := deletes[0].at.Sub(begun); sooner < ownership.SightingGap {
+			leaks, deletes[0].At.Sub(begun), time.Since(begun), o.EC2Share, pacing.Round(time.Second))
+		if sooner := deletes[0].At.Sub(begun); sooner < ownership.SightingGap {
 			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, ownership.SightingGap)
 		}
 		time.Sleep(time.Hour)
 		delete(before, "leak")
-		if after := c.described(); !maps.Equal(before, after) {
+		if after := described(c); !maps.Equal(before, after) {
 			t.Errorf("what is no leak: there was %v, there is %v", before, after)
 		}
-		if got := len(r.changes(time.Time{})); got != leaks {
+		if got := len(r.Changes(time.Time{})); got != leaks {
 			t.Errorf("%d changing calls for %d leaks", got, leaks)
 		}
 	})
@@ -83,13 +84,13 @@ func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
 			delete(tags, key)
 		}
 	}
-	return ec2.WorldInterface{SubnetID: subnetIDs["data"][0], Description: what, Tags: tags}
+	return ec2.WorldInterface{SubnetID: bubble.SubnetIDs("data")[0], Description: what, Tags: tags}
 }
 
 // described counts the interfaces of the account that are no instance's by their description.
-func (c *cluster) described() map[string]int {
+func described(c *bubble.Cluster) map[string]int {
 	count := map[string]int{}
-	for _, i := range c.ec2.State().NetworkInterfaces {
+	for _, i := range c.EC2.State().NetworkInterfaces {
 		if !strings.HasPrefix(i.Description, "Primary") {
 			count[i.Description]++
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
 // The slowest step of an interface that is not the wait for its turn: what AttachNetworkInterface may take, with the
@@ -19,17 +20,17 @@ func TestColdStart(t *testing.T) {
 	const members = 2
 	nodes := scaled(200, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, world())
-		c.declare("data", "a", "data")
-		c.declare("storage", "a", "storage")
-		o := c.defaults()
-		r := c.start(o)
-		c.join(nodes, "a")
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.Declare("storage", "a", "storage")
+		o := c.Defaults()
+		r := c.Start(o)
+		c.Join(nodes, "a")
 		begun := time.Now()
-		makespan := c.converge(time.Hour)
+		makespan := c.Converge(time.Hour)
 
 		enis := nodes * members
-		calls := c.ec2.Calls()
+		calls := c.EC2.Calls()
 		limit := limitOf(enis, o.EC2Share)
 		t.Logf("%d interfaces on %d nodes: %s; at a share of %g of EC2's rates it cannot be less than %s (%.2f times); %.2f changing and %.2f reading calls per interface, %d throttled",
 			enis, nodes, makespan, o.EC2Share, limit.Round(time.Second), makespan.Seconds()/limit.Seconds(),
@@ -40,7 +41,7 @@ func TestColdStart(t *testing.T) {
 		if calls.Mutating.Count != 3*enis {
 			t.Errorf("%d changing calls for %d interfaces, want 3 each", calls.Mutating.Count, enis)
 		}
-		if late := r.changes(begun.Add(makespan)); len(late) > 0 {
+		if late := r.Changes(begun.Add(makespan)); len(late) > 0 {
 			t.Errorf("%d changing calls after all was well", len(late))
 		}
 	})

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package synctest_test
+package bubble
 
 import (
 	"context"
@@ -18,8 +18,8 @@ const givingUp = 30 * time.Second
 
 var errNoNetwork = errors.New("the network does not answer")
 
-// link is what lies between a controller and a server: it can be cut, and it can lose what it carries.
-type link struct {
+// Link is what lies between a controller and a server: it can be cut, and it can lose what it carries.
+type Link struct {
 	server http.RoundTripper
 	// passed is told of every request that gets through.
 	passed func(*http.Request)
@@ -31,27 +31,27 @@ type link struct {
 	random *rand.Rand
 }
 
-func newLink(server http.RoundTripper, seed uint64, passed func(*http.Request)) *link {
-	return &link{server: server, passed: passed, open: map[*parcel]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
+func newLink(server http.RoundTripper, seed uint64, passed func(*http.Request)) *Link {
+	return &Link{server: server, passed: passed, open: map[*parcel]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// cut makes requests wait in vain, and breaks off responses that are being read.
-func (l *link) cut() {
+// Cut makes requests wait in vain, and breaks off responses that are being read.
+func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.isCut = true
 	l.breakOff()
 }
 
-// lose makes the link lose a part of all requests and replies, and breaks off responses that are being read.
-func (l *link) lose(part float64) {
+// Lose makes the link lose a part of all requests and replies, and breaks off responses that are being read.
+func (l *Link) Lose(part float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.losses = part
 	l.breakOff()
 }
 
-func (l *link) breakOff() {
+func (l *Link) breakOff() {
 	for p := range l.open {
 		// Closing what is only in memory does not fail.
 		_ = p.ReadCloser.Close()
@@ -60,14 +60,14 @@ func (l *link) breakOff() {
 }
 
 // fate says what becomes of a request.
-func (l *link) fate() (isCut, requestLost, replyLost bool) {
+func (l *Link) fate() (isCut, requestLost, replyLost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.isCut, l.random.Float64() < l.losses, l.random.Float64() < l.losses
 }
 
 // RoundTrip is part of [http.RoundTripper].
-func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 	isCut, requestLost, replyLost := l.fate()
 	if isCut {
 		return nil, inVain(r.Context())
@@ -103,7 +103,7 @@ func inVain(ctx context.Context) error {
 // parcel is the body of a response that is being read.
 type parcel struct {
 	io.ReadCloser
-	link *link
+	link *Link
 }
 
 // Close is part of [io.Closer].

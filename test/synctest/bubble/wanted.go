@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package synctest_test
+package bubble
 
 import (
 	"cmp"
@@ -19,17 +19,17 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// member is an interface that is wanted, or there.
-type member struct{ NodeENI, Instance, Subnet, Attachment, Description string }
+// Member is an interface that is wanted, or there.
+type Member struct{ NodeENI, Instance, Subnet, Attachment, Description string }
 
-// wanted returns the interfaces that the NodeENIs and Nodes ask for. It reads them anew, without the product's help.
-func (c *cluster) wanted() []member {
+// Wanted returns the interfaces that the NodeENIs and Nodes ask for. It reads them anew, without the product's help.
+func (c *Cluster) Wanted() []Member {
 	c.Helper()
 	var nodes corev1.NodeList
-	c.must(c.user.List(c.Context(), &nodes))
+	c.Must(c.User.List(c.Context(), &nodes))
 	var nodeENIs v1alpha1.NodeENIList
-	c.must(c.user.List(c.Context(), &nodeENIs))
-	var all []member
+	c.Must(c.User.List(c.Context(), &nodeENIs))
+	var all []Member
 	for _, n := range nodeENIs.Items {
 		for _, node := range nodes.Items {
 			if !n.DeletionTimestamp.IsZero() || !carries(node, n.Spec.NodeSelector) {
@@ -38,7 +38,7 @@ func (c *cluster) wanted() []member {
 			zone, instance, _ := strings.Cut(strings.TrimPrefix(node.Spec.ProviderID, "aws:///"), "/")
 			for _, subnet := range n.Spec.SubnetIDs {
 				if subnet[len(subnet)-1] == zone[len(zone)-1] {
-					all = append(all, member{string(n.UID), instance, subnet, ec2.Attached, n.Spec.Description})
+					all = append(all, Member{string(n.UID), instance, subnet, ec2.Attached, n.Spec.Description})
 				}
 			}
 		}
@@ -55,15 +55,15 @@ func carries(node corev1.Node, selector map[string]v1alpha1.LabelValue) bool {
 	return true
 }
 
-// owned returns the interfaces with the cluster's tag that EC2 has.
-func (c *cluster) owned() []member {
-	uid := c.uid()
-	var all []member
-	for _, i := range c.ec2.State().NetworkInterfaces {
+// Owned returns the interfaces with the cluster's tag that EC2 has.
+func (c *Cluster) Owned() []Member {
+	uid := c.UID()
+	var all []Member
+	for _, i := range c.EC2.State().NetworkInterfaces {
 		if i.Tags[ownership.TagCluster] != uid {
 			continue
 		}
-		m := member{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID], i.SubnetID, i.Status, i.Description}
+		m := Member{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID], i.SubnetID, i.Status, i.Description}
 		if a := i.Attachment; a != nil {
 			m.Attachment = a.Status
 			if a.InstanceID != m.Instance || !a.DeleteOnTermination {
@@ -75,28 +75,28 @@ func (c *cluster) owned() []member {
 	return sorted(all)
 }
 
-// uid is what tells the cluster from others.
-func (c *cluster) uid() string {
+// UID is what tells the cluster from others.
+func (c *Cluster) UID() string {
 	c.Helper()
 	var system corev1.Namespace
-	c.must(c.user.Get(c.Context(), client.ObjectKey{Name: "kube-system"}, &system))
+	c.Must(c.User.Get(c.Context(), client.ObjectKey{Name: "kube-system"}, &system))
 	return string(system.UID)
 }
 
-func sorted(all []member) []member {
-	slices.SortFunc(all, func(a, b member) int {
+func sorted(all []Member) []Member {
+	slices.SortFunc(all, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Subnet, b.Subnet),
 			cmp.Compare(a.Attachment, b.Attachment))
 	})
 	return all
 }
 
-// converge waits until every status is at rest and EC2 has exactly the wanted interfaces, and returns how long that took.
-func (c *cluster) converge(within time.Duration) time.Duration {
+// Converge waits until every status is at rest and EC2 has exactly the wanted interfaces, and returns how long that took.
+func (c *Cluster) Converge(within time.Duration) time.Duration {
 	c.Helper()
 	begun := time.Now()
 	for {
-		difference := c.difference()
+		difference := c.Difference()
 		if difference == "" {
 			return time.Since(begun)
 		}
@@ -107,11 +107,11 @@ func (c *cluster) converge(within time.Duration) time.Duration {
 	}
 }
 
-// difference says what is not as wanted. It looks first where that takes least.
-func (c *cluster) difference() string {
+// Difference says what is not as wanted. It looks first where that takes least.
+func (c *Cluster) Difference() string {
 	c.Helper()
 	var nodeENIs v1alpha1.NodeENIList
-	c.must(c.user.List(c.Context(), &nodeENIs))
+	c.Must(c.User.List(c.Context(), &nodeENIs))
 	said := 0
 	for _, n := range nodeENIs.Items {
 		if !n.DeletionTimestamp.IsZero() || n.Status.ObservedGeneration != n.Generation || n.Status.Attached != n.Status.Desired {
@@ -119,11 +119,11 @@ func (c *cluster) difference() string {
 		}
 		said += int(n.Status.Attached)
 	}
-	wanted := c.wanted()
+	wanted := c.Wanted()
 	if said != len(wanted) {
 		return fmt.Sprintf("%d interfaces are wanted, the statuses speak of %d", len(wanted), said)
 	}
-	if diff := gocmp.Diff(wanted, c.owned()); diff != "" {
+	if diff := gocmp.Diff(wanted, c.Owned()); diff != "" {
 		return "(-wanted +there):\n" + diff
 	}
 	return ""

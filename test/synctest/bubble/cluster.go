@@ -1,0 +1,150 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bubble
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/test/synctest/kubeapi"
+)
+
+// Prepare makes the process fit for bubbles. Call it once, before the first.
+func Prepare() {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	// One of the default handlers sleeps by the time of the last error in the process, which may be that of another bubble,
+	// or none.
+	utilruntime.ErrorHandlers = nil
+}
+
+const (
+	vpcID   = "vpc-0000000000000000a"
+	groupID = "sg-0000000000000000a"
+	// PoolLabel is the label of a Node that NodeENIs select by.
+	PoolLabel = "pool"
+	// booting is as long as an instance can take to run.
+	booting = 20 * time.Second
+)
+
+var zones = []string{"us-east-1a", "us-east-1b"}
+
+// SubnetIDs returns the subnets of the world for a use, one in each zone: hosts, data or storage.
+func SubnetIDs(use string) []string {
+	return map[string][]string{
+		"hosts":   {"subnet-0000000000000000a", "subnet-0000000000000000b"},
+		"data":    {"subnet-000000000000001a", "subnet-000000000000001b"},
+		"storage": {"subnet-000000000000002a", "subnet-000000000000002b"},
+	}[use]
+}
+
+// World is an account with two zones and room for 8,000 nodes with two interfaces each.
+func World() awssim.World {
+	w := awssim.World{
+		Region:         "us-east-1",
+		VPCs:           []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
+		SecurityGroups: []ec2.WorldSecurityGroup{{GroupID: groupID, GroupName: "data", VPCID: vpcID}},
+		Quotas:         ec2.WorldQuotas{NetworkInterfaces: 40000},
+	}
+	for z, zone := range zones {
+		w.AvailabilityZones = append(w.AvailabilityZones, ec2.WorldZone{ZoneName: zone, ZoneID: fmt.Sprintf("use1-az%d", z+1)})
+	}
+	for n, use := range []string{"hosts", "data", "storage"} {
+		for z, zone := range zones {
+			w.Subnets = append(w.Subnets, ec2.WorldSubnet{
+				SubnetID: SubnetIDs(use)[z], VPCID: vpcID, AvailabilityZone: zone,
+				CIDRBlock: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(32 * (2*n + z)), 0}), 19),
+			})
+		}
+	}
+	return w
+}
+
+// Cluster is a Kubernetes cluster in an EC2 account, with any number of controllers.
+type Cluster struct {
+	*testing.T
+	API *kubeapi.Server
+	EC2 *awssim.Simulator
+	// User is a person's client.
+	User client.WithWatch
+	// started counts controllers, and launched nodes.
+	started, launched int
+}
+
+// New begins a cluster in a bubble.
+func New(t *testing.T, w awssim.World) *Cluster {
+	t.Helper()
+	sim, err := awssim.New(awssim.Options{World: w, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{T: t, API: kubeapi.New(), EC2: sim}
+	scheme := runtime.NewScheme()
+	c.Must(clientgoscheme.AddToScheme(scheme))
+	c.Must(v1alpha1.AddToScheme(scheme))
+	c.User, err = client.NewWithWatch(kubeapi.Config(c.API), client.Options{Scheme: scheme})
+	c.Must(err)
+	return c
+}
+
+// Must ends the test unless there was no error.
+func (c *Cluster) Must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// Join launches instances, half of them in each zone, and adds their Nodes once they run.
+func (c *Cluster) Join(count int, pool string) (names []string) {
+	c.Helper()
+	var nodes []*corev1.Node
+	for range count {
+		zone := zones[c.launched%len(zones)]
+		c.launched++
+		launched, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: zone})
+		c.Must(err)
+		nodes = append(nodes, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", c.launched), Labels: map[string]string{
+				corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: "m5.xlarge", PoolLabel: pool,
+			}},
+			Spec: corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + launched[0].InstanceID},
+		})
+	}
+	time.Sleep(booting)
+	for _, node := range nodes {
+		c.Must(c.User.Create(c.Context(), node))
+		names = append(names, node.Name)
+	}
+	return names
+}
+
+// Declare makes a NodeENI for the nodes of a pool in the subnets of a use.
+func (c *Cluster) Declare(name, pool, use string) *v1alpha1.NodeENI {
+	c.Helper()
+	n := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENISpec{
+		NodeSelector: map[string]v1alpha1.LabelValue{PoolLabel: v1alpha1.LabelValue(pool)},
+		SubnetIDs:    SubnetIDs(use), SecurityGroupIDs: []string{groupID},
+		DeviceIndex: 1, DeviceIndexPolicy: v1alpha1.DeviceIndexPrefer, DeleteOnTermination: ptr.To(true),
+		UpdatePolicy: v1alpha1.UpdateInPlace, MaxUnavailable: 1,
+	}}
+	c.Must(c.User.Create(c.Context(), n))
+	return n
+}

@@ -1,0 +1,144 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bubble
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/test/synctest/kubeapi"
+)
+
+// lastWords is longer than anything of a stopped controller still waits for.
+const lastWords = 2 * time.Minute
+
+// Mutation is one changing call to EC2.
+type Mutation struct {
+	At     time.Time
+	Action string
+}
+
+// Replica is one controller.
+type Replica struct {
+	Kubernetes, EC2 *Link
+	Stop            context.CancelFunc
+	// Ended is closed when the controller has ended with the error.
+	Ended chan struct{}
+	Err   error
+
+	mu        sync.Mutex
+	mutations []Mutation
+	renewed   time.Time
+}
+
+// Defaults returns the options of `multieni controller` without flags, but for what has no place in a bubble.
+func (c *Cluster) Defaults() options.Controller {
+	var o options.Controller
+	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	o.Region, o.MetricsAddress, o.ProbeAddress = "us-east-1", "0", "0"
+	o.LeaderElectionNamespace = "kube-system"
+	c.Must(o.Validate())
+	return o
+}
+
+// Start starts a controller, which runs until it is stopped or the test ends.
+func (c *Cluster) Start(o options.Controller) *Replica {
+	c.Helper()
+	c.started++
+	r := &Replica{Ended: make(chan struct{})}
+	r.Kubernetes = newLink(c.API, uint64(c.started), r.noteRenewal)
+	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), r.noteMutation)
+	ctx, stop := context.WithCancel(c.Context())
+	r.Stop = stop
+	surroundings := cli.Surroundings{
+		Kubernetes: kubeapi.Config(r.Kubernetes), AWS: r.aws, Metrics: prometheus.NewRegistry(), Log: logger(c.started),
+	}
+	go func() {
+		defer close(r.Ended)
+		r.Err = cli.RunController(ctx, o, surroundings)
+	}()
+	c.Cleanup(r.Halt)
+	return r
+}
+
+// logger writes to standard error what the variable SYNCTEST_LOG wants to see.
+func logger(replica int) *slog.Logger {
+	var level slog.Level
+	if level.UnmarshalText([]byte(os.Getenv("SYNCTEST_LOG"))) != nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("replica", replica)
+}
+
+func (r *Replica) aws(_ context.Context, region string) (aws.Config, error) {
+	return aws.Config{
+		Region: region, BaseEndpoint: aws.String("http://ec2.invalid"),
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		HTTPClient:  &http.Client{Transport: r.EC2, Timeout: givingUp},
+	}, nil
+}
+
+// Halt stops a controller and returns once nothing of it is left.
+func (r *Replica) Halt() {
+	r.Stop()
+	<-r.Ended
+	time.Sleep(lastWords)
+	synctest.Wait()
+}
+
+func (r *Replica) noteRenewal(request *http.Request) {
+	if request.Method == http.MethodPut && strings.Contains(request.URL.Path, "/leases/") {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.renewed = time.Now()
+	}
+}
+
+func (r *Replica) noteMutation(request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	form, formErr := url.ParseQuery(string(body))
+	action := form.Get("Action")
+	if err != nil || formErr != nil || !strings.HasPrefix(action, "Describe") {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.mutations = append(r.mutations, Mutation{time.Now(), action})
+	}
+}
+
+// LastRenewal returns when the controller last renewed its lease, or tried to.
+func (r *Replica) LastRenewal() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.renewed
+}
+
+// Changes returns the changing calls that reached EC2 after a time.
+func (r *Replica) Changes(after time.Time) []Mutation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var later []Mutation
+	for _, m := range r.mutations {
+		if m.At.After(after) {
+			later = append(later, m)
+		}
+	}
+	return later
+}
