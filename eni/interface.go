@@ -75,6 +75,8 @@ type Addresses struct {
 	IPv4Prefixes  []netip.Prefix
 	IPv6          []netip.Addr
 	IPv6Prefixes  []netip.Prefix
+	// PublicIP and CarrierIP are associated with the primary address; not valid when there is none.
+	PublicIP, CarrierIP netip.Addr
 }
 
 // Attachment ties an interface to a slot of an instance.

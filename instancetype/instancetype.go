@@ -5,10 +5,12 @@
 //
 // EC2's own answer (DescribeInstanceTypes) is current and wins whole; [Offline] is for when that call is not allowed,
 // fails, or cannot be made. Its figures are the table that AWS publishes as a Go package
-// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in two ways: the types the table lacks, and the IPv6 limits.
+// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in three ways: the types the table lacks, the IPv6 limits,
+// and the Elastic Fabric Adapters.
 package instancetype
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"
@@ -18,11 +20,28 @@ import (
 
 // Offline returns the limits of an instance type such as "m5.large", and false for a type that is not in the table.
 func Offline(instanceType string) (eni.Limits, bool) {
-	if published, ok := vpc.Limits[instanceType]; ok {
-		return convert(instanceType, published), true
-	}
 	limits, ok := lacking(instanceType)
+	if published, is := vpc.Limits[instanceType]; is {
+		limits, ok = convert(instanceType, published), true
+	}
+	limits.EFAs = efas[instanceType]
 	return limits, ok
+}
+
+// Names returns the names of all types that [Offline] knows, sorted.
+func Names() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name := range vpc.Limits {
+			if !yield(name) {
+				return
+			}
+		}
+		for _, name := range unpublished {
+			if _, published := vpc.Limits[name]; !published && !yield(name) {
+				return
+			}
+		}
+	})
 }
 
 func convert(instanceType string, published *vpc.VPCLimits) eni.Limits {
@@ -31,6 +50,7 @@ func convert(instanceType string, published *vpc.VPCLimits) eni.Limits {
 		Interfaces: published.Interface,
 		IPv4:       published.IPv4PerInterface,
 		IPv6:       ipv6(instanceType, published.IPv4PerInterface),
+		Xen:        published.Hypervisor == "xen",
 	}
 	for _, card := range published.NetworkCards {
 		limits.Cards[card.NetworkCardIndex] = int(card.MaximumNetworkInterfaces)
@@ -47,6 +67,11 @@ func ipv6(instanceType string, ipv4 int) int {
 	default:
 		return ipv4
 	}
+}
+
+// unpublished are the types that [lacking] knows.
+var unpublished = []string{
+	"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "trn2.48xlarge",
 }
 
 // lacking returns the limits of the types that the published table leaves out (EC2 instance types guide, network

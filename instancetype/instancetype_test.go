@@ -87,3 +87,22 @@ func TestNoRowOfOursIsPublished(t *testing.T) {
 		}
 	}
 }
+
+func TestElasticFabricAdapters(t *testing.T) {
+	for name, want := range map[string]int{"m5.large": 0, "m5n.24xlarge": 1, "p4d.24xlarge": 4, "p5.48xlarge": 32, "trn2.48xlarge": 16, "p6-b300.48xlarge": 16} {
+		if got, _ := instancetype.Offline(name); got.EFAs != want {
+			t.Errorf("%s takes %d, want %d", name, got.EFAs, want)
+		}
+	}
+}
+
+func TestArchitectureByName(t *testing.T) {
+	for name, want := range map[string]string{
+		"m5.large": "amd64", "m7g.large": "arm64", "g4dn.xlarge": "amd64", "g5g.xlarge": "arm64", "gr6.4xlarge": "amd64",
+		"im4gn.large": "arm64", "a1.large": "arm64", "mac1.metal": "amd64", "mac2.metal": "arm64", "p6-b200.48xlarge": "amd64",
+	} {
+		if got := instancetype.Architecture(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}

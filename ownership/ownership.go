@@ -33,6 +33,15 @@ const (
 	TagCreatedAt  = Prefix + "created-at"
 )
 
+// The tag keys of what is launched from a node template: instances, volumes and interfaces, and of the launch templates
+// themselves. An interface that has them is no member of a NodeENI.
+const (
+	TagNodeTemplate    = Prefix + "nodetemplate"
+	TagNodeTemplateUID = Prefix + "nodetemplate-uid"
+	// TagTemplateHash is which rendering of the node template it was.
+	TagTemplateHash = Prefix + "template-hash"
+)
+
 // TagNoManage makes the VPC CNI leave an interface alone (amazon-vpc-cni-k8s README, "ENI tags related to Allocation").
 const TagNoManage = "node.k8s.amazonaws.com/no_manage"
 

@@ -54,6 +54,9 @@ func addresses(n types.NetworkInterface) eni.Addresses {
 		IPv6:         convertAll(n.Ipv6Addresses, func(a types.NetworkInterfaceIpv6Address) netip.Addr { return addr(a.Ipv6Address) }),
 		IPv6Prefixes: convertAll(n.Ipv6Prefixes, func(p types.Ipv6PrefixSpecification) netip.Prefix { return prefix(p.Ipv6Prefix) }),
 	}
+	if n.Association != nil {
+		a.PublicIP, a.CarrierIP = addr(n.Association.PublicIp), addr(n.Association.CarrierIp)
+	}
 	for _, private := range n.PrivateIpAddresses {
 		if !aws.ToBool(private.Primary) {
 			a.SecondaryIPv4 = append(a.SecondaryIPv4, addr(private.PrivateIpAddress))
@@ -121,6 +124,10 @@ func limits(t types.InstanceTypeInfo) eni.Limits {
 		Interfaces: int(aws.ToInt32(info.MaximumNetworkInterfaces)),
 		IPv4:       int(aws.ToInt32(info.Ipv4AddressesPerInterface)),
 		IPv6:       int(aws.ToInt32(info.Ipv6AddressesPerInterface)),
+		Xen:        t.Hypervisor == types.InstanceTypeHypervisorXen,
+	}
+	if info.EfaInfo != nil {
+		converted.EFAs = int(aws.ToInt32(info.EfaInfo.MaximumEfaInterfaces))
 	}
 	for _, card := range info.NetworkCards {
 		if index := int(aws.ToInt32(card.NetworkCardIndex)); index < len(converted.Cards) {

@@ -10,7 +10,7 @@ import (
 )
 
 // core are the packages that turn values into values. Everything about which package may know what hangs on them.
-var core = []string{"eni", "instancetype", "selection", "ownership", "inventory", "plan"}
+var core = []string{"eni", "instancetype", "selection", "ownership", "inventory", "plan", "launch"}
 
 // dataOnly are foreign packages that hold facts and import nothing that is not in the standard library.
 var dataOnly = []string{"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"}
