@@ -31,10 +31,12 @@ func DocumentedLimits() map[string]Bucket {
 	limits := map[string]Bucket{
 		"AssignIpv6Addresses":             {100, 5},
 		"AssignPrivateIpAddresses":        {100, 5},
+		"CreateLaunchTemplateVersion":     {100, 5},
 		"CreateNetworkInterface":          {100, 5},
 		"CreateTags":                      {100, 10},
 		"DeleteNetworkInterface":          {100, 5},
 		"DeleteTags":                      {100, 10},
+		"ModifyLaunchTemplate":            {100, 5},
 		"ModifyNetworkInterfaceAttribute": {100, 5},
 		"RunInstances":                    {5, 2},
 		"StartInstances":                  {5, 2},

@@ -55,7 +55,7 @@ type endpoint struct {
 // madeIDs is what the client created, in order.
 type madeIDs struct {
 	sync.Mutex
-	instances, interfaces []string
+	instances, interfaces, templates []string
 }
 
 // open connects to the endpoint of the environment, or to a simulator of this test alone,
@@ -126,6 +126,12 @@ func (m *madeIDs) note(result any) {
 	switch made := result.(type) {
 	case *ec2.CreateNetworkInterfaceOutput:
 		m.interfaces = append(m.interfaces, aws.ToString(made.NetworkInterface.NetworkInterfaceId))
+	case *ec2.CreateLaunchTemplateOutput:
+		m.templates = append(m.templates, aws.ToString(made.LaunchTemplate.LaunchTemplateId))
+	case *ec2.CreateFleetOutput:
+		for _, launched := range made.Instances {
+			m.instances = append(m.instances, launched.InstanceIds...)
+		}
 	case *ec2.RunInstancesOutput:
 		for _, instance := range made.Instances {
 			m.instances = append(m.instances, aws.ToString(instance.InstanceId))
@@ -243,6 +249,12 @@ func (ec *endpoint) removeMade(t *testing.T) {
 			&ec2.TerminateInstancesInput{InstanceIds: ec.made.instances})
 		if err != nil {
 			t.Errorf("clean up instances: %v", err)
+		}
+	}
+	for _, id := range ec.made.templates {
+		_, err := ec.DeleteLaunchTemplate(context.WithoutCancel(t.Context()), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: &id})
+		if err != nil && codeOf(err) != "InvalidLaunchTemplateId.NotFound" {
+			t.Errorf("clean up launch template %s: %v", id, err)
 		}
 	}
 	for _, id := range ec.made.interfaces {

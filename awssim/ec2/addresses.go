@@ -10,42 +10,42 @@ import (
 
 // InterfaceSettings is what an interface can be given at its creation, alone or with an instance.
 type InterfaceSettings struct {
-	SubnetID      string   `query:"SubnetId"`
-	Description   string   `query:"Description"`
-	Groups        []string `query:"SecurityGroupId"`
-	InterfaceType string   `query:"InterfaceType"`
+	SubnetID      string   `query:"SubnetId" json:"subnetId,omitempty"`
+	Description   string   `query:"Description" json:"description,omitempty"`
+	Groups        []string `query:"SecurityGroupId" json:"groups,omitempty" xml:"groupSet>groupId"`
+	InterfaceType string   `query:"InterfaceType" json:"interfaceType,omitempty"`
 
-	PrivateIPAddress               string                          `query:"PrivateIpAddress"`
-	PrivateIPAddresses             []PrivateIPAddressSpecification `query:"PrivateIpAddresses"`
-	SecondaryPrivateIPAddressCount *int                            `query:"SecondaryPrivateIpAddressCount"`
-	IPv4Prefixes                   []IPv4PrefixSpecification       `query:"Ipv4Prefix"`
-	IPv4PrefixCount                *int                            `query:"Ipv4PrefixCount"`
-	IPv6Addresses                  []IPv6AddressSpecification      `query:"Ipv6Addresses"`
-	IPv6AddressCount               *int                            `query:"Ipv6AddressCount"`
-	IPv6Prefixes                   []IPv6PrefixSpecification       `query:"Ipv6Prefix"`
-	IPv6PrefixCount                *int                            `query:"Ipv6PrefixCount"`
+	PrivateIPAddress               string                          `query:"PrivateIpAddress" json:"privateIpAddress,omitempty"`
+	PrivateIPAddresses             []PrivateIPAddressSpecification `query:"PrivateIpAddresses" json:"privateIpAddresses,omitempty" xml:"privateIpAddressesSet"`
+	SecondaryPrivateIPAddressCount *int                            `query:"SecondaryPrivateIpAddressCount" json:"secondaryPrivateIpAddressCount,omitempty"`
+	IPv4Prefixes                   []IPv4PrefixSpecification       `query:"Ipv4Prefix" json:"ipv4Prefixes,omitempty" xml:"ipv4PrefixSet"`
+	IPv4PrefixCount                *int                            `query:"Ipv4PrefixCount" json:"ipv4PrefixCount,omitempty"`
+	IPv6Addresses                  []IPv6AddressSpecification      `query:"Ipv6Addresses" json:"ipv6Addresses,omitempty" xml:"ipv6AddressesSet"`
+	IPv6AddressCount               *int                            `query:"Ipv6AddressCount" json:"ipv6AddressCount,omitempty"`
+	IPv6Prefixes                   []IPv6PrefixSpecification       `query:"Ipv6Prefix" json:"ipv6Prefixes,omitempty" xml:"ipv6PrefixSet"`
+	IPv6PrefixCount                *int                            `query:"Ipv6PrefixCount" json:"ipv6PrefixCount,omitempty"`
 }
 
 // PrivateIPAddressSpecification asks for an IPv4 address.
 type PrivateIPAddressSpecification struct {
-	Primary          bool   `query:"Primary"`
-	PrivateIPAddress string `query:"PrivateIpAddress"`
+	Primary          bool   `query:"Primary" json:"primary"`
+	PrivateIPAddress string `query:"PrivateIpAddress" json:"privateIpAddress"`
 }
 
 // IPv4PrefixSpecification asks for a /28.
 type IPv4PrefixSpecification struct {
-	IPv4Prefix string `query:"Ipv4Prefix"`
+	IPv4Prefix string `query:"Ipv4Prefix" json:"ipv4Prefix"`
 }
 
 // IPv6AddressSpecification asks for an IPv6 address.
 type IPv6AddressSpecification struct {
-	IPv6Address   string `query:"Ipv6Address"`
-	IsPrimaryIPv6 bool   `query:"IsPrimaryIpv6"`
+	IPv6Address   string `query:"Ipv6Address" json:"ipv6Address"`
+	IsPrimaryIPv6 bool   `query:"IsPrimaryIpv6" json:"isPrimaryIpv6"`
 }
 
 // IPv6PrefixSpecification asks for a /80.
 type IPv6PrefixSpecification struct {
-	IPv6Prefix string `query:"Ipv6Prefix"`
+	IPv6Prefix string `query:"Ipv6Prefix" json:"ipv6Prefix"`
 }
 
 // wish is what addresses are asked for, in the one form that all operations share.

@@ -180,6 +180,9 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 	if card < 0 {
 		return noSuchCard(limits, where.card)
 	}
+	if err := m.indexFits(where, limits.Cards[card]); err != nil {
+		return err
+	}
 	limit := limits.MaxInterfaces
 	if f, strikes := m.faults.Draw(fault.LowerLimit, m.now, "AttachNetworkInterface", instance.InstanceID); strikes {
 		limit = min(limit, f.Limit)
@@ -202,6 +205,14 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 	}
 	if onCard >= limits.Cards[card].MaxInterfaces {
 		return cardFull(limits, where.card, onCard+1)
+	}
+	return nil
+}
+
+// indexFits holds a bound of the device index, if there is one.
+func (m *Model) indexFits(where slot, card instancetypes.Card) error {
+	if m.behavior.RefuseHighDeviceIndex && where.device >= card.MaxInterfaces {
+		return invalidValue("The device index '%d' is not below %d, the number of interfaces that network card %d takes.", where.device, card.MaxInterfaces, where.card)
 	}
 	return nil
 }

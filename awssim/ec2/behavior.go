@@ -88,6 +88,17 @@ type Behavior struct {
 	// around that; whether EC2 still does it is unknown.
 	PrefixesWithTagsFail bool
 
+	// PublicWithSeveralInterfaces gives an instance with several interfaces the public address of a subnet with
+	// MapPublicIpOnLaunch. By default it gets none, which is what EC2 documents; zalando-incubator/kubernetes-on-aws#8733
+	// relies on the opposite.
+	PublicWithSeveralInterfaces bool
+	// RefuseHighDeviceIndex refuses a device index that is not below the number of interfaces of its card. By default
+	// only the count matters: EC2 documents no upper bound of the index, and Karpenter assumes this one.
+	RefuseHighDeviceIndex bool
+	// RefuseInvalidTemplates makes an error of what CreateLaunchTemplate and CreateLaunchTemplateVersion warn of. By
+	// default they warn and succeed; EC2 does not document which of the two it does for which mistake.
+	RefuseInvalidTemplates bool
+
 	// UnpagedLimit is for how many interfaces DescribeNetworkInterfaces works without MaxResults, IDs or one of the
 	// filters that EC2 names; 0 means 1,000. EC2 documents that the call fails "if you have a large number" of them.
 	UnpagedLimit int

@@ -4,6 +4,8 @@
 package ec2
 
 import (
+	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ func (m *Model) build() error {
 
 	for _, zone := range m.world.AvailabilityZones {
 		m.zones = append(m.zones, AvailabilityZone{
-			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: "availability-zone", ZoneState: "available",
+			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: cmp.Or(zone.ZoneType, "availability-zone"), ZoneState: "available",
 			OptInStatus: "opt-in-not-required", RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
 		})
 	}
@@ -33,6 +35,15 @@ func (m *Model) build() error {
 	}
 	for _, eni := range m.world.NetworkInterfaces {
 		if err := m.buildInterface(eni); err != nil {
+			return err
+		}
+	}
+	for _, image := range m.world.Images {
+		m.buildImage(image)
+	}
+	m.parameters = maps.Clone(m.world.Parameters)
+	for _, template := range m.world.LaunchTemplates {
+		if err := m.buildLaunchTemplate(template); err != nil {
 			return err
 		}
 	}
@@ -77,7 +88,7 @@ func (m *Model) buildSubnet(spec WorldSubnet) {
 	m.subnets.put(spec.SubnetID, &Subnet{
 		SubnetID: spec.SubnetID, SubnetARN: m.arn("subnet", spec.SubnetID), VPCID: spec.VPCID,
 		AvailabilityZone: spec.AvailabilityZone, AvailabilityZoneID: m.zoneID(spec.AvailabilityZone),
-		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ, OwnerID: m.account, Tags: spec.Tags,
+		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ, MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: m.account, Tags: spec.Tags,
 		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),
 	}, m.now, m.now)
 }
@@ -129,6 +140,11 @@ type State struct {
 	SecurityGroups    []*SecurityGroup    `json:"securityGroups"`
 	Instances         []*Instance         `json:"instances"`
 	NetworkInterfaces []*NetworkInterface `json:"networkInterfaces"`
+	LaunchTemplates   []*LaunchTemplate   `json:"launchTemplates,omitempty"`
+	// LaunchTemplateVersions are sorted by template, the newest first.
+	LaunchTemplateVersions []*LaunchTemplateVersion `json:"launchTemplateVersions,omitempty"`
+	Images                 []*Image                 `json:"images,omitempty"`
+	Parameters             map[string]string        `json:"parameters,omitempty"`
 }
 
 // State returns what is true now, each list sorted by ID.
@@ -137,6 +153,10 @@ func (m *Model) State(c Call) State {
 	s := State{
 		Now: m.now.UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
 		VPCs: m.vpcs.all(), SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
+	}
+	s.LaunchTemplates, s.Images, s.Parameters = m.templates.all(), m.images.all(), maps.Clone(m.parameters)
+	for _, version := range m.versions.all() {
+		s.LaunchTemplateVersions = append(s.LaunchTemplateVersions, m.presentVersion(version, look{now: m.now}))
 	}
 	s.Subnets, s.Instances = m.subnets.all(), m.instances.all()
 	for i, subnet := range s.Subnets {

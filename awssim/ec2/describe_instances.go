@@ -78,6 +78,9 @@ func withInterfaces(instance *Instance, enis []*NetworkInterface) *Instance {
 	if len(enis) > 0 {
 		complete.SourceDestCheck = enis[0].SourceDestCheck
 		complete.Groups = enis[0].Groups
+		if public := enis[0].Association; public.isAmazons() {
+			complete.PublicIPAddress, complete.PublicDNSName = public.PublicIP, public.PublicDNSName
+		}
 	}
 	return &complete
 }

@@ -345,7 +345,8 @@ func TestInstanceFilters(t *testing.T) {
 	id := s.create(subnetA2)
 	s.attach(id, smallA, 0, 1)
 	in := run(1)
-	in.KeyName, in.IAMInstanceProfile.Name, in.ClientToken = "key", "role", "token"
+	in.KeyName, in.ClientToken = "key", "token"
+	in.IAMInstanceProfile = &ec2.InstanceProfileSpecification{Name: "role"}
 	out, err := s.RunInstances(s.call, in)
 	s.must(err)
 	launched := out.Instances[0]

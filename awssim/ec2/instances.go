@@ -34,7 +34,12 @@ type InstanceStateChange struct {
 
 // TerminateInstances begins to terminate instances. Those that are terminated already count as done.
 func (m *Model) TerminateInstances(c Call, in *InstancesInput) (*InstanceStateChanges, error) {
-	return m.changeStates(c, *in, func(*Instance) error { return nil }, m.terminate)
+	return m.changeStates(c, *in, func(i *Instance) error {
+		if i.protected {
+			return refuse("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.InstanceID)
+		}
+		return nil
+	}, m.terminate)
 }
 
 // StopInstances begins to stop instances. Their interfaces stay attached.
@@ -164,6 +169,7 @@ func (m *Model) stop(id string) {
 	m.changeInstance(id, func(i *Instance) { i.State, i.StateReason = state(Stopping), userInitiated() })
 	m.after(m.behavior.Stop, func() {
 		if m.instances.get(id).State.Name == Stopping {
+			m.losePublic(id)
 			m.changeInstance(id, func(i *Instance) { i.State, i.poisoned = state(Stopped), nil })
 		}
 	})
@@ -174,6 +180,7 @@ func (m *Model) start(id string) {
 		return
 	}
 	m.changeInstance(id, func(i *Instance) { i.State, i.StateReason = state(Pending), nil })
+	m.regainPublic(id)
 	m.after(m.behavior.Start, func() { m.enterRunning(id) })
 }
 

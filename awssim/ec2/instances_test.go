@@ -13,7 +13,8 @@ import (
 // run is a request for count instances in subnetA.
 func run(count int) *ec2.RunInstancesInput {
 	return &ec2.RunInstancesInput{
-		ImageID: "ami-1", InstanceType: "m5.xlarge", SubnetID: subnetA, MinCount: &count, MaxCount: &count,
+		LaunchTemplateData: ec2.LaunchTemplateData{ImageID: "ami-1", InstanceType: "m5.xlarge"},
+		SubnetID:           subnetA, MinCount: &count, MaxCount: &count,
 	}
 }
 
@@ -107,9 +108,11 @@ func TestRunInstancesRefusals(t *testing.T) {
 		"unknown type":   {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) { in.InstanceType = "z9.nano" })},
 		"unknown subnet": {"InvalidSubnetID.NotFound", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "subnet-x" })},
 		"no subnet":      {"MissingInput", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "" })},
-		"wrong zone":     {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) { in.Placement.AvailabilityZone = "us-east-1b" })},
-		"volume tags": {"UnknownParameter", with(func(in *ec2.RunInstancesInput) {
-			in.TagSpecifications = []ec2.TagSpecification{{ResourceType: "volume"}}
+		"wrong zone": {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) {
+			in.Placement = &ec2.PlacementSpecification{AvailabilityZone: "us-east-1b"}
+		})},
+		"tags for what no launch makes": {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) {
+			in.TagSpecifications = []ec2.TagSpecification{{ResourceType: "subnet"}}
 		})},
 		"too many for the subnet": {"InsufficientFreeAddressesInSubnet", with(func(in *ec2.RunInstancesInput) {
 			in.SubnetID, in.MinCount, in.MaxCount = tinySubnet, new(12), new(12)
@@ -123,7 +126,6 @@ func TestRunInstancesRefusals(t *testing.T) {
 		"no such card":             {"InvalidParameterValue", try(runWith(at(0, 0), at(1, 1)))},
 		"two zones":                {"InvalidParameterCombination", try(runWith(at(0, 0), at(0, 1, func(spec *ec2.InterfaceSpecification) { spec.SubnetID = subnetB })))},
 		"public addresses for two": {"InvalidParameterCombination", try(runWith(at(0, 0, public), at(0, 1)))},
-		"a public address":         {"UnknownParameter", try(runWith(at(0, 0, public)))},
 		"an interface in use": {"InvalidNetworkInterface.InUse", func(s *scene) error {
 			id := s.create(subnetA)
 			s.attach(id, instanceA, 0, 1)

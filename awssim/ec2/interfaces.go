@@ -6,6 +6,7 @@ package ec2
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/multieni/multieni/awssim/fault"
 )
@@ -283,10 +284,14 @@ func (m *Model) hide(action, id string) {
 		return
 	}
 	until := m.now.Add(f.Age)
-	if e := m.interfaces.entries[id]; e != nil {
-		e.hiddenUntil = until
-	}
-	if e := m.instances.entries[id]; e != nil {
+	hideIn(m.interfaces, id, until)
+	hideIn(m.instances, id, until)
+	hideIn(m.templates, id, until)
+	hideIn(m.versions, id, until)
+}
+
+func hideIn[T any](t *table[T], id string, until time.Time) {
+	if e := t.entries[id]; e != nil {
 		e.hiddenUntil = until
 	}
 }

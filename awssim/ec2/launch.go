@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/awssim/instancetypes"
@@ -16,12 +15,13 @@ import (
 // InterfaceSpecification is an interface of a new instance: an existing one, or the settings of one to be made.
 type InterfaceSpecification struct {
 	InterfaceSettings
-	NetworkInterfaceID       string  `query:"NetworkInterfaceId"`
-	DeviceIndex              *int    `query:"DeviceIndex"`
-	NetworkCardIndex         *int    `query:"NetworkCardIndex"`
-	DeleteOnTermination      *bool   `query:"DeleteOnTermination"`
-	AssociatePublicIPAddress *bool   `query:"AssociatePublicIpAddress"`
-	ENASRD                   *ENASRD `query:"EnaSrdSpecification"`
+	NetworkInterfaceID        string  `query:"NetworkInterfaceId" json:"networkInterfaceId,omitempty"`
+	DeviceIndex               *int    `query:"DeviceIndex" json:"deviceIndex,omitempty"`
+	NetworkCardIndex          *int    `query:"NetworkCardIndex" json:"networkCardIndex,omitempty"`
+	DeleteOnTermination       *bool   `query:"DeleteOnTermination" json:"deleteOnTermination,omitempty"`
+	AssociatePublicIPAddress  *bool   `query:"AssociatePublicIpAddress" json:"associatePublicIpAddress,omitempty"`
+	AssociateCarrierIPAddress *bool   `query:"AssociateCarrierIpAddress" json:"associateCarrierIpAddress,omitempty"`
+	ENASRD                    *ENASRD `query:"EnaSrdSpecification" json:"enaSrdSpecification,omitempty"`
 }
 
 func (s InterfaceSpecification) slot() slot {
@@ -37,32 +37,26 @@ func (s InterfaceSpecification) slot() slot {
 
 // RunInstancesInput is the request of RunInstances.
 type RunInstancesInput struct {
-	ImageID            string                       `query:"ImageId"`
-	InstanceType       string                       `query:"InstanceType"`
-	MinCount           *int                         `query:"MinCount"`
-	MaxCount           *int                         `query:"MaxCount"`
-	SubnetID           string                       `query:"SubnetId"`
-	SecurityGroupIDs   []string                     `query:"SecurityGroupId"`
-	PrivateIPAddress   string                       `query:"PrivateIpAddress"`
-	NetworkInterfaces  []InterfaceSpecification     `query:"NetworkInterface"`
-	Placement          PlacementSpecification       `query:"Placement"`
-	KeyName            string                       `query:"KeyName"`
-	UserData           string                       `query:"UserData"`
-	IAMInstanceProfile InstanceProfileSpecification `query:"IamInstanceProfile"`
-	TagSpecifications  []TagSpecification           `query:"TagSpecification"`
-	ClientToken        string                       `query:"ClientToken"`
-	DryRun             bool                         `query:"DryRun"`
+	LaunchTemplateData
+	LaunchTemplate   *LaunchTemplateSpecification `query:"LaunchTemplate" json:"launchTemplate,omitempty"`
+	MinCount         *int                         `query:"MinCount" json:"minCount"`
+	MaxCount         *int                         `query:"MaxCount" json:"maxCount"`
+	SubnetID         string                       `query:"SubnetId" json:"subnetId,omitempty"`
+	PrivateIPAddress string                       `query:"PrivateIpAddress" json:"privateIpAddress,omitempty"`
+	ClientToken      string                       `query:"ClientToken" json:"clientToken,omitempty"`
+	DryRun           bool                         `query:"DryRun" json:"dryRun,omitempty"`
 }
 
 // PlacementSpecification says where an instance should run.
 type PlacementSpecification struct {
-	AvailabilityZone string `query:"AvailabilityZone"`
+	AvailabilityZone string `query:"AvailabilityZone" json:"availabilityZone,omitempty"`
+	Tenancy          string `query:"Tenancy" json:"tenancy,omitempty"`
 }
 
 // InstanceProfileSpecification names the role of an instance. It is not looked up.
 type InstanceProfileSpecification struct {
-	ARN  string `query:"Arn"`
-	Name string `query:"Name"`
+	ARN  string `query:"Arn" json:"arn,omitempty"`
+	Name string `query:"Name" json:"name,omitempty"`
 }
 
 // Reservation is instances that were launched together.
@@ -79,6 +73,7 @@ type launch struct {
 	count         int
 	instanceID    string // for a single instance; empty: drawn
 	zone          string // empty: wherever the interfaces are
+	tenancy       string
 	userData      string
 	instanceType  instancetypes.Type
 	interfaces    []InterfaceSpecification // the primary first
@@ -86,11 +81,16 @@ type launch struct {
 	interfaceTags Tags
 	keyName       string
 	profile       *IAMInstanceProfile
+	metadata      *MetadataOptions
+	monitoring    bool
+	protected     bool // from TerminateInstances
+	lifecycle     string
 	clientToken   string
 	cni           *CNI
 }
 
-// RunInstances launches instances, each with its interfaces. The same token and parameters return the same reservation.
+// RunInstances launches instances, each with its interfaces, from the request and the launch template that it may name.
+// The same token and parameters return the same reservation.
 func (m *Model) RunInstances(c Call, in *RunInstancesInput) (*Reservation, error) {
 	m.Advance(c.Now)
 	const action = "RunInstances"
@@ -105,7 +105,7 @@ func (m *Model) RunInstances(c Call, in *RunInstancesInput) (*Reservation, error
 			return m.replayReservation(known.ids)
 		}
 	}
-	l, err := m.plan(in)
+	l, err := m.plan(in, launchedBy{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +119,9 @@ func (m *Model) RunInstances(c Call, in *RunInstancesInput) (*Reservation, error
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for _, instance := range instances {
-		ids = append(ids, instance.InstanceID)
-		m.hide(action, instance.InstanceID)
+	ids := each(instances, func(i *Instance) string { return i.InstanceID })
+	for _, id := range ids {
+		m.hide(action, id)
 	}
 	m.remember(action, in.ClientToken, request, ids)
 	return m.reservation(instances), nil
@@ -146,83 +145,6 @@ func (m *Model) reservation(instances []*Instance) *Reservation {
 		r.Instances = append(r.Instances, withInterfaces(instance, m.interfacesOf(instance.InstanceID)))
 	}
 	return r
-}
-
-// plan reads a request.
-func (m *Model) plan(in *RunInstancesInput) (launch, error) {
-	switch {
-	case in.ImageID == "":
-		return launch{}, missing("ImageId")
-	case in.MinCount == nil:
-		return launch{}, missing("MinCount")
-	case in.MaxCount == nil:
-		return launch{}, missing("MaxCount")
-	case *in.MinCount < 1:
-		return launch{}, invalidValue("Value (%d) for parameter minCount is invalid. It must be at least 1.", *in.MinCount)
-	case *in.MaxCount < *in.MinCount:
-		return launch{}, invalidValue("Value (%d) for parameter maxCount is invalid. It cannot be less than minCount.", *in.MaxCount)
-	}
-	limits, ok := instancetypes.Lookup(cmp.Or(in.InstanceType, "m1.small"))
-	if !ok {
-		return launch{}, invalidValue("Invalid value '%s' for InstanceType.", in.InstanceType)
-	}
-	l := launch{
-		imageID: in.ImageID, count: *in.MaxCount, zone: in.Placement.AvailabilityZone, userData: in.UserData,
-		instanceType: limits, keyName: in.KeyName, clientToken: in.ClientToken, profile: m.instanceProfile(in.IAMInstanceProfile),
-	}
-	var err error
-	if l.instanceTags, l.interfaceTags, err = launchTags(in.TagSpecifications); err != nil {
-		return launch{}, err
-	}
-	l.interfaces, err = m.planInterfaces(in)
-	return l, err
-}
-
-func (m *Model) instanceProfile(p InstanceProfileSpecification) *IAMInstanceProfile {
-	if p == (InstanceProfileSpecification{}) {
-		return nil
-	}
-	arn := cmp.Or(p.ARN, fmt.Sprintf("arn:aws:iam::%s:instance-profile/%s", m.account, p.Name))
-	return &IAMInstanceProfile{ARN: arn, ID: "AIPA" + arn[len(arn)-min(len(arn), 12):]}
-}
-
-// planInterfaces returns what the request says of interfaces, or the one that it implies, the primary first.
-func (m *Model) planInterfaces(in *RunInstancesInput) ([]InterfaceSpecification, error) {
-	if len(in.NetworkInterfaces) == 0 {
-		subnet, err := m.subnetOfLaunch(in.SubnetID, in.Placement.AvailabilityZone)
-		if err != nil {
-			return nil, err
-		}
-		return []InterfaceSpecification{{InterfaceSettings: InterfaceSettings{
-			SubnetID: subnet, Groups: in.SecurityGroupIDs, PrivateIPAddress: in.PrivateIPAddress,
-		}}}, nil
-	}
-	switch {
-	case in.SubnetID != "":
-		return nil, invalidCombination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
-	case len(in.SecurityGroupIDs) > 0:
-		return nil, invalidCombination("Network interfaces and instance-level security groups may not be specified on the same request")
-	case in.PrivateIPAddress != "":
-		return nil, invalidCombination("Network interfaces and an instance-level private IP address may not be specified on the same request")
-	}
-	specs := slices.Clone(in.NetworkInterfaces)
-	for i := range specs {
-		if specs[i].DeviceIndex == nil {
-			return nil, invalidValue("Each network interface requires a device index.")
-		}
-		if specs[i].SubnetID == "" && specs[i].NetworkInterfaceID == "" {
-			subnet, err := m.subnetOfLaunch("", in.Placement.AvailabilityZone)
-			if err != nil {
-				return nil, err
-			}
-			specs[i].SubnetID = subnet
-		}
-	}
-	slices.SortStableFunc(specs, func(a, b InterfaceSpecification) int {
-		x, y := a.slot(), b.slot()
-		return cmp.Or(cmp.Compare(x.card, y.card), cmp.Compare(x.device, y.device))
-	})
-	return specs, nil
 }
 
 // subnetOfLaunch is the subnet named, or the default VPC's in the zone.
@@ -269,7 +191,7 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 	id := cmp.Or(l.instanceID, m.id("i"))
 	var primary *NetworkInterface
 	for _, spec := range l.interfaces {
-		eni, err := m.launchInterface(spec, id, l.interfaceTags)
+		eni, err := m.launchInterface(spec, id, l)
 		if err != nil {
 			m.removeLaunched(id)
 			return nil, err
@@ -281,12 +203,16 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 	instance := &Instance{
 		InstanceID: id, ReservationID: l.reservationID, ImageID: l.imageID, InstanceType: l.instanceType.Name,
 		State: state(Pending), LaunchTime: m.now, AMILaunchIndex: index, ClientToken: l.clientToken, KeyName: l.keyName,
-		Placement: Placement{AvailabilityZone: primary.AvailabilityZone, AvailabilityZoneID: primary.AvailabilityZoneID, Tenancy: "default"},
-		SubnetID:  primary.SubnetID, VPCID: primary.VPCID, PrivateIPAddress: primary.PrivateIPAddress,
+		Placement: Placement{
+			AvailabilityZone: primary.AvailabilityZone, AvailabilityZoneID: primary.AvailabilityZoneID, Tenancy: cmp.Or(l.tenancy, "default"),
+		},
+		SubnetID: primary.SubnetID, VPCID: primary.VPCID, PrivateIPAddress: primary.PrivateIPAddress,
 		PrivateDNSName: primary.PrivateDNSName, IPv6Address: primary.IPv6Address, SourceDestCheck: true,
 		Hypervisor:         "xen", // EC2 calls Nitro so, too
-		VirtualizationType: "hvm", RootDeviceType: "ebs",
-		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags), cni: l.cni,
+		VirtualizationType: "hvm", RootDeviceType: "ebs", InstanceLifecycle: l.lifecycle,
+		MetadataOptions: l.metadata.orDefault(), Monitoring: Monitoring{monitoringState(l.monitoring)},
+		IAMInstanceProfile: l.profile, UserData: l.userData, Groups: primary.Groups, Tags: maps.Clone(l.instanceTags),
+		cni: l.cni, protected: l.protected, hadPublicAddress: primary.Association.isAmazons(),
 	}
 	if len(l.instanceType.Architectures) > 0 {
 		instance.Architecture = l.instanceType.Architectures[0]
@@ -296,16 +222,16 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 }
 
 // launchInterface makes an interface for a new instance, or takes the one that the specification names.
-func (m *Model) launchInterface(spec InterfaceSpecification, instanceID string, tags Tags) (*NetworkInterface, error) {
+func (m *Model) launchInterface(spec InterfaceSpecification, instanceID string, l launch) (*NetworkInterface, error) {
 	eni := m.interfaces.get(spec.NetworkInterfaceID)
 	// EC2 deletes what it made itself unless told otherwise, and keeps what it was given.
 	deletes := eni == nil
 	if eni == nil {
-		made, err := m.create(spec.InterfaceSettings, "", maps.Clone(tags))
+		made, err := m.create(spec.InterfaceSettings, "", maps.Clone(l.interfaceTags))
 		if err != nil {
 			return nil, err
 		}
-		eni = made
+		eni = m.associate(made, spec, l)
 	}
 	if spec.DeleteOnTermination != nil {
 		deletes = *spec.DeleteOnTermination

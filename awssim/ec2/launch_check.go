@@ -4,6 +4,7 @@
 package ec2
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -20,7 +21,7 @@ func (m *Model) canLaunch(l launch) error {
 	case primary.InterfaceType == interfaceTypeEFAOnly:
 		return invalidCombination("The primary network interface must have an IP address, which EFA-only ones have not")
 	}
-	seen := layout{slots: map[slot]bool{}, perCard: map[int]int{}, existing: map[string]bool{}, zone: l.zone}
+	seen := newLayout(l.zone)
 	for _, spec := range l.interfaces {
 		where, err := m.canLaunchInterface(spec, l)
 		if err != nil {
@@ -30,10 +31,24 @@ func (m *Model) canLaunch(l launch) error {
 			return err
 		}
 	}
-	return seen.fits(l.instanceType)
+	if err := seen.fits(l.instanceType); err != nil {
+		return err
+	}
+	return m.indexesFit(seen, l.instanceType)
 }
 
-// place is where an interface is, and what it is.
+// indexesFit is indexFits for all interfaces of a launch, whose cards are known to exist.
+func (m *Model) indexesFit(seen layout, limits instancetypes.Type) error {
+	for _, spec := range seen.specs {
+		at := slices.IndexFunc(limits.Cards, func(c instancetypes.Card) bool { return c.Index == spec.slot().card })
+		if err := m.indexFits(spec.slot(), limits.Cards[at]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place is where an interface is, as far as it is known, and what it is.
 type place struct {
 	zone, vpc     string
 	interfaceType string
@@ -41,11 +56,17 @@ type place struct {
 
 // layout is the interfaces of one instance so far.
 type layout struct {
+	specs     []InterfaceSpecification
 	slots     map[slot]bool
 	perCard   map[int]int
+	efaOnCard map[int]int
 	existing  map[string]bool
 	efas      int
 	zone, vpc string
+}
+
+func newLayout(zone string) layout {
+	return layout{slots: map[slot]bool{}, perCard: map[int]int{}, efaOnCard: map[int]int{}, existing: map[string]bool{}, zone: zone}
 }
 
 // add refuses an interface that does not go with the others.
@@ -58,11 +79,12 @@ func (l *layout) add(spec InterfaceSpecification, where place) error {
 		return invalidValue("The device index '%d' of network card %d is used more than once", at.device, at.card)
 	case l.existing[spec.NetworkInterfaceID]:
 		return refuse("InvalidNetworkInterface.InUse", "Interface: [%s] is used more than once.", spec.NetworkInterfaceID)
-	case l.zone != "" && l.zone != where.zone:
+	case l.zone != "" && where.zone != "" && l.zone != where.zone:
 		return invalidCombination("The network interfaces of an instance must be in the same availability zone, and in that of its placement")
-	case l.vpc != "" && l.vpc != where.vpc:
+	case l.vpc != "" && where.vpc != "" && l.vpc != where.vpc:
 		return invalidCombination("The network interfaces of an instance must be in the same VPC")
 	}
+	l.specs = append(l.specs, spec)
 	l.slots[at] = true
 	l.perCard[at.card]++
 	if spec.NetworkInterfaceID != "" {
@@ -70,8 +92,9 @@ func (l *layout) add(spec InterfaceSpecification, where place) error {
 	}
 	if isEFA(where.interfaceType) {
 		l.efas++
+		l.efaOnCard[at.card]++
 	}
-	l.zone, l.vpc = where.zone, where.vpc
+	l.zone, l.vpc = cmp.Or(where.zone, l.zone), cmp.Or(where.vpc, l.vpc)
 	return nil
 }
 
@@ -92,6 +115,9 @@ func (l *layout) fits(limits instancetypes.Type) error {
 		if n > limits.Cards[at].MaxInterfaces {
 			return cardFull(limits, card, n)
 		}
+		if l.efaOnCard[card] > efasPerCard(limits) {
+			return tooManyEFAsOnCard(limits, card)
+		}
 	}
 	return nil
 }
@@ -99,6 +125,17 @@ func (l *layout) fits(limits instancetypes.Type) error {
 // tooManyEFAs has a code that is an estimate.
 func tooManyEFAs(limits instancetypes.Type) *Error {
 	return refuse("AttachmentLimitExceeded", "The instance type '%s' takes at most %d Elastic Fabric Adapters", limits.Name, limits.MaxEFAInterfaces)
+}
+
+// efasPerCard is how many Elastic Fabric Adapters a network card takes: one, unless the type has more than cards.
+func efasPerCard(limits instancetypes.Type) int {
+	return max(1, (limits.MaxEFAInterfaces+len(limits.Cards)-1)/max(1, len(limits.Cards)))
+}
+
+// tooManyEFAsOnCard has a code that is an estimate.
+func tooManyEFAsOnCard(limits instancetypes.Type, card int) *Error {
+	return refuse("AttachmentLimitExceeded", "Network card %d of the instance type '%s' takes at most %d Elastic Fabric Adapters",
+		card, limits.Name, efasPerCard(limits))
 }
 
 func noSuchCard(limits instancetypes.Type, card int) *Error {
@@ -111,13 +148,8 @@ func cardFull(limits instancetypes.Type, card, count int) *Error {
 
 // canLaunchInterface refuses what is wrong with one interface alone, and returns where it is.
 func (m *Model) canLaunchInterface(spec InterfaceSpecification, l launch) (place, error) {
-	if spec.AssociatePublicIPAddress != nil {
-		if len(l.interfaces) > 1 {
-			return place{}, invalidCombination("The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces")
-		}
-		if *spec.AssociatePublicIPAddress {
-			return place{}, notModelled("public IP addresses")
-		}
+	if err := m.canAssociate(spec, l); err != nil {
+		return place{}, err
 	}
 	if err := supportsENASRD(l.instanceType.Name, spec.ENASRD); err != nil {
 		return place{}, err

@@ -37,13 +37,20 @@ type Model struct {
 	groups     *table[SecurityGroup]
 	interfaces *table[NetworkInterface]
 	instances  *table[Instance]
+	images     *table[Image]
+	templates  *table[LaunchTemplate]
+	versions   *table[LaunchTemplateVersion]
 	types      *table[InstanceType] // filled at first use
 
 	pools       map[string]*pool        // by subnet ID
 	attachments map[string]string       // attachment ID -> interface ID
 	tokens      map[string]*tokenRecord // action|token -> what it made
 	tokenOf     map[string]string       // resource ID -> key of tokens
+	parameters  map[string]string       // of Systems Manager
+	fleets      map[string]*CreateFleetOutput
+	lastVersion map[string]int // by launch template ID, deleted versions included
 	macs        uint32
+	publics     uint32
 	live        int // interfaces that exist
 }
 
@@ -83,6 +90,8 @@ func New(o Options) (*Model, error) {
 		attachments: map[string]string{},
 		tokens:      map[string]*tokenRecord{},
 		tokenOf:     map[string]string{},
+		fleets:      map[string]*CreateFleetOutput{},
+		lastVersion: map[string]int{},
 	}
 	if m.faults == nil {
 		m.faults = fault.NewSet(o.Seed)
@@ -92,6 +101,9 @@ func New(o Options) (*Model, error) {
 	m.groups = newTable(groupKind())
 	m.interfaces = newTable(m.interfaceKind())
 	m.instances = newTable(m.instanceKind())
+	m.images = newTable(m.imageKind())
+	m.templates = newTable(templateKind())
+	m.versions = newTable(m.versionKind())
 	if err := m.build(); err != nil {
 		return nil, fmt.Errorf("world: %w", err)
 	}

@@ -19,14 +19,14 @@ const (
 
 // Tag is a tag in a request.
 type Tag struct {
-	Key   string  `query:"Key"`
-	Value *string `query:"Value"`
+	Key   string  `query:"Key" json:"key"`
+	Value *string `query:"Value" json:"value"`
 }
 
 // TagSpecification is the tags that a call gives to what it makes.
 type TagSpecification struct {
-	ResourceType string `query:"ResourceType"`
-	Tags         []Tag  `query:"Tag"`
+	ResourceType string `query:"ResourceType" json:"resourceType"`
+	Tags         []Tag  `query:"Tag" json:"tags,omitempty" xml:"tagSet"`
 }
 
 // TagsInput is the request of CreateTags and DeleteTags.
@@ -121,6 +121,9 @@ func (m *Model) tagsOf(id string) (Tags, error) {
 	if vpc := m.vpcs.get(id); vpc != nil {
 		return vpc.Tags, nil
 	}
+	if template := m.templates.get(id); template != nil {
+		return template.Tags, nil
+	}
 	return nil, unknownTagged(kind, id)
 }
 
@@ -132,6 +135,8 @@ func unknownTagged(kind, id string) *Error {
 		return groupNotFound(id)
 	case "vpc":
 		return vpcNotFound(id)
+	case "lt":
+		return templateNotFound(id)
 	default:
 		return refuse("InvalidID", "The ID '%s' is not valid, or awssim does not model resources of its kind", id)
 	}
@@ -156,6 +161,12 @@ func (m *Model) setTags(id string, change func(Tags) Tags) {
 		changed := *group
 		changed.Tags = change(changed.Tags)
 		put(m, m.groups, id, &changed)
+		return
+	}
+	if template := m.templates.get(id); template != nil {
+		changed := *template
+		changed.Tags = change(changed.Tags)
+		put(m, m.templates, id, &changed)
 		return
 	}
 	changed := *m.vpcs.get(id)
@@ -214,24 +225,4 @@ func tagsFor(resourceType string, specs []TagSpecification) (Tags, error) {
 		maps.Copy(tags, more)
 	}
 	return tags, nil
-}
-
-// launchTags returns the tags for new instances and for their new interfaces.
-func launchTags(specs []TagSpecification) (instance, eni Tags, err error) {
-	instance, eni = Tags{}, Tags{}
-	for _, spec := range specs {
-		tags, err := readTags(spec.Tags)
-		if err != nil {
-			return nil, nil, err
-		}
-		switch spec.ResourceType {
-		case "instance":
-			maps.Copy(instance, tags)
-		case "network-interface":
-			maps.Copy(eni, tags)
-		default:
-			return nil, nil, notModelled("tags for resources of type '" + spec.ResourceType + "' in RunInstances")
-		}
-	}
-	return instance, eni, nil
 }

@@ -40,6 +40,7 @@ type NetworkInterface struct {
 	SourceDestCheck    bool               `json:"sourceDestCheck"`
 	Groups             []GroupIdentifier  `json:"groups" xml:"groupSet"`
 	Attachment         *Attachment        `json:"attachment,omitempty"`
+	Association        *Association       `json:"association,omitempty"`
 	OwnerID            string             `json:"ownerId"`
 	RequesterID        string             `json:"requesterId,omitempty"`
 	RequesterManaged   bool               `json:"requesterManaged"`
@@ -104,6 +105,14 @@ type PrivateIPAddress struct {
 	Primary          bool       `json:"primary"`
 }
 
+// Association is an address outside of the VPC that stands for a primary private one.
+type Association struct {
+	PublicIP      netip.Addr `json:"publicIp,omitzero"`
+	PublicDNSName string     `json:"publicDnsName,omitempty"`
+	CarrierIP     netip.Addr `json:"carrierIp,omitzero"`
+	IPOwnerID     string     `json:"ipOwnerId"`
+}
+
 // IPv4Prefix is a /28 delegated to an interface.
 type IPv4Prefix struct {
 	IPv4Prefix netip.Prefix `json:"ipv4Prefix"`
@@ -137,6 +146,8 @@ type Instance struct {
 	VPCID              string              `json:"vpcId,omitempty"`
 	PrivateIPAddress   netip.Addr          `json:"privateIpAddress,omitzero"`
 	PrivateDNSName     string              `json:"privateDnsName"`
+	PublicIPAddress    netip.Addr          `json:"publicIpAddress,omitzero" xml:"ipAddress"`
+	PublicDNSName      string              `json:"publicDnsName,omitempty" xml:"dnsName"`
 	IPv6Address        netip.Addr          `json:"ipv6Address,omitzero"`
 	SourceDestCheck    bool                `json:"sourceDestCheck"`
 	Architecture       string              `json:"architecture"`
@@ -147,10 +158,15 @@ type Instance struct {
 	Groups             []GroupIdentifier   `json:"securityGroups" xml:"groupSet"`
 	NetworkInterfaces  []*NetworkInterface `json:"networkInterfaces,omitempty" xml:"networkInterfaceSet"`
 	UserData           string              `json:"userData,omitempty" xml:"-"`
+	InstanceLifecycle  string              `json:"instanceLifecycle,omitempty"`
+	MetadataOptions    *MetadataOptions    `json:"metadataOptions"`
+	Monitoring         Monitoring          `json:"monitoring"`
 	Tags               Tags                `json:"tags" xml:"tagSet"`
 
-	cni      *CNI
-	poisoned []slot // by a forced detach, until the instance was stopped
+	cni              *CNI
+	protected        bool   // from TerminateInstances
+	hadPublicAddress bool   // given by EC2, which gives another at the next start
+	poisoned         []slot // by a forced detach, until the instance was stopped
 }
 
 // InstanceState is a state with its number.
@@ -179,6 +195,18 @@ func state(name string) InstanceState {
 type StateReason struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+// Monitoring is whether an instance is monitored in detail.
+type Monitoring struct {
+	State string `json:"state"`
+}
+
+func monitoringState(detailed bool) string {
+	if detailed {
+		return Enabled
+	}
+	return Disabled
 }
 
 // Placement is where an instance runs.

@@ -33,6 +33,12 @@ type World struct {
 	NetworkInterfaces []WorldInterface `json:"networkInterfaces,omitempty"`
 	// Instances that run from the beginning.
 	Instances []WorldInstance `json:"instances,omitempty"`
+	// Images that can be launched. Without any, every image ID can.
+	Images []Image `json:"images,omitempty"`
+	// Parameters of Systems Manager, by name: image IDs, and whatever else a program keeps there.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// LaunchTemplates that exist from the beginning, each with one version.
+	LaunchTemplates []WorldLaunchTemplate `json:"launchTemplates,omitempty"`
 	// Quotas of the account.
 	Quotas WorldQuotas `json:"quotas,omitzero"`
 }
@@ -43,6 +49,8 @@ type WorldZone struct {
 	ZoneName string `json:"zoneName"`
 	// ZoneID is the name that all accounts share, for example use1-az1.
 	ZoneID string `json:"zoneId"`
+	// ZoneType is availability-zone, if empty, local-zone or wavelength-zone.
+	ZoneType string `json:"zoneType,omitempty"`
 }
 
 // WorldVPC is a VPC.
@@ -63,7 +71,9 @@ type WorldSubnet struct {
 	IPv6CIDRBlock    netip.Prefix `json:"ipv6CidrBlock,omitzero"`
 	// DefaultForAZ is for the subnets of a default VPC.
 	DefaultForAZ bool `json:"defaultForAz,omitempty"`
-	Tags         Tags `json:"tags,omitempty"`
+	// MapPublicIPOnLaunch gives instances with one interface a public address.
+	MapPublicIPOnLaunch bool `json:"mapPublicIpOnLaunch,omitempty"`
+	Tags                Tags `json:"tags,omitempty"`
 }
 
 // WorldSecurityGroup is a security group.
@@ -114,10 +124,22 @@ type CNI struct {
 	WarmENIs int `json:"warmENIs"`
 }
 
+// WorldLaunchTemplate is a launch template.
+type WorldLaunchTemplate struct {
+	LaunchTemplateID   string             `json:"launchTemplateId,omitempty"`
+	LaunchTemplateName string             `json:"launchTemplateName"`
+	LaunchTemplateData LaunchTemplateData `json:"launchTemplateData"`
+	Tags               Tags               `json:"tags,omitempty"`
+}
+
 // WorldQuotas are limits of the account.
 type WorldQuotas struct {
 	// NetworkInterfaces in the region; 0 means 5,000, the default of Service Quotas.
 	NetworkInterfaces int `json:"networkInterfaces,omitempty"`
+	// LaunchTemplates in the region; 0 means 5,000.
+	LaunchTemplates int `json:"launchTemplates,omitempty"`
+	// LaunchTemplateVersions of one template; 0 means 10,000.
+	LaunchTemplateVersions int `json:"launchTemplateVersions,omitempty"`
 }
 
 // Validate says everything that is wrong with the world.
@@ -147,6 +169,12 @@ func (w World) Validate() error {
 	}
 	for _, instance := range w.Instances {
 		v.instance(instance)
+	}
+	for _, image := range w.Images {
+		v.id("image", image.ImageID)
+	}
+	for _, template := range w.LaunchTemplates {
+		v.id("launch template", template.LaunchTemplateName)
 	}
 	return errors.Join(v.problems...)
 }

@@ -5,6 +5,7 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/xml"
 	"fmt"
@@ -37,10 +38,14 @@ func (e *Encoder) Encode(buffer *bytes.Buffer, value any) {
 	e.structure(buffer, reflect.Indirect(reflect.ValueOf(value)))
 }
 
+// defaultItem is the element of a list's member.
+const defaultItem = "item"
+
 // field is what Encode needs to know about one field of a struct.
 type field struct {
 	index    int
 	name     string
+	item     string // the element of list members
 	omitZero bool
 	embedded bool
 }
@@ -53,25 +58,25 @@ func (e *Encoder) structure(b *bytes.Buffer, value reflect.Value) {
 			e.structure(b, member)
 		case f.omitZero && isZero(member):
 		default:
-			e.element(b, f.name, member)
+			e.element(b, f.name, f.item, member)
 		}
 	}
 }
 
-func (e *Encoder) element(b *bytes.Buffer, name string, value reflect.Value) {
+func (e *Encoder) element(b *bytes.Buffer, name, item string, value reflect.Value) {
 	if value.Kind() == reflect.Pointer && value.IsNil() {
 		return
 	}
 	b.WriteByte('<')
 	b.WriteString(name)
 	b.WriteByte('>')
-	e.content(b, reflect.Indirect(value))
+	e.content(b, item, reflect.Indirect(value))
 	b.WriteString("</")
 	b.WriteString(name)
 	b.WriteByte('>')
 }
 
-func (e *Encoder) content(b *bytes.Buffer, value reflect.Value) {
+func (e *Encoder) content(b *bytes.Buffer, item string, value reflect.Value) {
 	switch value.Kind() {
 	case reflect.String:
 		escape(b, value.String())
@@ -83,7 +88,7 @@ func (e *Encoder) content(b *bytes.Buffer, value reflect.Value) {
 		b.Write(strconv.AppendFloat(b.AvailableBuffer(), value.Float(), 'f', -1, 64))
 	case reflect.Slice:
 		for i := range value.Len() {
-			e.element(b, "item", value.Index(i))
+			e.element(b, item, defaultItem, value.Index(i))
 		}
 	case reflect.Map:
 		tags(b, value)
@@ -159,9 +164,11 @@ func (e *Encoder) plan(structure reflect.Type) []field {
 		if !f.IsExported() || name == "-" {
 			continue
 		}
+		name, item, _ := strings.Cut(name, ">")
 		fields = append(fields, field{
 			index:    i,
 			name:     name,
+			item:     cmp.Or(item, defaultItem),
 			omitZero: strings.HasPrefix(options, "omit"),
 			embedded: f.Anonymous && name == "",
 		})

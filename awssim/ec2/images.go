@@ -1,0 +1,167 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/awssim/instancetypes"
+)
+
+// Image is a machine image.
+type Image struct {
+	ImageID             string               `json:"imageId"`
+	Name                string               `json:"name"`
+	Description         string               `json:"description,omitempty"`
+	ImageState          string               `json:"imageState"`
+	OwnerID             string               `json:"imageOwnerId"`
+	OwnerAlias          string               `json:"imageOwnerAlias,omitempty"`
+	IsPublic            bool                 `json:"isPublic"`
+	ImageType           string               `json:"imageType"`
+	Architecture        string               `json:"architecture"`
+	CreationDate        time.Time            `json:"creationDate"`
+	DeprecationTime     time.Time            `json:"deprecationTime,omitzero"`
+	RootDeviceName      string               `json:"rootDeviceName"`
+	RootDeviceType      string               `json:"rootDeviceType"`
+	VirtualizationType  string               `json:"virtualizationType"`
+	Hypervisor          string               `json:"hypervisor"`
+	ENASupport          bool                 `json:"enaSupport"`
+	BlockDeviceMappings []BlockDeviceMapping `json:"blockDeviceMappings,omitempty" xml:"blockDeviceMapping"`
+	Tags                Tags                 `json:"tags,omitempty" xml:"tagSet"`
+}
+
+// DescribeImagesInput is the request of DescribeImages.
+type DescribeImagesInput struct {
+	Page
+	ImageIDs          []string `query:"ImageId"`
+	Owners            []string `query:"Owner"`
+	IncludeDeprecated bool     `query:"IncludeDeprecated"`
+}
+
+// DescribeImagesOutput is its answer.
+type DescribeImagesOutput struct {
+	Images    []*Image `json:"images" xml:"imagesSet"`
+	NextToken string   `json:"nextToken,omitempty"`
+}
+
+// DescribeImages lists the images of the world file. A deprecated one shows itself to its owner, by its ID, or on request.
+func (m *Model) DescribeImages(c Call, in *DescribeImagesInput) (*DescribeImagesOutput, error) {
+	page := in.Page
+	if len(in.Owners) > 0 {
+		// Owners narrow as a filter does, and a page must count what is left.
+		page.Filters = append(slices.Clone(page.Filters), Filter{Name: filterOwner, Values: in.Owners})
+	}
+	if !in.IncludeDeprecated && len(in.ImageIDs) == 0 {
+		page.Filters = append(slices.Clone(page.Filters), Filter{Name: filterCurrent, Values: one("true")})
+	}
+	found, next, err := describe(m, c, m.images, in.ImageIDs, page)
+	if err != nil {
+		return nil, err
+	}
+	return &DescribeImagesOutput{found, next}, nil
+}
+
+// Filters that a request makes by other means; EC2's names have no such characters.
+const (
+	filterOwner   = "(owner)"
+	filterCurrent = "(current)"
+)
+
+func (m *Model) imageKind() kind[Image] {
+	return kind[Image]{
+		action:     "DescribeImages",
+		id:         func(i *Image) string { return i.ImageID },
+		tags:       func(i *Image) Tags { return i.Tags },
+		notFound:   imageNotFound,
+		minResults: 1,
+		maxResults: 1000,
+		filters: map[string]func(*Image) []string{
+			"architecture":        func(i *Image) []string { return one(i.Architecture) },
+			"creation-date":       func(i *Image) []string { return one(i.CreationDate.UTC().Format(filterTime)) },
+			"description":         func(i *Image) []string { return one(i.Description) },
+			"ena-support":         func(i *Image) []string { return truth(i.ENASupport) },
+			"hypervisor":          func(i *Image) []string { return one(i.Hypervisor) },
+			"image-id":            func(i *Image) []string { return one(i.ImageID) },
+			"image-type":          func(i *Image) []string { return one(i.ImageType) },
+			"is-public":           func(i *Image) []string { return truth(i.IsPublic) },
+			"name":                func(i *Image) []string { return one(i.Name) },
+			"owner-alias":         func(i *Image) []string { return one(i.OwnerAlias) },
+			"owner-id":            func(i *Image) []string { return one(i.OwnerID) },
+			"root-device-name":    func(i *Image) []string { return one(i.RootDeviceName) },
+			"root-device-type":    func(i *Image) []string { return one(i.RootDeviceType) },
+			"state":               func(i *Image) []string { return one(i.ImageState) },
+			"virtualization-type": func(i *Image) []string { return one(i.VirtualizationType) },
+			filterOwner: func(i *Image) []string {
+				owners := []string{i.OwnerID, i.OwnerAlias}
+				if i.OwnerID == m.account {
+					owners = append(owners, "self")
+				}
+				return owners
+			},
+			filterCurrent: func(i *Image) []string {
+				return truth(i.OwnerID == m.account || i.DeprecationTime.IsZero() || i.DeprecationTime.After(m.now))
+			},
+		},
+	}
+}
+
+func imageNotFound(id string) *Error {
+	if !isWellFormed(id, "ami") {
+		return refuse("InvalidAMIID.Malformed", "Invalid id: %q (expecting \"ami-...\")", id)
+	}
+	return refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
+}
+
+// buildImage completes an image of the world file with what most images have.
+func (m *Model) buildImage(spec Image) {
+	spec.ImageState = cmp.Or(spec.ImageState, StatusAvailable)
+	spec.OwnerID = cmp.Or(spec.OwnerID, m.account)
+	spec.ImageType = cmp.Or(spec.ImageType, "machine")
+	spec.Architecture = cmp.Or(spec.Architecture, "x86_64")
+	spec.RootDeviceName = cmp.Or(spec.RootDeviceName, "/dev/xvda")
+	spec.RootDeviceType = cmp.Or(spec.RootDeviceType, "ebs")
+	spec.VirtualizationType = cmp.Or(spec.VirtualizationType, "hvm")
+	spec.Hypervisor = cmp.Or(spec.Hypervisor, "xen")
+	spec.ENASupport = true
+	m.images.put(spec.ImageID, &spec, m.now, m.now)
+}
+
+// parameterPrefix, before the name of a Systems Manager parameter, stands for the image ID that the parameter holds.
+const parameterPrefix = "resolve:ssm:"
+
+// resolveImage returns the image ID that a launch template means.
+func (m *Model) resolveImage(id string) (string, error) {
+	name, isParameter := strings.CutPrefix(id, parameterPrefix)
+	if !isParameter {
+		return id, nil
+	}
+	value, ok := m.parameters[name]
+	if !ok {
+		return "", invalidValue("The Systems Manager parameter '%s' could not be resolved.", name)
+	}
+	return value, nil
+}
+
+// imageOf returns the image ID for a launch. In a world without images any will do.
+func (m *Model) imageOf(id string, limits instancetypes.Type) (string, error) {
+	if id == "" {
+		return "", missing("ImageId")
+	}
+	id, err := m.resolveImage(id)
+	if err != nil || len(m.images.order) == 0 {
+		return id, err
+	}
+	image := m.images.get(id)
+	switch {
+	case image == nil:
+		return "", imageNotFound(id)
+	case len(limits.Architectures) > 0 && !slices.Contains(limits.Architectures, image.Architecture):
+		return "", invalidValue("The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI.",
+			strings.Join(limits.Architectures, ","), image.Architecture)
+	}
+	return id, nil
+}

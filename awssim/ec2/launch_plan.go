@@ -1,0 +1,156 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/multieni/multieni/awssim/instancetypes"
+)
+
+// launchedBy is who launches, where it is not a caller of RunInstances but a fleet or an Auto Scaling group.
+type launchedBy struct {
+	// service is set for those. The subnet that they choose goes into the interfaces of the template that name none.
+	service bool
+	// tags are those that a caller could not give: their keys begin with aws:.
+	tags      Tags
+	lifecycle string
+}
+
+// LaunchFor launches instances on behalf of an AWS service, which may give tags of its own. Other than in RunInstances,
+// the subnet of the request goes to the interfaces of the launch template that name none.
+func (m *Model) LaunchFor(c Call, in *RunInstancesInput, systemTags Tags) ([]*Instance, error) {
+	m.Advance(c.Now)
+	return m.launchFor(in, launchedBy{service: true, tags: systemTags})
+}
+
+func (m *Model) launchFor(in *RunInstancesInput, by launchedBy) ([]*Instance, error) {
+	l, err := m.plan(in, by)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.canLaunch(l); err != nil {
+		return nil, err
+	}
+	return m.launch(l)
+}
+
+// plan reads a request, over the launch template that it may name.
+func (m *Model) plan(in *RunInstancesInput, by launchedBy) (launch, error) {
+	data, template, err := m.launchData(in)
+	if err != nil {
+		return launch{}, err
+	}
+	if err := validateCounts(in); err != nil {
+		return launch{}, err
+	}
+	if err := data.validate(); err != nil {
+		return launch{}, err
+	}
+	limits, ok := instancetypes.Lookup(cmp.Or(data.InstanceType, "m1.small"))
+	if !ok {
+		return launch{}, invalidValue("Invalid value '%s' for InstanceType.", data.InstanceType)
+	}
+	image, err := m.imageOf(data.ImageID, limits)
+	if err != nil {
+		return launch{}, err
+	}
+	l := launch{
+		imageID: image, count: *in.MaxCount, userData: data.UserData, instanceType: limits, keyName: data.KeyName,
+		clientToken: in.ClientToken, profile: m.instanceProfile(data.IAMInstanceProfile), metadata: data.MetadataOptions,
+		monitoring: data.Monitoring != nil && data.Monitoring.Enabled, lifecycle: by.lifecycle,
+		protected: data.DisableAPITermination != nil && *data.DisableAPITermination,
+	}
+	if data.Placement != nil {
+		l.zone, l.tenancy = data.Placement.AvailabilityZone, data.Placement.Tenancy
+	}
+	if l.instanceTags, l.interfaceTags, err = launchTags(data.TagSpecifications); err != nil {
+		return launch{}, err
+	}
+	l.instanceTags = l.instanceTags.with(template).with(by.tags)
+	l.interfaces, err = m.planInterfaces(in, data, l.zone, by)
+	return l, err
+}
+
+func validateCounts(in *RunInstancesInput) error {
+	switch {
+	case in.MinCount == nil:
+		return missing("MinCount")
+	case in.MaxCount == nil:
+		return missing("MaxCount")
+	case *in.MinCount < 1:
+		return invalidValue("Value (%d) for parameter minCount is invalid. It must be at least 1.", *in.MinCount)
+	case *in.MaxCount < *in.MinCount:
+		return invalidValue("Value (%d) for parameter maxCount is invalid. It cannot be less than minCount.", *in.MaxCount)
+	}
+	return nil
+}
+
+// launchData is what the request and its launch template say together, and the tags with which EC2 marks an instance
+// from a template.
+func (m *Model) launchData(in *RunInstancesInput) (LaunchTemplateData, Tags, error) {
+	if in.LaunchTemplate == nil {
+		return in.LaunchTemplateData, nil, nil
+	}
+	version, err := m.versionOf(*in.LaunchTemplate)
+	if err != nil {
+		return LaunchTemplateData{}, nil, err
+	}
+	return in.LaunchTemplateData.launchOver(version.LaunchTemplateData), Tags{
+		"aws:ec2launchtemplate:id":      version.LaunchTemplateID,
+		"aws:ec2launchtemplate:version": strconv.Itoa(version.VersionNumber),
+	}, nil
+}
+
+func (m *Model) instanceProfile(p *InstanceProfileSpecification) *IAMInstanceProfile {
+	if p == nil || *p == (InstanceProfileSpecification{}) {
+		return nil
+	}
+	arn := cmp.Or(p.ARN, fmt.Sprintf("arn:aws:iam::%s:instance-profile/%s", m.account, p.Name))
+	return &IAMInstanceProfile{ARN: arn, ID: "AIPA" + arn[len(arn)-min(len(arn), 12):]}
+}
+
+// planInterfaces returns what the request says of interfaces, or the one that it implies, the primary first.
+func (m *Model) planInterfaces(in *RunInstancesInput, data LaunchTemplateData, zone string, by launchedBy) ([]InterfaceSpecification, error) {
+	if len(data.NetworkInterfaces) == 0 {
+		subnet, err := m.subnetOfLaunch(in.SubnetID, zone)
+		if err != nil {
+			return nil, err
+		}
+		return []InterfaceSpecification{{InterfaceSettings: InterfaceSettings{
+			SubnetID: subnet, Groups: data.SecurityGroupIDs, PrivateIPAddress: in.PrivateIPAddress,
+		}}}, nil
+	}
+	specs := slices.Clone(data.NetworkInterfaces)
+	chosen := in.SubnetID
+	if namesSubnet := slices.ContainsFunc(specs, func(s InterfaceSpecification) bool { return s.SubnetID != "" }); chosen != "" && (namesSubnet || !by.service) {
+		return nil, invalidCombination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
+	}
+	switch {
+	case len(data.SecurityGroupIDs) > 0:
+		return nil, invalidCombination("Network interfaces and instance-level security groups may not be specified on the same request")
+	case in.PrivateIPAddress != "":
+		return nil, invalidCombination("Network interfaces and an instance-level private IP address may not be specified on the same request")
+	}
+	for i := range specs {
+		if specs[i].DeviceIndex == nil {
+			return nil, invalidValue("Each network interface requires a device index.")
+		}
+		if specs[i].SubnetID == "" && specs[i].NetworkInterfaceID == "" {
+			subnet, err := m.subnetOfLaunch(chosen, zone)
+			if err != nil {
+				return nil, err
+			}
+			specs[i].SubnetID = subnet
+		}
+	}
+	slices.SortStableFunc(specs, func(a, b InterfaceSpecification) int {
+		x, y := a.slot(), b.slot()
+		return cmp.Or(cmp.Compare(x.card, y.card), cmp.Compare(x.device, y.device))
+	})
+	return specs, nil
+}
