@@ -135,6 +135,12 @@ func (v *Inventory) Interface(id string) (eni.Interface, bool) {
 	return e.Clone(), true
 }
 
+// Newborn reports whether an interface was first heard of so shortly before that EC2 may not know it everywhere yet.
+func (v *Inventory) Newborn(now time.Time, id string) bool {
+	e, known := v.entries[id]
+	return known && now.Before(e.knownSince.Add(Newborn))
+}
+
 // Len returns how many interfaces are known.
 func (v *Inventory) Len() int { return len(v.entries) }
 

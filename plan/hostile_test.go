@@ -330,7 +330,7 @@ func (h *hostile) DeleteInterface(_ context.Context, id string) error {
 	err := h.call(func() error {
 		i, err := h.get(id)
 		if err != nil {
-			return nil // Gone already is what was asked for.
+			return err
 		}
 		h.judge("delete", i)
 		if i.Attachment != nil {

@@ -27,6 +27,8 @@ const attachmentAspect = "attachment"
 type Notes interface {
 	// Interface returns an owned interface as it was last known.
 	Interface(id string) (eni.Interface, bool)
+	// Newborn reports whether an interface is known for so short a time that EC2 may not know it everywhere yet.
+	Newborn(now time.Time, id string) bool
 	Did(now time.Time, after eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
 }
@@ -202,7 +204,9 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 }
 
 func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
-	if err := a.cloud.DeleteInterface(ctx, d.InterfaceID); err != nil {
+	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)
+	// What EC2 does not know is as wanted, unless it will only come to know it.
+	if gone := eni.ClassOf(err) == eni.NotFound && !a.notes.Newborn(a.Now(), d.InterfaceID); err != nil && !gone {
 		return err
 	}
 	a.notes.Deleted(a.Now(), d.InterfaceID)

@@ -280,6 +280,22 @@ func TestDeleteIsNoted(t *testing.T) {
 	}
 }
 
+// TestDeletingWhatEC2DoesNotKnow takes NotFound for success only once EC2 has had the time to come to know the interface.
+func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
+	for known, want := range map[time.Duration]bool{0: false, inventory.Newborn - time.Second: false, inventory.Newborn: true} {
+		t.Run(fmt.Sprintf("first heard of %s before", known), func(t *testing.T) {
+			v := inventory.New(cluster)
+			v.Saw(start, eni.Interface{ID: "eni-1", Status: eni.Available, Tags: member(0).Tags(start.Add(-time.Hour), nil)})
+			r := recorder{fails: map[string]error{"delete eni-1": &eni.Fault{Class: eni.NotFound}}}
+			a := apply.New(cloud(r.call), v, apply.Options{Members: 1, Removals: 1, Now: func() time.Time { return start.Add(known) }})
+			outcomes := a.Do(t.Context(), []plan.Action{plan.Delete{Member: member(0), InterfaceID: "eni-1"}})
+			if gone := outcomes[0].Err == nil; gone != want || (v.Len() == 0) != want {
+				t.Errorf("the outcome is %v, and %d interfaces are known; deleted %t is wanted", outcomes[0].Err, v.Len(), want)
+			}
+		})
+	}
+}
+
 // describe is a call for a member, in words of its own.
 func describe(ordinal int, as string) plan.Action {
 	return plan.Change{Member: member(ordinal), InterfaceID: fmt.Sprintf("eni-%d", ordinal), To: plan.Description(as)}
@@ -327,6 +343,7 @@ type silent struct{}
 func (silent) Interface(string) (eni.Interface, bool)         { return eni.Interface{}, false }
 func (silent) Did(time.Time, eni.Interface, inventory.Effect) {}
 func (silent) Deleted(time.Time, string)                      {}
+func (silent) Newborn(time.Time, string) bool                 { return false }
 
 // TestRemovalsAreBounded carries several plans out at the same time with one applier.
 func TestRemovalsAreBounded(t *testing.T) {

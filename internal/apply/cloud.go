@@ -19,7 +19,8 @@ type Cloud interface {
 	AttachInterface(ctx context.Context, interfaceID, instanceID string, slot eni.Slot) (eni.Attachment, error)
 	// DetachInterface begins to detach. An attachment that is already gone is success.
 	DetachInterface(ctx context.Context, attachmentID string, force bool) error
-	// DeleteInterface deletes an available interface. An interface that is already gone is success.
+	// DeleteInterface deletes an available interface. One that EC2 does not know is a [eni.NotFound] fault: an interface
+	// that was just made can be unknown for a while.
 	DeleteInterface(ctx context.Context, interfaceID string) error
 
 	SetDeleteOnTermination(ctx context.Context, interfaceID, attachmentID string, on bool) error

@@ -91,7 +91,7 @@ func fault(err error) error {
 	return faultOf(err)
 }
 
-// gone is fault for calls that want something to be absent: what EC2 does not know is as wanted.
+// gone is fault for a call that wants an attachment to be absent: one that EC2 does not know is as wanted.
 func gone(err error) error {
 	if err := fault(err); eni.ClassOf(err) != eni.NotFound {
 		return err

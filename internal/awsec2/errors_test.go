@@ -73,15 +73,15 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneNeedNoRemoval(t *testing.T) {
+func TestWhatIsGoneNeedsNoDetach(t *testing.T) {
 	cases := map[string]struct {
 		code   string
 		remove func(*awsec2.Client, context.Context) error
 		want   bool
 	}{
 		"attachment gone": {"InvalidAttachmentID.NotFound", func(c *awsec2.Client, ctx context.Context) error { return c.DetachInterface(ctx, "a", false) }, true},
-		"interface gone":  {"InvalidNetworkInterfaceID.NotFound", func(c *awsec2.Client, ctx context.Context) error { return c.DeleteInterface(ctx, "eni-1") }, true},
-		"still in use":    {"InvalidNetworkInterface.InUse", func(c *awsec2.Client, ctx context.Context) error { return c.DeleteInterface(ctx, "eni-1") }, false},
+		"interface unknown, which it can be for being new": {"InvalidNetworkInterfaceID.NotFound", func(c *awsec2.Client, ctx context.Context) error { return c.DeleteInterface(ctx, "eni-1") }, false},
+		"still in use": {"InvalidNetworkInterface.InUse", func(c *awsec2.Client, ctx context.Context) error { return c.DeleteInterface(ctx, "eni-1") }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (c *Client) DetachInterface(ctx context.Context, attachmentID string, force
 // DeleteInterface implements [apply.Cloud].
 func (c *Client) DeleteInterface(ctx context.Context, interfaceID string) error {
 	_, err := c.api.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(interfaceID)}, once)
-	return gone(err)
+	return fault(err)
 }
 
 // SetDeleteOnTermination implements [apply.Cloud].

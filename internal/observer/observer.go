@@ -266,6 +266,13 @@ func (o *Observer) Interface(id string) (eni.Interface, bool) {
 	return o.inventory.Interface(id)
 }
 
+// Newborn implements the notes of an applier.
+func (o *Observer) Newborn(now time.Time, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Newborn(now, id)
+}
+
 // Did implements the notes of an applier.
 func (o *Observer) Did(now time.Time, after eni.Interface, effect inventory.Effect) {
 	o.mu.Lock()

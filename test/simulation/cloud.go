@@ -88,10 +88,10 @@ func (c cloud) DetachInterface(_ context.Context, attachmentID string, force boo
 
 // DeleteInterface implements [apply.Cloud].
 func (c cloud) DeleteInterface(_ context.Context, id string) error {
-	return gone(c.p.call(request{action: "DeleteNetworkInterface", target: id, mutates: true}, func(at ec2.Call) error {
+	return c.p.call(request{action: "DeleteNetworkInterface", target: id, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.DeleteNetworkInterface(at, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: id})
 		return err
-	}))
+	})
 }
 
 // SetDeleteOnTermination implements [apply.Cloud].
@@ -187,7 +187,7 @@ func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses)
 	})
 }
 
-// gone lets the absence of what is to be absent be success, as the product's own client does.
+// gone lets the absence of an attachment that is to be absent be success, as the product's own client does.
 func gone(err error) error {
 	if err != nil && eni.ClassOf(err) == eni.NotFound {
 		return nil
