@@ -51,6 +51,10 @@ type Record struct {
 	DetachingSince time.Time
 	// AttachingSince is when the attachment was first known to be attaching; zero when it is not.
 	AttachingSince time.Time
+	// Undone counts the attempts to attach it that ended without success since the last that did; UndoneAt is when the
+	// last one ended.
+	Undone   int
+	UndoneAt time.Time
 }
 
 // Inventory is the owned interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for
@@ -151,7 +155,10 @@ func (v *Inventory) InstancesOf(node string) []string {
 }
 
 // Holds reports whether any interface of a NodeENI is known.
-func (v *Inventory) Holds(nodeENIUID string) bool { return v.byNodeENI[nodeENIUID] > 0 }
+func (v *Inventory) Holds(nodeENIUID string) bool { return v.CountOf(nodeENIUID) > 0 }
+
+// CountOf returns how many interfaces of a NodeENI are known.
+func (v *Inventory) CountOf(nodeENIUID string) int { return v.byNodeENI[nodeENIUID] }
 
 // InTransition returns the IDs of the interfaces whose state EC2 will change by itself, or that a reading missed.
 func (v *Inventory) InTransition() []string {
@@ -447,11 +454,24 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 		delete(v.unattached, e.ID)
 	}
 	changed := !Same(e.Interface, i)
+	e.countUndone(at, i)
 	e.Interface = i.Clone()
 	e.Missing, e.missedFirst = false, time.Time{}
 	e.AttachingSince = since(e.AttachingSince, at, i, eni.AttachmentAttaching)
 	e.DetachingSince = since(e.DetachingSince, at, i, eni.AttachmentDetaching)
 	return changed
+}
+
+// countUndone notes whether an attempt to attach the interface ended, and how.
+func (e *entry) countUndone(at time.Time, next eni.Interface) {
+	was, now := e.Attachment, next.Attachment
+	switch {
+	case now != nil && now.Status == eni.AttachmentAttached:
+		e.Undone, e.UndoneAt = 0, time.Time{}
+	case was == nil || was.Status != eni.AttachmentAttaching:
+	case now == nil || now.ID != was.ID || now.Status != eni.AttachmentAttaching:
+		e.Undone, e.UndoneAt = e.Undone+1, at
+	}
 }
 
 // since returns from when on an attachment has had a status: as before, from now on, or zero if it has it not.

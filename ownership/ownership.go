@@ -165,6 +165,10 @@ func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 // LeakAge is how old an interface must be before it can be taken for a leak: what made it may not have said so yet.
 const LeakAge = 10 * time.Minute
 
+// LiveLeakGrace is how long an interface that is attached to an instance is left there after its NodeENI was first found
+// missing. Workloads may use it, and the NodeENI may be missing because etcd was restored to a time before it.
+const LiveLeakGrace = 30 * time.Minute
+
 // SightingGap is the least time between the two sightings that make an interface a leak.
 const SightingGap = 2 * time.Minute
 

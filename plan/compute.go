@@ -26,11 +26,20 @@ const (
 	// MaxUnattached is how many interfaces of an instance may exist without being attached. Whatever goes wrong, no more
 	// than these can be left behind.
 	MaxUnattached = 3
+	// FullFor is for how long a subnet that had no address for an interface is not asked for another.
+	FullFor = 2 * time.Minute
 	// ForceAfter is how long a plain detach is waited for before the instance is cut off.
 	ForceAfter = 10 * time.Minute
 
 	// watched is when to look again at what the poller watches as well; it only matters when the poller's news is lost.
 	watched = 30 * time.Second
+	// mostUndone is after how many attempts to attach an interface that EC2 did not get done with a person is told, and
+	// waits begin to grow.
+	mostUndone = 3
+	// refusals is how many times in a row EC2 may refuse to detach an interface before its slot is no longer waited for.
+	refusals = 5
+	// longestWait bounds the waits that grow.
+	longestWait = 30 * time.Minute
 	// hindered is when to look whether a foreign interface has left a slot we want.
 	hindered = 5 * time.Minute
 	// ending is when to look how far a termination is: EC2 tells nobody that it has deleted an interface with its instance.
@@ -223,7 +232,7 @@ func (p *planner) placeLacking(claim *Claim) {
 func (p *planner) existing(claim *Claim, r inventory.Record) *member {
 	i := r.Interface
 	m := &member{claim: claim, record: &r, Member: Member{Member: r.Member, Interface: &i}}
-	if claim.Standing == Released && (!claim.Leaked || ownership.OldEnough(i.Tags, p.now)) {
+	if claim.Standing == Released && (!claim.Leaked || p.surelyLeaked(claim, r)) {
 		m.leaving = cmp.Or(claim.Why, "it is no longer wanted")
 	}
 	if i.Attachment != nil {
@@ -231,6 +240,12 @@ func (p *planner) existing(claim *Claim, r inventory.Record) *member {
 		m.Asked = m.Slot
 	}
 	return m
+}
+
+// surelyLeaked reports whether an interface whose NodeENI does not exist may go.
+func (p *planner) surelyLeaked(claim *Claim, r inventory.Record) bool {
+	inUse := r.AttachedTo(p.InstanceID) && !p.ended
+	return ownership.OldEnough(r.Tags, p.now) && (!inUse || p.now.Sub(claim.MissingSince) >= ownership.LiveLeakGrace)
 }
 
 func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
@@ -249,7 +264,9 @@ func (p *planner) seatAll() {
 	for _, m := range p.members {
 		switch {
 		case m.leaving != "" && m.record.AttachedTo(p.InstanceID):
-			p.seats.leave(m.Slot)
+			if !p.refused(m) {
+				p.seats.leave(m.Slot)
+			}
 		case m.wish != nil && !m.seated():
 			standing = append(standing, m)
 			if m.claim.Exact {
@@ -268,6 +285,12 @@ func (p *planner) seatAll() {
 	for _, m := range standing {
 		p.seatOne(m)
 	}
+}
+
+// refused reports whether EC2 does not let go of an interface that is leaving, so that its slot need not become free.
+func (p *planner) refused(m *member) bool {
+	setback, failed := p.Setbacks[m.Key]
+	return failed && (setback.Count >= refusals || !setback.problem().Reason.Passing())
 }
 
 // first orders what is so before what is not.
@@ -359,8 +382,10 @@ func (p *planner) tidyLedger() {
 			return false
 		}
 		tried := time.Unix(generation, 0)
-		if at := p.Setbacks[key].At; at.After(tried) {
-			tried = at
+		for _, at := range []time.Time{p.Setbacks[key].At, p.Since} {
+			if at.After(tried) {
+				tried = at
+			}
 		}
 		if p.Spent[key] >= generation || p.now.Sub(tried) >= inventory.Newborn {
 			return true

@@ -3,7 +3,11 @@
 
 package plan
 
-import "github.com/multieni/multieni/eni"
+import (
+	"time"
+
+	"github.com/multieni/multieni/eni"
+)
 
 // Desired is what is wanted of one instance.
 type Desired struct {
@@ -24,7 +28,9 @@ type Claim struct {
 	Why string
 	// Leaked is set on a released claim whose NodeENI does not exist any more. Its interfaces go only once they are
 	// known to be old enough to be leaks.
-	Leaked bool
+	// Those that are attached are left there for a while after MissingSince, when the NodeENI was first missed.
+	Leaked       bool
+	MissingSince time.Time
 	// Wishes are the wanted interfaces in the order of the NodeENI's subnets.
 	Wishes []Wish
 	// Base is the slot asked for by the first interface.

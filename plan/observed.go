@@ -26,15 +26,24 @@ type Observed struct {
 	Spent map[ownership.Key]int64
 	// Lost says when interfaces of members went away that we did not remove.
 	Lost map[ownership.Key]time.Time
+	// Since is when what happens began to be remembered. Calls from before may be under way of which nothing is known.
+	Since time.Time
 	// Brake says why no interface may be made at the moment, anywhere; empty when they may.
 	Brake string
 	// Setbacks are the last failures per member.
 	Setbacks map[ownership.Key]Setback
 	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
 	MissingSince time.Time
-	// MayReplace allows one member of this instance to be replaced now.
+	// MayReplace allows one member of this instance to be replaced now; Turn says, when it does not, what is waited for.
 	MayReplace bool
+	Turn       string
+	// Full says until when a NodeENI asks for no addresses in a subnet, because EC2 had none for it there.
+	Full map[Room]time.Time
 }
+
+// Room is what a NodeENI needs in a subnet. What is too much for one can be enough for another: prefixes need whole
+// blocks of addresses.
+type Room struct{ NodeENIUID, SubnetID string }
 
 // Setback remembers that a member's last call failed.
 type Setback struct {

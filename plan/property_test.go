@@ -195,6 +195,8 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 		}
 	case m.Phase == plan.Blocked:
 		s.justified(claim, m)
+	case m.Why.Reason == plan.SlotTaken && claim.Exact && claim.Replace && len(m.Drift) > 0:
+		// It says that its new slot is held by another.
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.NodeENIUID, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:

@@ -36,6 +36,10 @@ const (
 	BrakeEngaged Reason = "BrakeEngaged"
 	// AttachedElsewhere: somebody attached the interface to another instance.
 	AttachedElsewhere Reason = "AttachedElsewhere"
+	// AttachStuck: several times EC2 did not get done with attaching the interface.
+	AttachStuck Reason = "AttachStuck"
+	// Orphaned: the interface's NodeENI does not exist any more; it is detached after a while.
+	Orphaned Reason = "Orphaned"
 )
 
 // Reasons that pass by themselves.
@@ -52,8 +56,8 @@ const (
 	InProgress Reason = "InProgress"
 	// RemovedByOthers: somebody else removed the interface shortly after it was made; the next one waits.
 	RemovedByOthers Reason = "RemovedByOthers"
-	// AttachStuck: EC2 does not get done attaching, so it is undone and tried again.
-	AttachStuck Reason = "AttachStuck"
+	// Replacing: the interface differs in what only a new one can mend, and waits for its turn to be replaced.
+	Replacing Reason = "Replacing"
 	// Leaving: the interface is being removed.
 	Leaving Reason = "Leaving"
 	// Kept: the interface is left as it is since nothing confirms that it may go.
@@ -63,7 +67,7 @@ const (
 // Passing reports whether the reason goes away without anybody doing something.
 func (r Reason) Passing() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, RemovedByOthers, AttachStuck, Leaving, "":
+	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, RemovedByOthers, Replacing, Leaving, "":
 		return true
 	default:
 		return false

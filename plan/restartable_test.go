@@ -33,10 +33,12 @@ type restartable struct {
 	ledger     map[ownership.Key]int64
 	setbacks   map[ownership.Key]plan.Setback
 	mayReplace bool
-	listed     time.Time
-	next       time.Time
-	last       plan.Plan
-	log        []string
+	// since is when it last started.
+	since  time.Time
+	listed time.Time
+	next   time.Time
+	last   plan.Plan
+	log    []string
 }
 
 func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *restartable {
@@ -53,7 +55,7 @@ func (c *restartable) restart() {
 		c.ledger = map[ownership.Key]int64{}
 	}
 	c.list()
-	c.next = c.now()
+	c.since, c.next = c.now(), c.now()
 }
 
 func (c *restartable) now() time.Time { return c.cloud.clock }
@@ -73,7 +75,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	for range 12 {
 		o := plan.Observed{
 			Owned: c.known.Of(instance), Spent: c.known.Spent(instance), Lost: c.known.Lost(instance), Look: look, Ledger: c.ledger, Setbacks: maps.Clone(c.setbacks),
-			MayReplace: c.mayReplace,
+			MayReplace: c.mayReplace, Since: c.since,
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits

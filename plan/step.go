@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/multieni/multieni/eni"
@@ -28,18 +29,63 @@ func (p *planner) step(m *member) {
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{Kept, p.keptBecause(m)}
 		p.record(m)
-		if m.doubtful {
+		switch {
+		case m.doubtful:
 			p.again(p.now.Add(doubtful))
+		case m.claim.Leaked && m.claim.Standing == Released && ownership.OldEnough(m.record.Tags, p.now):
+			m.Why.Reason = Orphaned
+			p.again(m.claim.MissingSince.Add(ownership.LiveLeakGrace))
 		}
 	default:
 		p.record(m)
 		p.keep(m)
+		if len(m.Drift) > 0 && m.claim.Replace && m.Why.Reason == "" {
+			m.Why = p.waitsForReplacement(m)
+		}
+	}
+}
+
+// waitsForReplacement says why a live interface is not replaced yet, although it may be.
+func (p *planner) waitsForReplacement(m *member) Problem {
+	waits := func(format string, args ...any) Problem {
+		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
+	}
+	if m.claim.NoGroups != nil {
+		return *m.claim.NoGroups
+	}
+	if holder := p.seats.holders[m.wish.Slot]; !p.slotFreeFor(m) {
+		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.wish.Slot, holder)}
+	}
+	for _, other := range p.members {
+		if other.Wanted && other != m && (other.record == nil || other.leaving != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
+			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
+		}
+	}
+	if p.plan.WouldReplace != "" && p.Turn != "" {
+		return waits("%s", p.Turn)
+	}
+	return waits("another one of the node has been")
+}
+
+// phaseIn says in a word where a member stands whose step may not have been taken yet.
+func phaseIn(m *member) string {
+	switch {
+	case m.problem != nil:
+		return fmt.Sprintf("%s: %s", Blocked, m.problem.Message)
+	case m.record == nil:
+		return string(Pending)
+	default:
+		return string(phaseOf(m.record.Interface))
 	}
 }
 
 func (p *planner) keptBecause(m *member) string {
 	if m.doubtful {
 		return fmt.Sprintf("%s is left as it is until EC2 has shown for certain which interface takes its place", m.record.ID)
+	}
+	if m.claim.Leaked && ownership.OldEnough(m.record.Tags, p.now) {
+		return fmt.Sprintf("NodeENI %s, which %s was made for, does not exist any more; it is left attached for %s after that was first found, since workloads may use it; restore the NodeENI if it was lost, or set the annotation %s on the node",
+			m.NodeENI, m.record.ID, ownership.LiveLeakGrace, ownership.Prefix+"paused")
 	}
 	if m.claim.Leaked {
 		return fmt.Sprintf("%s is left as it is: its %s tag does not say that it is older than %s", m.record.ID, ownership.TagCreatedAt, ownership.LeakAge)
@@ -72,10 +118,16 @@ func (p *planner) create(m *member) {
 		return
 	}
 	setback, failed := p.Setbacks[m.Key]
-	subnet := m.wish.Subnets[0]
-	if failed && setback.Class == eni.NoAddresses && setback.Count < len(m.wish.Subnets) {
-		subnet = m.wish.Subnets[setback.Count]
-	} else if p.waits(m) {
+	tried := 0
+	if failed && setback.Class == eni.NoAddresses {
+		tried = setback.Count % len(m.wish.Subnets)
+	}
+	// After one full subnet the next candidate is tried at once; after the last one, waiting comes first.
+	if tried == 0 && p.waits(m) {
+		return
+	}
+	subnet, ok := p.roomy(m, tried)
+	if !ok {
 		return
 	}
 	m.Phase = Creating
@@ -83,6 +135,26 @@ func (p *planner) create(m *member) {
 	p.plan.Ledger[m.Key] = m.Generation
 	p.unattached++
 	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.wish.Spec})
+}
+
+// roomy returns the first of the member's subnets that is not known to be full, from the given one on, or says in the
+// member's place that all are.
+func (p *planner) roomy(m *member, from int) (subnet string, ok bool) {
+	var soonest time.Time
+	for n := range m.wish.Subnets {
+		id := m.wish.Subnets[(from+n)%len(m.wish.Subnets)]
+		until := p.Full[Room{m.NodeENIUID, id}]
+		if !p.now.Before(until) {
+			return id, true
+		}
+		if soonest.IsZero() || until.Before(soonest) {
+			soonest = until
+		}
+	}
+	m.explain(Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; whether there are some again is tried every %s, by one node at a time; free some, or add a subnet",
+		strings.Join(m.wish.Subnets, ", "), FullFor)})
+	p.again(soonest)
+	return "", false
 }
 
 // holdsBack reports whether the making of another interface has to wait, and says why in the member's place.
@@ -157,6 +229,9 @@ func (p *planner) keep(m *member) {
 		p.hinder(m)
 	case p.Look != nil && !p.Look.Instance.State.Attachable():
 		p.waitForInstance(m)
+	case p.now.Before(p.attachAfter(m)):
+		m.explain(p.stuck(m))
+		p.again(p.attachAfter(m))
 	default:
 		p.mend(m)
 		p.plan.Actions = append(p.plan.Actions, Attach{Member: m.Member.Member, InterfaceID: i.ID, Slot: m.Slot})
@@ -179,11 +254,29 @@ func (p *planner) seenAt() time.Time {
 
 // reattach undoes an attach that is overdue, so that it can be tried again.
 func (p *planner) reattach(m *member) {
-	why := fmt.Sprintf("EC2 has not attached it within %s", StuckAfter)
-	m.Why = Problem{AttachStuck, fmt.Sprintf("%s is detached and attached again: %s", m.record.ID, why)}
+	m.Why = p.stuck(m)
 	p.plan.Actions = append(p.plan.Actions, Detach{
-		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Why: why,
+		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID,
+		Why: fmt.Sprintf("EC2 has not attached it within %s", StuckAfter),
 	})
+}
+
+// attachAfter is when an interface may be attached again that EC2 did not get done with several times.
+func (p *planner) attachAfter(m *member) time.Time {
+	if m.record.Undone < mostUndone {
+		return time.Time{}
+	}
+	wait := hindered << min(m.record.Undone-mostUndone, 3)
+	return m.record.UndoneAt.Add(min(wait, longestWait))
+}
+
+// stuck says that EC2 does not get done with attaching the interface. A person hears of it when it went on for long enough.
+func (p *planner) stuck(m *member) Problem {
+	if m.record.Undone < mostUndone {
+		return Problem{Retrying, fmt.Sprintf("EC2 has not attached %s within %s; it is detached and attached again", m.record.ID, StuckAfter)}
+	}
+	return Problem{AttachStuck, fmt.Sprintf("%d times EC2 has not got done with attaching %s; it is tried again ever more seldom. See whether instance %s is healthy; stopping and starting it can help",
+		m.record.Undone, m.record.ID, p.InstanceID)}
 }
 
 func (p *planner) mend(m *member) {
@@ -238,7 +331,11 @@ func (p *planner) forceIfStuck(m *member) {
 
 // progress says that EC2 is at work and will be heard of.
 func (p *planner) progress(m *member) {
-	if m.Why.Reason == "" {
+	switch {
+	case m.Why.Reason != "":
+	case m.record.Undone >= mostUndone:
+		m.Why = p.stuck(m)
+	default:
 		m.Why = Problem{InProgress, fmt.Sprintf("EC2 reports %s as %s", m.record.ID, inWords(m.record))}
 	}
 	p.again(p.now.Add(watched))

@@ -193,7 +193,6 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,
 		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
 	})
-	telemetry.RegisterOwned(s.Metrics, watch.Count, func() int { return watch.Unattached(func(string) bool { return true }) })
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight := &controller.InFlight{}
 	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -203,11 +202,16 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		return err
 	}
 	nodes := node.New(node.Options{
-		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
 		Applier: apply.New(ec2, watch, apply.Options{Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Now: time.Now}),
 		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log,
 	})
+	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
+		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
+		Leaked: func() int { return sweep.Leaks(watch) }, Braked: nodes.Braked,
+	})
+	telemetry.RegisterNodeENIs(s.Metrics, mgr.GetClient())
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
 	}

@@ -53,8 +53,10 @@ type Observer struct {
 
 	mu        sync.Mutex
 	inventory *inventory.Inventory
-	// missing is since when EC2 does not know an instance.
-	missing map[string]time.Time
+	// missing are the instances that EC2 does not know.
+	missing map[string]absence
+	// since is when the first listing was begun.
+	since time.Time
 
 	// changed receives the names of nodes whose interfaces changed.
 	changed chan string
@@ -64,13 +66,19 @@ type Observer struct {
 	once   sync.Once
 }
 
+// absence is since when EC2 does not know an instance, and when somebody last asked.
+type absence struct{ since, asked time.Time }
+
+// forgetAbsence is how long an absence that nobody asks about is remembered.
+const forgetAbsence = time.Hour
+
 // New returns an Observer that does nothing until it is started.
 func New(reader Reader, options Options) *Observer {
 	return &Observer{
 		Options:   options,
 		reader:    reader,
 		inventory: inventory.New(options.Cluster),
-		missing:   map[string]time.Time{},
+		missing:   map[string]absence{},
 		changed:   make(chan string, 1024),
 		wake:      make(chan struct{}, 1),
 		synced:    make(chan struct{}),
@@ -139,6 +147,10 @@ func (o *Observer) ResyncOnce(ctx context.Context) error {
 	}
 	o.mu.Lock()
 	changed := o.inventory.Listed(begun, all)
+	if o.since.IsZero() {
+		o.since = begun
+	}
+	maps.DeleteFunc(o.missing, func(_ string, a absence) bool { return begun.Sub(a.asked) > forgetAbsence })
 	o.mu.Unlock()
 	o.once.Do(func() { close(o.synced) })
 	o.tell(ctx, changed)
@@ -198,10 +210,15 @@ func (o *Observer) Look(ctx context.Context, instanceID string) (eni.Look, error
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.Looked(look)
-	if look.Instance.State != eni.InstanceMissing {
+	if look.Instance.State == eni.InstanceMissing {
+		a := o.missing[instanceID]
+		if a.since.IsZero() {
+			a.since = look.At
+		}
+		a.asked = look.At
+		o.missing[instanceID] = a
+	} else {
 		delete(o.missing, instanceID)
-	} else if _, known := o.missing[instanceID]; !known {
-		o.missing[instanceID] = look.At
 	}
 	o.nudge()
 	return look, nil
@@ -213,6 +230,8 @@ type Known struct {
 	Spent        map[ownership.Key]int64
 	Lost         map[ownership.Key]time.Time
 	MissingSince time.Time
+	// Since is when the observer began to know anything.
+	Since time.Time
 }
 
 // Of returns what is known of an instance.
@@ -221,7 +240,7 @@ func (o *Observer) Of(instanceID string) Known {
 	defer o.mu.Unlock()
 	return Known{
 		Owned: o.inventory.Of(instanceID), Spent: o.inventory.Spent(instanceID), Lost: o.inventory.Lost(instanceID),
-		MissingSince: o.missing[instanceID],
+		MissingSince: o.missing[instanceID].since, Since: o.since,
 	}
 }
 
@@ -342,6 +361,19 @@ func (o *Observer) TellOwner(ctx context.Context, nodeENIUID string) {
 	members := o.inventory.MembersOf(nodeENIUID)
 	o.mu.Unlock()
 	o.tell(ctx, members)
+}
+
+// CountOf returns how many interfaces of the NodeENIs that count are known.
+func (o *Observer) CountOf(counts func(nodeENIUID string) bool) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, uid := range o.inventory.Owners() {
+		if counts(uid) {
+			n += o.inventory.CountOf(uid)
+		}
+	}
+	return n
 }
 
 // Count returns how many interfaces the cluster owns.

@@ -45,14 +45,29 @@ func (m *EC2Calls) Observe(call awsec2.Call) {
 	m.duration.WithLabelValues(call.Action).Observe(call.Duration.Seconds())
 }
 
+// Owned tells about the interfaces that the cluster owns.
+type Owned struct {
+	// All is how many there are; Unattached of them are attached to nothing; Leaked ones have no NodeENI any more.
+	All, Unattached, Leaked func() int
+	// Braked is whether no more are made, because too many are unattached.
+	Braked func() bool
+}
+
 // RegisterOwned registers the gauges of the interfaces the cluster owns.
-func RegisterOwned(registry prometheus.Registerer, owned, unattached func() int) {
+func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 	gauge := func(name, help string, value func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help},
 			func() float64 { return float64(value()) })
 	}
 	registry.MustRegister(
-		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned),
-		gauge("unattached_interfaces", "Owned network interfaces that are attached to nothing; many of them for long mean that attaching fails.", unattached),
+		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
+		gauge("unattached_interfaces", "Owned network interfaces that are attached to nothing; many of them for long mean that attaching fails.", owned.Unattached),
+		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more, and which are being removed.", owned.Leaked),
+		gauge("creation_braked", "1 while no interfaces are made because too many of the cluster's are attached to nothing, else 0.", func() int {
+			if owned.Braked() {
+				return 1
+			}
+			return 0
+		}),
 	)
 }

@@ -103,6 +103,19 @@ type directReader struct {
 	p *process
 }
 
+func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	k := kindOf(into)
+	if err := d.p.unwritable(k, key.Name); err != nil {
+		return err
+	}
+	object, known := d.p.api().objects[k][key.Name]
+	if !known {
+		return apierrors.NewNotFound(k.resource(), key.Name)
+	}
+	assign(into, object.DeepCopyObject())
+	return nil
+}
+
 func (d directReader) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	if err := d.p.unwritable(kindOf(into), "all"); err != nil {
 		return err

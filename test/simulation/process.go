@@ -98,7 +98,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	p.sweeper = sweeper.New(sweeper.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
 	p.observer = observer.New(ports, observer.Options{Cluster: c.name, Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet})
 	p.nodes = node.New(node.Options{
-		Client: kubernetes{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
+		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
 		Applier: apply.New(ports, p.observer, apply.Options{Members: 1, Removals: 64, Now: p.now}),
 		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, MaxUnattached: mostUnattached,
 		Cluster: c.name, Concurrency: 1, Now: p.now, Log: quiet,

@@ -54,6 +54,8 @@ func change(was, now v1alpha1.InterfaceState) *news {
 		return &news{corev1.EventTypeNormal, "Attached", "Attach", note}
 	case now.Phase == v1alpha1.PhaseBlocked && (was.Phase != v1alpha1.PhaseBlocked || was.Reason != now.Reason):
 		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
+	case now.Reason == string(plan.Orphaned) && was.Reason != now.Reason:
+		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
 	case len(now.Drift) > 0 && len(was.Drift) == 0:
 		return &news{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan", fmt.Sprintf(
 			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have)}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -34,14 +35,16 @@ type subject struct {
 	instances []string
 	// plans are the last plans of the instances, in the same order.
 	plans []plan.Plan
+	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
+	confirmed map[string]bool
 	// turn is when to ask again for a turn that was not given.
 	turn time.Time
 }
 
 // gather reads everything that concerns a node name. It asks nothing of EC2.
 func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) {
-	s := &subject{name: name}
-	if err := r.gatherNode(ctx, s); err != nil {
+	s := &subject{name: name, confirmed: map[string]bool{}}
+	if err := r.gatherNode(ctx, r.Client, s); err != nil {
 		return nil, err
 	}
 	var state v1alpha1.NodeENIState
@@ -55,16 +58,19 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
-	s.nodeENIs = slices.DeleteFunc(all.Items, func(n v1alpha1.NodeENI) bool {
-		return !controllerutil.ContainsFinalizer(&n, v1alpha1.Finalizer)
-	})
+	s.nodeENIs = slices.DeleteFunc(all.Items, unaccepted)
 	s.chooseInstances(r.Observer.InstancesOf(name))
 	return s, nil
 }
 
-func (r *Reconciler) gatherNode(ctx context.Context, s *subject) error {
+func unaccepted(n v1alpha1.NodeENI) bool {
+	return !controllerutil.ContainsFinalizer(&n, v1alpha1.Finalizer)
+}
+
+func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *subject) error {
+	s.node, s.zone, s.instanceID = nil, "", ""
 	var node corev1.Node
-	err := r.Client.Get(ctx, types.NamespacedName{Name: s.name}, &node)
+	err := reader.Get(ctx, types.NamespacedName{Name: s.name}, &node)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -59,6 +59,60 @@ func (s *setbacks) forget(instanceID string) {
 	delete(s.last, instanceID)
 }
 
+// shortages remembers in which subnets EC2 had no room for a NodeENI, and lets one node at a time try whether it has some
+// again, so that a fleet does not ask for what is not there.
+type shortages struct {
+	mu sync.Mutex
+	// next is when somebody may try.
+	next map[plan.Room]time.Time
+}
+
+func (s *shortages) known() map[plan.Room]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.next)
+}
+
+// admit reports whether all the creates may be tried. One that tries whether there is room again keeps others from it.
+func (s *shortages) admit(actions []plan.Action, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, action := range actions {
+		if create, ok := action.(plan.Create); ok && now.Before(s.next[roomOf(create)]) {
+			return false
+		}
+	}
+	for _, action := range actions {
+		if create, ok := action.(plan.Create); ok && !s.next[roomOf(create)].IsZero() {
+			s.next[roomOf(create)] = now.Add(plan.FullFor)
+		}
+	}
+	return true
+}
+
+// note takes in what became of an action.
+func (s *shortages) note(action plan.Action, err error, at time.Time) {
+	create, ok := action.(plan.Create)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(s.next, roomOf(create))
+	case eni.ClassOf(err) == eni.NoAddresses:
+		if s.next == nil {
+			s.next = map[plan.Room]time.Time{}
+		}
+		s.next[roomOf(create)] = at.Add(plan.FullFor)
+	}
+}
+
+func roomOf(c plan.Create) plan.Room {
+	return plan.Room{NodeENIUID: c.Member.NodeENIUID, SubnetID: c.SubnetID}
+}
+
 // rollout says which nodes are replacing interfaces of which NodeENI.
 type rollout struct {
 	mu    sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,7 +45,9 @@ type Limiter interface {
 
 // Options are what a Reconciler works with.
 type Options struct {
-	Client   client.Client
+	Client client.Client
+	// Reader reads the API server itself, not a cache.
+	Reader   client.Reader
 	Events   events.EventRecorder
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
@@ -67,8 +70,10 @@ type Options struct {
 type Reconciler struct {
 	Options
 	setbacks   setbacks
+	shortages  shortages
 	rollout    rollout
 	admissions admissions
+	braked     atomic.Bool
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -125,6 +130,15 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 			look = &now
 			continue
 		}
+		if unconfirmed := s.unconfirmed(p.Actions); len(unconfirmed) > 0 {
+			if err := r.confirm(ctx, s, unconfirmed); err != nil {
+				return p, err
+			}
+			continue
+		}
+		if !r.shortages.admit(p.Actions, r.Now()) {
+			continue
+		}
 		if err := r.store(ctx, s, instanceID, look, p); err != nil {
 			return p, err
 		}
@@ -144,6 +158,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	observed := plan.Observed{
 		Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
+		Since: known.Since, Full: r.shortages.known(),
 	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
@@ -157,13 +172,13 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 		return plan.Plan{}, err
 	}
 	p := plan.Compute(desired, observed, r.Now())
-	switch mayReplace, err := r.mayReplace(ctx, s, p); {
-	case err != nil:
+	if observed.MayReplace, observed.Turn, err = r.mayReplace(ctx, s, p); err != nil {
 		return plan.Plan{}, err
-	case mayReplace:
-		observed.MayReplace = true
+	}
+	if p.WouldReplace != "" {
 		p = plan.Compute(desired, observed, r.Now())
-	case p.WouldReplace != "":
+	}
+	if observed.Turn != "" {
 		p.LookAgain = sooner(p.LookAgain, r.Now().Add(turnCheck))
 	}
 	return p, nil
@@ -173,6 +188,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 // and nobody makes more of them.
 func (r *Reconciler) brake(s *subject) string {
 	n := r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
+	r.braked.Store(n >= r.MaxUnattached)
 	if n < r.MaxUnattached {
 		return ""
 	}
@@ -180,11 +196,15 @@ func (r *Reconciler) brake(s *subject) string {
 		n, r.MaxUnattached)
 }
 
+// Braked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.
+func (r *Reconciler) Braked() bool { return r.braked.Load() }
+
 // note remembers what failed, and tells what a person should hear of at once.
 func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcome) {
 	for _, o := range outcomes {
 		member := o.Action.Of()
 		log := r.Log.With("node", s.name, "nodeeni", member.NodeENI, "action", o.Action.String())
+		r.shortages.note(o.Action, o.Err, r.Now())
 		if o.Err == nil {
 			r.setbacks.clear(instanceID, member.Key)
 			log.Info("carried out")

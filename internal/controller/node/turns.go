@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,21 +15,22 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// mayReplace reports whether the plan may take a live interface away to make it anew: whether it is the node's turn.
-func (r *Reconciler) mayReplace(ctx context.Context, s *subject, p plan.Plan) (bool, error) {
+// mayReplace reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
+// not, it says what is waited for, in the same words for as long as it is waited for.
+func (r *Reconciler) mayReplace(ctx context.Context, s *subject, p plan.Plan) (may bool, turn string, err error) {
 	if p.WouldReplace == "" {
 		if !p.Unsettled {
 			r.rollout.release(s.name)
 		}
-		return false, nil
+		return false, "", nil
 	}
 	nodeENI := s.nodeENI(p.WouldReplace)
 	if nodeENI == nil {
-		return false, nil
+		return false, "", nil
 	}
 	states, err := r.statesOf(ctx, nodeENI.UID)
 	if err != nil {
-		return false, err
+		return false, "", err
 	}
 	var unavailable []string
 	for n := range states {
@@ -36,7 +38,11 @@ func (r *Reconciler) mayReplace(ctx context.Context, s *subject, p plan.Plan) (b
 			unavailable = append(unavailable, states[n].Name)
 		}
 	}
-	return r.rollout.acquire(p.WouldReplace, s.name, int(max(1, nodeENI.Spec.MaxUnavailable)), unavailable), nil
+	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
+	if r.rollout.acquire(p.WouldReplace, s.name, limit, unavailable) {
+		return true, "", nil
+	}
+	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
 }
 
 // lacks reports whether any interface of the NodeENI is not attached. What could never be had, for example for want of a

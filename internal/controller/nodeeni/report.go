@@ -144,6 +144,10 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: "no node carries the labels of nodeSelector"}
 	case slices.ContainsFunc(interfaces, stalled):
 		return blocked(interfaces, st.Desired)
+	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace:
+		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
+			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than %s without one",
+			st.Drifted, st.Desired, number(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
 			"%d of %d interfaces differ in what only new ones can mend; set updatePolicy: Replace, or change the NodeENI back", st.Drifted, st.Desired)}

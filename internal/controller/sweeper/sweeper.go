@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,17 +48,27 @@ func New(options Options) *Sweeper {
 	return &Sweeper{Options: options, suspects: map[string]time.Time{}, convicts: map[string]bool{}}
 }
 
-// Gone reports whether it is confirmed that no NodeENI has the UID.
-func (s *Sweeper) Gone(uid string) bool {
+// Gone reports whether it is confirmed that no NodeENI has the UID, and when it was first missed.
+func (s *Sweeper) Gone(uid string) (since time.Time, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.convicts[uid]
+	return s.suspects[uid], s.convicts[uid]
+}
+
+// Leaks returns how many interfaces are known to belong to NodeENIs that do not exist.
+func (s *Sweeper) Leaks(watch *observer.Observer) int {
+	return watch.CountOf(func(uid string) bool {
+		_, gone := s.Gone(uid)
+		return gone
+	})
 }
 
 // Pass looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
 // look again.
 func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Duration {
-	if len(watch.Owners()) == 0 {
+	owners := watch.Owners()
+	s.forget(owners)
+	if len(owners) == 0 {
 		return s.Period
 	}
 	alive, err := s.alive(ctx)
@@ -66,7 +77,7 @@ func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Durat
 		return s.Period
 	}
 	next := s.Period
-	for _, uid := range watch.Owners() {
+	for _, uid := range owners {
 		convicted, suspected := s.judge(uid, alive[uid])
 		switch {
 		case convicted:
@@ -97,6 +108,18 @@ func (s *Sweeper) judge(uid string, alive bool) (convicted, suspected bool) {
 		s.convicts[uid] = true
 	}
 	return s.convicts[uid], true
+}
+
+// forget drops what is remembered of NodeENIs of which no interface is left.
+func (s *Sweeper) forget(owners []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid := range s.suspects {
+		if _, left := slices.BinarySearch(owners, uid); !left {
+			delete(s.suspects, uid)
+			delete(s.convicts, uid)
+		}
+	}
 }
 
 func (s *Sweeper) alive(ctx context.Context) (map[string]bool, error) {

@@ -1,0 +1,216 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// What is waited for, how long, and what a person hears of it.
+
+// leakedAt is a claim of a NodeENI that does not exist, first missed at a time.
+func leakedAt(missing time.Time) plan.Claim {
+	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Leaked: true, MissingSince: missing}
+}
+
+func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w.pass(24 * time.Hour)
+	missed := w.now
+	leaked := desired(leakedAt(missed))
+	for after, want := range map[time.Duration]plan.Reason{
+		0: plan.Orphaned, ownership.LiveLeakGrace - time.Second: plan.Orphaned, ownership.LiveLeakGrace: plan.Leaving,
+	} {
+		p := plan.Compute(leaked, w.observe(nil), missed.Add(after))
+		if got := reasons(p); !slices.Equal(got, []plan.Reason{want}) || (len(p.Actions) > 0) != (want == plan.Leaving) {
+			t.Errorf("after %s: %s", after, p.Explain())
+		}
+		if want == plan.Orphaned && !p.LookAgain.Equal(missed.Add(ownership.LiveLeakGrace)) {
+			t.Errorf("after %s it looks again at %s", after, p.LookAgain)
+		}
+	}
+}
+
+func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w.pass(24 * time.Hour)
+	o := w.observe(nil)
+	o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+	p := plan.Compute(desired(leakedAt(w.now)), o, w.now)
+	if len(p.Actions) != 1 {
+		t.Errorf("want it deleted:\n%s", p.Explain())
+	}
+}
+
+// TestAnAttachThatNeverEnds is undone again and again, ever more seldom, and told to a person from the third time on.
+func TestAnAttachThatNeverEnds(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	d := desired(claim("a", wish(0, 1, "s1")))
+	available := func(undone int, ago time.Duration) plan.Observed {
+		o := w.observe(nil)
+		o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+		o.Owned[0].Undone, o.Owned[0].UndoneAt = undone, w.now.Add(-ago)
+		o.Look.Interfaces = nil
+		return o
+	}
+	cases := map[string]struct {
+		undone int
+		ago    time.Duration
+		want   plan.Reason
+		phase  plan.Phase
+	}{
+		"twice, it is tried at once":         {undone: 2, phase: plan.Attaching},
+		"three times, a person is told":      {undone: 3, want: plan.AttachStuck, phase: plan.Blocked},
+		"three times, it is tried later":     {undone: 3, ago: 5 * time.Minute, phase: plan.Attaching},
+		"four times, it is tried later yet":  {undone: 4, ago: 5 * time.Minute, want: plan.AttachStuck, phase: plan.Blocked},
+		"very often, it is never given up":   {undone: 40, ago: 30 * time.Minute, phase: plan.Attaching},
+		"very often, it is tried not sooner": {undone: 40, ago: 29 * time.Minute, want: plan.AttachStuck, phase: plan.Blocked},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := plan.Compute(d, available(tc.undone, tc.ago), w.now)
+			if got := p.Members[0]; got.Phase != tc.phase || got.Why.Reason != tc.want || (len(p.Actions) == 0) != (tc.phase == plan.Blocked) {
+				t.Errorf("want %s %q:\n%s", tc.phase, tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestReplacementSaysWhatItWaitsFor lets a live interface drift that may be replaced, and keeps it from being.
+func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
+	cases := map[string]struct {
+		claims []plan.Claim
+		change func(*plan.Observed)
+		want   plan.Reason
+	}{
+		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing},
+		"a member of another NodeENI that cannot be had": {
+			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), {
+				NodeENI: "b", NodeENIUID: "uid-b", Standing: plan.Wanted, Resolved: true,
+				Lacking: []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "no subnet in the zone"}},
+			}},
+			change: func(o *plan.Observed) { o.MayReplace = true }, want: plan.Replacing,
+		},
+		"a slot that another holds": {
+			claims: []plan.Claim{exactly(replacing(claim("a", wish(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.MayReplace = true },
+			want: plan.SlotTaken,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			o := w.observe(nil)
+			o.Turn = "another node has had its turn"
+			if tc.change != nil {
+				tc.change(&o)
+			}
+			p := plan.Compute(desired(tc.claims...), o, w.now)
+			if got := p.Members[0]; got.Why.Reason != tc.want || got.Why.Message == "" || len(got.Drift) == 0 || len(p.Actions) > 0 {
+				t.Errorf("want the reason %s, a drift and no call:\n%s", tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+func replacing(c plan.Claim) plan.Claim { c.Replace = true; return c }
+
+func exactly(c plan.Claim) plan.Claim { c.Exact = true; return c }
+
+// TestAPreferredSlotIsNotWaitedForInVain lets EC2 refuse to free the slot that is asked for.
+func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		setback plan.Setback
+		want    eni.Slot
+	}{
+		"refused once for now": {plan.Setback{Class: eni.Transient, Count: 1}, device(1)},
+		"refused for good":     {plan.Setback{Class: eni.Unauthorized, Count: 1}, device(2)},
+		"refused too often":    {plan.Setback{Class: eni.Transient, Count: 5}, device(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			o := w.observe(nil)
+			tc.setback.At = w.now
+			o.Setbacks = map[ownership.Key]plan.Setback{o.Owned[0].Member.Key: tc.setback}
+			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released}
+			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
+			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
+				t.Errorf("want %s:\n%s", tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestFullSubnetsAreTriedInTurn goes round the candidates of a selector, also after all of them were full.
+func TestFullSubnetsAreTriedInTurn(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1", "s2", "s3")))
+	var tried []string
+	setback := plan.Setback{}
+	for range 5 {
+		now := w.now
+		if setback.Count > 0 && setback.Count%3 == 0 {
+			now = setback.Retry()
+		}
+		o := w.observe(nil)
+		if setback.Count > 0 {
+			o.Setbacks = map[ownership.Key]plan.Setback{{NodeENIUID: "uid-a"}: setback}
+		}
+		p := plan.Compute(d, o, now)
+		if len(p.Actions) != 1 {
+			t.Fatal(p.Explain())
+		}
+		tried = append(tried, p.Actions[0].(plan.Create).SubnetID)
+		setback = setback.Next(eni.NoAddresses, "full", now)
+	}
+	if diff := cmp.Diff([]string{"s1", "s2", "s3", "s1", "s2"}, tried); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSubnetsKnownToBeFullAreNotTried keeps a fleet from asking EC2 again and again for what is not there.
+func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1", "s2")))
+	o := w.observe(nil)
+	soon := w.now.Add(time.Minute)
+	o.Full = map[plan.Room]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: soon}
+	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || p.Actions[0].(plan.Create).SubnetID != "s2" {
+		t.Errorf("want it made in s2:\n%s", p.Explain())
+	}
+	o.Full[plan.Room{NodeENIUID: "uid-a", SubnetID: "s2"}] = soon.Add(time.Minute)
+	p := plan.Compute(d, o, w.now)
+	if len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.SubnetFull || !p.LookAgain.Equal(soon) {
+		t.Errorf("want it blocked until %s:\n%s", soon, p.Explain())
+	}
+}
+
+// TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade crashes after a create whose answer was lost, long after
+// the member was decided on, and takes the wish back.
+func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T) {
+	w := newWorld(limits(4))
+	key := ownership.Key{NodeENIUID: "uid-a"}
+	o := w.observe(map[ownership.Key]int64{key: w.now.Add(-time.Hour).Unix()})
+	o.Since = w.now
+	released := desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released})
+	if p := plan.Compute(released, o, w.now); len(p.Ledger) != 1 || p.LookAgain.IsZero() {
+		t.Errorf("the promise is dropped at once:\n%s", p.Explain())
+	}
+	if p := plan.Compute(released, o, w.now.Add(inventory.Newborn)); len(p.Ledger) != 0 {
+		t.Errorf("the promise is kept for ever:\n%s", p.Explain())
+	}
+}
