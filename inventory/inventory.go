@@ -462,30 +462,6 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	return changed
 }
 
-// countUndone notes whether an attempt to attach the interface ended, and how.
-func (e *entry) countUndone(at time.Time, next eni.Interface) {
-	was, now := e.Attachment, next.Attachment
-	switch {
-	case now != nil && now.Status == eni.AttachmentAttached:
-		e.Undone, e.UndoneAt = 0, time.Time{}
-	case was == nil || was.Status != eni.AttachmentAttaching:
-	case now == nil || now.ID != was.ID || now.Status != eni.AttachmentAttaching:
-		e.Undone, e.UndoneAt = e.Undone+1, at
-	}
-}
-
-// since returns from when on an attachment has had a status: as before, from now on, or zero if it has it not.
-func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) time.Time {
-	switch {
-	case i.Attachment == nil || i.Attachment.Status != status:
-		return time.Time{}
-	case before.IsZero():
-		return now
-	default:
-		return before
-	}
-}
-
 func (e *entry) unexpired(now time.Time) []expectation {
 	return slices.DeleteFunc(e.pending, func(x expectation) bool { return !now.Before(x.until) })
 }
@@ -501,22 +477,4 @@ func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 func (v *Inventory) forget(now time.Time) {
 	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
 	maps.DeleteFunc(v.spent, func(_ instanceKey, s spending) bool { return now.Sub(s.at) > remember })
-}
-
-// Same reports whether two readings of an interface say the same.
-func Same(a, b eni.Interface) bool {
-	return sameAttachment(a.Attachment, b.Attachment) && sameAddresses(a.Addresses, b.Addresses) &&
-		a.ID == b.ID && a.Type == b.Type && a.Status == b.Status && a.Description == b.Description && a.MAC == b.MAC &&
-		a.SubnetID == b.SubnetID && a.SourceDestCheck == b.SourceDestCheck &&
-		slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Tags, b.Tags)
-}
-
-func sameAttachment(a, b *eni.Attachment) bool {
-	return (a == nil) == (b == nil) && (a == nil || *a == *b)
-}
-
-func sameAddresses(a, b eni.Addresses) bool {
-	return a.PrimaryIPv4 == b.PrimaryIPv4 &&
-		slices.Equal(a.SecondaryIPv4, b.SecondaryIPv4) && slices.Equal(a.IPv4Prefixes, b.IPv4Prefixes) &&
-		slices.Equal(a.IPv6, b.IPv6) && slices.Equal(a.IPv6Prefixes, b.IPv6Prefixes)
 }

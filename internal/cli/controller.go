@@ -211,7 +211,6 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
 		Leaked: func() int { return sweep.Leaks(watch) }, Braked: nodes.Braked,
 	})
-	telemetry.RegisterNodeENIs(s.Metrics, mgr.GetClient())
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
 	}
@@ -220,6 +219,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
 		Now: time.Now, Log: s.Log,
 	})
+	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Standings)
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)
 	}

@@ -112,6 +112,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: r.next(deleting, f)}, unreadable
 }
 
+// Standings counts interfaces by the name of their NodeENI and by how they stand, as the statuses have it.
+func (r *Reconciler) Standings() map[string]map[string]int {
+	var all v1alpha1.NodeENIList
+	if err := r.Client.List(context.Background(), &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // a cache that is not filled yet has nothing to tell
+	}
+	counts := map[string]map[string]int{}
+	for n := range all.Items {
+		st := all.Items[n].Status
+		counts[all.Items[n].Name] = map[string]int{
+			"desired": int(st.Desired), "attached": int(st.Attached), "ready": int(st.Ready),
+			"blocked": int(st.Blocked), "drifted": int(st.Drifted),
+		}
+	}
+	return counts
+}
+
 func (r *Reconciler) next(deleting bool, f facts) time.Duration {
 	switch {
 	case deleting:

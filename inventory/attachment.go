@@ -1,0 +1,34 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"time"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// countUndone notes whether an attempt to attach the interface ended, and how.
+func (e *entry) countUndone(at time.Time, next eni.Interface) {
+	was, now := e.Attachment, next.Attachment
+	switch {
+	case now != nil && now.Status == eni.AttachmentAttached:
+		e.Undone, e.UndoneAt = 0, time.Time{}
+	case was == nil || was.Status != eni.AttachmentAttaching:
+	case now == nil || now.ID != was.ID || now.Status != eni.AttachmentAttaching:
+		e.Undone, e.UndoneAt = e.Undone+1, at
+	}
+}
+
+// since returns from when on an attachment has had a status: as before, from now on, or zero if it has it not.
+func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) time.Time {
+	switch {
+	case i.Attachment == nil || i.Attachment.Status != status:
+		return time.Time{}
+	case before.IsZero():
+		return now
+	default:
+		return before
+	}
+}
