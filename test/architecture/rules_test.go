@@ -10,10 +10,11 @@ import (
 )
 
 // core are the packages that turn values into values. Everything about which package may know what hangs on them.
-var core = []string{"eni", "instancetype", "selection", "ownership", "inventory", "plan", "launch"}
+var core = []string{"eni", "instancetype", "selection", "ownership", "inventory", "plan", "launch", "addressing"}
 
-// dataOnly are foreign packages that hold facts and import nothing that is not in the standard library.
-var dataOnly = []string{"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"}
+// dataOnly are foreign packages that hold facts or values and import nothing that is not in the standard library: what EC2
+// publishes of its instance types, and sets of addresses.
+var dataOnly = []string{"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc", "go4.org/netipx"}
 
 // world are the parts of the standard library that touch the world. net/netip is values and stays allowed.
 var world = []string{
