@@ -18,6 +18,10 @@ ASSETS = $$(go run ./hack/controlplane)
 demo: ## Run the whole story against a simulated AWS and a real API server. KEEP=1 stays up, SPEED=n is n times real time
 	go run ./cmd/multieni-dev demo $(if $(KEEP),--keep) $(if $(SPEED),--speed $(SPEED))
 
+.PHONY: bench
+bench: ## Measure against EC2's limits: a few minutes, or BENCH=all, BENCH=a1,c; see docs/performance.md
+	go run ./test/bench --scenarios $(or $(BENCH),small) $(BENCHFLAGS)
+
 ##@ Before a change goes in
 
 # What runs for minutes on its own has a target of its own.

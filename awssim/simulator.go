@@ -104,6 +104,14 @@ func (s *Simulator) State() ec2.State {
 	return s.model.State(s.call())
 }
 
+// Shown returns an interface as describe calls show it now, or nil if they show none, without a call being counted or
+// throttled.
+func (s *Simulator) Shown(networkInterfaceID string) *ec2.NetworkInterface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model.Shown(s.call(), networkInterfaceID)
+}
+
 // Calls returns what has been called since the beginning, or since ResetCalls.
 func (s *Simulator) Calls() Calls {
 	s.mu.Lock()

@@ -167,3 +167,9 @@ func (m *Model) State(c Call) State {
 	}
 	return s
 }
+
+// Shown returns an interface as describe calls show it now, or nil if they show none.
+func (m *Model) Shown(c Call, id string) *NetworkInterface {
+	m.Advance(c.Now)
+	return m.interfaces.view(id, m.now)
+}

@@ -6,6 +6,7 @@ package bubble
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,8 +41,8 @@ const (
 	groupID = "sg-0000000000000000a"
 	// PoolLabel is the label of a Node that NodeENIs select by.
 	PoolLabel = "pool"
-	// booting is as long as an instance can take to run.
-	booting = 20 * time.Second
+	// Booting is as long as an instance can take to run.
+	Booting = 20 * time.Second
 )
 
 var zones = []string{"us-east-1a", "us-east-1b"}
@@ -88,10 +89,13 @@ type Cluster struct {
 	started, launched int
 }
 
+// Seed is that of everything random in EC2.
+const Seed = 1
+
 // New begins a cluster in a bubble.
 func New(t *testing.T, w awssim.World) *Cluster {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: w, Seed: 1})
+	sim, err := awssim.New(awssim.Options{World: w, Seed: Seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +119,18 @@ func (c *Cluster) Must(err error) {
 // Join launches instances, half of them in each zone, and adds their Nodes once they run.
 func (c *Cluster) Join(count int, pool string) (names []string) {
 	c.Helper()
-	var nodes []*corev1.Node
+	nodes := c.Launch(count, pool)
+	time.Sleep(Booting)
+	for _, node := range nodes {
+		c.Must(c.User.Create(c.Context(), node))
+		names = append(names, node.Name)
+	}
+	return names
+}
+
+// Launch launches instances, half of them in each zone, and returns the Nodes that they are once they run, after Booting.
+func (c *Cluster) Launch(count int, pool string) (nodes []*corev1.Node) {
+	c.Helper()
 	for range count {
 		zone := zones[c.launched%len(zones)]
 		c.launched++
@@ -128,12 +143,12 @@ func (c *Cluster) Join(count int, pool string) (names []string) {
 			Spec: corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + launched[0].InstanceID},
 		})
 	}
-	time.Sleep(booting)
-	for _, node := range nodes {
-		c.Must(c.User.Create(c.Context(), node))
-		names = append(names, node.Name)
-	}
-	return names
+	return nodes
+}
+
+// InstanceOf returns the instance that a Node is.
+func InstanceOf(node *corev1.Node) string {
+	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
 }
 
 // Declare makes a NodeENI for the nodes of a pool in the subnets of a use.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
@@ -33,6 +34,10 @@ const lastWords = 2 * time.Minute
 type Mutation struct {
 	At     time.Time
 	Action string
+	// Instance is whom CreateNetworkInterface, by its tags, or AttachNetworkInterface is for.
+	Instance string
+	// Interface is what the call is about, if it exists already.
+	Interface string
 }
 
 // Replica is one controller.
@@ -45,6 +50,7 @@ type Replica struct {
 
 	mu        sync.Mutex
 	mutations []Mutation
+	writes    int
 	renewed   time.Time
 }
 
@@ -63,7 +69,7 @@ func (c *Cluster) Start(o options.Controller) *Replica {
 	c.Helper()
 	c.started++
 	r := &Replica{Ended: make(chan struct{})}
-	r.Kubernetes = newLink(c.API, uint64(c.started), r.noteRenewal)
+	r.Kubernetes = newLink(c.API, uint64(c.started), r.noteWrite)
 	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), r.noteMutation)
 	ctx, stop := context.WithCancel(c.Context())
 	r.Stop = stop
@@ -103,10 +109,15 @@ func (r *Replica) Halt() {
 	synctest.Wait()
 }
 
-func (r *Replica) noteRenewal(request *http.Request) {
-	if request.Method == http.MethodPut && strings.Contains(request.URL.Path, "/leases/") {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+func (r *Replica) noteWrite(request *http.Request) {
+	isLease := strings.Contains(request.URL.Path, "/leases")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case request.Method == http.MethodGet:
+	case !isLease:
+		r.writes++
+	case request.Method == http.MethodPut:
 		r.renewed = time.Now()
 	}
 }
@@ -119,8 +130,25 @@ func (r *Replica) noteMutation(request *http.Request) {
 	if err != nil || formErr != nil || !strings.HasPrefix(action, "Describe") {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.mutations = append(r.mutations, Mutation{time.Now(), action})
+		r.mutations = append(r.mutations, Mutation{time.Now(), action, instanceIn(form), form.Get("NetworkInterfaceId")})
 	}
+}
+
+// instanceIn returns the instance that a call is for, if it says.
+func instanceIn(form url.Values) string {
+	for name, values := range form {
+		if prefix, isKey := strings.CutSuffix(name, ".Key"); isKey && values[0] == ownership.TagInstanceID {
+			return form.Get(prefix + ".Value")
+		}
+	}
+	return form.Get("InstanceId")
+}
+
+// Writes returns how many requests to change something the API server got, those about leases aside.
+func (r *Replica) Writes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writes
 }
 
 // LastRenewal returns when the controller last renewed its lease, or tried to.

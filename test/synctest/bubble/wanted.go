@@ -57,10 +57,15 @@ func carries(node corev1.Node, selector map[string]v1alpha1.LabelValue) bool {
 
 // Owned returns the interfaces with the cluster's tag that EC2 has.
 func (c *Cluster) Owned() []Member {
-	uid := c.UID()
+	c.Helper()
+	return c.OwnedBy(c.UID())
+}
+
+// OwnedBy returns the interfaces that EC2 has with the tag of a cluster, which may have been given a name.
+func (c *Cluster) OwnedBy(name string) []Member {
 	var all []Member
 	for _, i := range c.EC2.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] != uid {
+		if i.Tags[ownership.TagCluster] != name {
 			continue
 		}
 		m := Member{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID], i.SubnetID, i.Status, i.Description}

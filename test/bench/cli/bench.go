@@ -1,0 +1,151 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command of the bench: which scenarios are run, how far they are, and where the figures go.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/test/bench/report"
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// settings are the flags.
+type settings struct {
+	scenarios string
+	nodes     int
+	output    string
+	dir       string
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	var s settings
+	command := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure a controller of network interfaces against the limits of EC2",
+		Long: `Measure how close to EC2's limits the controller works, and how quiet it is.
+
+Most scenarios run in virtual time: the whole controller beside an API server and an EC2 in
+memory, where an hour takes seconds. They measure what the request rates of EC2, which are
+those of an account by default, and the controller's decisions come to. The live ones run a
+controller as a process against a real API server and a simulated EC2 over HTTP that lives
+faster than the real one; they measure what the machine has to do with it.
+
+Each figure is held against the limit that EC2 sets anyone, where there is one, and against
+a target. MISS is beyond the target, FAIL is a defect.`,
+		Example: `  # the small set, a few minutes
+  make bench
+
+  # everything, or a choice
+  make bench BENCH=all
+  make bench BENCH=a1,c`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return s.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&s.scenarios, "scenarios", "small", "what to run: small, all, virtual, live, or IDs with commas between them")
+	flags.IntVar(&s.nodes, "nodes", 0, "size of the fleet instead of the scenario's own")
+	flags.StringVarP(&s.output, "output", "o", "table", "what to print: table, json or markdown")
+	flags.StringVar(&s.dir, "dir", ".cache/bench", "folder for result.json, ready.svg and logs; made if missing")
+	command.AddCommand(newList(), newVirtual())
+	return command
+}
+
+func newList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			for _, s := range scenario.Catalogue() {
+				fmt.Fprintf(c.OutOrStdout(), "%-8s %s\n", s.ID, s.Title)
+			}
+			return nil
+		},
+	}
+}
+
+func (s settings) run(ctx context.Context, out, progress io.Writer) error {
+	chosen, err := scenario.Choose(s.scenarios)
+	if err != nil {
+		return err
+	}
+	render, err := renderer(s.output)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	r := report.Report{Commit: commit(ctx), Time: time.Now(), Seed: bubble.Seed, Rig: rig()}
+	screen := newScreen(progress, len(chosen))
+	for _, c := range chosen {
+		if s.nodes > 0 {
+			c.Nodes = s.nodes
+		}
+		r.Results = append(r.Results, s.measure(ctx, c, screen))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err := s.keep(r, progress); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, render(r))
+	return err
+}
+
+func (s settings) measure(ctx context.Context, c scenario.Scenario, screen *screen) report.Result {
+	begun := time.Now()
+	screen.begin(c)
+	o, err := runVirtual(ctx, c, screen.show)
+	result := report.New(c, o, time.Since(begun), err)
+	screen.end(result)
+	return result
+}
+
+func renderer(output string) (func(report.Report) string, error) {
+	switch output {
+	case "table":
+		return report.Report.Table, nil
+	case "markdown":
+		return report.Report.Markdown, nil
+	case "json":
+		return encode, nil
+	default:
+		return nil, fmt.Errorf("--output is %q and must be table, json or markdown", output)
+	}
+}
+
+func encode(r report.Report) string {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		panic(err) // numbers that JSON does not have are nowhere measured
+	}
+	return string(text) + "\n"
+}
+
+// keep writes the files.
+func (s settings) keep(r report.Report, progress io.Writer) error {
+	path := filepath.Join(s.dir, "result.json")
+	if err := os.WriteFile(path, []byte(encode(r)), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "\n%s has all figures.\n\n", path)
+	return nil
+}

@@ -1,0 +1,84 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/multieni/multieni/test/bench/report"
+	"github.com/multieni/multieni/test/bench/scenario"
+)
+
+// screen shows how far the bench is: on a terminal in one line that changes, else in a line now and then.
+type screen struct {
+	out        io.Writer
+	isTerminal bool
+	of, number int
+	current    scenario.Scenario
+	begun      time.Time
+	shown      time.Time
+}
+
+// seldom is how often a line is written that stays.
+const (
+	seldom = 20 * time.Second
+	often  = 200 * time.Millisecond
+)
+
+func newScreen(out io.Writer, of int) *screen {
+	file, isFile := out.(*os.File)
+	return &screen{out: out, of: of, isTerminal: isFile && term.IsTerminal(int(file.Fd()))}
+}
+
+func (s *screen) begin(c scenario.Scenario) {
+	s.number++
+	s.current, s.begun, s.shown = c, time.Now(), time.Now()
+	fmt.Fprintf(s.out, "[%d/%d] %s  %s\n", s.number, s.of, c.ID, c.Title)
+}
+
+func (s *screen) show(p scenario.Progress) {
+	pause := seldom
+	if s.isTerminal {
+		pause = often
+	}
+	if time.Since(s.shown) < pause {
+		return
+	}
+	s.shown = time.Now()
+	line := fmt.Sprintf("      %s: %d of %d nodes ready, %s in the cluster, %s here%s", p.Phase, p.Ready, s.current.Nodes,
+		round(p.Seconds), round(time.Since(s.begun).Seconds()), s.left(p.Done))
+	if s.isTerminal {
+		fmt.Fprintf(s.out, "\r\033[K%s", line)
+		return
+	}
+	fmt.Fprintln(s.out, line)
+}
+
+// left says how long the phase may still take, once that can be told.
+func (s *screen) left(done float64) string {
+	if done < 0.05 || done >= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", about %s to go", round(time.Since(s.begun).Seconds()*(1-done)/done))
+}
+
+func round(seconds float64) time.Duration {
+	return time.Duration(seconds) * time.Second
+}
+
+func (s *screen) end(r report.Result) {
+	if s.isTerminal {
+		fmt.Fprint(s.out, "\r\033[K")
+	}
+	counts := map[scenario.Verdict]int{}
+	for _, row := range r.Figures {
+		counts[row.Verdict]++
+	}
+	fmt.Fprintf(s.out, "      took %s: %d pass, %d miss, %d fail\n", round(r.Seconds), counts[scenario.Pass], counts[scenario.Miss], counts[scenario.Failed])
+}

@@ -1,0 +1,97 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/bench/virtual"
+)
+
+// eventsFD is where the process of a virtual run finds the pipe for its events.
+const eventsFD = 3
+
+// newVirtual returns the command that a virtual run is, each in a process of its own: a bubble needs one, and one run
+// leaves nothing to the next.
+func newVirtual() *cobra.Command {
+	return &cobra.Command{
+		Use:    "virtual ID NODES",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := find(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			virtual.Main(s, os.NewFile(eventsFD, "events"))
+			return nil
+		},
+	}
+}
+
+func find(id, nodes string) (scenario.Scenario, error) {
+	all := scenario.Catalogue()
+	at := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.ID == id })
+	if at < 0 {
+		return scenario.Scenario{}, fmt.Errorf("there is no scenario %q", id)
+	}
+	count, err := strconv.Atoi(nodes)
+	all[at].Nodes = count
+	return all[at], err
+}
+
+// runVirtual runs a scenario in virtual time.
+func runVirtual(ctx context.Context, s scenario.Scenario, show func(scenario.Progress)) (*scenario.Outcome, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	events, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer events.Close()
+	var said bytes.Buffer
+	command := exec.CommandContext(ctx, self, "virtual", s.ID, strconv.Itoa(s.Nodes))
+	command.Stdout, command.Stderr, command.ExtraFiles = &said, &said, []*os.File{write}
+	// Memory is no subject here and time is; what a bubble makes is mostly waste.
+	command.Env = append(os.Environ(), "GOGC=400")
+	err = command.Start()
+	if closeErr := write.Close(); err != nil || closeErr != nil {
+		return nil, errors.Join(err, closeErr)
+	}
+	outcome := listen(json.NewDecoder(events), show)
+	if err := command.Wait(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, strings.TrimSpace(said.String()))
+	}
+	return outcome, nil
+}
+
+// listen shows how far a run is, and returns what it found.
+func listen(events *json.Decoder, show func(scenario.Progress)) (found *scenario.Outcome) {
+	for {
+		var e virtual.Event
+		if err := events.Decode(&e); err != nil {
+			return found // the process ended; its exit code tells whether well
+		}
+		if e.Progress != nil {
+			show(*e.Progress)
+		}
+		if e.Outcome != nil {
+			found = e.Outcome
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Unit is what a figure counts.
+type Unit string
+
+// The units of figures.
+const (
+	Seconds    Unit = "s"
+	Part       Unit = "part" // of one
+	Count      Unit = ""
+	PerHour    Unit = "/h"
+	MiB        Unit = "MiB"
+	Millicores Unit = "m"
+)
+
+// Bound is what a figure may be: AtMost, or with IsLeast at least, that value, counted in the figure's limit if OfLimit.
+type Bound struct {
+	Value   float64 `json:"value"`
+	OfLimit bool    `json:"ofLimit,omitempty"`
+	IsLeast bool    `json:"isLeast,omitempty"`
+}
+
+// AtMost is an upper bound.
+func AtMost(value float64) *Bound { return &Bound{Value: value} }
+
+// AtLeast is a lower bound.
+func AtLeast(value float64) *Bound { return &Bound{Value: value, IsLeast: true} }
+
+// TimesLimit is an upper bound that is counted in the limit.
+func TimesLimit(factor float64) *Bound { return &Bound{Value: factor, OfLimit: true} }
+
+// Figure is one measured quantity, and what it is held against.
+type Figure struct {
+	// What it is, for people; Key is its name for programs.
+	What string `json:"what"`
+	Key  string `json:"key"`
+	Unit Unit   `json:"unit"`
+	// Measured is nil if it could not be measured.
+	Measured *float64 `json:"measured"`
+	// Limit is the best that anyone could do, if there is such a thing.
+	Limit *float64 `json:"limit,omitempty"`
+	// Target is what we hold ourselves to; Fail is beyond what is no miss but a defect. Without a target it is only shown.
+	Target *Bound `json:"target,omitempty"`
+	Fail   *Bound `json:"fail,omitempty"`
+}
+
+// Verdict is what a figure amounts to.
+type Verdict string
+
+// The verdicts, from the best to the worst.
+const (
+	Shown  Verdict = "–"
+	Pass   Verdict = "pass"
+	Miss   Verdict = "MISS"
+	Failed Verdict = "FAIL"
+)
+
+// Verdict judges the figure. What has a target and could not be measured has failed.
+func (f Figure) Verdict() Verdict {
+	switch {
+	case f.Target == nil && f.Fail == nil:
+		return Shown
+	case f.Measured == nil || f.Fail != nil && !f.within(*f.Fail):
+		return Failed
+	case f.Target != nil && !f.within(*f.Target):
+		return Miss
+	default:
+		return Pass
+	}
+}
+
+// tolerance is what a sum of floating point numbers may be off by.
+const tolerance = 1e-9
+
+func (f Figure) within(b Bound) bool {
+	value := b.Value
+	if b.OfLimit {
+		if f.Limit == nil {
+			return false
+		}
+		value *= *f.Limit
+	}
+	if b.IsLeast {
+		return *f.Measured >= value-tolerance
+	}
+	return *f.Measured <= value+tolerance
+}
+
+// Ratio is the measured value counted in the limit.
+func (f Figure) Ratio() (ratio float64, ok bool) {
+	if f.Limit == nil || *f.Limit == 0 || f.Measured == nil {
+		return 0, false
+	}
+	return *f.Measured / *f.Limit, true
+}
+
+// Text returns a value of the figure as people read it.
+func (f Figure) Text(value float64) string {
+	switch f.Unit {
+	case Seconds:
+		return seconds(value)
+	case Part:
+		return strconv.FormatFloat(math.Round(value*10000)/100, 'f', -1, 64) + " %"
+	case Count:
+		return significant(value)
+	default:
+		return significant(value) + " " + string(f.Unit)
+	}
+}
+
+func seconds(value float64) string {
+	switch d := time.Duration(value * float64(time.Second)); {
+	case d < 10*time.Second:
+		return strconv.FormatFloat(value, 'f', 2, 64) + " s"
+	default:
+		return strconv.FormatFloat(value, 'f', 0, 64) + " s"
+	}
+}
+
+// significant writes whole numbers as they are and others with three digits.
+func significant(value float64) string {
+	if value == math.Trunc(value) || math.Abs(value) >= 1000 {
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(value, 'g', 3, 64)
+}
+
+// Promise is the target as people read it, or "".
+func (f Figure) Promise() string {
+	switch t := f.Target; {
+	case t == nil:
+		return ""
+	case t.OfLimit:
+		return fmt.Sprintf("≤ %s x", strconv.FormatFloat(t.Value, 'f', 2, 64))
+	case t.IsLeast:
+		return "≥ " + f.Text(t.Value)
+	default:
+		return "≤ " + f.Text(t.Value)
+	}
+}

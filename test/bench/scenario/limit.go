@@ -1,0 +1,46 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"time"
+
+	"github.com/multieni/multieni/awssim"
+)
+
+// Buckets are EC2's token buckets by action.
+type Buckets map[string]awssim.Bucket
+
+// Documented returns the buckets that an account has until it asks for more (EC2 developer guide, "Request throttling").
+func Documented() Buckets { return awssim.DocumentedLimits() }
+
+// Left returns what remains of the buckets while others spend a part of each refill: a bucket of which less is spent than
+// flows in is full when we come.
+func (b Buckets) Left(taken float64) Buckets {
+	left := Buckets{}
+	for action, bucket := range b {
+		left[action] = awssim.Bucket{Capacity: bucket.Capacity, Refill: bucket.Refill * (1 - taken)}
+	}
+	return left
+}
+
+// Takes is how long n calls of an action take at least: the bucket is full at first, and then each call waits for a token.
+func (b Buckets) Takes(action string, n int) time.Duration {
+	bucket := b[action]
+	if n <= bucket.Capacity {
+		return 0
+	}
+	return time.Duration(float64(n-bucket.Capacity) / bucket.Refill * float64(time.Second))
+}
+
+// Attaching is how long it takes at least to give nodes n interfaces. Each action has a bucket of its own, so the calls
+// overlap and the slowest action decides.
+func (b Buckets) Attaching(n int) time.Duration {
+	return max(b.Takes("CreateNetworkInterface", n), b.Takes("AttachNetworkInterface", n), b.Takes("ModifyNetworkInterfaceAttribute", n))
+}
+
+// Removing is how long it takes at least to take n interfaces from nodes that live on.
+func (b Buckets) Removing(n int) time.Duration {
+	return max(b.Takes("DetachNetworkInterface", n), b.Takes("DeleteNetworkInterface", n))
+}

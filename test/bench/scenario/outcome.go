@@ -1,0 +1,42 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+// Progress is how far a run is.
+type Progress struct {
+	// Phase is what is being done.
+	Phase string `json:"phase"`
+	// Seconds is how much time has passed in the run, as the cluster sees it.
+	Seconds float64 `json:"seconds"`
+	// Ready is how many nodes are ready.
+	Ready int `json:"ready"`
+	// Done is the part of the work that is done, from 0 to 1, as far as that can be told.
+	Done float64 `json:"done"`
+}
+
+// Outcome is what a run found.
+type Outcome struct {
+	// Measured has a value for each key of the scenario's figures.
+	Measured map[string]float64 `json:"measured"`
+	// Ready is how many nodes were ready when.
+	Ready []Point `json:"ready,omitempty"`
+}
+
+// Point is a number of nodes at a time, in seconds since the nodes came.
+type Point struct {
+	Seconds float64 `json:"seconds"`
+	Nodes   int     `json:"nodes"`
+}
+
+// Thin returns at most so many points, evenly spread, the first and the last among them.
+func Thin(points []Point, most int) []Point {
+	if len(points) <= most {
+		return points
+	}
+	thin := make([]Point, most)
+	for n := range thin {
+		thin[n] = points[n*(len(points)-1)/(most-1)]
+	}
+	return thin
+}

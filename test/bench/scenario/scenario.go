@@ -1,0 +1,151 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MembersPerNode is how many interfaces each node gets, by two NodeENIs.
+const MembersPerNode = 2
+
+// Keys of what is measured.
+const (
+	Makespan       = "makespan"
+	MedianReady    = "medianReady"
+	CallsPerENI    = "mutatingCallsPerENI"
+	Mutating       = "mutatingCalls"
+	Throttled      = "throttledShare"
+	TenantThrottle = "coTenantThrottledShare"
+	TenantSlowed   = "coTenantSlowed"
+	ReadsPerHour   = "readsPerHour"
+	Reads          = "reads"
+	APIWrites      = "apiWrites"
+	APIWritesENI   = "apiWritesPerENI"
+	OverheadP50    = "overheadP50"
+	OverheadP99    = "overheadP99"
+	ProbeP50       = "probeP50"
+	ProbeP90       = "probeP90"
+	FailedDeletes  = "failedDeletesShare"
+	ObjectsGone    = "objectsGone"
+	FirstAction    = "firstAction"
+	CaughtUp       = "caughtUp"
+	InTimeShare    = "readyInTimeShare"
+	Wasted         = "wastedCreatesShare"
+	Drained        = "drained"
+	Orphans        = "mostOrphansPerNode"
+	Leaked         = "leaked"
+	Detached       = "detachCalls"
+	OrphansGone    = "orphansGone"
+	Strays         = "strays"
+	CPU            = "cpu"
+	RSS            = "rss"
+	PeakRSS        = "peakRSSRatio"
+)
+
+// Scenario is one situation, and what is measured in it.
+type Scenario struct {
+	ID, Title string
+	// Speed is how many times faster than EC2 the simulated one lives, in a live scenario.
+	Speed float64
+	// Live scenarios run the controller as a process against a real API server; others run it in virtual time.
+	Live bool
+	// Nodes is the size of the fleet. Quick is the size it has in the small set; 0 leaves it out of that.
+	Nodes, Quick int
+	// Figures returns what is measured with a fleet of that size, without the measurements.
+	Figures func(nodes int) []Figure
+	// Curve is when EC2 allows the n-th node to be ready, for scenarios in which that is worth a picture.
+	Curve func(node int) time.Duration
+}
+
+// Catalogue returns all scenarios, in the order in which they are run and shown.
+func Catalogue() []Scenario { return slices.Concat(virtual(), live()) }
+
+// Choose returns the scenarios that a word asks for: all, small, virtual, live, or IDs with commas between them.
+func Choose(word string) ([]Scenario, error) {
+	var chosen []Scenario
+	for _, s := range Catalogue() {
+		switch {
+		case word == "small" && s.Quick > 0:
+			s.Nodes = s.Quick
+			chosen = append(chosen, s)
+		case word == "all", word == "virtual" && !s.Live, word == "live" && s.Live:
+			chosen = append(chosen, s)
+		}
+	}
+	if chosen != nil {
+		return chosen, nil
+	}
+	for id := range strings.SplitSeq(word, ",") {
+		at := slices.IndexFunc(Catalogue(), func(s Scenario) bool { return s.ID == id })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no scenario %q: name some of %s, or small, all, virtual or live", id, strings.Join(ids(), ", "))
+		}
+		chosen = append(chosen, Catalogue()[at])
+	}
+	return chosen, nil
+}
+
+func ids() []string {
+	var all []string
+	for _, s := range Catalogue() {
+		all = append(all, s.ID)
+	}
+	return all
+}
+
+// Judge puts the measurements into the figures of a scenario.
+func (s Scenario) Judge(measured map[string]float64) []Figure {
+	figures := s.Figures(s.Nodes)
+	for n, f := range figures {
+		if value, ok := measured[f.Key]; ok {
+			figures[n].Measured = &value
+		}
+	}
+	return figures
+}
+
+func limit(d time.Duration) *float64 {
+	seconds := d.Seconds()
+	return &seconds
+}
+
+// The figures that many scenarios have.
+
+func makespan(least time.Duration, target, fail float64) Figure {
+	return Figure{What: "all nodes ready", Key: Makespan, Unit: Seconds, Limit: limit(least), Target: TimesLimit(target), Fail: TimesLimit(fail)}
+}
+
+func callsPerENI(target, fail float64) Figure {
+	return Figure{What: "changing EC2 calls per ENI", Key: CallsPerENI, Target: AtMost(target), Fail: AtMost(fail)}
+}
+
+func noChanges(fail float64) Figure {
+	return Figure{What: "changing EC2 calls", Key: Mutating, Target: AtMost(0), Fail: AtMost(fail)}
+}
+
+func throttled() Figure {
+	return Figure{What: "EC2 calls throttled", Key: Throttled, Unit: Part, Target: AtMost(0.02)}
+}
+
+func medianReady() Figure {
+	return Figure{What: "median node ready, of the makespan", Key: MedianReady, Unit: Part, Target: AtMost(0.55)}
+}
+
+// strays is the proof that a fast controller is also right.
+func strays() Figure {
+	return Figure{What: "ENIs missing, extra or wrong in the end", Key: Strays, Target: AtMost(0), Fail: AtMost(0)}
+}
+
+func writesPerENI() Figure {
+	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI}
+}
+
+// curve is when the tokens for a node's interfaces can be there, with the nodes served one after the other.
+func curve(b Buckets) func(int) time.Duration {
+	return func(node int) time.Duration { return b.Attaching(node * MembersPerNode) }
+}

@@ -1,0 +1,177 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"slices"
+	"time"
+)
+
+// InTime is how soon a node shall be ready that comes while others come and go.
+const InTime = time.Minute
+
+// virtual returns the scenarios in virtual time.
+func virtual() []Scenario {
+	return slices.Concat(coldStarts(), quietTimes(), removals(), churns())
+}
+
+func coldStarts() []Scenario {
+	full, shared := Documented(), Documented().Left(0.5)
+	return []Scenario{
+		{
+			ID: "a1", Title: "1,000 nodes at once", Nodes: 1000, Quick: 1000, Curve: curve(full),
+			Figures: func(nodes int) []Figure { return coldStart(full.Attaching(nodes*MembersPerNode), 1.05, 1.15) },
+		},
+		{
+			ID: "a2", Title: "5,000 nodes at once", Nodes: 5000, Curve: curve(full),
+			Figures: func(nodes int) []Figure { return coldStart(full.Attaching(nodes*MembersPerNode), 1.05, 2300.0/1990) },
+		},
+		{
+			ID: "a3", Title: "5,000 nodes at once, another tenant spends half of each bucket", Nodes: 5000, Curve: curve(shared),
+			Figures: func(nodes int) []Figure {
+				return []Figure{
+					makespan(shared.Attaching(nodes*MembersPerNode), 1.1, 1.5), callsPerENI(3, 3.1), medianReady(),
+					{What: "the other tenant's calls throttled", Key: TenantThrottle, Unit: Part, Target: AtMost(0.05), Fail: AtMost(0.05)},
+					{What: "our calls throttled", Key: Throttled, Unit: Part},
+					strays(),
+				}
+			},
+		},
+		{
+			ID: "g", Title: "1,000 nodes at once, beside 5,000 leaked ENIs", Nodes: 1000, Curve: curve(full),
+			Figures: func(nodes int) []Figure {
+				return []Figure{
+					makespan(full.Attaching(nodes*MembersPerNode), 1.155, 1.5),
+					{
+						What: "leaked ENIs gone", Key: OrphansGone, Unit: Seconds,
+						Limit: limit(full.Takes("DeleteNetworkInterface", 5*nodes)), Target: AtMost(1800),
+					},
+					strays(),
+				}
+			},
+		},
+	}
+}
+
+func quietTimes() []Scenario {
+	return []Scenario{
+		{
+			ID: "b", Title: "5,000 nodes idle for a day", Nodes: 5000, Quick: 100,
+			Figures: func(int) []Figure {
+				return []Figure{
+					noChanges(0),
+					{What: "reading EC2 calls", Key: ReadsPerHour, Unit: PerHour, Target: AtMost(130), Fail: AtMost(300)},
+					{What: "Kubernetes API writes, leases aside", Key: APIWrites, Target: AtMost(0), Fail: AtMost(24 * 60)},
+					strays(),
+				}
+			},
+		},
+		{
+			ID: "c", Title: "one node joins an idle cluster, 100 times", Nodes: 100, Quick: 100,
+			Figures: func(int) []Figure {
+				return []Figure{
+					{What: "over EC2's own time, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5), Fail: AtMost(3)},
+					{What: "over EC2's own time, 99th percentile", Key: OverheadP99, Unit: Seconds, Target: AtMost(1.5), Fail: AtMost(3)},
+					{What: "from Node to ready, median", Key: ProbeP50, Unit: Seconds},
+					callsPerENI(3, 3.1), strays(),
+				}
+			},
+		},
+		{
+			ID: "c2", Title: "one node joins behind a queue of 5,000, 20 times", Nodes: 5000, Quick: 1000,
+			Figures: func(int) []Figure {
+				return []Figure{
+					{What: "ready, median", Key: ProbeP50, Unit: Seconds, Target: AtMost(10), Fail: AtMost(60)},
+					{What: "ready, 90th percentile", Key: ProbeP90, Unit: Seconds, Target: AtMost(10), Fail: AtMost(60)},
+				}
+			},
+		},
+		{
+			ID: "e", Title: "the controller restarts in a cluster of 5,000 nodes", Nodes: 5000, Quick: 500,
+			Figures: func(int) []Figure {
+				return []Figure{
+					{What: "EC2 reads", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
+					{What: "changing EC2 calls for nodes that were ready", Key: Mutating, Target: AtMost(0), Fail: AtMost(0)},
+					{What: "first call for a node that joined meanwhile", Key: FirstAction, Unit: Seconds, Target: AtMost(15)},
+					{What: "that node ready", Key: CaughtUp, Unit: Seconds, Target: AtMost(30)},
+					strays(),
+				}
+			},
+		},
+	}
+}
+
+func removals() []Scenario {
+	full := Documented()
+	return []Scenario{
+		{
+			ID: "d1", Title: "the NodeENIs of 5,000 live nodes deleted", Nodes: 5000, Quick: 500,
+			Figures: func(nodes int) []Figure {
+				return []Figure{
+					{
+						What: "objects and ENIs gone", Key: Makespan, Unit: Seconds, Limit: limit(full.Removing(nodes * MembersPerNode)),
+						Target: TimesLimit(1.05), Fail: TimesLimit(1.5),
+					},
+					callsPerENI(2, 2.2),
+					{What: "DeleteNetworkInterface calls failed", Key: FailedDeletes, Unit: Part, Target: AtMost(0.01)},
+					throttled(), strays(),
+				}
+			},
+		},
+		{
+			ID: "d2", Title: "5,000 nodes terminated", Nodes: 5000, Quick: 500,
+			Figures: func(int) []Figure {
+				return []Figure{
+					noChanges(10),
+					{What: "objects gone after EC2 said terminated", Key: ObjectsGone, Unit: Seconds, Target: AtMost(120)},
+					strays(),
+				}
+			},
+		},
+	}
+}
+
+func churns() []Scenario {
+	full := Documented()
+	return []Scenario{
+		{
+			ID: "f1", Title: "3 % of 5,000 nodes replaced per minute, for an hour", Nodes: 5000,
+			Figures: func(int) []Figure {
+				return []Figure{
+					{What: "nodes ready within 60 s, of those that lived as long", Key: InTimeShare, Unit: Part, Target: AtLeast(0.95)},
+					wasted(0.02), leaked(),
+					{What: "DetachNetworkInterface calls", Key: Detached, Target: AtMost(0), Fail: AtMost(0)},
+				}
+			},
+		},
+		{
+			ID: "f2", Title: "10 % of 5,000 nodes replaced per minute, for ten minutes", Nodes: 5000,
+			Figures: func(nodes int) []Figure {
+				backlog := full.Attaching(nodes*MembersPerNode) - 10*time.Minute
+				return []Figure{
+					{
+						What: "backlog drained", Key: Drained, Unit: Seconds, Limit: limit(max(0, backlog)),
+						Target: AtMost(1500),
+					},
+					wasted(0.05),
+					{What: "most ENIs of one node unattached at once", Key: Orphans, Target: AtMost(3)},
+					leaked(),
+					{What: "DetachNetworkInterface calls", Key: Detached, Target: AtMost(0), Fail: AtMost(0)},
+				}
+			},
+		},
+	}
+}
+
+func coldStart(least time.Duration, target, fail float64) []Figure {
+	return []Figure{makespan(least, target, fail), callsPerENI(3, 3.1), throttled(), medianReady(), writesPerENI(), strays()}
+}
+
+func wasted(target float64) Figure {
+	return Figure{What: "CreateNetworkInterface calls for dead nodes", Key: Wasted, Unit: Part, Target: AtMost(target)}
+}
+
+func leaked() Figure {
+	return Figure{What: "ENIs leaked, or missing, half an hour later", Key: Leaked, Target: AtMost(0), Fail: AtMost(0)}
+}

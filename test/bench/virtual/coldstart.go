@@ -1,0 +1,133 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// coldStart lets all nodes join in the same moment.
+func coldStart(s *stage) {
+	s.open()
+	s.rollOut(nil)
+}
+
+// coldStartBesideTenant does that while somebody else in the account spends half of what flows into each bucket.
+func coldStartBesideTenant(s *stage) {
+	s.open()
+	other := newTenant(s.Cluster, 0.5)
+	go other.work(s.Context())
+	time.Sleep(5 * time.Minute)
+	s.EC2.ResetCalls()
+	other.reset()
+	s.rollOut(other)
+	s.measured[scenario.TenantThrottle] = other.throttledPart()
+}
+
+// rollOut is what all cold starts have in common. The calls of another tenant are not counted.
+func (s *stage) rollOut(other *tenant) {
+	s.Helper()
+	writes := s.controller.Writes()
+	s.arrive(s.Nodes)
+	s.enter("nodes get their interfaces", s.readyPart)
+	s.awaitReady(s.Nodes)
+	s.measureReadiness()
+	time.Sleep(settle)
+	calls, enis := s.EC2.Calls().Mutating, float64(s.Nodes*scenario.MembersPerNode)
+	if other != nil {
+		sent, throttled := other.counts()
+		calls.Count, calls.Throttled = calls.Count-sent, calls.Throttled-throttled
+	}
+	s.measured[scenario.CallsPerENI] = float64(calls.Count) / enis
+	s.measured[scenario.Throttled] = part(calls.Throttled, calls.Count)
+	s.measured[scenario.APIWritesENI] = float64(s.controller.Writes()-writes) / enis
+	s.compare(scenario.Strays)
+}
+
+func part(some, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(some) / float64(all)
+}
+
+// measureReadiness measures when the nodes were ready.
+func (s *stage) measureReadiness() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var seconds []float64
+	for _, at := range s.ready {
+		seconds = append(seconds, at.Sub(s.begun).Seconds())
+	}
+	slices.Sort(seconds)
+	last := seconds[len(seconds)-1]
+	s.measured[scenario.Makespan] = last
+	s.measured[scenario.MedianReady] = percentile(seconds, 0.5) / last
+}
+
+// percentile returns the smallest of the sorted values that at least that part of them does not exceed.
+func percentile(sorted []float64, part float64) float64 {
+	rank := int(part * float64(len(sorted)))
+	return sorted[min(rank, len(sorted)-1)]
+}
+
+// leakyCluster is the name of a cluster whose leaks exist before it does.
+const leakyCluster = "leaky"
+
+// coldStartWithLeaks begins with interfaces that nothing wants, five for each node.
+func coldStartWithLeaks(s *stage) {
+	leaks := 5 * s.Nodes
+	s.Declare("data", pool, "data")
+	s.Declare("storage", pool, "storage")
+	o := s.Defaults()
+	o.ClusterName = leakyCluster
+	s.controller = s.Start(o)
+	gone := make(chan time.Duration, 1)
+	s.arrive(s.Nodes)
+	go func() { gone <- s.awaitNoLeaks() }()
+	s.enter("nodes get their interfaces, leaks go", s.readyPart)
+	s.awaitReady(s.Nodes)
+	s.measureReadiness()
+	s.enter(fmt.Sprintf("the rest of %d leaks go", leaks), func() float64 { return 0.5 })
+	s.measured[scenario.OrphansGone] = (<-gone).Seconds()
+	time.Sleep(settle)
+	s.compareAs(leakyCluster, scenario.Strays)
+}
+
+// awaitNoLeaks returns how long after the nodes the last leak went.
+func (s *stage) awaitNoLeaks() time.Duration {
+	s.await(3*time.Hour, "an end of the leaks", func() bool {
+		time.Sleep(4 * time.Second)
+		return !slices.ContainsFunc(s.EC2.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool { return i.Description == "leak" })
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.begun)
+}
+
+// worldOf is the account in which a scenario begins.
+func worldOf(s scenario.Scenario) awssim.World {
+	w := bubble.World()
+	if s.ID != "g" {
+		return w
+	}
+	for n := range 5 * s.Nodes {
+		m := ownership.Member{
+			Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
+			Key: ownership.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+		}
+		w.NetworkInterfaces = append(w.NetworkInterfaces, ec2.WorldInterface{
+			SubnetID: bubble.SubnetIDs("data")[0], Description: "leak", Tags: ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil)),
+		})
+	}
+	return w
+}

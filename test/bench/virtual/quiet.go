@@ -1,0 +1,161 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+const (
+	// idleNodes is how many nodes a cluster has that one joins.
+	idleNodes = 20
+	// probes is how many nodes join behind a queue, and apart how far from each other.
+	probes   = 20
+	probeGap = 15 * time.Second
+)
+
+// joinIdle lets nodes join one after the other, each a while after the last one is ready.
+func joinIdle(s *stage) {
+	joins := s.Nodes
+	s.Nodes = idleNodes
+	s.fleet()
+	random := rand.New(rand.NewPCG(1, 2))
+	var whole, overhead []float64
+	var joined atomic.Int64
+	s.enter("nodes join one by one", func() float64 { return float64(joined.Load()) / float64(joins) })
+	for range joins {
+		// At no fixed distance from what the controller does periodically.
+		time.Sleep(30*time.Second + time.Duration(random.Int64N(int64(30*time.Second))))
+		took, ec2s := s.joinOne()
+		whole = append(whole, took.Seconds())
+		overhead = append(overhead, (took - ec2s).Seconds())
+		joined.Add(1)
+	}
+	time.Sleep(settle)
+	slices.Sort(whole)
+	slices.Sort(overhead)
+	s.measured[scenario.ProbeP50] = percentile(whole, 0.5)
+	s.measured[scenario.OverheadP50] = percentile(overhead, 0.5)
+	s.measured[scenario.OverheadP99] = percentile(overhead, 0.99)
+	s.measured[scenario.CallsPerENI] = float64(s.EC2.Calls().Mutating.Count) / float64(joins*scenario.MembersPerNode)
+	s.compare(scenario.Strays)
+}
+
+// joinOne lets a node join and returns how long after that it was ready, and how much of that nobody could have saved: the
+// time from the call to attach its last interface until EC2 showed it as attached.
+func (s *stage) joinOne() (took, ec2s time.Duration) {
+	s.Helper()
+	node := s.Launch(1, pool)[0]
+	time.Sleep(bubble.Booting)
+	s.Must(s.User.Create(s.Context(), node))
+	begun := time.Now()
+	shown := map[string]time.Duration{} // by interface, since the call
+	for ; s.readyAt(node.Name).IsZero(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Minute {
+			s.Fatalf("Node %s is not ready after 10 minutes in an idle cluster", node.Name)
+		}
+		for _, call := range s.controller.Changes(begun.Add(-1)) {
+			if call.Action != "AttachNetworkInterface" || call.Instance != bubble.InstanceOf(node) || shown[call.Interface] > 0 {
+				continue
+			}
+			if i := s.EC2.Shown(call.Interface); i != nil && i.Attachment != nil && i.Attachment.Status == ec2.Attached {
+				shown[call.Interface] = time.Since(call.At)
+				ec2s = shown[call.Interface]
+			}
+		}
+	}
+	return s.readyAt(node.Name).Sub(begun), ec2s
+}
+
+// joinQueue lets nodes join while a fleet waits for its interfaces.
+func joinQueue(s *stage) {
+	s.open()
+	s.arrive(s.Nodes)
+	probe := s.Launch(probes, pool)
+	time.Sleep(bubble.Booting)
+	joined := map[string]time.Time{}
+	begun := time.Now()
+	s.enter("nodes join behind the queue", func() float64 { return min(0.9, time.Since(begun).Seconds()/(probes*probeGap).Seconds()) })
+	for _, node := range probe {
+		time.Sleep(probeGap)
+		s.Must(s.User.Create(s.Context(), node))
+		joined[node.Name] = time.Now()
+	}
+	if ready, _ := s.readyNow(); ready >= s.Nodes {
+		s.Fatal("the queue ended before the last node joined")
+	}
+	var took []float64
+	for _, node := range probe {
+		s.await(2*time.Hour, "a ready node "+node.Name, func() bool { return !s.readyAt(node.Name).IsZero() })
+		took = append(took, s.readyAt(node.Name).Sub(joined[node.Name]).Seconds())
+	}
+	slices.Sort(took)
+	s.measured[scenario.ProbeP50] = percentile(took, 0.5)
+	s.measured[scenario.ProbeP90] = percentile(took, 0.9)
+}
+
+// idle lets a day pass in which nothing happens.
+func idle(s *stage) {
+	const day, step = 24 * time.Hour, 10 * time.Minute
+	s.fleet()
+	time.Sleep(time.Hour)
+	s.EC2.ResetCalls()
+	writes, begun := s.controller.Writes(), time.Now()
+	s.enter("nothing happens for a day", func() float64 { return time.Since(begun).Seconds() / day.Seconds() })
+	for time.Since(begun) < day {
+		time.Sleep(step)
+	}
+	calls := s.EC2.Calls()
+	s.measured[scenario.Mutating] = float64(calls.Mutating.Count)
+	s.measured[scenario.ReadsPerHour] = float64(calls.NonMutating.Count) / day.Hours()
+	s.measured[scenario.APIWrites] = float64(s.controller.Writes() - writes)
+	s.compare(scenario.Strays)
+}
+
+// restart stops the controller and starts another, while one node joins.
+func restart(s *stage) {
+	s.fleet()
+	s.controller.Halt()
+	probe := s.Launch(1, pool)[0]
+	time.Sleep(bubble.Booting)
+	s.Must(s.User.Create(s.Context(), probe))
+	time.Sleep(settle)
+	s.EC2.ResetCalls()
+	begun := time.Now()
+	s.controller = s.Start(s.Defaults())
+	s.enter("the next controller finds its way", func() float64 { return 0.9 })
+	s.await(30*time.Minute, "a ready node that joined meanwhile", func() bool { return !s.readyAt(probe.Name).IsZero() })
+	s.measured[scenario.CaughtUp] = s.readyAt(probe.Name).Sub(begun).Seconds()
+	time.Sleep(time.Minute)
+	s.measured[scenario.FirstAction] = s.controller.Changes(begun.Add(-1))[0].At.Sub(begun).Seconds()
+	s.measured[scenario.Reads] = float64(s.EC2.Calls().NonMutating.Count)
+	s.measured[scenario.Mutating] = float64(s.changesOfOthers(probe))
+	s.compare(scenario.Strays)
+}
+
+// changesOfOthers counts the changing calls that were not for a node. Those that name only an interface are its own if
+// the interface is.
+func (s *stage) changesOfOthers(node *corev1.Node) (others int) {
+	own := map[string]bool{}
+	for _, i := range s.EC2.State().NetworkInterfaces {
+		if i.Attachment != nil && i.Attachment.InstanceID == bubble.InstanceOf(node) {
+			own[i.NetworkInterfaceID] = true
+		}
+	}
+	for _, call := range s.controller.Changes(time.Time{}) {
+		if call.Instance != bubble.InstanceOf(node) && !own[call.Interface] {
+			others++
+		}
+	}
+	return others
+}

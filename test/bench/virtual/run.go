@@ -1,0 +1,60 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// Event is a line that the process of a run writes: how far it is or, last, what it found.
+type Event struct {
+	Progress *scenario.Progress `json:"progress,omitempty"`
+	Outcome  *scenario.Outcome  `json:"outcome,omitempty"`
+}
+
+// Main runs a scenario, writes its events, and ends the process. A bubble needs a test around it, so this is one: what
+// goes wrong is told on standard output, as tests do, and by the exit code.
+func Main(s scenario.Scenario, events io.Writer) {
+	testing.Init()
+	// Those of this program are not for the testing package, which otherwise reads them.
+	_ = flag.CommandLine.Parse([]string{"-test.timeout=0"})
+	bubble.Prepare()
+	every := func(string, string) (bool, error) { return true, nil }
+	testing.Main(every, []testing.InternalTest{{Name: s.ID, F: func(t *testing.T) { Run(t, s, events) }}}, nil, nil)
+}
+
+// Run runs a scenario in a bubble.
+func Run(t *testing.T, s scenario.Scenario, events io.Writer) {
+	t.Helper()
+	run, known := runs()[s.ID]
+	if !known {
+		t.Fatalf("scenario %s does not run in virtual time", s.ID)
+	}
+	encoder := json.NewEncoder(events)
+	tell := func(e Event) {
+		if err := encoder.Encode(e); err != nil {
+			panic(fmt.Sprintf("nobody hears how scenario %s goes: %v", s.ID, err))
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stage := newStage(t, s, tell)
+		run(stage)
+		tell(Event{Outcome: stage.outcome()})
+	})
+}
+
+func runs() map[string]func(*stage) {
+	return map[string]func(*stage){
+		"a1": coldStart, "a2": coldStart, "a3": coldStartBesideTenant, "b": idle, "c": joinIdle, "c2": joinQueue,
+		"d1": undeclare, "d2": terminate, "e": restart, "f1": churnForAnHour, "f2": churnForTenMinutes, "g": coldStartWithLeaks,
+	}
+}

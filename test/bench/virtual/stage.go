@@ -1,0 +1,233 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+const (
+	pool = "fleet"
+	// settle is how long what may trail behind readiness is waited for.
+	settle = 2 * time.Minute
+	// points is how many points of a curve are kept.
+	points = 500
+)
+
+// stage is a cluster with a fleet, and what is known of it.
+type stage struct {
+	*bubble.Cluster
+	scenario.Scenario
+	controller *bubble.Replica
+	tell       func(Event)
+	measured   map[string]float64
+	born       time.Time
+
+	mu sync.Mutex
+	// begun is when the nodes came whose readiness is a curve.
+	begun time.Time
+	// ready is when each node first was, attached whether it is. A node that is gone is in neither.
+	ready    map[string]time.Time
+	attached map[string]bool
+	states   map[string]bool
+	lastGone time.Time
+	curve    []scenario.Point
+	phase    string
+	done     func() float64
+}
+
+func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
+	t.Helper()
+	st := &stage{
+		Cluster: bubble.New(t, worldOf(s)), Scenario: s, tell: tell, measured: map[string]float64{}, born: time.Now(),
+		ready: map[string]time.Time{}, attached: map[string]bool{}, states: map[string]bool{},
+	}
+	st.enter("set-up", func() float64 { return 0 })
+	st.follow()
+	go st.report()
+	return st
+}
+
+// open declares the interfaces and starts a controller, which has come to rest when it returns.
+func (s *stage) open() {
+	s.Helper()
+	s.Declare("data", pool, "data")
+	s.Declare("storage", pool, "storage")
+	s.controller = s.Start(s.Defaults())
+	time.Sleep(time.Minute)
+	s.EC2.ResetCalls()
+}
+
+// fleet is open with a fleet of nodes that are all ready, and quiet.
+func (s *stage) fleet() {
+	s.Helper()
+	s.open()
+	s.arrive(s.Nodes)
+	s.enter("set-up", s.readyPart)
+	s.awaitReady(s.Nodes)
+	time.Sleep(settle)
+	s.EC2.ResetCalls()
+}
+
+// arrive makes nodes join, all in the same moment, with which the curve begins.
+func (s *stage) arrive(nodes int) {
+	s.Helper()
+	s.Join(nodes, pool)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun, s.curve = time.Now(), []scenario.Point{{}}
+}
+
+// follow notes what the controller says of nodes.
+func (s *stage) follow() {
+	s.Helper()
+	// Longer than any scenario.
+	long := int64((30 * 24 * time.Hour).Seconds())
+	w, err := s.User.Watch(s.Context(), &v1alpha1.NodeENIStateList{}, &client.ListOptions{Raw: &metav1.ListOptions{TimeoutSeconds: &long}})
+	s.Must(err)
+	go func() {
+		for event := range w.ResultChan() {
+			if state, ok := event.Object.(*v1alpha1.NodeENIState); ok {
+				s.note(state, event.Type == watch.Deleted)
+			}
+		}
+	}()
+	s.Cleanup(w.Stop)
+}
+
+func (s *stage) note(state *v1alpha1.NodeENIState, isGone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, was := time.Now(), s.attached[state.Name]
+	is := !isGone && state.Status.Attached >= scenario.MembersPerNode
+	if isGone {
+		delete(s.states, state.Name)
+		s.lastGone = now
+	} else {
+		s.states[state.Name] = true
+	}
+	if is == was {
+		return
+	}
+	if is {
+		s.attached[state.Name] = true
+		if s.ready[state.Name].IsZero() {
+			s.ready[state.Name] = now
+		}
+	} else {
+		delete(s.attached, state.Name)
+	}
+	if !s.begun.IsZero() {
+		s.curve = append(s.curve, scenario.Point{Seconds: now.Sub(s.begun).Seconds(), Nodes: len(s.attached)})
+	}
+}
+
+// readyAt returns when a node first was ready, or zero.
+func (s *stage) readyAt(node string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready[node]
+}
+
+// readyNow returns how many nodes are ready, and how many NodeENIStates there are.
+func (s *stage) readyNow() (ready, states int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.attached), len(s.states)
+}
+
+// readyPart is the part of the fleet that is ready.
+func (s *stage) readyPart() float64 {
+	ready, _ := s.readyNow()
+	return float64(ready) / float64(s.Nodes)
+}
+
+// awaitReady waits until so many nodes are ready, and gives up after three times what EC2 allows.
+func (s *stage) awaitReady(nodes int) {
+	s.Helper()
+	most := 3*scenario.Documented().Attaching(nodes*scenario.MembersPerNode) + 10*time.Minute
+	s.await(most, strconv.Itoa(nodes)+" ready nodes", func() bool {
+		ready, _ := s.readyNow()
+		return ready >= nodes
+	})
+}
+
+// await waits until something is so, for a time.
+func (s *stage) await(within time.Duration, what string, is func() bool) {
+	s.Helper()
+	for begun := time.Now(); !is(); time.Sleep(time.Second) {
+		if time.Since(begun) > within {
+			ready, states := s.readyNow()
+			s.Fatalf("after %s there is still not %s: %d nodes are ready, there are %d NodeENIStates", within, what, ready, states)
+		}
+	}
+}
+
+// enter begins a part of the scenario, and says how its progress can be told.
+func (s *stage) enter(phase string, done func() float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.phase, s.done = phase, done
+}
+
+// report tells how far the run is, until it ends.
+func (s *stage) report() {
+	ticker := time.NewTicker(10 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.Context().Done():
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		phase, done, ready := s.phase, s.done, len(s.attached)
+		s.mu.Unlock()
+		s.tell(Event{Progress: &scenario.Progress{Phase: phase, Seconds: time.Since(s.born).Seconds(), Ready: ready, Done: done()}})
+	}
+}
+
+// compare measures how many interfaces EC2 has that are not as declared, or lacks.
+func (s *stage) compare(key string) {
+	s.Helper()
+	s.compareAs(s.UID(), key)
+}
+
+// compareAs is compare for a cluster that was given a name.
+func (s *stage) compareAs(cluster, key string) {
+	s.Helper()
+	balance := map[bubble.Member]int{}
+	for _, m := range s.Wanted() {
+		balance[m]++
+	}
+	for _, m := range s.OwnedBy(cluster) {
+		balance[m]--
+	}
+	off := 0
+	for _, count := range balance {
+		off += max(count, -count)
+	}
+	s.measured[key] = float64(off)
+}
+
+func (s *stage) outcome() *scenario.Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &scenario.Outcome{Measured: s.measured}
+	if s.Curve != nil {
+		o.Ready = scenario.Thin(s.curve, points)
+	}
+	return o
+}
