@@ -47,6 +47,18 @@ const (
 	FromOverride Origin = "Override"
 )
 
+// words is how sentences name the layer.
+func (o Origin) words() string {
+	switch o {
+	case FromTemplate:
+		return "referenced launch template"
+	case FromOverride:
+		return "launchTemplateOverride"
+	default:
+		return "spec"
+	}
+}
+
 // Shadow is a member that one layer sets and a later one hides.
 type Shadow struct {
 	// Path is the member, for example "NetworkInterfaces[card 0 device 1].Description".
@@ -57,7 +69,7 @@ type Shadow struct {
 
 // String implements [fmt.Stringer].
 func (s Shadow) String() string {
-	return fmt.Sprintf("%s: %s hides %s", s.Path, strings.ToLower(string(s.By)), strings.ToLower(string(s.Of)))
+	return fmt.Sprintf("%s: the %s hides the %s", s.Path, s.By.words(), s.Of.words())
 }
 
 // layer is a document with where it comes from.
@@ -234,6 +246,20 @@ func (d Document) objects(member string) []map[string]any {
 		}
 	}
 	return objects
+}
+
+// SubnetIDs returns the subnets that the interfaces of the documents name, sorted.
+func SubnetIDs(documents ...Document) []string {
+	var ids []string
+	for _, d := range documents {
+		for _, i := range d.objects(mInterfaces) {
+			if id := text(i["SubnetId"]); id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 func text(value any) string {

@@ -6,6 +6,7 @@ package launch
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,6 +188,26 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 		note(w.IPv6Prefixes > len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes), strconv.Itoa(len(i.IPv6Prefixes)))
 	}
 	return all
+}
+
+// AsLaunched returns the interface as EC2 shows it once an instance has been launched with it, in the subnet.
+func (i Interface) AsLaunched(subnetID string) eni.Interface {
+	return eni.Interface{
+		Type: i.kind(), Status: eni.InUse, SubnetID: subnetID, Description: i.Description, Groups: i.Groups, SourceDestCheck: true,
+		Addresses: eni.Addresses{
+			IPv4Prefixes: make([]netip.Prefix, i.IPv4Prefixes), IPv6Prefixes: make([]netip.Prefix, i.IPv6Prefixes),
+			PublicIP: given(i.PublicIP), CarrierIP: given(i.CarrierIP),
+		},
+		Attachment: &eni.Attachment{Slot: i.Slot, Status: eni.AttachmentAttached, DeleteOnTermination: i.DeleteOnTermination},
+	}
+}
+
+// given stands for the address that EC2 gives when asked to.
+func given(asked *bool) netip.Addr {
+	if asked != nil && *asked {
+		return netip.IPv4Unspecified()
+	}
+	return netip.Addr{}
 }
 
 func differ(field string, slot eni.Slot, want, have string) Difference {

@@ -5,7 +5,6 @@ package launch_test
 
 import (
 	"math/rand"
-	"net/netip"
 	"slices"
 	"testing"
 
@@ -109,24 +108,11 @@ func TestAnInstanceAsLaunchedHasNotDrifted(t *testing.T) {
 		for _, template := range r.Templates {
 			var have []eni.Interface
 			for _, i := range template.Interfaces {
-				kind := i.Type
-				if kind == "" {
-					kind = eni.Standard
-				}
-				i4, i6 := prefixes(i.IPv4Prefixes, i.IPv6Prefixes)
-				have = append(have, eni.Interface{
-					Type: kind, Description: i.Description, Groups: i.Groups, Addresses: eni.Addresses{IPv4Prefixes: i4, IPv6Prefixes: i6},
-					Attachment: &eni.Attachment{Slot: i.Slot, DeleteOnTermination: i.DeleteOnTermination},
-				})
+				have = append(have, i.AsLaunched(""))
 			}
 			for _, d := range launch.CompareInterfaces(launch.Wanted{Interfaces: template.Interfaces}, have) {
 				t.Errorf("differs at once: %s", d)
 			}
 		}
 	})
-}
-
-// prefixes makes so many of either kind; only their number counts.
-func prefixes(v4, v6 int) (four, six []netip.Prefix) {
-	return make([]netip.Prefix, v4), make([]netip.Prefix, v6)
 }

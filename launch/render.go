@@ -380,7 +380,7 @@ func (r *Rendering) note(t NodeTemplate, m merged) {
 			continue
 		}
 		r.Shadows = append(r.Shadows, s)
-		p := Problem{Shadowed, s.Path, fmt.Sprintf("the %s hides what the %s says; remove it from one of them", strings.ToLower(string(s.By)), strings.ToLower(string(s.Of)))}
+		p := Problem{Shadowed, s.Path, fmt.Sprintf("the %s hides what the %s says; remove it from one of them", s.By.words(), s.Of.words())}
 		if t.RejectConflicts {
 			p.Message += ", or set conflictPolicy: Warn"
 			r.Problems = append(r.Problems, p)

@@ -21,14 +21,38 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=networking.k8s.aws, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("Attachment"):
 		return &apiv1alpha1.AttachmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AWSNodeTemplate"):
+		return &apiv1alpha1.AWSNodeTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AWSNodeTemplateSpec"):
+		return &apiv1alpha1.AWSNodeTemplateSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AWSNodeTemplateStatus"):
+		return &apiv1alpha1.AWSNodeTemplateStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlockDevice"):
+		return &apiv1alpha1.BlockDeviceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlockDeviceMapping"):
+		return &apiv1alpha1.BlockDeviceMappingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterAccess"):
+		return &apiv1alpha1.ClusterAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Drift"):
 		return &apiv1alpha1.DriftApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DriftPolicy"):
+		return &apiv1alpha1.DriftPolicyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EligibleType"):
+		return &apiv1alpha1.EligibleTypeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InstanceTypeSelector"):
+		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):
 		return &apiv1alpha1.InterfaceStateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LaunchInterface"):
+		return &apiv1alpha1.LaunchInterfaceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LaunchTemplateRef"):
+		return &apiv1alpha1.LaunchTemplateRefApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LinkState"):
 		return &apiv1alpha1.LinkStateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Member"):
 		return &apiv1alpha1.MemberApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MetadataOptions"):
+		return &apiv1alpha1.MetadataOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENI"):
 		return &apiv1alpha1.NodeENIApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENISpec"):
@@ -41,10 +65,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStatus"):
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):
+		return &apiv1alpha1.PublishedTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Ramp"):
 		return &apiv1alpha1.RampApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RejectedTypes"):
+		return &apiv1alpha1.RejectedTypesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedSubnet"):
 		return &apiv1alpha1.ResolvedSubnetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TemplateInstanceTypes"):
+		return &apiv1alpha1.TemplateInstanceTypesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TemplateSource"):
+		return &apiv1alpha1.TemplateSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TemplateZone"):
+		return &apiv1alpha1.TemplateZoneApplyConfiguration{}
 
 	}
 	return nil

@@ -16,6 +16,10 @@ const (
 	ConditionSubnetsResolved = "SubnetsResolved"
 	// ConditionSecurityGroupsResolved is True when the group fields of a NodeENI stand for groups that exist.
 	ConditionSecurityGroupsResolved = "SecurityGroupsResolved"
+	// ConditionValidated is True when EC2 has accepted a launch from the published templates, without one being made.
+	ConditionValidated = "Validated"
+	// ConditionDrifted is True while a node differs from the AWSNodeTemplate it was launched from.
+	ConditionDrifted = "Drifted"
 )
 
 // Reasons of Ready, Reconciling and Stalled.

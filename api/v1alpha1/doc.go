@@ -5,6 +5,7 @@
 //
 //   - [NodeENI] is intent: which nodes get which interfaces. People write it.
 //   - [NodeENIState] is the truth of one node: the members it was promised and what EC2 made of them. The controller writes it.
+//   - [AWSNodeTemplate] is what nodes are launched with. People write it; launch templates come of it.
 //
 // Defaults and validation live in the schema, as OpenAPI constraints and CEL rules, so that the API server refuses what
 // cannot work with a message that names the field; there is no webhook. Every list, map and string is bounded.

@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&NodeENI{}, &NodeENIList{},
 		&NodeENIState{}, &NodeENIStateList{},
+		&AWSNodeTemplate{}, &AWSNodeTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/internal/cli/launchtemplate"
 )
 
 // components are the commands that the image can be told to run by its COMPONENT variable.
@@ -33,7 +35,7 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newController(), newAgent(), newVersion())
+	root.AddCommand(newController(), newAgent(), launchtemplate.New(), newVersion())
 	return root
 }
 

@@ -26,7 +26,171 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.multieni.multieni.api.v1alpha1.AMIFamily
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.AWSNodeTemplate
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AWSNodeTemplateSpec
+    - name: status
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AWSNodeTemplateStatus
+- name: com.github.multieni.multieni.api.v1alpha1.AWSNodeTemplateSpec
+  map:
+    fields:
+    - name: amiFamily
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.AMIFamily
+    - name: amiSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: architecture
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.Architecture
+    - name: autofill
+      type:
+        scalar: boolean
+      default: false
+    - name: blockDeviceMappings
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.BlockDeviceMapping
+          elementRelationship: associative
+          keys:
+          - deviceName
+    - name: cluster
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ClusterAccess
+    - name: conflictPolicy
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.ConflictPolicy
+      default: Warn
+    - name: detailedMonitoring
+      type:
+        scalar: boolean
+    - name: driftPolicy
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DriftPolicy
+    - name: instanceProfile
+      type:
+        scalar: string
+    - name: instanceTypes
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InstanceTypeSelector
+    - name: launchTemplateOverride
+      type:
+        namedType: __untyped_atomic_
+    - name: launchTemplateRef
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LaunchTemplateRef
+    - name: layout
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.Layout
+      default: None
+    - name: metadataOptions
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.MetadataOptions
+    - name: networkInterfaces
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.LaunchInterface
+          elementRelationship: associative
+          keys:
+          - networkCardIndex
+          - deviceIndex
+    - name: securityGroupSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: subnetSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: tags
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: userData
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.AWSNodeTemplateStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: drifted
+      type:
+        scalar: numeric
+    - name: instanceTypes
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.TemplateInstanceTypes
+    - name: launchTemplates
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PublishedTemplate
+          elementRelationship: atomic
+    - name: nodeLabels
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
+    - name: nodes
+      type:
+        scalar: numeric
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: shadowedFields
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: source
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.TemplateSource
+    - name: warnings
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: zones
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TemplateZone
+          elementRelationship: associative
+          keys:
+          - name
 - name: com.github.multieni.multieni.api.v1alpha1.AddressMode
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.Architecture
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Attachment
   map:
@@ -69,6 +233,65 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.AttachmentStatus
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.BlockDevice
+  map:
+    fields:
+    - name: deleteOnTermination
+      type:
+        scalar: boolean
+    - name: encrypted
+      type:
+        scalar: boolean
+    - name: iops
+      type:
+        scalar: numeric
+    - name: kmsKeyID
+      type:
+        scalar: string
+    - name: snapshotID
+      type:
+        scalar: string
+    - name: throughput
+      type:
+        scalar: numeric
+    - name: volumeSize
+      type:
+        scalar: string
+    - name: volumeType
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.BlockDeviceMapping
+  map:
+    fields:
+    - name: deviceName
+      type:
+        scalar: string
+    - name: ebs
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.BlockDevice
+- name: com.github.multieni.multieni.api.v1alpha1.ClusterAccess
+  map:
+    fields:
+    - name: certificateAuthority
+      type:
+        scalar: string
+    - name: dns
+      type:
+        scalar: string
+    - name: endpoint
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: serviceCIDR
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.ConflictPolicy
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeviceIndexPolicy
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Drift
@@ -83,7 +306,48 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: want
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.DriftPolicy
+  map:
+    fields:
+    - name: inPlace
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InPlacePolicy
+      default: Repair
+- name: com.github.multieni.multieni.api.v1alpha1.EligibleType
+  map:
+    fields:
+    - name: efas
+      type:
+        scalar: numeric
+    - name: maxPods
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: shape
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.IPv4Allocation
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InPlacePolicy
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InstanceTypeSelector
+  map:
+    fields:
+    - name: exclude
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: include
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.InterfaceManagement
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceState
   map:
@@ -192,6 +456,73 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.LaunchInterface
+  map:
+    fields:
+    - name: associateCarrierIPAddress
+      type:
+        scalar: boolean
+    - name: associatePublicIPAddress
+      type:
+        scalar: boolean
+    - name: deleteOnTermination
+      type:
+        scalar: boolean
+      default: true
+    - name: description
+      type:
+        scalar: string
+    - name: deviceIndex
+      type:
+        scalar: numeric
+      default: 0
+    - name: interfaceType
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.LaunchInterfaceType
+      default: interface
+    - name: ipv4PrefixCount
+      type:
+        scalar: numeric
+    - name: ipv6PrefixCount
+      type:
+        scalar: numeric
+    - name: management
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceManagement
+      default: Unmanaged
+    - name: name
+      type:
+        scalar: string
+    - name: networkCardIndex
+      type:
+        scalar: numeric
+      default: 0
+    - name: securityGroupSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: subnetSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+- name: com.github.multieni.multieni.api.v1alpha1.LaunchInterfaceType
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.LaunchTemplateRef
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.Layout
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LinkPhase
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.LinkState
@@ -251,6 +582,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ordinal
       type:
         scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.MetadataOptions
+  map:
+    fields:
+    - name: httpEndpoint
+      type:
+        scalar: string
+    - name: httpProtocolIPv6
+      type:
+        scalar: string
+    - name: httpPutResponseHopLimit
+      type:
+        scalar: numeric
+    - name: httpTokens
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENI
   map:
     fields:
@@ -528,6 +874,30 @@ var schemaYAML = typed.YAMLObject(`types:
           - id
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PublishedTemplate
+  map:
+    fields:
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: interfaces
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: shape
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: numeric
+    - name: zone
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Ramp
   map:
     fields:
@@ -537,6 +907,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.multieni.multieni.api.v1alpha1.RejectedTypes
+  map:
+    fields:
+    - name: count
+      type:
+        scalar: numeric
+    - name: examples
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: message
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.ResolvedSubnet
   map:
     fields:
@@ -553,6 +941,61 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.TagValue
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.TemplateInstanceTypes
+  map:
+    fields:
+    - name: eligible
+      type:
+        scalar: numeric
+    - name: rejected
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.RejectedTypes
+          elementRelationship: associative
+          keys:
+          - reason
+    - name: types
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.EligibleType
+          elementRelationship: associative
+          keys:
+          - name
+    - name: typesOmitted
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.TemplateSource
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: resolvedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: version
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.TemplateZone
+  map:
+    fields:
+    - name: eligible
+      type:
+        scalar: boolean
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: subnets
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
@@ -703,6 +1146,18 @@ var schemaYAML = typed.YAMLObject(`types:
     elementRelationship: atomic
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
   scalar: untyped
+- name: io.k8s.apimachinery.pkg.runtime.RawExtension
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: io.k8s.apimachinery.pkg.types.UID
   scalar: string
 - name: __untyped_atomic_

@@ -1,0 +1,63 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package launchtemplate holds the commands of multieni that show what an AWSNodeTemplate comes to, without asking EC2 or
+// Kubernetes.
+package launchtemplate
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// New returns the command launch-template.
+func New() *cobra.Command {
+	command := &cobra.Command{
+		Use:     "launch-template",
+		Aliases: []string{"lt"},
+		Short:   "Show what an AWSNodeTemplate comes to in EC2, without asking EC2",
+		Long: `Show what an AWSNodeTemplate comes to in EC2: the launch templates, the instance types that can
+carry its interfaces, and what a change means for nodes that run. Nothing is asked of EC2 or
+Kubernetes, and nothing is changed.
+
+What selectors by tags stand for cannot be known offline; it is shown as the selector in
+angle brackets. Selectors by ID (aws-ids) are shown as they are.`,
+	}
+	command.AddCommand(newRender(), newExplain(), newDiff())
+	return command
+}
+
+// input is the flags that all commands have.
+type input struct {
+	file, source, cluster, kubernetes, output string
+}
+
+func (i *input) bind(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVarP(&i.file, "filename", "f", "", "manifest with the AWSNodeTemplate; - for standard input")
+	flags.StringVar(&i.source, "source", "", "file with what launchTemplateRef stands for: the output of aws ec2 describe-launch-template-versions, or launch template data")
+	flags.StringVar(&i.cluster, "cluster-name", "CLUSTER", "what tells the cluster apart in names and tags: --cluster-name of the controller, or the UID of the namespace kube-system")
+	flags.StringVar(&i.kubernetes, "kubernetes-version", "1.35", "Kubernetes version of the image, when spec.cluster.version does not say it")
+	flags.StringVarP(&i.output, "output", "o", "text", "form of the output: text, json or yaml")
+	_ = command.MarkFlagRequired("filename")
+}
+
+func (i *input) check() error {
+	switch i.output {
+	case "text", "json", "yaml":
+		return nil
+	default:
+		return fmt.Errorf("-o is %q and must be text, json or yaml", i.output)
+	}
+}
+
+// open opens a file named by a flag.
+func open(command *cobra.Command, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(command.InOrStdin()), nil
+	}
+	return os.Open(name)
+}

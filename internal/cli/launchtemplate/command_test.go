@@ -1,0 +1,144 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/cli/launchtemplate"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// run runs the command as it is typed, with standard input, and returns what it printed and its error.
+func run(t *testing.T, input string, arguments ...string) (out, errors string, err error) {
+	t.Helper()
+	var o, e bytes.Buffer
+	command := launchtemplate.New()
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(arguments)
+	command.SetIn(strings.NewReader(input))
+	command.SetOut(&o)
+	command.SetErr(&e)
+	err = command.ExecuteContext(t.Context())
+	return o.String(), e.String(), err
+}
+
+const examples = "../../../examples/"
+
+// TestWhatIsPrinted has a golden file for each, so that a change of the output is seen as one.
+func TestWhatIsPrinted(t *testing.T) {
+	cases := map[string][]string{
+		"render-two-subnets.txt":    {"render", "-f", examples + "launch-two-subnets.yaml"},
+		"render-asg.json":           {"render", "-f", examples + "launch-two-subnets.yaml", "--for", "auto-scaling-group"},
+		"render-fleet.json":         {"render", "-f", examples + "launch-node-template.yaml", "--for", "fleet"},
+		"render-karpenter.yaml":     {"render", "-f", examples + "launch-two-subnets.yaml", "--for", "karpenter", "-o", "yaml"},
+		"explain-node-template.txt": {"explain", "-f", examples + "launch-node-template.yaml"},
+		"explain-efa.txt":           {"explain", "-f", examples + "launch-efa.yaml"},
+		"explain-from.txt":          {"explain", "-f", "testdata/from-template.yaml", "--source", "testdata/source.json"},
+		"diff.txt":                  {"diff", "-f", "testdata/changed.yaml", "--from", examples + "launch-node-template.yaml"},
+	}
+	for name, arguments := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := run(t, "", arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "golden", name)
+			if *update {
+				if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out); diff != "" {
+				t.Errorf("(-want +got), run with -update to take it over:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheSeedsHeaderIsAcceptedWithANote(t *testing.T) {
+	manifest, err := os.ReadFile(examples + "launch-node-template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := strings.Replace(string(manifest), "networking.k8s.aws/v1alpha1", "karpenter.k8s.aws/v1alpha1", 1)
+	_, notes, err := run(t, seed, "render", "-f", "-")
+	if err != nil || !strings.Contains(notes, "note: apiVersion karpenter.k8s.aws/v1alpha1 is taken for networking.k8s.aws/v1alpha1") {
+		t.Errorf("error %v, notes %q", err, notes)
+	}
+}
+
+func TestFactsForPrograms(t *testing.T) {
+	for _, command := range []string{"render", "explain"} {
+		out, _, err := run(t, "", command, "-f", examples+"launch-efa.yaml", "-o", "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var facts map[string]any
+		if err := json.Unmarshal([]byte(out), &facts); err != nil || len(facts) == 0 {
+			t.Errorf("%s: %v in %q", command, err, out)
+		}
+	}
+}
+
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	manifest := func(spec string) string {
+		return "apiVersion: networking.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: x}\nspec:\n  subnetSelector: {a: b}\n" +
+			"  securityGroupSelector: {a: b}\n  amiSelector: {aws-ids: ami-12345678}\n  userData: '#!/bin/sh'\n" + spec
+	}
+	cases := map[string]struct {
+		input     string
+		arguments []string
+		says      []string
+	}{
+		"several things at once": {
+			manifest("  networkInterfaces: [{associatePublicIPAddress: true}, {deviceIndex: 1, interfaceType: efa-only, ipv4PrefixCount: 1}]\n"), []string{"render", "-f", "-"},
+			[]string{"PublicIPRequiresSingleInterface", "EFAOnlyHasNoAddresses", "remove"},
+		},
+		"a member of the override that does not exist": {
+			manifest("  launchTemplateOverride: {BlockDeviceMappings: [{DeviceName: /dev/xvdb, Ebs: {iops: 3000}}]}\n"), []string{"render", "-f", "-"},
+			[]string{"BlockDeviceMappings[0].Ebs.iops", "it is spelt Iops"},
+		},
+		"the seed's misplaced member": {
+			manifest("  launchTemplateOverride: {BlockDeviceMappings: [{DeviceName: /dev/xvdb, Ebs: null, VolumeSize: 30}]}\n"), []string{"render", "-f", "-"},
+			[]string{"BlockDeviceMappings[0].VolumeSize", "there are DeviceName, Ebs"},
+		},
+		"a value of another type": {
+			manifest("  launchTemplateOverride: {EbsOptimized: \"yes\"}\n"), []string{"render", "-f", "-"}, []string{"EbsOptimized must be true or false"},
+		},
+		"a template that only EC2 has": {
+			manifest("  autofill: true\n  launchTemplateRef: {name: base, version: $Latest}\n"), []string{"render", "-f", "-"},
+			[]string{"aws ec2 describe-launch-template-versions --launch-template-name base --versions '$Latest'"},
+		},
+		"a managed node group": {
+			"", []string{"render", "-f", examples + "launch-two-subnets.yaml", "--for", "managed-node-group"}, []string{"refuses", "use a self-managed"},
+		},
+		"an unknown consumer": {"", []string{"render", "-f", examples + "launch-efa.yaml", "--for", "spot"}, []string{"must be auto-scaling-group"}},
+		"an unknown form":     {"", []string{"explain", "-f", examples + "launch-efa.yaml", "-o", "xml"}, []string{"must be text, json or yaml"}},
+		"no file":             {"", []string{"explain", "-f", "nowhere.yaml"}, []string{"nowhere.yaml"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := run(t, tc.input, tc.arguments...)
+			for _, words := range tc.says {
+				if err == nil || !strings.Contains(err.Error(), words) {
+					t.Errorf("got %v, want something about %q", err, words)
+				}
+			}
+		})
+	}
+}

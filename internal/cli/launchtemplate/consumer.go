@@ -1,0 +1,183 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/multieni/multieni/launch"
+)
+
+// specification names a launch template to launch from.
+type specification struct {
+	LaunchTemplateId string `json:"LaunchTemplateId"`
+	Version          string `json:"Version"`
+}
+
+// typeOverride is one instance type of a group or fleet.
+type typeOverride struct {
+	InstanceType string `json:"InstanceType"`
+	SubnetId     string `json:"SubnetId,omitempty"`
+}
+
+// mostTypes is the most overrides of a MixedInstancesPolicy (Auto Scaling user guide, quotas).
+const mostTypes = 40
+
+func (l loaded) consumer(name string) (any, error) {
+	switch name {
+	case "auto-scaling-group":
+		return l.autoScalingGroups(), nil
+	case "fleet":
+		return l.fleet(), nil
+	case "managed-node-group":
+		return l.managedNodeGroup()
+	case "karpenter":
+		return l.karpenter()
+	default:
+		return nil, fmt.Errorf("--for is %q and must be auto-scaling-group, fleet, managed-node-group or karpenter", name)
+	}
+}
+
+// group is what an Auto Scaling group is made with.
+type group struct {
+	Zone                 string `json:"-"`
+	MixedInstancesPolicy struct {
+		LaunchTemplate struct {
+			LaunchTemplateSpecification specification  `json:"LaunchTemplateSpecification"`
+			Overrides                   []typeOverride `json:"Overrides"`
+		} `json:"LaunchTemplate"`
+	} `json:"MixedInstancesPolicy"`
+	// AvailabilityZones is set where the launch template names the subnets; VPCZoneIdentifier must then be left out.
+	AvailabilityZones []string `json:"AvailabilityZones,omitempty"`
+	// VPCZoneIdentifier are the subnets to choose from.
+	VPCZoneIdentifier string `json:"VPCZoneIdentifier,omitempty"`
+}
+
+// autoScalingGroups returns one group for each launch template: a group has one template.
+func (l loaded) autoScalingGroups() map[string]any {
+	var groups []group
+	for _, p := range l.published() {
+		var g group
+		g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification = p.specification
+		types := l.typesOf(p.shape)
+		for _, name := range types[:min(len(types), mostTypes)] {
+			g.MixedInstancesPolicy.LaunchTemplate.Overrides = append(g.MixedInstancesPolicy.LaunchTemplate.Overrides, typeOverride{InstanceType: name})
+		}
+		if p.zone != "" {
+			g.AvailabilityZones = []string{p.zone}
+		} else {
+			g.VPCZoneIdentifier = strings.Join(l.subnets(), ",")
+		}
+		groups = append(groups, g)
+	}
+	return map[string]any{"AutoScalingGroups": groups}
+}
+
+// fleet returns the LaunchTemplateConfigs of one fleet. A template that names its subnets must not be given another.
+func (l loaded) fleet() map[string]any {
+	type config struct {
+		LaunchTemplateSpecification specification  `json:"LaunchTemplateSpecification"`
+		Overrides                   []typeOverride `json:"Overrides"`
+	}
+	var configs []config
+	for _, p := range l.published() {
+		c := config{LaunchTemplateSpecification: p.specification}
+		types := l.typesOf(p.shape)
+		for _, name := range types[:min(len(types), mostTypes)] {
+			if p.zone != "" {
+				c.Overrides = append(c.Overrides, typeOverride{InstanceType: name})
+				continue
+			}
+			for _, subnet := range l.subnets() {
+				c.Overrides = append(c.Overrides, typeOverride{name, subnet})
+			}
+		}
+		configs = append(configs, c)
+	}
+	return map[string]any{"LaunchTemplateConfigs": configs}
+}
+
+type published struct {
+	specification
+	zone, shape string
+}
+
+// published returns the launch templates to name: those of the status, or what stands for them.
+func (l loaded) published() []published {
+	var all []published
+	for _, t := range l.object.Status.LaunchTemplates {
+		all = append(all, published{specification{t.ID, fmt.Sprint(t.Version)}, t.Zone, t.Shape})
+	}
+	if len(all) > 0 {
+		return all
+	}
+	for _, t := range l.templates() {
+		all = append(all, published{specification{"<ID of " + t.Name + ">", "<version>"}, t.Zone, t.Shape})
+	}
+	if l.Source != nil {
+		all = append(all, published{specification: specification{l.source(), l.Source.Version}})
+	}
+	return all
+}
+
+// subnets are those of the status that a launcher may choose from, or what stands for them.
+func (l loaded) subnets() []string {
+	var ids []string
+	for _, z := range l.object.Status.Zones {
+		if z.Eligible {
+			ids = append(ids, z.Subnets...)
+		}
+	}
+	if len(ids) > 0 {
+		return ids
+	}
+	for _, s := range l.template.Network.Subnets {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+func (l loaded) managedNodeGroup() (any, error) {
+	all := []renderedTemplate{}
+	for n, t := range l.templates() {
+		data, problem := launch.ForManagedNodeGroup(l.Templates[n])
+		if problem != nil {
+			return nil, *problem
+		}
+		t.Data = data
+		all = append(all, t)
+	}
+	return map[string]any{"launchTemplates": all}, nil
+}
+
+func (l loaded) karpenter() (any, error) {
+	if len(l.Templates) == 0 {
+		return nil, fmt.Errorf("there is nothing of ours to tell Karpenter: the node template uses a launch template as it is, which Karpenter cannot")
+	}
+	if n := len(l.shapes()); n > 1 {
+		return nil, fmt.Errorf("layout %s gives instance types %d different sets of interfaces, and an EC2NodeClass has one: narrow spec.instanceTypes to types of one kind", l.template.Layout, n)
+	}
+	interfaces, lost := launch.ForKarpenter(l.Templates[0])
+	var words []string
+	for _, p := range lost {
+		words = append(words, p.Message)
+	}
+	return struct {
+		Spec struct {
+			NetworkInterfaces []launch.KarpenterInterface `json:"networkInterfaces"`
+		} `json:"spec"`
+		Lost []string `json:"x-not-expressed,omitempty"`
+	}{Spec: struct {
+		NetworkInterfaces []launch.KarpenterInterface `json:"networkInterfaces"`
+	}{interfaces}, Lost: words}, nil
+}
+
+func (l loaded) shapes() map[string]bool {
+	shapes := map[string]bool{}
+	for _, t := range l.Templates {
+		shapes[t.Shape] = true
+	}
+	return shapes
+}

@@ -1,0 +1,281 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/launch"
+)
+
+func newExplain() *cobra.Command {
+	var in input
+	command := &cobra.Command{
+		Use:   "explain -f FILE",
+		Short: "Say what the interfaces are, which instance types carry them, and where each member comes from",
+		Long: `Say what an AWSNodeTemplate comes to: its interfaces, the instance types that can carry them with
+the pods that are left to the VPC CNI, why others cannot, which layer each member of the launch
+template comes from, and what shadows what.`,
+		Example: `  multieni launch-template explain -f examples/launch-two-subnets.yaml
+  multieni launch-template explain -f examples/launch-efa.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := in.check(); err != nil {
+				return err
+			}
+			l, err := in.load(c, in.file)
+			if err != nil {
+				return err
+			}
+			e := l.explanation()
+			if in.output != "text" {
+				return write(c.OutOrStdout(), in.output, e)
+			}
+			e.print(c.OutOrStdout())
+			return nil
+		},
+	}
+	in.bind(command)
+	return command
+}
+
+// explanation is what explain prints.
+type explanation struct {
+	Name       string            `json:"name"`
+	Notes      []string          `json:"notes,omitempty"`
+	Problems   []finding         `json:"problems,omitempty"`
+	Warnings   []finding         `json:"warnings,omitempty"`
+	Interfaces []interfaceFacts  `json:"networkInterfaces,omitempty"`
+	Eligible   []typeFacts       `json:"eligible"`
+	Rejected   []rejected        `json:"rejected,omitempty"`
+	Origins    map[string]string `json:"origins,omitempty"`
+	Shadowed   []string          `json:"shadowedFields,omitempty"`
+	Labels     map[string]string `json:"nodeLabels,omitempty"`
+}
+
+type finding struct {
+	Reason  string `json:"reason"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+type interfaceFacts struct {
+	Card    int      `json:"networkCardIndex"`
+	Device  int      `json:"deviceIndex"`
+	Type    string   `json:"interfaceType"`
+	Name    string   `json:"name,omitempty"`
+	User    string   `json:"usedBy"`
+	Subnet  string   `json:"subnet"`
+	Groups  []string `json:"groups"`
+	Deleted bool     `json:"deleteOnTermination"`
+	Shape   string   `json:"shape,omitempty"`
+}
+
+type typeFacts struct {
+	Name    string `json:"name"`
+	MaxPods int    `json:"maxPods"`
+	EFAs    int    `json:"efas,omitempty"`
+	Shape   string `json:"shape,omitempty"`
+}
+
+type rejected struct {
+	Reason   string   `json:"reason"`
+	Count    int      `json:"count"`
+	Examples []string `json:"examples"`
+	Message  string   `json:"message"`
+}
+
+func (l loaded) explanation() explanation {
+	e := explanation{Name: l.object.Name, Notes: l.Notes, Labels: l.Labels, Origins: map[string]string{}, Eligible: []typeFacts{}}
+	e.Problems, e.Warnings = findings(l.Problems), findings(l.Warnings)
+	for _, t := range l.Templates {
+		e.Interfaces = append(e.Interfaces, l.interfaces(t)...)
+	}
+	for _, v := range l.Types {
+		if v.Eligible() {
+			e.Eligible = append(e.Eligible, typeFacts{v.Name, v.MaxPods, v.EFAs, v.Shape})
+		}
+	}
+	e.Rejected = rejections(l.Types)
+	for path, origin := range l.Origins {
+		e.Origins[path] = string(origin)
+	}
+	for _, s := range l.Shadows {
+		e.Shadowed = append(e.Shadowed, s.String())
+	}
+	return e
+}
+
+func findings(problems []launch.Problem) []finding {
+	var all []finding
+	for _, p := range problems {
+		all = append(all, finding{string(p.Reason), p.Path, p.Message})
+	}
+	return all
+}
+
+func (l loaded) interfaces(t launch.Template) []interfaceFacts {
+	var all []interfaceFacts
+	list, _ := t.Data["NetworkInterfaces"].([]any)
+	for n, i := range t.Interfaces {
+		f := interfaceFacts{
+			Card: i.Slot.Card, Device: i.Slot.Device, Type: cmp.Or(string(i.Type), "interface"), Name: i.Name,
+			Groups: i.Groups, Deleted: i.DeleteOnTermination, Shape: t.Shape, Subnet: "chosen at launch", User: "the node and its pods",
+		}
+		switch {
+		case i.Slot.Card == 0 && i.Slot.Device == 0, i.Management == launch.CNI && i.TakesIP():
+			f.User = "the VPC CNI"
+		case !i.TakesIP():
+			f.User = "EFA"
+		}
+		if members, is := list[n].(map[string]any); is && members["SubnetId"] != nil {
+			f.Subnet = fmt.Sprint(members["SubnetId"])
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// rejections groups the chosen types that cannot carry the interfaces by reason, the most frequent first.
+func rejections(types []launch.TypeVerdict) []rejected {
+	var all []rejected
+	for _, v := range types {
+		if v.Eligible() || v.Reason == launch.Excluded {
+			continue
+		}
+		at := slices.IndexFunc(all, func(r rejected) bool { return r.Reason == string(v.Reason) })
+		if at < 0 {
+			all = append(all, rejected{Reason: string(v.Reason), Message: v.Message})
+			at = len(all) - 1
+		}
+		all[at].Count++
+		if len(all[at].Examples) < 3 {
+			all[at].Examples = append(all[at].Examples, v.Name)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b rejected) int { return b.Count - a.Count })
+	return all
+}
+
+// shown is how many instance types are listed for people.
+const shown = 12
+
+func (e explanation) print(w io.Writer) {
+	fmt.Fprintf(w, "AWSNodeTemplate %s\n", e.Name)
+	list(w, "Notes", e.Notes)
+	list(w, "Problems", sentences(e.Problems))
+	list(w, "Warnings", sentences(e.Warnings))
+	if len(e.Interfaces) > 0 {
+		fmt.Fprintf(w, "\nNetwork interfaces\n")
+		table(w, func(t io.Writer) {
+			fmt.Fprintln(t, "  CARD\tDEVICE\tTYPE\tNAME\tUSED BY\tSUBNET\tSECURITY GROUPS\tON TERMINATION")
+			for n := 0; n < len(e.Interfaces); {
+				i, last := e.Interfaces[n], alike(e.Interfaces, n)
+				cards := strconv.Itoa(i.Card)
+				if last > n {
+					cards = fmt.Sprintf("%d-%d", i.Card, e.Interfaces[last].Card)
+				}
+				fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cards, i.Device, i.Type, cmp.Or(i.Name, "-"), i.User, i.Subnet,
+					strings.Join(i.Groups, ","), map[bool]string{true: "deleted", false: "kept"}[i.Deleted])
+				n = last + 1
+			}
+		})
+	}
+	e.printTypes(w)
+	if len(e.Problems) == 0 {
+		e.printOrigins(w)
+	}
+	list(w, "Shadowed", e.Shadowed)
+	var labels []string
+	for _, key := range sortedKeys(e.Labels) {
+		labels = append(labels, key+"="+e.Labels[key])
+	}
+	list(w, "Node labels", labels)
+}
+
+// alike returns the last of the interfaces from n on that differ only in their card, which counts up.
+func alike(all []interfaceFacts, n int) int {
+	for last := n; ; last++ {
+		if last+1 == len(all) {
+			return last
+		}
+		next := all[last+1]
+		next.Card--
+		if !reflect.DeepEqual(all[last], next) {
+			return last
+		}
+	}
+}
+
+func (e explanation) printTypes(w io.Writer) {
+	fmt.Fprintf(w, "\nInstance types: %d can carry the interfaces\n", len(e.Eligible))
+	table(w, func(t io.Writer) {
+		for n, v := range e.Eligible {
+			if n == shown {
+				fmt.Fprintf(t, "  and %d more (-o json has all)\n", len(e.Eligible)-shown)
+				break
+			}
+			fmt.Fprintf(t, "  %s\tmaxPods %d%s\n", v.Name, v.MaxPods, efaWords(v.EFAs))
+		}
+	})
+	for _, r := range e.Rejected {
+		fmt.Fprintf(w, "  not %d for %s, such as %s: %s\n", r.Count, r.Reason, strings.Join(r.Examples, ", "), r.Message)
+	}
+}
+
+func efaWords(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\tEFA %d", n)
+}
+
+// printOrigins says which layer each member comes from; those of one layer together.
+func (e explanation) printOrigins(w io.Writer) {
+	by := map[string][]string{}
+	for _, path := range sortedKeys(e.Origins) {
+		if member, _, nested := strings.Cut(path, "["); !nested || e.Origins[member] == "" {
+			by[e.Origins[path]] = append(by[e.Origins[path]], path)
+		}
+	}
+	fmt.Fprintf(w, "\nWhere the members come from\n")
+	for _, origin := range []launch.Origin{launch.FromOverride, launch.FromTemplate, launch.FromInline, launch.FromDefault} {
+		if paths := by[string(origin)]; len(paths) > 0 {
+			fmt.Fprintf(w, "  %-8s  %s\n", origin, strings.Join(paths, ", "))
+		}
+	}
+}
+
+func list(w io.Writer, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	for _, line := range lines {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+}
+
+func sentences(findings []finding) []string {
+	var all []string
+	for _, f := range findings {
+		all = append(all, fmt.Sprintf("%s: %s", f.Reason, launch.Problem{Path: f.Path, Message: f.Message}.Error()))
+	}
+	return all
+}
+
+func table(w io.Writer, rows func(io.Writer)) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	rows(t)
+	t.Flush()
+}

@@ -1,0 +1,223 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/nodetemplate"
+	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/selection"
+)
+
+// anyZone stands for the zones that are not known offline.
+const anyZone = "ZONE"
+
+// plenty is how many addresses the subnets have that are not known offline.
+const plenty = 1 << 20
+
+// loaded is a node template with all that can be known of it offline.
+type loaded struct {
+	object   *v1alpha1.AWSNodeTemplate
+	template launch.NodeTemplate
+	launch.Rendering
+	// Notes say how the manifest was read.
+	Notes []string
+}
+
+// load reads the manifest and renders it.
+func (i *input) load(command *cobra.Command, file string) (loaded, error) {
+	r, err := open(command, file)
+	if err != nil {
+		return loaded{}, err
+	}
+	defer r.Close()
+	var l loaded
+	if l.object, l.Notes, err = nodetemplate.Read(r); err != nil {
+		return l, fmt.Errorf("%s: %w", file, err)
+	}
+	if l.template, err = nodetemplate.Convert(l.object, i.cluster); err != nil {
+		return l, fmt.Errorf("%s: %w", file, err)
+	}
+	if err := awsec2.CheckLaunchTemplateData(l.template.Override); err != nil {
+		return l, fmt.Errorf("%s: spec.launchTemplateOverride: %w", file, err)
+	}
+	if l.template.Source, err = i.readSource(command, l.object.Spec); err != nil {
+		return l, err
+	}
+	i.imagine(&l)
+	l.Rendering = launch.Render(l.template, launch.Offline(), nil)
+	return l, nil
+}
+
+// imagine fills in what only EC2 knows.
+func (i *input) imagine(l *loaded) {
+	t, spec := &l.template, l.object.Spec
+	if t.UID == "" {
+		t.UID = "UID"
+	}
+	if t.Image.KubernetesVersion == "" {
+		t.Image.KubernetesVersion = i.kubernetes
+	}
+	if t.Image.Architecture == "" && t.Image.ID == "" && len(spec.AMISelector) == 0 && t.Override["ImageId"] == nil && t.Source == nil {
+		t.Image.Architecture = "amd64"
+	}
+	if t.Image.ID == "" && len(spec.AMISelector) > 0 {
+		t.Image.ID = placeholder("image", v1alpha1.Strings(spec.AMISelector))
+	}
+	if !nodetemplate.AsItIs(spec) {
+		t.Network = launch.Network{Subnets: subnets(nodetemplate.SubnetTerms(spec.SubnetSelector)), Groups: groups(nodetemplate.GroupTerms(spec.SecurityGroupSelector))}
+	}
+	for n, declared := range spec.NetworkInterfaces {
+		if len(declared.SubnetSelector) > 0 {
+			t.Interfaces[n].Subnets = subnets(nodetemplate.SubnetTerms(declared.SubnetSelector))
+		}
+		if len(declared.SecurityGroupSelector) > 0 {
+			t.Interfaces[n].Groups = groups(nodetemplate.GroupTerms(declared.SecurityGroupSelector))
+		}
+	}
+	t.Named = named(*t)
+}
+
+func placeholder(what string, tags map[string]string) string {
+	var pairs []string
+	for _, key := range sortedKeys(tags) {
+		pairs = append(pairs, key+"="+tags[key])
+	}
+	return "<" + what + " with " + strings.Join(pairs, ",") + ">"
+}
+
+func subnets(terms selection.SubnetTerms) []eni.Subnet {
+	ids := terms.IDs
+	if len(terms.Tags) > 0 {
+		ids = []string{placeholder("subnet", terms.Tags)}
+	}
+	all := []eni.Subnet{}
+	for _, id := range ids {
+		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty})
+	}
+	return all
+}
+
+func groups(terms selection.GroupTerms) []string {
+	if len(terms.Tags) > 0 {
+		return []string{placeholder("security groups", terms.Tags)}
+	}
+	return append([]string{}, terms.IDs...)
+}
+
+// named are the subnets that the source and the override name: whatever they are called, they are taken to be there.
+func named(t launch.NodeTemplate) []eni.Subnet {
+	layers := []launch.Document{t.Override}
+	if t.Source != nil {
+		layers = append(layers, t.Source.Data)
+	}
+	var all []eni.Subnet
+	for _, id := range launch.SubnetIDs(layers...) {
+		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty})
+	}
+	return all
+}
+
+// readSource reads what the referenced launch template says.
+func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplateSpec) (*launch.Source, error) {
+	ref := spec.LaunchTemplateRef
+	switch {
+	case ref == nil && i.source != "":
+		return nil, fmt.Errorf("--source says what spec.launchTemplateRef stands for, and there is none")
+	case ref == nil:
+		return nil, nil
+	case i.source == "":
+		return nil, fmt.Errorf("spec.launchTemplateRef is kept in EC2, which is not asked: save it with\n  aws ec2 describe-launch-template-versions %s --versions '%s' > FILE\nand say --source FILE", refFlag(ref), ref.Version)
+	}
+	r, err := open(command, i.source)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, version, err := readData(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", i.source, err)
+	}
+	return &launch.Source{ID: ref.ID, Name: ref.Name, Version: ref.Version, Resolved: version, Autofill: !nodetemplate.AsItIs(spec), Data: data}, nil
+}
+
+func refFlag(ref *v1alpha1.LaunchTemplateRef) string {
+	if ref.ID != "" {
+		return "--launch-template-id " + ref.ID
+	}
+	return "--launch-template-name " + ref.Name
+}
+
+// readData reads launch template data, alone or in what EC2 answers; user data comes out as plain text.
+func readData(r io.Reader) (launch.Document, int64, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	var answer struct {
+		LaunchTemplateVersions []struct {
+			VersionNumber      int64
+			LaunchTemplateData launch.Document
+		}
+	}
+	data, version := launch.Document{}, int64(1)
+	if err := yaml.Unmarshal(text, &answer); err == nil && len(answer.LaunchTemplateVersions) > 0 {
+		data, version = answer.LaunchTemplateVersions[0].LaunchTemplateData, answer.LaunchTemplateVersions[0].VersionNumber
+	} else if err := yaml.Unmarshal(text, &data); err != nil {
+		return nil, 0, fmt.Errorf("it is no launch template data: %w", err)
+	}
+	if err := awsec2.CheckLaunchTemplateData(data); err != nil {
+		return nil, 0, err
+	}
+	if user, is := data["UserData"].(string); is {
+		if plain, err := base64.StdEncoding.DecodeString(user); err == nil {
+			data["UserData"] = string(plain)
+		}
+	}
+	return data, version, nil
+}
+
+// write prints facts for programs.
+func write(w io.Writer, form string, facts any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(facts); err != nil {
+		return err
+	}
+	out := text.Bytes()
+	if form == "yaml" {
+		var err error
+		if out, err = yaml.JSONToYAML(out); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(out)
+	return err
+}
+
+// refusal is the error of a node template that cannot be rendered: all that is wrong with it.
+func refusal(problems []launch.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	var words []string
+	for _, p := range problems {
+		words = append(words, fmt.Sprintf("  %s: %s", p.Reason, p.Error()))
+	}
+	return fmt.Errorf("the node template cannot be rendered:\n%s", strings.Join(words, "\n"))
+}

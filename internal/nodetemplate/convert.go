@@ -1,0 +1,152 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodetemplate reads AWSNodeTemplates and turns them into values of package launch, for the controller and for
+// the command line. What their selectors stand for is found out by others and filled in.
+package nodetemplate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/selection"
+)
+
+// idsKey stands for the things themselves in a selector, as in Karpenter's v1alpha1 API.
+const idsKey = "aws-ids"
+
+// Convert returns the node template as a value, its selectors not resolved. The override is not checked against EC2's
+// schema; one that is no JSON object is an error.
+func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launch.NodeTemplate, error) {
+	spec := object.Spec
+	t := launch.NodeTemplate{
+		Name: object.Name, UID: string(object.UID), Cluster: cluster,
+		Layout: launch.Layout(spec.Layout), UserData: spec.UserData, InstanceProfile: spec.InstanceProfile,
+		Monitoring: spec.DetailedMonitoring, Tags: v1alpha1.Strings(spec.Tags),
+		Image:           launch.Image{Family: launch.Family(spec.AMIFamily), ID: ImageID(spec.AMISelector), Architecture: string(spec.Architecture)},
+		Types:           launch.TypeFilter{Include: spec.InstanceTypes.Include, Exclude: spec.InstanceTypes.Exclude},
+		RejectConflicts: spec.ConflictPolicy == v1alpha1.ConflictReject,
+	}
+	if m := spec.MetadataOptions; m != nil {
+		t.Metadata = &launch.MetadataOptions{
+			HTTPEndpoint: m.HTTPEndpoint, HTTPTokens: m.HTTPTokens, HTTPProtocolIPv6: m.HTTPProtocolIPv6, HopLimit: int(m.HTTPPutResponseHopLimit),
+		}
+	}
+	if c := spec.Cluster; c != nil {
+		t.Bootstrap = launch.Bootstrap{
+			ClusterName: c.Name, Endpoint: c.Endpoint, CA: c.CertificateAuthority, ServiceCIDR: c.ServiceCIDR, ClusterDNS: c.DNS,
+		}
+		t.Image.KubernetesVersion = c.Version
+	}
+	for _, d := range spec.BlockDeviceMappings {
+		t.BlockDevices = append(t.BlockDevices, blockDevice(d))
+	}
+	for _, i := range spec.NetworkInterfaces {
+		t.Interfaces = append(t.Interfaces, convertInterface(i))
+	}
+	if raw := spec.LaunchTemplateOverride; raw != nil && len(raw.Raw) > 0 {
+		if err := json.Unmarshal(raw.Raw, &t.Override); err != nil {
+			return t, launch.Problem{Reason: launch.InvalidOverride, Path: "spec.launchTemplateOverride", Message: "it must be an object with members of RequestLaunchTemplateData: " + err.Error()}
+		}
+	}
+	return t, check(spec)
+}
+
+func convertInterface(i v1alpha1.LaunchInterface) launch.Interface {
+	return launch.Interface{
+		Name: i.Name, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}, Type: eni.Type(i.InterfaceType),
+		Description: i.Description, DeleteOnTermination: i.DeleteOnTermination == nil || *i.DeleteOnTermination,
+		PublicIP: i.AssociatePublicIPAddress, CarrierIP: i.AssociateCarrierIPAddress,
+		IPv4Prefixes: int(i.IPv4PrefixCount), IPv6Prefixes: int(i.IPv6PrefixCount), Management: launch.Management(i.Management),
+	}
+}
+
+func blockDevice(d v1alpha1.BlockDeviceMapping) launch.BlockDevice {
+	b := launch.BlockDevice{DeviceName: d.DeviceName}
+	if e := d.EBS; e != nil {
+		b.EBS = &launch.EBS{
+			DeleteOnTermination: e.DeleteOnTermination, Encrypted: e.Encrypted, SizeGiB: gib(e.VolumeSize), IOPS: int(e.IOPS),
+			Throughput: int(e.Throughput), VolumeType: e.VolumeType, KMSKeyID: e.KMSKeyID, SnapshotID: e.SnapshotID,
+		}
+	}
+	return b
+}
+
+// gib reads 100Gi and 1Ti, which is all that the schema lets through.
+func gib(size string) int {
+	number, unit := strings.TrimRight(size, "GTi"), 1
+	if strings.HasSuffix(size, "Ti") {
+		unit = 1024
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	return n * unit
+}
+
+// check refuses words that the schema has an enumeration for, since a file on disk has seen no API server.
+func check(spec v1alpha1.AWSNodeTemplateSpec) error {
+	words := func(path, value string, known ...string) error {
+		if value == "" || slices.Contains(known, value) {
+			return nil
+		}
+		return fmt.Errorf("spec.%s is %q and must be one of %s", path, value, strings.Join(known, ", "))
+	}
+	rules := []error{
+		words("amiFamily", string(spec.AMIFamily), string(launch.AL2023), string(launch.Bottlerocket), string(launch.Custom)),
+		words("layout", string(spec.Layout), string(launch.NoLayout), string(launch.IPOptimized), string(launch.BandwidthOptimized)),
+		words("architecture", string(spec.Architecture), "amd64", "arm64"),
+	}
+	for n, i := range spec.NetworkInterfaces {
+		rules = append(rules, words(fmt.Sprintf("networkInterfaces[%d].management", n), string(i.Management), string(launch.Unmanaged), string(launch.CNI)))
+	}
+	for _, err := range rules {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AsItIs reports whether nodes are launched from somebody else's launch template as it is.
+func AsItIs(spec v1alpha1.AWSNodeTemplateSpec) bool {
+	return spec.LaunchTemplateRef != nil && (spec.Autofill == nil || !*spec.Autofill)
+}
+
+// ImageID returns the image that a selector names itself, and "" for one by tags.
+func ImageID(selector map[string]v1alpha1.TagValue) string { return string(selector[idsKey]) }
+
+// SubnetTerms returns how a selector chooses subnets.
+func SubnetTerms(selector map[string]v1alpha1.TagValue) selection.SubnetTerms {
+	if ids, by := byID(selector); by {
+		return selection.SubnetTerms{IDs: ids}
+	}
+	return selection.SubnetTerms{Tags: v1alpha1.Strings(selector)}
+}
+
+// GroupTerms returns how a selector chooses security groups.
+func GroupTerms(selector map[string]v1alpha1.TagValue) selection.GroupTerms {
+	if ids, by := byID(selector); by {
+		return selection.GroupTerms{IDs: ids}
+	}
+	return selection.GroupTerms{Tags: v1alpha1.Strings(selector)}
+}
+
+func byID(selector map[string]v1alpha1.TagValue) ([]string, bool) {
+	list, by := selector[idsKey]
+	if !by {
+		return nil, false
+	}
+	var ids []string
+	for id := range strings.SplitSeq(string(list), ",") {
+		ids = append(ids, strings.TrimSpace(id))
+	}
+	return ids, true
+}
