@@ -202,106 +202,6 @@ type AWSNodeTemplateSpec struct {
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 }
 
-// LaunchInterface is one network interface of an instance from its launch on.
-//
-// +kubebuilder:validation:XValidation:rule="self.interfaceType != 'efa-only' || self.networkCardIndex != 0 || self.deviceIndex != 0",message="the primary interface needs an IP address, which efa-only has not: use interface or efa there"
-// +kubebuilder:validation:XValidation:rule="self.interfaceType != 'efa-only' || !(has(self.ipv4PrefixCount) && self.ipv4PrefixCount > 0) && !(has(self.ipv6PrefixCount) && self.ipv6PrefixCount > 0) && !(has(self.associatePublicIPAddress) && self.associatePublicIPAddress) && !(has(self.associateCarrierIPAddress) && self.associateCarrierIPAddress)",message="an efa-only interface has no IP addresses: remove its prefix counts and public or carrier address, or use interfaceType: efa"
-// +kubebuilder:validation:XValidation:rule="!(has(self.associateCarrierIPAddress) && self.associateCarrierIPAddress) || self.networkCardIndex == 0 && self.deviceIndex == 0",message="associateCarrierIPAddress is possible only on the primary interface"
-// +kubebuilder:validation:XValidation:rule="!(has(self.associateCarrierIPAddress) && self.associateCarrierIPAddress) || !(has(self.associatePublicIPAddress) && self.associatePublicIPAddress)",message="an interface cannot have both a public and a carrier IP address"
-type LaunchInterface struct {
-	// name is for people, and for the node label
-	// network.networking.k8s.aws/NAME by which pods select nodes that have the
-	// interface.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	Name string `json:"name,omitempty"`
-
-	// associateCarrierIPAddress associates a carrier IP address with the primary
-	// interface, in a subnet of a Wavelength Zone.
-	// +optional
-	AssociateCarrierIPAddress *bool `json:"associateCarrierIPAddress,omitempty"`
-
-	// associatePublicIPAddress associates a public IPv4 address with the
-	// interface, or keeps the subnet from doing so. It can be true only on an
-	// instance with a single interface.
-	// +optional
-	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
-
-	// deleteOnTermination makes EC2 delete the interface together with its
-	// instance. Default: true.
-	// +optional
-	// +kubebuilder:default=true
-	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
-
-	// description is the description of the interface in EC2, the same on every
-	// node: one line of at most 255 characters.
-	// +optional
-	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:Pattern=`^[^\x00-\x1f\x7f]*$`
-	Description string `json:"description,omitempty"`
-
-	// deviceIndex is the device index on the network card. 0 on card 0 is the
-	// primary interface. Default: 0.
-	// +optional
-	// +kubebuilder:default=0
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=127
-	DeviceIndex int32 `json:"deviceIndex"`
-
-	// interfaceType is interface, efa (EFA and IP) or efa-only. A network card
-	// takes one EFA interface. Default: interface.
-	// +optional
-	// +kubebuilder:default=interface
-	InterfaceType LaunchInterfaceType `json:"interfaceType,omitempty"`
-
-	// networkCardIndex is the network card. Only large instance types have more
-	// than card 0. Default: 0.
-	// +optional
-	// +kubebuilder:default=0
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=63
-	NetworkCardIndex int32 `json:"networkCardIndex"`
-
-	// ipv4PrefixCount is how many /28 IPv4 prefixes EC2 delegates to the
-	// interface; each counts as one address against the limit of the instance
-	// type.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=127
-	IPv4PrefixCount int32 `json:"ipv4PrefixCount,omitempty"`
-
-	// ipv6PrefixCount is how many /80 IPv6 prefixes EC2 delegates to the
-	// interface.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=127
-	IPv6PrefixCount int32 `json:"ipv6PrefixCount,omitempty"`
-
-	// subnetSelector chooses the subnets of this interface, with the meaning of
-	// the node template's. Nodes are then launched only in zones in which every
-	// interface has a subnet, from a launch template for each zone. Default: the
-	// node template's.
-	// +optional
-	// +kubebuilder:validation:MinProperties=1
-	// +kubebuilder:validation:MaxProperties=16
-	SubnetSelector map[string]TagValue `json:"subnetSelector,omitempty"`
-
-	// securityGroupSelector chooses the security groups of this interface, with
-	// the meaning of the node template's. Default: the node template's.
-	// +optional
-	// +kubebuilder:validation:MinProperties=1
-	// +kubebuilder:validation:MaxProperties=16
-	SecurityGroupSelector map[string]TagValue `json:"securityGroupSelector,omitempty"`
-
-	// management says who uses the interface. Unmanaged interfaces are tagged so
-	// that the VPC CNI leaves them alone; CNI leaves the interface to it. The VPC
-	// CNI always uses the primary interface. Default: Unmanaged.
-	// +optional
-	// +kubebuilder:default=Unmanaged
-	Management InterfaceManagement `json:"management,omitempty"`
-}
-
 // ClusterAccess is what a node must be told to join the cluster.
 type ClusterAccess struct {
 	// name is the name of the EKS cluster.
@@ -482,17 +382,6 @@ type AMIFamily string
 //
 // +kubebuilder:validation:Enum=amd64;arm64
 type Architecture string
-
-// LaunchInterfaceType is an EC2 interface type that an instance can be
-// launched with.
-//
-// +kubebuilder:validation:Enum=interface;efa;efa-only
-type LaunchInterfaceType string
-
-// InterfaceManagement says who uses an interface.
-//
-// +kubebuilder:validation:Enum=Unmanaged;CNI
-type InterfaceManagement string
 
 // Layout says which EFA interfaces are added.
 //
