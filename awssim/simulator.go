@@ -12,6 +12,7 @@ import (
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/imds"
 	"github.com/multieni/multieni/awssim/internal/query"
 )
 
@@ -42,6 +43,7 @@ type Simulator struct {
 	operations map[string]ec2.Operation
 	encoder    query.Encoder
 	control    http.Handler
+	tokens     imds.Tokens
 
 	mu       sync.Mutex // guards what follows
 	model    *ec2.Model
@@ -166,7 +168,7 @@ func (s *Simulator) Start(instanceID string) error {
 
 // AddFault puts a fault in force and returns it with its ID.
 func (s *Simulator) AddFault(f fault.Fault) (fault.Fault, error) {
-	if _, known := s.operations[f.Action]; f.Action != "" && !known {
+	if _, known := s.operations[f.Action]; f.Action != "" && f.Action != actionMetadata && !known {
 		return fault.Fault{}, fmt.Errorf("fault %s: awssim does not model the action %q", f.Kind, f.Action)
 	}
 	s.mu.Lock()
@@ -195,8 +197,13 @@ func (s *Simulator) Faults() []fault.Fault {
 	return s.faults.List(s.clock.Now())
 }
 
-// ServeHTTP answers AWS calls at /, and the simulator's own ones under /_sim/.
+// ServeHTTP answers AWS calls at /, and the simulator's own ones under /_sim/. The metadata services of instances are
+// where package imds says.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if service, ok := s.metadataRequest(r); ok {
+		service.ServeHTTP(w, r)
+		return
+	}
 	if r.URL.Path == "/" {
 		s.serveEC2(w, r)
 		return

@@ -297,7 +297,7 @@ func (m *Model) detach(eni *NetworkInterface, force bool) {
 		if force {
 			m.poison(attachment)
 		}
-		m.detached(id, attachment.AttachmentID)
+		m.leave(id, attachment.AttachmentID, force)
 	})
 }
 
@@ -311,11 +311,15 @@ func (m *Model) poison(a *Attachment) {
 }
 
 // detached ends the detaching, unless it was overtaken by events.
-func (m *Model) detached(eniID, attachmentID string) {
+func (m *Model) detached(eniID, attachmentID string) { m.leave(eniID, attachmentID, false) }
+
+// leave is detached, which may have been by force.
+func (m *Model) leave(eniID, attachmentID string, forced bool) {
 	eni := m.interfaces.get(eniID)
 	if eni == nil || eni.Attachment == nil || eni.Attachment.AttachmentID != attachmentID {
 		return
 	}
+	m.depart(eni, forced)
 	delete(m.attachments, attachmentID)
 	m.changeInterface(eniID, func(e *NetworkInterface) { e.Status, e.Attachment = StatusAvailable, nil })
 }

@@ -54,6 +54,13 @@ type Behavior struct {
 	// CNI is from an instance's start until its simulated VPC CNI takes its first interface.
 	CNI Latency
 
+	// Metadata is from attached, or from a change, until the instance metadata service tells of it. Most clients see an
+	// attachment there within 10 s; the ECS agent raised its wait to 30 s after it had seen 18.
+	Metadata Latency
+	// MetadataIndex is from then until device-number is right: before, it reads 0 and there is no network-card
+	// (amazonlinux/amazon-ec2-net-utils works around that).
+	MetadataIndex Latency
+
 	// TerminatedFor is how long a terminated instance can be seen; 0 means an hour (EC2 API reference,
 	// TerminateInstances).
 	TerminatedFor time.Duration
@@ -120,5 +127,8 @@ func DefaultBehavior() Behavior {
 		Stop:       Latency{Min: 10 * time.Second, Max: 40 * time.Second},
 		Terminate:  Latency{Min: 10 * time.Second, Max: 120 * time.Second},
 		CNI:        Latency{Min: 2 * time.Second, Max: 6 * time.Second},
+
+		Metadata:      Latency{Min: time.Second, Max: 10 * time.Second, Tail: 30 * time.Second, TailShare: 0.02},
+		MetadataIndex: Latency{Max: 2 * time.Second},
 	}
 }

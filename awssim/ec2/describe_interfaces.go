@@ -133,9 +133,11 @@ func privateAddresses(n *NetworkInterface) []string {
 
 // bySlot sorts interfaces that are attached.
 func bySlot(list []*NetworkInterface) []*NetworkInterface {
-	slices.SortFunc(list, func(a, b *NetworkInterface) int {
-		x, y := a.Attachment.slot(), b.Attachment.slot()
-		return cmp.Or(cmp.Compare(x.card, y.card), cmp.Compare(x.device, y.device))
-	})
+	slices.SortFunc(list, compareSlots)
 	return list
+}
+
+func compareSlots(a, b *NetworkInterface) int {
+	x, y := a.Attachment.slot(), b.Attachment.slot()
+	return cmp.Or(cmp.Compare(x.card, y.card), cmp.Compare(x.device, y.device))
 }

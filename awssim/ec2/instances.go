@@ -170,6 +170,7 @@ func (m *Model) stop(id string) {
 	m.after(m.behavior.Stop, func() {
 		if m.instances.get(id).State.Name == Stopping {
 			m.losePublic(id)
+			delete(m.departures, id)
 			m.changeInstance(id, func(i *Instance) { i.State, i.poisoned = state(Stopped), nil })
 		}
 	})
@@ -213,6 +214,8 @@ func (m *Model) terminated(id string) {
 	if seen == 0 {
 		seen = time.Hour
 	}
+	delete(m.departures, id)
+	delete(m.lifecycleStates, id)
 	m.at(m.now.Add(seen), func() { m.putInstance(id, nil) })
 }
 

@@ -42,16 +42,18 @@ type Model struct {
 	versions   *table[LaunchTemplateVersion]
 	types      *table[InstanceType] // filled at first use
 
-	pools       map[string]*pool        // by subnet ID
-	attachments map[string]string       // attachment ID -> interface ID
-	tokens      map[string]*tokenRecord // action|token -> what it made
-	tokenOf     map[string]string       // resource ID -> key of tokens
-	parameters  map[string]string       // of Systems Manager
-	fleets      map[string]*CreateFleetOutput
-	lastVersion map[string]int // by launch template ID, deleted versions included
-	macs        uint32
-	publics     uint32
-	live        int // interfaces that exist
+	pools           map[string]*pool        // by subnet ID
+	attachments     map[string]string       // attachment ID -> interface ID
+	tokens          map[string]*tokenRecord // action|token -> what it made
+	tokenOf         map[string]string       // resource ID -> key of tokens
+	departures      map[string][]departure  // by instance ID
+	lifecycleStates map[string]string       // by instance ID
+	parameters      map[string]string       // of Systems Manager
+	fleets          map[string]*CreateFleetOutput
+	lastVersion     map[string]int // by launch template ID, deleted versions included
+	macs            uint32
+	publics         uint32
+	live            int // interfaces that exist
 }
 
 // Options are what a model starts from.
@@ -78,20 +80,22 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("world: %w", err)
 	}
 	m := &Model{
-		region:      o.World.Region,
-		account:     cmp.Or(o.World.AccountID, "123456789012"),
-		world:       o.World,
-		behavior:    o.Behavior,
-		faults:      o.Faults,
-		seed:        o.Seed,
-		random:      rand.New(rand.NewPCG(o.Seed, 0xec2)),
-		now:         o.Now,
-		pools:       map[string]*pool{},
-		attachments: map[string]string{},
-		tokens:      map[string]*tokenRecord{},
-		tokenOf:     map[string]string{},
-		fleets:      map[string]*CreateFleetOutput{},
-		lastVersion: map[string]int{},
+		region:          o.World.Region,
+		account:         cmp.Or(o.World.AccountID, "123456789012"),
+		world:           o.World,
+		behavior:        o.Behavior,
+		faults:          o.Faults,
+		seed:            o.Seed,
+		random:          rand.New(rand.NewPCG(o.Seed, 0xec2)),
+		now:             o.Now,
+		pools:           map[string]*pool{},
+		attachments:     map[string]string{},
+		tokens:          map[string]*tokenRecord{},
+		tokenOf:         map[string]string{},
+		fleets:          map[string]*CreateFleetOutput{},
+		lastVersion:     map[string]int{},
+		departures:      map[string][]departure{},
+		lifecycleStates: map[string]string{},
 	}
 	if m.faults == nil {
 		m.faults = fault.NewSet(o.Seed)

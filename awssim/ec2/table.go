@@ -31,6 +31,7 @@ type entry[T any] struct {
 
 type version[T any] struct {
 	value   *T        // nil: deleted
+	since   time.Time // when it became true
 	visible time.Time // when describe calls begin to see it
 }
 
@@ -94,7 +95,7 @@ func (t *table[T]) put(id string, value *T, now, visible time.Time) {
 		t.order.add(id)
 	}
 	t.reindex(id, before, value)
-	e.versions = append(e.versions, version[T]{value, visible})
+	e.versions = append(e.versions, version[T]{value, now, visible})
 	e.prune(now.Add(-fault.MaxReadAge))
 	if visible.After(now) {
 		t.unsettled.add(id)

@@ -1,0 +1,138 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/multieni/multieni/awssim/instancetypes"
+)
+
+// Metadata is what the instance metadata service of one instance knows. It lags behind EC2, see [Behavior].
+type Metadata struct {
+	Instance   *Instance
+	Region     string
+	AccountID  string
+	Interfaces []MetadataInterface // by slot, the primary first
+	// LifecycleState is the state that its Auto Scaling group wants it in; empty without a group.
+	LifecycleState string
+}
+
+// MetadataInterface is an interface as the metadata service sees it.
+type MetadataInterface struct {
+	*NetworkInterface
+	Subnet *Subnet
+	VPC    *VPC
+	// IndexKnown is false in the first moments, when the device number reads 0 and there is no network card.
+	IndexKnown bool
+}
+
+// departure is an interface that has left an instance.
+type departure struct {
+	eni *NetworkInterface
+	at  time.Time
+	// stays is for what was detached by force: it is shown until the instance was stopped.
+	stays bool
+}
+
+// Metadata returns what the metadata service of an instance knows now.
+func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
+	m.Advance(c.Now)
+	instance := m.instances.get(instanceID)
+	if instance == nil || instance.State.Name != Running && instance.State.Name != ShuttingDown && instance.State.Name != Pending {
+		return nil, instanceNotFound(instanceID)
+	}
+	md := &Metadata{
+		Instance: withInterfaces(instance, m.interfacesOf(instanceID)), Region: m.region, AccountID: m.account,
+		LifecycleState: m.lifecycleStates[instanceID],
+	}
+	for _, eni := range m.interfacesOf(instanceID) {
+		m.addMetadata(md, eni)
+	}
+	for _, gone := range m.departures[instanceID] {
+		if gone.stays || m.now.Before(gone.at.Add(m.metadataLag(m.behavior.Metadata, gone.eni.Attachment.AttachmentID))) {
+			md.Interfaces = append(md.Interfaces, m.metadataOf(gone.eni, true))
+		}
+	}
+	slices.SortStableFunc(md.Interfaces, func(a, b MetadataInterface) int { return compareSlots(a.NetworkInterface, b.NetworkInterface) })
+	return md, nil
+}
+
+// addMetadata shows an interface as it was a lag ago. What the instance was launched with is there from the beginning.
+func (m *Model) addMetadata(md *Metadata, eni *NetworkInterface) {
+	attachment := eni.Attachment
+	if md.Instance.LaunchTime.Equal(attachment.AttachTime) {
+		md.Interfaces = append(md.Interfaces, m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), true))
+		return
+	}
+	lag := m.metadataLag(m.behavior.Metadata, attachment.AttachmentID)
+	attached, ok := m.attachedSince(eni)
+	if !ok || m.now.Before(attached.Add(lag)) {
+		return
+	}
+	indexAt := attached.Add(lag + m.metadataLag(m.behavior.MetadataIndex, attachment.AttachmentID))
+	md.Interfaces = append(md.Interfaces, m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), !m.now.Before(indexAt)))
+}
+
+// metadataVersion is the interface as it was a lag ago, if it was attached by then.
+func (m *Model) metadataVersion(eni *NetworkInterface, attachmentID string) *NetworkInterface {
+	limit := m.now.Add(-m.metadataLag(m.behavior.Metadata, attachmentID))
+	versions := m.interfaces.entries[eni.NetworkInterfaceID].versions
+	for i := len(versions) - 1; i >= 0; i-- {
+		v := versions[i]
+		if v.value != nil && !v.since.After(limit) && v.value.Attachment != nil && v.value.Attachment.AttachmentID == attachmentID {
+			return v.value
+		}
+	}
+	return eni
+}
+
+// attachedSince is when the present attachment became attached, as far as it is remembered.
+func (m *Model) attachedSince(eni *NetworkInterface) (time.Time, bool) {
+	since, found := time.Time{}, false
+	for _, v := range slices.Backward(m.interfaces.entries[eni.NetworkInterfaceID].versions) {
+		if v.value == nil || v.value.Attachment == nil || v.value.Attachment.AttachmentID != eni.Attachment.AttachmentID ||
+			v.value.Attachment.Status == Attaching {
+			break
+		}
+		since, found = v.since, true
+	}
+	return since, found
+}
+
+func (m *Model) metadataOf(eni *NetworkInterface, indexKnown bool) MetadataInterface {
+	return MetadataInterface{NetworkInterface: eni, Subnet: m.subnets.get(eni.SubnetID), VPC: m.vpcs.get(eni.VPCID), IndexKnown: indexKnown}
+}
+
+// metadataLag draws from a latency by the attachment's ID, so that it is the same at each look.
+func (m *Model) metadataLag(l Latency, attachmentID string) time.Duration {
+	hash := fnv.New64a()
+	// A hash's Write never fails.
+	_, _ = hash.Write([]byte(strconv.FormatUint(m.seed, 16) + attachmentID))
+	share := float64(hash.Sum64()%10_000) / 10_000
+	if share < l.TailShare {
+		return l.Max + time.Duration(float64(l.Tail-l.Max)*share/l.TailShare)
+	}
+	return l.Min + time.Duration(float64(max(0, l.Max-l.Min))*share)
+}
+
+// depart remembers for the metadata service that an interface has left its instance.
+func (m *Model) depart(eni *NetworkInterface, forced bool) {
+	id := eni.Attachment.InstanceID
+	stays := func(d departure) bool { return d.stays || m.now.Sub(d.at) < time.Hour }
+	kept := slices.DeleteFunc(m.departures[id], func(d departure) bool { return !stays(d) })
+	m.departures[id] = append(kept, departure{eni: eni, at: m.now, stays: forced})
+}
+
+// SetLifecycleState tells the metadata service which state its Auto Scaling group wants an instance in.
+func (m *Model) SetLifecycleState(instanceID, state string) { m.lifecycleStates[instanceID] = state }
+
+// IsMultiCard tells whether the instance's type has several network cards.
+func (md *Metadata) IsMultiCard() bool {
+	limits, _ := instancetypes.Lookup(md.Instance.InstanceType)
+	return len(limits.Cards) > 1
+}
