@@ -1,0 +1,204 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Kind is what an event tells of.
+type Kind string
+
+// The kinds of events.
+const (
+	// Launching instances wait in an Auto Scaling launch hook.
+	Launching Kind = "Launching"
+	// Terminating instances wait in an Auto Scaling terminate hook.
+	Terminating Kind = "Terminating"
+	// Running instances reached that state, whoever launched them.
+	Running Kind = "Running"
+	// Ended instances are shutting down or terminated.
+	Ended Kind = "Ended"
+	// Irrelevant events are well-formed and ask for nothing.
+	Irrelevant Kind = "Irrelevant"
+)
+
+// Event is what is taken from a message: which instance to look at, and which hook may wait for it.
+type Event struct {
+	Kind Kind
+	// Why says why an event is irrelevant.
+	Why        string
+	InstanceID string
+	// Hook is set for Launching and Terminating.
+	Hook HookRef
+	// Account and Region are where it happened; empty when the message does not say.
+	Account, Region string
+	At              time.Time
+}
+
+// HookRef names one waiting lifecycle action.
+type HookRef struct {
+	Group, Name string
+	// Token identifies the action; without one, the instance ID does (Auto Scaling API, CompleteLifecycleAction).
+	Token string
+}
+
+// MalformedError says that a message is none of the shapes that are understood. It will be no better the next time.
+type MalformedError struct{ Cause error }
+
+// Error implements error.
+func (e *MalformedError) Error() string {
+	return "the message is no lifecycle event: " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *MalformedError) Unwrap() error { return e.Cause }
+
+func malformed(format string, arguments ...any) error {
+	return &MalformedError{fmt.Errorf(format, arguments...)}
+}
+
+// message has the fields by which the shapes are told apart.
+type message struct {
+	// EventBridge.
+	DetailType string          `json:"detail-type"`
+	Source     string          `json:"source"`
+	Account    string          `json:"account"`
+	Region     string          `json:"region"`
+	Time       time.Time       `json:"time"`
+	Detail     json.RawMessage `json:"detail"`
+	// SNS.
+	Type    string `json:"Type"`
+	Message string `json:"Message"`
+	// Auto Scaling's own notification.
+	LifecycleTransition string `json:"LifecycleTransition"`
+	Event               string `json:"Event"`
+}
+
+// hookDetail is what Auto Scaling says of a hook, in an EventBridge event's detail and in its own notifications alike.
+type hookDetail struct {
+	LifecycleActionToken string
+	AutoScalingGroupName string
+	LifecycleHookName    string
+	EC2InstanceID        string `json:"EC2InstanceId"`
+	LifecycleTransition  string
+	AccountID            string `json:"AccountId"`
+	Time                 time.Time
+}
+
+// stateDetail is the detail of an EC2 state change.
+type stateDetail struct {
+	InstanceID string `json:"instance-id"`
+	State      string `json:"state"`
+}
+
+const (
+	launchTransition    = "autoscaling:EC2_INSTANCE_LAUNCHING"
+	terminateTransition = "autoscaling:EC2_INSTANCE_TERMINATING"
+	testNotification    = "autoscaling:TEST_NOTIFICATION"
+)
+
+// Decode reads a message in any of the shapes in which lifecycle events arrive: an EventBridge event, Auto Scaling's own
+// hook notification, its test notification, and each of them wrapped by SNS. Its error is a [MalformedError].
+func Decode(body []byte) (Event, error) {
+	m, err := parse(body)
+	if err != nil {
+		return Event{}, err
+	}
+	if m.Type == "Notification" && m.Message != "" {
+		body = []byte(m.Message)
+		if m, err = parse(body); err != nil {
+			return Event{}, err
+		}
+	}
+	switch {
+	case m.Event == testNotification:
+		return Event{Kind: Irrelevant, Why: "Auto Scaling tests whether notifications arrive"}, nil
+	case m.LifecycleTransition != "":
+		return hookEvent(body, message{})
+	case m.Source == "aws.autoscaling":
+		return autoScalingEvent(m)
+	case m.Source == "aws.ec2" && m.DetailType == "EC2 Instance State-change Notification":
+		return stateEvent(m)
+	case m.DetailType != "":
+		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q of %q concerns no instance's life", m.DetailType, m.Source)}, nil
+	default:
+		return Event{}, malformed("it has neither detail-type, LifecycleTransition nor Event")
+	}
+}
+
+func parse(body []byte) (message, error) {
+	var m message
+	if err := json.Unmarshal(body, &m); err != nil {
+		return m, &MalformedError{err}
+	}
+	return m, nil
+}
+
+func autoScalingEvent(m message) (Event, error) {
+	switch m.DetailType {
+	case "EC2 Instance-launch Lifecycle Action", "EC2 Instance-terminate Lifecycle Action":
+		return hookEvent(m.Detail, m)
+	default:
+		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q is not a lifecycle action", m.DetailType)}, nil
+	}
+}
+
+func hookEvent(detail []byte, envelope message) (Event, error) {
+	var d hookDetail
+	if err := json.Unmarshal(detail, &d); err != nil {
+		return Event{}, &MalformedError{err}
+	}
+	e := Event{
+		InstanceID: d.EC2InstanceID,
+		Hook:       HookRef{Group: d.AutoScalingGroupName, Name: d.LifecycleHookName, Token: d.LifecycleActionToken},
+		Account:    envelope.Account, Region: envelope.Region, At: envelope.Time,
+	}
+	if envelope.Source == "" {
+		e.Account, e.At = d.AccountID, d.Time
+	}
+	switch d.LifecycleTransition {
+	case launchTransition:
+		e.Kind = Launching
+	case terminateTransition:
+		e.Kind = Terminating
+	default:
+		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q is neither a launch nor a termination", d.LifecycleTransition)}, nil
+	}
+	if e.Hook.Group == "" || e.Hook.Name == "" {
+		return Event{}, malformed("a lifecycle action without AutoScalingGroupName or LifecycleHookName")
+	}
+	return e.checked()
+}
+
+func stateEvent(m message) (Event, error) {
+	var d stateDetail
+	if err := json.Unmarshal(m.Detail, &d); err != nil {
+		return Event{}, &MalformedError{err}
+	}
+	e := Event{InstanceID: d.InstanceID, Account: m.Account, Region: m.Region, At: m.Time}
+	switch d.State {
+	case "running":
+		e.Kind = Running
+	case "shutting-down", "terminated":
+		e.Kind = Ended
+	default:
+		return Event{Kind: Irrelevant, Why: fmt.Sprintf("nothing is to be done for an instance that is %s", d.State)}, nil
+	}
+	return e.checked()
+}
+
+// instanceID is how EC2 names instances (EC2 user guide, "Resource IDs").
+var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
+
+// checked refuses an event that names no instance.
+func (e Event) checked() (Event, error) {
+	if !instanceID.MatchString(e.InstanceID) {
+		return Event{}, malformed("%q is not an instance ID", e.InstanceID)
+	}
+	return e, nil
+}

@@ -1,0 +1,208 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// The parameters of the CloudFormation templates for Multus node groups. There is a parameter of subnets for each zone:
+// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without end and in any order of zones.
+const (
+	ParameterSubnets = "MultusSubnetsAz"
+	ParameterGroups  = "MultusSecurityGroupIds"
+	ParameterTagKey  = "EksNodeGroupTagKey"
+	ParameterLowest  = "useIPsFromStartOfSubnet"
+	ParameterTags    = "MultusInterfaceTags"
+	ParameterCluster = "ClusterName"
+	ParameterHooks   = "LifecycleHooks"
+	ParameterFailure = "OnFailure"
+)
+
+// Parameters is the form of the configuration that the CloudFormation templates have.
+type Parameters struct {
+	Config
+	// Zones are the subnets as they were listed, one list for each zone.
+	Zones []ZoneSubnets
+}
+
+// ZoneSubnets are the subnets of one zone, and the parameter that lists them.
+type ZoneSubnets struct {
+	Parameter string
+	IDs       []string
+}
+
+// ParseParameters reads the parameters and checks them. The Nth subnet of each zone's list is the interface at device
+// index N. One security group stands for all of them; otherwise there must be as many groups as subnets in each list,
+// and they belong together in that order. Every mistake is in the error.
+func ParseParameters(values map[string]string) (Parameters, error) {
+	var mistakes []error
+	var p Parameters
+	for _, name := range zoneParameters(values) {
+		subnets := words(values[name])
+		if repeated := firstRepeated(subnets); repeated != "" {
+			mistakes = append(mistakes, fmt.Errorf("%s: %s is listed twice", name, repeated))
+		}
+		p.Zones = append(p.Zones, ZoneSubnets{name, subnets})
+	}
+	lowest, err := strconv.ParseBool(cmp.Or(values[ParameterLowest], "false"))
+	if err != nil {
+		mistakes = append(mistakes, fmt.Errorf("%s: %q is neither true nor false", ParameterLowest, values[ParameterLowest]))
+	}
+	tags, err := parseTags(values[ParameterTags])
+	if err != nil {
+		mistakes = append(mistakes, fmt.Errorf("%s: %w", ParameterTags, err))
+	}
+	p.Config = Config{
+		Cluster: values[ParameterCluster], Trigger: Trigger{TagKey: values[ParameterTagKey]},
+		Hooks: words(values[ParameterHooks]), OnFailure: Policy(values[ParameterFailure]),
+	}
+	p.Networks, err = networks(p.Zones, words(values[ParameterGroups]))
+	mistakes = append(mistakes, err)
+	for n := range p.Networks {
+		p.Networks[n].Tags = tags
+		if lowest {
+			p.Networks[n].IPv4Allocation = LowestFree
+		}
+	}
+	p.applyDefaults()
+	if err == nil {
+		mistakes = append(mistakes, p.validate())
+	}
+	return p, errors.Join(mistakes...)
+}
+
+// zoneParameters returns the names of the subnet parameters that are set, by their numbers.
+func zoneParameters(values map[string]string) []string {
+	number := func(name string) int {
+		n, err := strconv.Atoi(strings.TrimPrefix(name, ParameterSubnets))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	var names []string
+	for name, value := range values {
+		if strings.HasPrefix(name, ParameterSubnets) && number(name) > 0 && len(words(value)) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	return names
+}
+
+// networks makes one network for all subnets where one security group is enough, and otherwise one for each group.
+func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
+	if len(zones) == 0 {
+		return nil, fmt.Errorf("%s1: list the subnets of a zone, the one for device index 1 first", ParameterSubnets)
+	}
+	if len(groups) == 1 {
+		var subnets []string
+		for _, zone := range zones {
+			subnets = append(subnets, zone.IDs...)
+		}
+		return []Network{legacy("multus", subnets, groups[0], 1)}, nil
+	}
+	var all []Network
+	for n, group := range groups {
+		all = append(all, legacy("multus-"+strconv.Itoa(n+1), nil, group, n+1))
+	}
+	for _, zone := range zones {
+		if len(zone.IDs) != len(groups) {
+			return nil, fmt.Errorf("%s: %d groups for the %d subnets of %s; give one for all, or as many as there are subnets",
+				ParameterGroups, len(groups), len(zone.IDs), zone.Parameter)
+		}
+		for n, subnet := range zone.IDs {
+			all[n].SubnetIDs = append(all[n].SubnetIDs, subnet)
+		}
+	}
+	return all, nil
+}
+
+// legacy is a network as the node groups' templates have always made it.
+func legacy(name string, subnets []string, group string, deviceIndex int) Network {
+	return Network{
+		Name: name, SubnetIDs: subnets, SecurityGroupIDs: []string{group}, DeviceIndex: deviceIndex,
+		SourceDestCheck: new(bool), IPv6: true,
+	}
+}
+
+// words splits a list at commas and spaces.
+func words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })
+}
+
+func firstRepeated(list []string) string {
+	seen := map[string]bool{}
+	for _, item := range list {
+		if seen[item] {
+			return item
+		}
+		seen[item] = true
+	}
+	return ""
+}
+
+func parseTags(text string) (map[string]string, error) {
+	tags := map[string]string{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		key, value, found := strings.Cut(pair, "=")
+		if key = strings.TrimSpace(key); !found || key == "" {
+			return nil, fmt.Errorf("%q is not Key=Value; separate several with commas", pair)
+		}
+		tags[key] = strings.TrimSpace(value)
+	}
+	return tags, nil
+}
+
+// CheckZones holds the lists against what EC2 knows of the subnets: each list must be of one zone and no two of the
+// same, for nodes get their interfaces in their own zone and in the order of the list. Every mistake is in the error.
+func (p Parameters) CheckZones(subnets []eni.Subnet) error {
+	zoneOf := map[string]string{}
+	for _, s := range subnets {
+		zoneOf[s.ID] = s.Zone
+	}
+	var mistakes []error
+	listedBy := map[string]string{}
+	for _, list := range p.Zones {
+		zone, err := list.zone(zoneOf)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s: %w", list.Parameter, err))
+			continue
+		}
+		if other, taken := listedBy[zone]; taken {
+			mistakes = append(mistakes, fmt.Errorf("%s: its subnets are in %s, as are those of %s; make it one list", list.Parameter, zone, other))
+		}
+		listedBy[zone] = list.Parameter
+	}
+	return errors.Join(mistakes...)
+}
+
+// zone returns the one zone of a list's subnets.
+func (z ZoneSubnets) zone(zoneOf map[string]string) (string, error) {
+	zones := map[string]bool{}
+	for _, id := range z.IDs {
+		zone, known := zoneOf[id]
+		if !known {
+			return "", fmt.Errorf("there is no subnet %s in this account and region", id)
+		}
+		zones[zone] = true
+	}
+	names := slices.Sorted(maps.Keys(zones))
+	if len(names) != 1 {
+		return "", fmt.Errorf("its subnets are in several zones: %s; list each zone's by itself", strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
