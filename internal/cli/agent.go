@@ -76,6 +76,9 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
+	if err := mgr.Add(manager.RunnableFunc(releaseAfterStart)); err != nil {
+		return err
+	}
 	log.Info("starting", "version", version.String(), "node", o.NodeName)
 	return mgr.Start(ctx)
 }

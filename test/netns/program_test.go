@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// maxMemory is how much of a node's memory an agent may have to itself, in KiB. The pages of its program file, which
-	// the kernel drops when it needs the room, are not counted.
-	maxMemory = 15 << 10
+	// maxMemory is how much of a node's memory an agent may hold, in KiB, the pages of its program file included; settles is
+	// how long its start may take more.
+	maxMemory = 30 << 10
+	settles   = 10 * time.Second
 	// watched is how long an idle agent's use of the processor is watched, and maxIdle what it may use meanwhile.
 	watched = 3 * time.Second
 	maxIdle = 60 * time.Millisecond
@@ -46,7 +47,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	program := filepath.Join(t.TempDir(), "multieni")
-	if output, err := exec.Command("go", "build", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v: %s", err, output)
 	}
 	n.forward(server.Config.Host)
@@ -60,10 +61,13 @@ func TestProgram(t *testing.T) {
 	if used := processor(t, process) - before; used > maxIdle {
 		t.Errorf("the idle agent used the processor for %s in %s", used, watched)
 	}
-	own, all := memory(t, process, "RssAnon"), memory(t, process, "VmRSS")
-	t.Logf("the agent holds %d KiB, %d of them its own", all, own)
-	if own > maxMemory {
-		t.Errorf("the agent has %d KiB to itself, more than %d", own, maxMemory)
+	all := memory(t, process, "VmRSS")
+	for begin := time.Now(); all > maxMemory && time.Since(begin) < settles; all = memory(t, process, "VmRSS") {
+		time.Sleep(100 * time.Millisecond) // the kernel's books are looked at, which nobody announces
+	}
+	t.Logf("the agent holds %d KiB, %d of them its own", all, memory(t, process, "RssAnon"))
+	if all > maxMemory {
+		t.Errorf("the agent holds %d KiB, more than %d", all, maxMemory)
 	}
 }
 

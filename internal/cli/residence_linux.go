@@ -1,0 +1,61 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settled is how long a start takes at most that does what is done once.
+const settled = 5 * time.Second
+
+// releaseAfterStart gives back the memory that only the start needed: on every node of a cluster this program shares the
+// machine with what the node is there for. Most of it is pages of the program itself, of which the packages that an agent
+// never uses initialize themselves like all others.
+func releaseAfterStart(ctx context.Context) error {
+	select {
+	case <-time.After(settled):
+	case <-ctx.Done():
+		return nil
+	}
+	debug.FreeOSMemory()
+	return releaseProgram()
+}
+
+// releaseProgram lets go of the pages of the program file. The next use of a page finds it in the kernel's page cache, or
+// reads it again: these mappings are private, read-only and backed by the file, so nothing can be lost.
+func releaseProgram() error {
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	file, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		// proc_pid_maps(5): start-end permissions offset device inode path
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || fields[5] != program || strings.Contains(fields[1], "w") {
+			continue
+		}
+		var start, end uintptr
+		if _, err := fmt.Sscanf(fields[0], "%x-%x", &start, &end); err != nil {
+			return err
+		}
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED); errno != 0 {
+			return fmt.Errorf("release %s: %w", fields[0], errno)
+		}
+	}
+	return nil
+}
