@@ -40,6 +40,8 @@ type LinkFacts struct {
 	// Device is the bus address of the physical device, for example 0000:00:06.0; "" for a virtual link.
 	Device string
 	Driver string
+	// Lower is the index of the link that this one is on top of, as a macvlan link is, or 0.
+	Lower int
 	// Excluded links are never touched because the operator said so.
 	Excluded bool
 

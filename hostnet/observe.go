@@ -26,10 +26,14 @@ const (
 	NoCarrier State = "NoCarrier"
 	// Ready links are as desired and carry packets.
 	Ready State = "Ready"
+	// Binding devices are about to get a driver for user space, or to be given back; Bound ones have such a driver, and
+	// so no link. Package hostpci says so.
+	Binding State = "Binding"
+	Bound   State = "Bound"
 )
 
 // Usable reports whether the link serves its purpose.
-func (s State) Usable() bool { return s == Ready || s == Moved }
+func (s State) Usable() bool { return s == Ready || s == Moved || s == Bound }
 
 // The reasons beside the states: one for each state, and the cases of [Refused].
 const (

@@ -325,6 +325,29 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	}
 }
 
+// What a program in user space drives is not pulled from under it, for however long; unless the instance goes anyway.
+func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	c.Standing = plan.Released
+	o := w.observe(ledger)
+	o.Held = map[string]string{o.Owned[0].ID: "a program has it open"}
+	p := plan.Compute(desired(c), o, w.now)
+	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.DeviceHeld || p.LookAgain.IsZero() {
+		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())
+	}
+	o.Held = nil
+	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) != 1 {
+		t.Errorf("want a detach once the node has let go:\n%s", p.Explain())
+	}
+	c.Standing = plan.Wanted
+	o.Held = map[string]string{o.Owned[0].ID: "a program has it open"}
+	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Attached {
+		t.Errorf("want no action as long as the interface is wanted:\n%s", p.Explain())
+	}
+}
+
 func TestSetbacksAreWaitedOut(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-a"}
 	cases := map[string]struct {

@@ -34,6 +34,9 @@ type Observed struct {
 	Setbacks map[ownership.Key]Setback
 	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
 	MissingSince time.Time
+	// Held says, by interface ID, why the node does not let go of interfaces yet: a program in user space drives them. They
+	// are not detached under it.
+	Held map[string]string
 	// MayReplace allows one member of this instance to be replaced now; Turn says, when it does not, what is waited for.
 	MayReplace bool
 	Turn       string

@@ -60,6 +60,8 @@ const (
 	Replacing Reason = "Replacing"
 	// Leaving: the interface is being removed.
 	Leaving Reason = "Leaving"
+	// DeviceHeld: the interface is to be removed, and the node has yet to let go of its device.
+	DeviceHeld Reason = "DeviceHeld"
 	// Kept: the interface is left as it is since nothing confirms that it may go.
 	Kept Reason = "Kept"
 )
@@ -67,7 +69,7 @@ const (
 // Passing reports whether the reason goes away without anybody doing something.
 func (r Reason) Passing() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, RemovedByOthers, Replacing, Leaving, "":
+	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, RemovedByOthers, Replacing, Leaving, DeviceHeld, "":
 		return true
 	default:
 		return false

@@ -308,6 +308,10 @@ func (p *planner) remove(m *member) {
 	case i.Attachment.Status == eni.AttachmentDetaching:
 		p.progress(m)
 		p.forceIfStuck(m)
+	case !p.ended && p.Held[i.ID] != "":
+		m.Phase = Detaching // by this the node knows that it has to let go
+		m.Why = Problem{DeviceHeld, fmt.Sprintf("%s is to be removed (%s), and is not detached before the node lets go of it: %s", i.ID, m.leaving, p.Held[i.ID])}
+		p.again(p.now.Add(hindered))
 	default:
 		m.Phase = Detaching
 		p.plan.Actions = append(p.plan.Actions, Detach{

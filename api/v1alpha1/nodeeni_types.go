@@ -51,6 +51,7 @@ type NodeENIList struct {
 // +kubebuilder:validation:ExactlyOneOf=securityGroupIDs;securityGroupNames;securityGroupSelector
 // +kubebuilder:validation:AtMostOneOf=ipv4PrefixCount;secondaryPrivateIPAddressCount
 // +kubebuilder:validation:AtMostOneOf=ipv6AddressCount;ipv6PrefixCount
+// +kubebuilder:validation:XValidation:rule="!has(self.enableDPDK) || !self.enableDPDK || !has(self.addressMode) || self.addressMode == 'None'",message="addressMode must be None with enableDPDK: the node cannot talk over a device that a program in a pod drives"
 type NodeENISpec struct {
 	// nodeSelector chooses nodes by labels: a node gets the interfaces when it
 	// carries all of these labels with these values, and loses them when it no
@@ -239,6 +240,37 @@ type NodeENISpec struct {
 	// +kubebuilder:default=true
 	Required *bool `json:"required,omitempty"`
 
+	// enableDPDK gives the device to programs in user space: the agent on the
+	// node takes it from the kernel's network driver and binds it to dpdkDriver.
+	// The interface has no link then. It goes back to the network driver before
+	// it is detached, which waits for the program that uses it to end.
+	// +optional
+	EnableDPDK bool `json:"enableDPDK,omitempty"`
+
+	// dpdkDriver is the kernel driver that hands the device to user space with
+	// enableDPDK. Its module must be loaded on the node. Unset, it is vfio-pci.
+	// +optional
+	DPDKDriver DPDKDriver `json:"dpdkDriver,omitempty"`
+
+	// dpdkResourceName is the extended resource by which pods ask for the device,
+	// for example intel.com/sriov_net. The agent lists the device under it in the
+	// configuration of the SR-IOV network device plugin, with or without
+	// enableDPDK. Without a prefix it is intel.com; unset, devices with enableDPDK
+	// or dpdkPCIAddress are listed as intel.com/sriov_net, and others are not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9_]{1,63}$`
+	DPDKResourceName string `json:"dpdkResourceName,omitempty"`
+
+	// dpdkPCIAddress is where on the bus the device is expected, for example
+	// 0000:00:07.0. The device is found by the MAC address of its interface, so
+	// none is needed; where this one differs, the device is left alone and the
+	// status says so.
+	// +optional
+	// +kubebuilder:validation:MaxLength=12
+	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`
+	DPDKPCIAddress string `json:"dpdkPCIAddress,omitempty"`
+
 	// secondaryPrivateIPAddressCount is how many private IPv4 addresses an
 	// interface has beside its primary one. The instance type limits it. Not
 	// together with ipv4PrefixCount.
@@ -322,6 +354,14 @@ const (
 	// AddressPrimary gives the node the primary IPv4 address and the IPv6 addresses.
 	AddressPrimary AddressMode = "Primary"
 )
+
+// DPDKDriver is a kernel driver that hands a PCI device to user space.
+//
+// +kubebuilder:validation:Enum=vfio-pci;igb_uio;uio_pci_generic
+type DPDKDriver string
+
+// DPDKDriverVFIO isolates the device by the IOMMU where there is one.
+const DPDKDriverVFIO DPDKDriver = "vfio-pci"
 
 // DeviceIndexPolicy says what happens when the wanted device index is taken.
 //

@@ -230,7 +230,7 @@ type LinkState struct {
 
 // LinkPhase says how far a link is.
 //
-// +kubebuilder:validation:Enum=Missing;Moved;Refused;Configuring;NoCarrier;Ready
+// +kubebuilder:validation:Enum=Missing;Moved;Refused;Configuring;NoCarrier;Ready;Binding;Bound
 type LinkPhase string
 
 const (
@@ -247,6 +247,12 @@ const (
 	LinkNoCarrier LinkPhase = "NoCarrier"
 	// LinkReady is a link that is as declared and carries packets.
 	LinkReady LinkPhase = "Ready"
+	// LinkBinding is a link whose device is about to get a driver for user space,
+	// or about to be given back. The interface is not detached meanwhile.
+	LinkBinding LinkPhase = "Binding"
+	// LinkBound is a device with a driver for user space, and so without a link.
+	// The interface is not detached before the agent has given the device back.
+	LinkBound LinkPhase = "Bound"
 )
 
 // InterfaceState is one interface as EC2 reports it.
@@ -361,6 +367,22 @@ type InterfaceState struct {
 	// interface. Unset means true.
 	// +optional
 	Required *bool `json:"required,omitempty"`
+
+	// dpdkDriver is the NodeENI's if it says enableDPDK: the driver that the
+	// device shall have instead of the kernel's network driver.
+	// +optional
+	DPDKDriver DPDKDriver `json:"dpdkDriver,omitempty"`
+
+	// dpdkResourceName is the extended resource that the device is listed under
+	// for the SR-IOV network device plugin. Unset, it is not listed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	DPDKResourceName string `json:"dpdkResourceName,omitempty"`
+
+	// dpdkPCIAddress is the NodeENI's: where the device is expected.
+	// +optional
+	// +kubebuilder:validation:MaxLength=12
+	DPDKPCIAddress string `json:"dpdkPCIAddress,omitempty"`
 
 	// reason is one CamelCase word for why the interface is blocked or has
 	// drifted.

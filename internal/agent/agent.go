@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/hostpci"
 )
 
 // Host is the network of the node.
@@ -31,12 +33,21 @@ type Host interface {
 	Events() <-chan struct{}
 }
 
+// PCI is the bus that the devices of interfaces are on.
+type PCI interface {
+	// Facts says how the network devices are.
+	Facts() (hostpci.Facts, error)
+	// Bind gives a device to a driver.
+	Bind(hostpci.Binding) error
+}
+
 // Options are what an Agent needs.
 type Options struct {
 	// Node is the name of the node.
 	Node   string
 	Client client.Client
 	Host   Host
+	PCI    PCI
 	// DefaultMTU is for interfaces whose NodeENI names none, in bytes.
 	DefaultMTU int
 	// Taint is the key of the taint that keeps pods away until the node is ready.
@@ -45,7 +56,11 @@ type Options struct {
 	Continuous bool
 	// Resync is the time between two looks at the host when nothing seems to change.
 	Resync time.Duration
-	Log    *slog.Logger
+	// NetworkdDir, if set, takes a file for each interface by which systemd-networkd leaves it alone.
+	NetworkdDir string
+	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
+	PluginConfig string
+	Log          *slog.Logger
 }
 
 // Agent is the reconciler of one node.
@@ -53,7 +68,9 @@ type Agent struct {
 	Options
 	// devices remembers where the device of each MAC address is, so that it is known while its link is in a pod.
 	devices map[string]string
-	pace    *rate.Limiter
+	// failed remembers what a device did not take, and since when.
+	failed map[hostpci.Binding]failure
+	pace   *rate.Limiter
 }
 
 const (
@@ -67,7 +84,7 @@ const (
 
 // New returns an agent.
 func New(o Options) *Agent {
-	return &Agent{Options: o, devices: map[string]string{}, pace: rate.NewLimiter(passesPerSecond, passesAtOnce)}
+	return &Agent{Options: o, devices: map[string]string{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(passesPerSecond, passesAtOnce)}
 }
 
 // subject is what one pass is about.
@@ -75,8 +92,11 @@ type subject struct {
 	// state and node are nil if there is no such object.
 	state *v1alpha1.NodeENIState
 	node  *corev1.Node
-	links []hostnet.Link
-	// observed has an observation for each of the links.
+	// links are those of the kernel, devices those of programs in user space.
+	links   []hostnet.Link
+	devices []hostpci.Device
+	records []hostpci.Record
+	// observed has an observation for each of the links and devices, and for devices that are being given back.
 	observed []hostnet.Observation
 }
 
@@ -94,8 +114,11 @@ func (a *Agent) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if s.observed == nil && failure != nil {
 		return reconcile.Result{}, failure
 	}
+	if err := a.writeFiles(s); err != nil { // others wait for these files, the interfaces do not
+		a.Log.Warn("files for other programs could not be written", "err", err)
+	}
 	err = errors.Join(failure, a.report(ctx, s), a.mark(ctx, s))
-	return reconcile.Result{RequeueAfter: a.Resync}, err
+	return reconcile.Result{RequeueAfter: a.next(s)}, err
 }
 
 // gather reads the objects of the node.
@@ -112,11 +135,13 @@ func (a *Agent) gather(ctx context.Context) (*subject, error) {
 	} else if err != nil {
 		s.node = nil
 	}
-	s.links = Links(s.state, a.DefaultMTU)
+	s.links, s.devices = Wanted(s.state, a.DefaultMTU)
+	s.records = records(s.state)
 	for n, link := range s.links {
-		if device := a.devices[link.MAC]; device != "" {
-			s.links[n].Device = device
-		}
+		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
+	}
+	for n, device := range s.devices {
+		s.devices[n].Link.Device = cmp.Or(a.devices[device.Link.MAC], device.Link.Device)
 	}
 	return s, nil
 }
@@ -137,7 +162,11 @@ func (a *Agent) configure(s *subject) error {
 		}
 		s.observed = hostnet.Observe(s.links, facts)
 		operations := hostnet.Diff(hostnet.Configure(s.links, facts), facts)
-		if len(operations) == 0 || len(failures) > 0 {
+		bindings, err := a.decideBindings(s, facts)
+		if err != nil {
+			return err
+		}
+		if len(operations)+len(bindings) == 0 || len(failures) > 0 {
 			break
 		}
 		for _, op := range operations {
@@ -145,6 +174,9 @@ func (a *Agent) configure(s *subject) error {
 			if err := a.Host.Apply(op); err != nil {
 				failures[op.String()] = err
 			}
+		}
+		for _, b := range bindings {
+			a.bind(b)
 		}
 	}
 	a.remember(s.observed)

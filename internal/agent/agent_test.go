@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/hostpci"
 	"github.com/multieni/multieni/internal/agent"
 )
 
@@ -88,11 +89,27 @@ func TestLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := plain
 			c.want(&want)
-			got := agent.Links(state(c.change), 8500)
+			got, devices := agent.Wanted(state(c.change), 8500)
+			if len(devices) > 0 {
+				t.Errorf("there are devices: %v", devices)
+			}
 			if diff := cmp.Diff([]hostnet.Link{want}, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestDevices(t *testing.T) {
+	links, devices := agent.Wanted(state(func(s *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
+		i.DPDKDriver, i.DPDKPCIAddress = v1alpha1.DPDKDriverVFIO, "0000:00:07.0"
+		s.Status.Links = []v1alpha1.LinkState{{MACAddress: mac, PCIAddress: "0000:00:06.0"}}
+	}), 0)
+	if len(links) != 0 || len(devices) != 1 {
+		t.Fatalf("there are links %v and devices %v, want one device", links, devices)
+	}
+	if d := devices[0]; d.Driver != hostpci.VFIO || d.Expected != "0000:00:07.0" || d.Link.MAC != mac || d.Link.Device != "0000:00:06.0" {
+		t.Errorf("the device is %+v", d)
 	}
 }
 
@@ -103,7 +120,7 @@ func TestNoLinks(t *testing.T) {
 		"being detached": state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDetaching }),
 		"being deleted":  state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDeleting }),
 	} {
-		if got := agent.Links(s, 0); len(got) != 0 {
+		if got, devices := agent.Wanted(s, 0); len(got)+len(devices) != 0 {
 			t.Errorf("%s: the links are %v, want none", name, got)
 		}
 	}
@@ -158,6 +175,8 @@ func TestJudge(t *testing.T) {
 		"no carrier":  {state(same), observed(hostnet.NoCarrier), corev1.ConditionFalse, "Why"},
 		"ready":       {state(same), observed(hostnet.Ready), corev1.ConditionTrue, "InterfacesReady"},
 		"with a pod":  {state(same), observed(hostnet.Moved), corev1.ConditionTrue, "InterfacesReady"},
+		"bound":       {state(same), observed(hostnet.Bound), corev1.ConditionTrue, "InterfacesReady"},
+		"not bound":   {state(same), observed(hostnet.Binding), corev1.ConditionFalse, "Why"},
 		"not seen at": {state(same), nil, corev1.ConditionFalse, hostnet.ReasonNotFound},
 	}
 	for name, c := range cases {

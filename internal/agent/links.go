@@ -10,15 +10,16 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/hostpci"
 )
 
-// Links returns the links that a node shall have: those of the interfaces that EC2 attached or is attaching. The link of
-// an interface that is being detached is given back before it goes. There are none without a state.
-func Links(state *v1alpha1.NodeENIState, defaultMTU int) []hostnet.Link {
+// Wanted returns the links that a node shall have, and the devices that programs in user space shall have: those of the
+// interfaces that EC2 attached or is attaching. What belongs to an interface that is being detached is given back before it
+// goes. There are none without a state.
+func Wanted(state *v1alpha1.NodeENIState, defaultMTU int) (links []hostnet.Link, devices []hostpci.Device) {
 	if state == nil {
-		return nil
+		return nil, nil
 	}
-	var links []hostnet.Link
 	for _, i := range state.Status.Interfaces {
 		if i.MACAddress == "" || leaving(i) {
 			continue
@@ -37,9 +38,27 @@ func Links(state *v1alpha1.NodeENIState, defaultMTU int) []hostnet.Link {
 		if known := linkState(state, i.MACAddress); known != nil {
 			link.Device = known.PCIAddress
 		}
+		if i.DPDKDriver != "" {
+			devices = append(devices, hostpci.Device{Link: link, Driver: string(i.DPDKDriver), Expected: i.DPDKPCIAddress})
+			continue
+		}
 		links = append(links, link)
 	}
-	return links
+	return links, devices
+}
+
+// records returns which devices are bound, or were about to be, as the node's state remembers it.
+func records(state *v1alpha1.NodeENIState) []hostpci.Record {
+	if state == nil {
+		return nil
+	}
+	var all []hostpci.Record
+	for _, link := range state.Status.Links {
+		if link.State == v1alpha1.LinkBinding || link.State == v1alpha1.LinkBound {
+			all = append(all, hostpci.Record{Name: link.NodeENI, MAC: link.MACAddress, Address: link.PCIAddress})
+		}
+	}
+	return all
 }
 
 func leaving(i v1alpha1.InterfaceState) bool {

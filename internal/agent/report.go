@@ -51,12 +51,9 @@ func (a *Agent) report(ctx context.Context, s *subject) error {
 func (s *subject) linkStates() []v1alpha1.LinkState {
 	var states []v1alpha1.LinkState
 	for _, o := range s.observed {
-		i := interfaceOf(s.state, o.Link.MAC)
-		if i == nil {
-			continue
-		}
+		nodeENI, eniID := s.owner(o)
 		state := v1alpha1.LinkState{
-			MACAddress: o.Link.MAC, NodeENI: i.NodeENI, ENIID: i.ENIID, AltName: o.AltName, PCIAddress: o.Link.Device,
+			MACAddress: o.Link.MAC, NodeENI: nodeENI, ENIID: eniID, AltName: o.AltName, PCIAddress: o.Link.Device,
 			State: v1alpha1.LinkPhase(o.State), Reason: o.Reason, Message: clip(o.Message),
 		}
 		if f := o.Facts; f != nil {
@@ -73,6 +70,17 @@ func (s *subject) linkStates() []v1alpha1.LinkState {
 		states = append(states, state)
 	}
 	return states
+}
+
+// owner returns whose the link is: as the controller says or, for what is being given back, as was said before.
+func (s *subject) owner(o hostnet.Observation) (nodeENI, eniID string) {
+	if i := interfaceOf(s.state, o.Link.MAC); i != nil {
+		return i.NodeENI, i.ENIID
+	}
+	if before := linkState(s.state, o.Link.MAC); before != nil {
+		return before.NodeENI, before.ENIID
+	}
+	return o.Link.Name, ""
 }
 
 func interfaceOf(state *v1alpha1.NodeENIState, mac string) *v1alpha1.InterfaceState {

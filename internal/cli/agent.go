@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/pci"
 	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
 )
@@ -67,8 +68,8 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		return err
 	}
 	a := agent.New(agent.Options{
-		Node: o.NodeName, Client: mgr.GetClient(), Host: host, DefaultMTU: o.DefaultMTU, Taint: o.Taint,
-		Continuous: o.Continuous, Resync: o.CheckInterval, Log: log,
+		Node: o.NodeName, Client: mgr.GetClient(), Host: host, PCI: pci.Open(o.Sysfs), DefaultMTU: o.DefaultMTU, Taint: o.Taint,
+		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, Log: log,
 	})
 	if err := a.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the agent up: %w", err)

@@ -49,6 +49,11 @@ func DriftClasses() map[string]DriftClass {
 		"mtu":                            InPlace,
 		"addressMode":                    InPlace,
 		"sysctls":                        InPlace,
+		"enableDPDK":                     InPlace,
+		"dpdkDriver":                     InPlace,
+		"dpdkResourceName":               InPlace,
+
+		"dpdkPCIAddress": Behavior,
 
 		"deviceIndexPolicy": Behavior,
 		"ipv4Allocation":    Behavior,

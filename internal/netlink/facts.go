@@ -96,6 +96,9 @@ func (h *Host) link(message []byte) (hostnet.LinkFacts, error) {
 		Carrier:  a.RawFlags&unix.IFF_LOWER_UP != 0,
 		Settings: readSettings(attributes),
 	}
+	if a.NetNsID < 0 { // else it is the index of a link in another namespace
+		facts.Lower = a.ParentIndex
+	}
 	if len(a.PermHWAddr) > 0 {
 		facts.MAC = a.PermHWAddr.String()
 	}

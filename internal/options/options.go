@@ -54,6 +54,7 @@ var variables = map[string]string{
 	"eni-pattern":                "ENI_PATTERN",
 	"ignore-interfaces":          "IGNORE_INTERFACES",
 	"primary-interface":          "PRIMARY_INTERFACE",
+	"sriov-config":               "SRIOV_DP_CONFIG_PATH",
 }
 
 // Bind adds the flags to a flag set.

@@ -85,6 +85,8 @@ type node struct {
 	vpc  *netlinktest.Namespace
 	// changes counts what the agent changed.
 	changes atomic.Int64
+	// configure, if set, changes what the agent is told.
+	configure func(*agent.Options)
 }
 
 // counted is a host that counts the changes made to it.
@@ -163,10 +165,14 @@ func (n *node) startAgent(scheme *runtime.Scheme, continuous bool) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	a := agent.New(agent.Options{
+	options := agent.Options{
 		Node: n.name, Client: mgr.GetClient(), Host: counted{n.open(), &n.changes}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
 		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	if n.configure != nil {
+		n.configure(&options)
+	}
+	a := agent.New(options)
 	if err := a.SetupWithManager(mgr); err != nil {
 		n.t.Fatal(err)
 	}

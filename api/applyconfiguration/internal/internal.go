@@ -292,6 +292,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.ConflictPolicy
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeviceIndexPolicy
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Drift
@@ -364,6 +366,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: deviceIndex
       type:
         scalar: numeric
+    - name: dpdkDriver
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
+    - name: dpdkPCIAddress
+      type:
+        scalar: string
+    - name: dpdkResourceName
+      type:
+        scalar: string
     - name: drift
       type:
         list:
@@ -637,6 +648,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.DeviceIndexPolicy
       default: Prefer
+    - name: dpdkDriver
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
+    - name: dpdkPCIAddress
+      type:
+        scalar: string
+    - name: dpdkResourceName
+      type:
+        scalar: string
+    - name: enableDPDK
+      type:
+        scalar: boolean
     - name: interfaceType
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.InterfaceType

@@ -156,3 +156,22 @@ func sooner(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// held returns the interfaces that the agent on the node has not let go of, and why.
+func (s *subject) held() map[string]string {
+	held := map[string]string{}
+	if s.state == nil {
+		return held
+	}
+	for _, link := range s.state.Status.Links {
+		if holds(link) {
+			held[link.ENIID] = link.Message
+		}
+	}
+	return held
+}
+
+// holds reports whether the device of a link has, or is about to get, a driver for user space.
+func holds(link v1alpha1.LinkState) bool {
+	return link.State == v1alpha1.LinkBound || link.State == v1alpha1.LinkBinding
+}

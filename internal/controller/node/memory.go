@@ -195,3 +195,27 @@ func (a *admissions) end(nodeENIUID string) {
 	defer a.mu.Unlock()
 	delete(a.let, nodeENIUID)
 }
+
+// doubts remembers the nodes whose interfaces are to be read from EC2 before anything else is believed.
+type doubts struct {
+	mu    sync.Mutex
+	nodes map[string]bool
+}
+
+func (d *doubts) add(node string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.nodes == nil {
+		d.nodes = map[string]bool{}
+	}
+	d.nodes[node] = true
+}
+
+// take reports whether there is doubt about the node, and ends it.
+func (d *doubts) take(node string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	doubtful := d.nodes[node]
+	delete(d.nodes, node)
+	return doubtful
+}

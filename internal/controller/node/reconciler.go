@@ -74,6 +74,7 @@ type Reconciler struct {
 	rollout    rollout
 	admissions admissions
 	braked     atomic.Bool
+	doubts     doubts
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -113,12 +114,12 @@ func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
 
 // settle plans for one instance and carries the plans out, until one asks for no call.
 func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
-	var (
-		look *eni.Look
-		p    plan.Plan
-	)
+	var p plan.Plan
+	look, err := r.lookIfDoubtful(ctx, s, instanceID)
+	if err != nil {
+		return p, err
+	}
 	for range maxRounds {
-		var err error
 		if p, err = r.plan(ctx, s, instanceID, look); err != nil {
 			return p, err
 		}
@@ -152,13 +153,26 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 	return p, nil
 }
 
+// lookIfDoubtful reads the node's instance from EC2, once, after its agent has lost sight of a link.
+func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *subject, instanceID string) (*eni.Look, error) {
+	if instanceID != s.instanceID || !r.doubts.take(s.name) {
+		return nil, nil
+	}
+	look, err := r.Observer.Look(ctx, instanceID)
+	if err != nil {
+		r.doubts.add(s.name)
+		return nil, err
+	}
+	return &look, nil
+}
+
 // plan computes the plan for one instance from what is known and, if given, a look at it.
 func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, look *eni.Look) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
 	observed := plan.Observed{
 		Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
-		Since: known.Since, Full: r.shortages.known(),
+		Since: known.Since, Full: r.shortages.known(), Held: s.held(),
 	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostpci"
 	"github.com/multieni/multieni/internal/status"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -171,10 +172,22 @@ func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member)
 	spec := nodeENI.Spec.DeepCopy()
 	state.MTU = ptr.Deref(spec.MTU, 0)
 	state.AddressMode, state.Sysctls, state.Required = spec.AddressMode, spec.Sysctls, spec.Required
+	addDevice(state, *spec)
 	for _, subnet := range nodeENI.Status.Subnets {
 		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {
 			state.SubnetCIDR = subnet.CIDR
 		}
+	}
+}
+
+// addDevice adds which driver the device shall have, and under which name pods ask for it.
+func addDevice(state *v1alpha1.InterfaceState, spec v1alpha1.NodeENISpec) {
+	state.DPDKPCIAddress, state.DPDKResourceName = spec.DPDKPCIAddress, spec.DPDKResourceName
+	if spec.EnableDPDK {
+		state.DPDKDriver = cmp.Or(spec.DPDKDriver, v1alpha1.DPDKDriverVFIO)
+	}
+	if state.DPDKResourceName == "" && (spec.EnableDPDK || spec.DPDKPCIAddress != "") {
+		state.DPDKResourceName = hostpci.DefaultResource
 	}
 }
 

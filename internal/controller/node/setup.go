@@ -42,14 +42,40 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
 		}, builder.WithPredicates(RelevantNodeENIChange())).
 		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(StateChanged())).
+		Watches(&v1alpha1.NodeENIState{}, handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			r.doubts.add(e.ObjectNew.GetName())
+			q.Add(request(e.ObjectNew.GetName()))
+		}}, builder.WithPredicates(LinkVanished())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
-// StateChanged passes what can make a NodeENIState say something else than it should: of its status, what we write.
+// StateChanged passes what can make a NodeENIState say something else than it should: of its status, what we write, and
+// which devices the node holds.
 func StateChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged())
+	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, now := subject{state: e.ObjectOld.(*v1alpha1.NodeENIState)}, subject{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
+		return !maps.Equal(was.held(), now.held())
+	}}
+	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)
+}
+
+// LinkVanished passes that an agent can no longer find a link it had found: perhaps somebody took the interface away.
+func LinkVanished() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }, GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was := map[string]v1alpha1.LinkPhase{}
+			for _, link := range e.ObjectOld.(*v1alpha1.NodeENIState).Status.Links {
+				was[link.MACAddress] = link.State
+			}
+			return slices.ContainsFunc(e.ObjectNew.(*v1alpha1.NodeENIState).Status.Links, func(link v1alpha1.LinkState) bool {
+				before, known := was[link.MACAddress]
+				return known && link.State == v1alpha1.LinkMissing && before != v1alpha1.LinkMissing
+			})
+		},
+	}
 }
 
 // RelevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is what its selectors stand

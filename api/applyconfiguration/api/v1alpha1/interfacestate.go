@@ -61,6 +61,14 @@ type InterfaceStateApplyConfiguration struct {
 	// required is the NodeENI's: whether the node is unready without the
 	// interface. Unset means true.
 	Required *bool `json:"required,omitempty"`
+	// dpdkDriver is the NodeENI's if it says enableDPDK: the driver that the
+	// device shall have instead of the kernel's network driver.
+	DPDKDriver *apiv1alpha1.DPDKDriver `json:"dpdkDriver,omitempty"`
+	// dpdkResourceName is the extended resource that the device is listed under
+	// for the SR-IOV network device plugin. Unset, it is not listed.
+	DPDKResourceName *string `json:"dpdkResourceName,omitempty"`
+	// dpdkPCIAddress is the NodeENI's: where the device is expected.
+	DPDKPCIAddress *string `json:"dpdkPCIAddress,omitempty"`
 	// reason is one CamelCase word for why the interface is blocked or has
 	// drifted.
 	Reason *string `json:"reason,omitempty"`
@@ -279,6 +287,30 @@ func (b *InterfaceStateApplyConfiguration) WithSysctls(entries map[string]apiv1a
 // If called multiple times, the Required field is set to the value of the last call.
 func (b *InterfaceStateApplyConfiguration) WithRequired(value bool) *InterfaceStateApplyConfiguration {
 	b.Required = &value
+	return b
+}
+
+// WithDPDKDriver sets the DPDKDriver field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DPDKDriver field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithDPDKDriver(value apiv1alpha1.DPDKDriver) *InterfaceStateApplyConfiguration {
+	b.DPDKDriver = &value
+	return b
+}
+
+// WithDPDKResourceName sets the DPDKResourceName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DPDKResourceName field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithDPDKResourceName(value string) *InterfaceStateApplyConfiguration {
+	b.DPDKResourceName = &value
+	return b
+}
+
+// WithDPDKPCIAddress sets the DPDKPCIAddress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DPDKPCIAddress field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithDPDKPCIAddress(value string) *InterfaceStateApplyConfiguration {
+	b.DPDKPCIAddress = &value
 	return b
 }
 

@@ -100,6 +100,25 @@ type NodeENISpecApplyConfiguration struct {
 	// condition networking.k8s.aws/InterfacesReady and its startup taint wait for
 	// all required interfaces. Default: true.
 	Required *bool `json:"required,omitempty"`
+	// enableDPDK gives the device to programs in user space: the agent on the
+	// node takes it from the kernel's network driver and binds it to dpdkDriver.
+	// The interface has no link then. It goes back to the network driver before
+	// it is detached, which waits for the program that uses it to end.
+	EnableDPDK *bool `json:"enableDPDK,omitempty"`
+	// dpdkDriver is the kernel driver that hands the device to user space with
+	// enableDPDK. Its module must be loaded on the node. Unset, it is vfio-pci.
+	DPDKDriver *apiv1alpha1.DPDKDriver `json:"dpdkDriver,omitempty"`
+	// dpdkResourceName is the extended resource by which pods ask for the device,
+	// for example intel.com/sriov_net. The agent lists the device under it in the
+	// configuration of the SR-IOV network device plugin, with or without
+	// enableDPDK. Without a prefix it is intel.com; unset, devices with enableDPDK
+	// or dpdkPCIAddress are listed as intel.com/sriov_net, and others are not.
+	DPDKResourceName *string `json:"dpdkResourceName,omitempty"`
+	// dpdkPCIAddress is where on the bus the device is expected, for example
+	// 0000:00:07.0. The device is found by the MAC address of its interface, so
+	// none is needed; where this one differs, the device is left alone and the
+	// status says so.
+	DPDKPCIAddress *string `json:"dpdkPCIAddress,omitempty"`
 	// secondaryPrivateIPAddressCount is how many private IPv4 addresses an
 	// interface has beside its primary one. The instance type limits it. Not
 	// together with ipv4PrefixCount.
@@ -338,6 +357,38 @@ func (b *NodeENISpecApplyConfiguration) WithSysctls(entries map[string]apiv1alph
 // If called multiple times, the Required field is set to the value of the last call.
 func (b *NodeENISpecApplyConfiguration) WithRequired(value bool) *NodeENISpecApplyConfiguration {
 	b.Required = &value
+	return b
+}
+
+// WithEnableDPDK sets the EnableDPDK field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EnableDPDK field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithEnableDPDK(value bool) *NodeENISpecApplyConfiguration {
+	b.EnableDPDK = &value
+	return b
+}
+
+// WithDPDKDriver sets the DPDKDriver field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DPDKDriver field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithDPDKDriver(value apiv1alpha1.DPDKDriver) *NodeENISpecApplyConfiguration {
+	b.DPDKDriver = &value
+	return b
+}
+
+// WithDPDKResourceName sets the DPDKResourceName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DPDKResourceName field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithDPDKResourceName(value string) *NodeENISpecApplyConfiguration {
+	b.DPDKResourceName = &value
+	return b
+}
+
+// WithDPDKPCIAddress sets the DPDKPCIAddress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DPDKPCIAddress field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithDPDKPCIAddress(value string) *NodeENISpecApplyConfiguration {
+	b.DPDKPCIAddress = &value
 	return b
 }
 

@@ -1,0 +1,67 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/hostpci"
+)
+
+const (
+	// bindRetry is how long a device that did not take a driver is left alone. Each try takes its link down.
+	bindRetry = 5 * time.Minute
+	// heldRetry is how often a device that a program has open is looked at. Nothing tells when it is closed.
+	heldRetry = 2 * time.Second
+)
+
+// failure is that a device did not take a driver.
+type failure struct {
+	message string
+	at      time.Time
+}
+
+// decideBindings adds how far the devices for user space are to what was observed, and returns what is to be done. The
+// bus is read only if there is such a device.
+func (a *Agent) decideBindings(s *subject, network hostnet.Facts) ([]hostpci.Binding, error) {
+	if len(s.devices)+len(s.records) == 0 {
+		return nil, nil
+	}
+	facts, err := a.PCI.Facts()
+	if err != nil {
+		return nil, fmt.Errorf("look at the PCI bus of the node: %w", err)
+	}
+	facts.Failed = map[hostpci.Binding]string{}
+	for b, f := range a.failed {
+		if time.Since(f.at) < bindRetry {
+			facts.Failed[b] = f.message
+		}
+	}
+	bindings, observed := hostpci.Decide(s.devices, s.records, facts, network)
+	s.observed = append(s.observed, observed...)
+	return bindings, nil
+}
+
+// bind carries a binding out. What fails is reported as long as it is not tried again.
+func (a *Agent) bind(b hostpci.Binding) {
+	if err := a.PCI.Bind(b); err != nil {
+		a.failed[b] = failure{fmt.Sprintf("%v; it is tried again after %s", err, bindRetry), time.Now()}
+		a.Log.Error("a device could not be bound", "device", b.Address, "driver", b.Driver, "err", err)
+		return
+	}
+	delete(a.failed, b)
+	a.Log.Info("carried out", "what", b.String())
+}
+
+// next returns when to look at the host again if nothing is heard before.
+func (a *Agent) next(s *subject) time.Duration {
+	for _, o := range s.observed {
+		if o.State == hostnet.Binding || o.Reason == hostpci.ReasonInUse {
+			return min(a.Resync, heldRetry)
+		}
+	}
+	return a.Resync
+}
