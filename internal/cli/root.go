@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/multieni/multieni/internal/cli/inspect"
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
 )
 
@@ -35,7 +36,9 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.AddGroup(inspect.Group())
 	root.AddCommand(newController(), newAgent(), launchtemplate.New(), newVersion())
+	root.AddCommand(inspect.Commands("multieni")...)
 	return root
 }
 

@@ -10,7 +10,22 @@ import (
 )
 
 // core are the packages that turn values into values. Everything about which package may know what hangs on them.
-var core = []string{"eni", "instancetype", "selection", "ownership", "inventory", "plan", "launch", "addressing", "lifecycle", "hostnet", "hostpci"}
+var core = []string{
+	"eni",
+	"instancetype",
+	"selection",
+	"ownership",
+	"inventory",
+	"plan",
+	"launch",
+	"addressing",
+	"lifecycle",
+	"hostnet",
+	"hostpci",
+	"forecast",
+	"adoption",
+	"view",
+}
 
 // dataOnly are foreign packages that hold facts or values and import nothing that is not in the standard library: what EC2
 // publishes of its instance types, and sets of addresses.

@@ -14,10 +14,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/multieni/multieni/adoption"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -54,6 +60,8 @@ func commands() map[string]command {
 		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
 		"ec2-terminate": terminate,
 		"ec2-launch":    launch,
+		// ec2-legacy NODE SUBNET NODEENI INDEX: makes and attaches an interface as the aws-multi-eni-controller does.
+		"ec2-legacy": legacy,
 	}
 }
 
@@ -213,6 +221,25 @@ func terminate(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("there is no instance %s", args[0])
+}
+
+func legacy(ts *testscript.TestScript, _ bool, args []string) {
+	s, ctx := on(ts), context.Background()
+	ec2 := awsec2.New(aws.Config{
+		Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
+	}, awsec2.Options{})
+	index, err := strconv.Atoi(args[3])
+	ts.Check(err)
+	made, err := ec2.CreateInterface(ctx, apply.CreateRequest{Token: strings.Join(args, "-"), SubnetID: args[1], Tags: map[string]string{
+		adoption.TagManagedBy: adoption.ManagedBy, adoption.TagNodeENI: args[2], adoption.TagNode: args[0],
+	}, Groups: []string{"sg-05da196f3314d4af8"}, Description: "Multus ENI for secondary network interfaces"})
+	ts.Check(err)
+	for _, instance := range s.Simulator.State().Instances {
+		if instance.Tags[ownership.TagName] == args[0] {
+			_, err := ec2.AttachInterface(ctx, made.ID, instance.InstanceID, eni.Slot{Device: index})
+			ts.Check(err)
+		}
+	}
 }
 
 func launch(ts *testscript.TestScript, _ bool, args []string) {

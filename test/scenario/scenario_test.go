@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -47,6 +48,7 @@ var shared *cluster.Cluster
 func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){
 		"multieni":     program("multieni", cli.New),
+		"kubectl-eni":  program("kubectl eni", cli.NewPlugin),
 		"multieni-dev": program("multieni-dev", devcli.New),
 	})
 }
@@ -139,6 +141,10 @@ func setStage(env *testscript.Env) error {
 		return err
 	}
 	env.Values[stageKey{}] = s
+	for _, variable := range s.Env() {
+		name, value, _ := strings.Cut(variable, "=")
+		env.Setenv(name, value)
+	}
 	env.Defer(func() {
 		if err := s.stop(); err != nil {
 			env.T().Fatal(err)

@@ -9,21 +9,15 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/plan"
-	"github.com/multieni/multieni/selection"
 )
 
-// place is where an instance is; the VPC is empty while it is not known.
-type place struct{ zone, vpcID string }
-
 // desire says what is wanted of one instance of the subject.
-func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at place, known observer.Known) (plan.Desired, error) {
+func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at controller.Place, known observer.Known) (plan.Desired, error) {
 	present := s.node != nil && s.instanceID == instanceID
 	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present}
 	for n := range s.nodeENIs {
@@ -55,13 +49,8 @@ func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
 }
 
 // claim says what one NodeENI asks. Its wishes are worked out only where it still may ask.
-func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at place) (plan.Claim, error) {
-	claim := plan.Claim{
-		NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),
-		Base:    eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
-		Exact:   nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
-		Replace: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
-	}
+func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at controller.Place) (plan.Claim, error) {
+	claim := controller.NewClaim(nodeENI)
 	claim.Standing, claim.Why = plan.Judge(plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
@@ -82,54 +71,8 @@ func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.No
 	if err != nil {
 		return claim, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
 	}
-	fill(&claim, nodeENI.Spec, subnets, groups, at)
+	controller.FillClaim(&claim, nodeENI.Spec, subnets, groups, at)
 	return claim, nil
-}
-
-// fill works the wishes out.
-func fill(claim *plan.Claim, spec v1alpha1.NodeENISpec, subnets selection.SubnetMatch, groups selection.GroupMatch, at place) {
-	placements, _ := subnets.Place(at.zone, at.vpcID)
-	claim.Resolved = len(subnets.Unknown) == 0
-	claim.Lacking = subnets.Problems()
-	if lacking := subnets.Lacking(at.zone, at.vpcID); lacking != nil {
-		claim.Lacking = append(claim.Lacking, *lacking)
-	}
-	groupIDs, problems := groups.In(at.vpcID)
-	if len(problems) > 0 {
-		claim.NoGroups, groupIDs = &problems[0], nil
-	}
-	for _, p := range placements {
-		claim.Wishes = append(claim.Wishes, plan.Wish{
-			Ordinal: p.Ordinal,
-			Subnets: subnetIDs(p.Candidates),
-			Slot:    eni.Slot{Card: claim.Base.Card, Device: claim.Base.Device + p.Ordinal},
-			Spec:    interfaceSpec(spec, groupIDs),
-		})
-	}
-}
-
-func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
-	return eni.Spec{
-		Description:         spec.Description,
-		Groups:              groupIDs,
-		Tags:                v1alpha1.Strings(spec.Tags),
-		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
-		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
-		AddressCounts: eni.AddressCounts{
-			SecondaryIPv4: int(spec.SecondaryPrivateIPAddressCount),
-			IPv4Prefixes:  int(spec.IPv4PrefixCount),
-			IPv6:          int(spec.IPv6AddressCount),
-			IPv6Prefixes:  int(spec.IPv6PrefixCount),
-		},
-	}
-}
-
-func subnetIDs(subnets []eni.Subnet) []string {
-	ids := make([]string, len(subnets))
-	for n, s := range subnets {
-		ids[n] = s.ID
-	}
-	return ids
 }
 
 func selects(nodeENI *v1alpha1.NodeENI, nodeLabels map[string]string) bool {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -108,19 +109,19 @@ func (s *subject) chooseInstances(former []string) {
 }
 
 // where says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
-func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) place {
-	var at place
+func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) controller.Place {
+	var at controller.Place
 	switch {
 	case s.instanceID == instanceID:
-		at.zone = s.zone
+		at.Zone = s.zone
 	case s.state != nil && s.state.Spec.InstanceID == instanceID:
-		at.zone = s.state.Spec.Zone
+		at.Zone = s.state.Spec.Zone
 	}
 	if len(known.Owned) > 0 {
-		at.vpcID = known.Owned[0].VPCID
+		at.VPCID = known.Owned[0].VPCID
 	}
 	if look != nil && look.Instance.VPCID != "" {
-		at.vpcID = look.Instance.VPCID
+		at.VPCID = look.Instance.VPCID
 	}
 	return at
 }

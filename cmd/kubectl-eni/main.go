@@ -1,0 +1,24 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kubectl-eni is a plugin of kubectl: kubectl eni.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/multieni/multieni/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := cli.NewPlugin().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "kubectl eni:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,117 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// Grant says whether the caller may do something.
+type Grant string
+
+// The answers to whether something may be done.
+const (
+	Granted Grant = "granted"
+	Denied  Grant = "denied"
+	// Unsure is when EC2 answered with something else than yes or no.
+	Unsure Grant = "unsure"
+)
+
+// Permission is what EC2 says about one action of [API].
+type Permission struct {
+	// Action is the IAM action, for example "ec2:AttachNetworkInterface".
+	Action string
+	Grant  Grant
+	// Err is EC2's answer when the grant is not given.
+	Err error
+}
+
+// nowhere are IDs that nothing has.
+const (
+	noInterface = "eni-00000000000000000"
+	noSubnet    = "subnet-00000000000000000"
+	noInstance  = "i-00000000000000000"
+)
+
+// Permissions asks EC2 for each action of [API] that has a dry run whether the caller may do it, without doing it (EC2
+// API reference, "DryRun"). A policy that depends on tags is asked about resources that do not exist, and can say no where it would say yes
+// for real ones.
+func (c *Client) Permissions(ctx context.Context) []Permission {
+	var all []Permission
+	for _, try := range c.dryRuns() {
+		all = append(all, permission(try.action, try.call(ctx)))
+	}
+	return all
+}
+
+func permission(action string, err error) Permission {
+	p := Permission{Action: "ec2:" + action, Grant: Unsure, Err: err}
+	if err == nil {
+		p.Grant = Granted
+		return p
+	}
+	switch f := faultOf(err); {
+	case f.Code == "DryRunOperation", f.Class == eni.NotFound:
+		// What may not be done is refused before it is looked for.
+		p.Grant, p.Err = Granted, nil
+	case f.Class == eni.Unauthorized:
+		p.Grant, p.Err = Denied, f
+	default:
+		p.Err = f
+	}
+	return p
+}
+
+type dryRun struct {
+	action string
+	call   func(context.Context) error
+}
+
+// dryRuns are the actions of [API] that have a dry run. Those that assign and unassign addresses have none.
+func (c *Client) dryRuns() []dryRun {
+	yes, id := aws.Bool(true), aws.String(noInterface)
+	tag := []types.Tag{{Key: aws.String("Name"), Value: aws.String("dry-run")}}
+	reads := []dryRun{
+		{"DescribeInstances", dry(c.api.DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})},
+		{"DescribeInstanceTypes", dry(c.api.DescribeInstanceTypes, &ec2.DescribeInstanceTypesInput{DryRun: yes})},
+		{"DescribeNetworkInterfaces", dry(c.api.DescribeNetworkInterfaces, &ec2.DescribeNetworkInterfacesInput{DryRun: yes})},
+		{"DescribeSecurityGroups", dry(c.api.DescribeSecurityGroups, &ec2.DescribeSecurityGroupsInput{DryRun: yes})},
+		{"DescribeSubnets", dry(c.api.DescribeSubnets, &ec2.DescribeSubnetsInput{DryRun: yes})},
+	}
+	return append(reads,
+		dryRun{"CreateNetworkInterface", dry(c.api.CreateNetworkInterface, &ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet)})},
+		dryRun{"AttachNetworkInterface", dry(c.api.AttachNetworkInterface, &ec2.AttachNetworkInterfaceInput{
+			DryRun: yes, NetworkInterfaceId: id, InstanceId: aws.String(noInstance), DeviceIndex: aws.Int32(1)})},
+		dryRun{"DetachNetworkInterface", dry(c.api.DetachNetworkInterface, &ec2.DetachNetworkInterfaceInput{DryRun: yes, AttachmentId: aws.String("eni-attach-00000000000000000")})},
+		dryRun{"DeleteNetworkInterface", dry(c.api.DeleteNetworkInterface, &ec2.DeleteNetworkInterfaceInput{DryRun: yes, NetworkInterfaceId: id})},
+		dryRun{"ModifyNetworkInterfaceAttribute", dry(c.api.ModifyNetworkInterfaceAttribute, &ec2.ModifyNetworkInterfaceAttributeInput{
+			DryRun: yes, NetworkInterfaceId: id, SourceDestCheck: &types.AttributeBooleanValue{Value: aws.Bool(true)}})},
+		dryRun{"CreateTags", dry(c.api.CreateTags, &ec2.CreateTagsInput{DryRun: yes, Resources: []string{noInterface}, Tags: tag})},
+	)
+}
+
+// dry makes a dry run of an operation. Only one attempt is made.
+func dry[In, Out any](operation func(context.Context, *In, ...func(*ec2.Options)) (*Out, error), input *In) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := operation(ctx, input, once)
+		return err
+	}
+}
+
+// CountInterfaces returns how many network interfaces there are in the region, whoever owns them.
+func (c *Client) CountInterfaces(ctx context.Context) (int, error) {
+	all, err := c.interfaces(ctx)
+	return len(all), err
+}
+
+// ListTagged lists every interface that carries the tag with exactly that value, sorted by ID.
+func (c *Client) ListTagged(ctx context.Context, key, value string) ([]eni.Interface, error) {
+	return c.interfaces(ctx, tagFilter(key, value))
+}

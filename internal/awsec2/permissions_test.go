@@ -1,0 +1,46 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/awsec2"
+)
+
+func TestPermissionsAreAskedForWithoutDoingAnything(t *testing.T) {
+	answers := map[string]string{"AttachNetworkInterface": "UnauthorizedOperation", "DeleteNetworkInterface": "InvalidParameter", "CreateTags": "InvalidNetworkInterfaceID.NotFound"}
+	server := &fake{answer: func(r request) reply {
+		if r.form.Get("DryRun") != "true" {
+			t.Errorf("%s was called for real", r.action)
+		}
+		code, other := answers[r.action]
+		if !other {
+			code = "DryRunOperation"
+		}
+		return reply{code: code}
+	}}
+	got := map[string]awsec2.Grant{}
+	for _, p := range server.client(t, awsec2.Options{}).Permissions(t.Context()) {
+		got[strings.TrimPrefix(p.Action, "ec2:")] = p.Grant
+		if (p.Err == nil) != (p.Grant == awsec2.Granted) {
+			t.Errorf("%s is %s with error %v", p.Action, p.Grant, p.Err)
+		}
+	}
+	want := map[string]awsec2.Grant{}
+	for method := range reflect.TypeFor[awsec2.API]().Methods() {
+		// EC2 has no dry run of these.
+		if !strings.HasPrefix(method.Name, "Assign") && !strings.HasPrefix(method.Name, "Unassign") {
+			want[method.Name] = awsec2.Granted
+		}
+	}
+	want["AttachNetworkInterface"], want["DeleteNetworkInterface"] = awsec2.Denied, awsec2.Unsure
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

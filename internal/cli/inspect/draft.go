@@ -1,0 +1,163 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/forecast"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/view"
+)
+
+// draft is the cluster as it would be with some NodeENIs changed.
+type draft struct {
+	// objects holds the NodeENIs as they would be; before are the changed ones as they are.
+	objects
+	before []v1alpha1.NodeENI
+	// names are those of the NodeENIs that are planned for, removed those that would be deleted.
+	names, removed []string
+	cloud          ec2
+	now            time.Time
+
+	// claims return what each NodeENI asks of a node at a place, in the order of nodeENIs.
+	claims []func(controller.Place) plan.Claim
+	// stateOf finds a node's state by its name.
+	stateOf map[string]*v1alpha1.NodeENIState
+}
+
+// readsAtOnce is how many nodes are waited for at the same time; their readings share calls.
+const readsAtOnce = 2000
+
+// play plans for every node that the NodeENIs mean, or meant.
+func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []string, err error) {
+	if err := d.resolve(ctx); err != nil {
+		return nil, nil, err
+	}
+	d.stateOf = map[string]*v1alpha1.NodeENIState{}
+	for i := range d.states {
+		d.stateOf[d.states[i].Name] = &d.states[i]
+	}
+	outcomes := make([]*view.Drafted, len(d.nodes))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for i := range d.nodes {
+		node := &d.nodes[i]
+		if !d.concerns(node) {
+			continue
+		}
+		zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
+		if err != nil {
+			skipped = append(skipped, fmt.Sprintf("%s is passed over: %v", node.Name, err))
+			continue
+		}
+		group.Go(func() error {
+			outcome, err := d.playNode(ctx, node, zone, instanceID)
+			outcomes[i] = &view.Drafted{Node: node.Name, Outcome: outcome}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	for _, outcome := range outcomes {
+		if outcome != nil {
+			drafts = append(drafts, *outcome)
+		}
+	}
+	return drafts, skipped, nil
+}
+
+// concerns reports whether a planned NodeENI means the node, before or after the change.
+func (d *draft) concerns(node *corev1.Node) bool {
+	means := func(n v1alpha1.NodeENI) bool {
+		return slices.Contains(d.names, n.Name) && controller.Selector(n.Spec).Matches(labels.Set(node.Labels))
+	}
+	return slices.ContainsFunc(d.nodeENIs, means) || slices.ContainsFunc(d.before, means)
+}
+
+// resolve finds out what the selectors of all NodeENIs stand for.
+func (d *draft) resolve(ctx context.Context) error {
+	resolve := resolver.New(d.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Hour, Now: time.Now})
+	for i := range d.nodeENIs {
+		n := &d.nodeENIs[i]
+		subnets, err := resolve.Subnets(ctx, controller.SubnetTerms(n.Spec))
+		if err != nil {
+			return fmt.Errorf("resolve the subnets of NodeENI %s: %w", n.Name, err)
+		}
+		groups, err := resolve.SecurityGroups(ctx, controller.GroupTerms(n.Spec))
+		if err != nil {
+			return fmt.Errorf("resolve the security groups of NodeENI %s: %w", n.Name, err)
+		}
+		d.claims = append(d.claims, func(at controller.Place) plan.Claim {
+			claim := controller.NewClaim(n)
+			controller.FillClaim(&claim, n.Spec, subnets, groups, at)
+			return claim
+		})
+	}
+	return nil
+}
+
+func (d *draft) playNode(ctx context.Context, node *corev1.Node, zone, instanceID string) (forecast.Outcome, error) {
+	look, err := d.cloud.Look(ctx, instanceID)
+	if err != nil {
+		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	limits, err := d.cloud.Limits(ctx, look.Instance.Type)
+	if err != nil {
+		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	wanted := d.desired(node, instanceID, controller.Place{Zone: zone, VPCID: look.Instance.VPCID})
+	outcome := forecast.Play(wanted, forecast.Facts{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}, d.now)
+	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool { return !slices.Contains(d.names, a.Of().NodeENI) })
+	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool { return !slices.Contains(d.names, m.NodeENI) })
+	return outcome, nil
+}
+
+func (d *draft) desired(node *corev1.Node, instanceID string, at controller.Place) plan.Desired {
+	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID}
+	for i := range d.nodeENIs {
+		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
+	}
+	return wanted
+}
+
+func (d *draft) claim(i int, node *corev1.Node, at controller.Place) plan.Claim {
+	n := &d.nodeENIs[i]
+	standing, why := plan.Judge(plan.Circumstances{
+		NodeENIKnown: true, NodeENIDeleting: !n.DeletionTimestamp.IsZero() || slices.Contains(d.removed, n.Name),
+		NodePresent: true, Selected: controller.Selector(n.Spec).Matches(labels.Set(node.Labels)),
+		NodeENIPaused: controller.Paused(n), NodePaused: controller.Paused(node),
+	})
+	claim := controller.NewClaim(n)
+	if standing == plan.Wanted {
+		claim = d.claims[i](at)
+	}
+	claim.Standing, claim.Why = standing, why
+	return claim
+}
+
+func (d *draft) ledger(node, instanceID string) map[ownership.Key]int64 {
+	ledger := map[ownership.Key]int64{}
+	state := d.stateOf[node]
+	if state == nil || state.Spec.InstanceID != instanceID {
+		return ledger
+	}
+	for _, m := range state.Spec.Members {
+		ledger[ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = m.Generation
+	}
+	return ledger
+}

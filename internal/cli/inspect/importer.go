@@ -1,0 +1,215 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/multieni/multieni/adoption"
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/view"
+)
+
+// What the other controller puts on NodeENIs.
+const (
+	otherFinalizer  = "nodeeni.networking.k8s.aws/finalizer"
+	otherAnnotation = "aws-multi-eni-controller/cleanup-start-time"
+	otherImage      = "aws-multi-eni-controller"
+)
+
+func newImport() *cobra.Command {
+	var a access
+	var e cloud
+	var o output
+	var q question
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "Take over the interfaces and NodeENIs of the aws-multi-eni-controller",
+		Long: `Take over what the aws-multi-eni-controller made, without touching one packet: its attached
+interfaces get multieni's tags and are adopted by the next controller that starts, in the
+slots they are in; its NodeENIs lose its finalizer, which would keep them for ever.
+
+Stop that controller first; the command refuses to work while it runs. An interface that is
+not attached to a node of this cluster, or that no NodeENI wants, is left as it is and
+listed. EC2 is asked with your own AWS credentials.`,
+		Example: `  kubectl scale -n eni-controller-system deployment/eni-controller --replicas=0
+  kubectl eni import --dry-run
+  kubectl eni import`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			cloud, err := e.connect(c.Context(), api)
+			if err != nil {
+				return err
+			}
+			i := importer{api: api, cloud: cloud, now: time.Now()}
+			if err := i.find(c.Context()); err != nil {
+				return err
+			}
+			if err := o.print(c.OutOrStdout(), i.view()); err != nil || dryRun || len(i.outcome.Matches)+len(i.objects) == 0 {
+				return err
+			}
+			if err := i.otherStopped(c.Context()); err != nil {
+				return err
+			}
+			if err := q.ask(c, "Take them over?"); err != nil {
+				return err
+			}
+			return i.carryOut(c.Context())
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be taken over")
+	q.bind(c.Flags())
+	a.bind(c.Flags())
+	e.bind(c.Flags())
+	o.bind(c, "json", "yaml")
+	return c
+}
+
+// importer is one run of import.
+type importer struct {
+	api   client.Client
+	cloud ec2
+	now   time.Time
+
+	outcome adoption.Outcome
+	// objects are the NodeENIs with the other controller's marks.
+	objects  []v1alpha1.NodeENI
+	nodeENIs map[string]*v1alpha1.NodeENI
+}
+
+// find reads the cluster and EC2.
+func (i *importer) find(ctx context.Context) error {
+	o, err := read(ctx, i.api)
+	if err != nil {
+		return err
+	}
+	d := draft{objects: o, cloud: i.cloud, now: i.now}
+	if err := d.resolve(ctx); err != nil {
+		return err
+	}
+	i.nodeENIs = map[string]*v1alpha1.NodeENI{}
+	for n := range o.nodeENIs {
+		nodeENI := &o.nodeENIs[n]
+		i.nodeENIs[nodeENI.Name] = nodeENI
+		if _, annotated := nodeENI.Annotations[otherAnnotation]; annotated || controllerutil.ContainsFinalizer(nodeENI, otherFinalizer) {
+			i.objects = append(i.objects, *nodeENI)
+		}
+	}
+	interfaces, err := i.cloud.ListTagged(ctx, adoption.TagManagedBy, adoption.ManagedBy)
+	if err != nil {
+		return err
+	}
+	i.match(&d, interfaces)
+	return nil
+}
+
+// match goes through the nodes; what is attached to none of them is passed over.
+func (i *importer) match(d *draft, interfaces []eni.Interface) {
+	byInstance := map[string][]eni.Interface{}
+	for _, one := range interfaces {
+		instanceID := ""
+		if one.Attachment != nil {
+			instanceID = one.Attachment.InstanceID
+		}
+		byInstance[instanceID] = append(byInstance[instanceID], one)
+	}
+	for n := range d.nodes {
+		node := &d.nodes[n]
+		zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
+		some := byInstance[instanceID]
+		if err != nil || len(some) == 0 {
+			continue
+		}
+		delete(byInstance, instanceID)
+		wanted := d.desired(node, instanceID, controller.Place{Zone: zone, VPCID: some[0].VPCID})
+		found := adoption.Find(wanted, some, i.now.Unix())
+		i.outcome.Matches = append(i.outcome.Matches, found.Matches...)
+		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
+	}
+	for _, instanceID := range slices.Sorted(maps.Keys(byInstance)) {
+		for _, one := range byInstance[instanceID] {
+			i.outcome.Passed = append(i.outcome.Passed, adoption.Passed{Interface: one, Why: "it is attached to no node of this cluster"})
+		}
+	}
+}
+
+func (i *importer) view() view.Adoptions {
+	var v view.Adoptions
+	for _, m := range i.outcome.Matches {
+		v.Adopt = append(v.Adopt, view.Adopted{
+			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal, Slot: m.Interface.Attachment.Slot.String(),
+		})
+	}
+	for _, p := range i.outcome.Passed {
+		v.Passed = append(v.Passed, view.PassedBy{ENIID: p.Interface.ID, Why: p.Why})
+	}
+	for _, o := range i.objects {
+		v.Objects = append(v.Objects, o.Name)
+	}
+	return v
+}
+
+// otherStopped refuses to go on while the other controller runs: it would make anew what it no longer finds.
+func (i *importer) otherStopped(ctx context.Context) error {
+	var all appsv1.DeploymentList
+	if err := i.api.List(ctx, &all); err != nil {
+		return fmt.Errorf("see whether the aws-multi-eni-controller runs: %w", err)
+	}
+	for _, d := range all.Items {
+		for _, container := range d.Spec.Template.Spec.Containers {
+			if strings.Contains(container.Image, otherImage) && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) {
+				return fmt.Errorf("the aws-multi-eni-controller still runs as deployment %[1]s in %[2]s; stop it first: kubectl scale -n %[2]s deployment/%[1]s --replicas=0", d.Name, d.Namespace)
+			}
+		}
+	}
+	return nil
+}
+
+// carryOut tags the interfaces, and only when all have their tags lets the objects go.
+func (i *importer) carryOut(ctx context.Context) error {
+	var failed []error
+	for _, m := range i.outcome.Matches {
+		tags := m.Member.DesiredTags(v1alpha1.Strings(i.nodeENIs[m.Member.NodeENI].Spec.Tags))
+		tags[ownership.TagCreatedAt] = strconv.FormatInt(i.now.Unix(), 10)
+		if err := i.cloud.PutTags(ctx, m.Interface.ID, tags); err != nil {
+			failed = append(failed, fmt.Errorf("tag %s: %w", m.Interface.ID, err))
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("not all interfaces are adopted; run the command again: %w", errors.Join(failed...))
+	}
+	for n := range i.objects {
+		object := &i.objects[n]
+		before := object.DeepCopy()
+		controllerutil.RemoveFinalizer(object, otherFinalizer)
+		delete(object.Annotations, otherAnnotation)
+		if err := i.api.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("remove the other controller's finalizer from NodeENI %s: %w", object.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/view"
+)
+
+func newLeaks() *cobra.Command {
+	var a access
+	var e cloud
+	var o output
+	var collect bool
+	var q question
+	c := &cobra.Command{
+		Use:   "leaks",
+		Short: "List interfaces in EC2 that no NodeENI stands for; delete them on request",
+		Long: `List the interfaces that carry this cluster's tag and whose NodeENI does not exist, with
+what becomes of each. A running controller removes them by itself.
+
+With --collect those are deleted, after a question, that are attached to nothing and old
+enough. Nothing is ever detached by this command, and nothing without the cluster's tag is
+touched. EC2 is asked with your own AWS credentials.`,
+		Example: `  kubectl eni leaks
+  kubectl eni leaks --collect
+  kubectl eni leaks --collect --yes    # in a script`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			cloud, err := e.connect(c.Context(), api)
+			if err != nil {
+				return err
+			}
+			leaks, err := findLeaks(c.Context(), api, cloud)
+			if err != nil {
+				return err
+			}
+			if err := o.print(c.OutOrStdout(), leaks); err != nil || !collect {
+				return err
+			}
+			return collectLeaks(c, api, cloud, leaks, q)
+		},
+	}
+	c.Flags().BoolVar(&collect, "collect", false, "delete those that can be")
+	q.bind(c.Flags())
+	a.bind(c.Flags())
+	e.bind(c.Flags())
+	o.bind(c, "json", "yaml")
+	return c
+}
+
+// findLeaks reads EC2 first and the NodeENIs after it, so that an interface is always older news than the absence of its
+// owner.
+func findLeaks(ctx context.Context, api client.Client, cloud ec2) (view.Leaks, error) {
+	owned, _, err := cloud.ListOwned(ctx)
+	if err != nil {
+		return view.Leaks{}, err
+	}
+	o, err := read(ctx, api)
+	if err != nil {
+		return view.Leaks{}, err
+	}
+	living := make(map[string]bool, len(o.nodeENIs))
+	for _, n := range o.nodeENIs {
+		living[string(n.UID)] = true
+	}
+	return view.NewLeaks(cloud.cluster, owned, living, time.Now()), nil
+}
+
+// collectLeaks asks, looks again, and deletes what is a leak both times.
+func collectLeaks(c *cobra.Command, api client.Client, cloud ec2, leaks view.Leaks, q question) error {
+	ids := leaks.Collectable()
+	if len(ids) == 0 {
+		fmt.Fprintln(c.ErrOrStderr(), "nothing to collect")
+		return nil
+	}
+	if err := q.ask(c, fmt.Sprintf("Delete %d interfaces in %s?", len(ids), cloud.region)); err != nil {
+		return err
+	}
+	again, err := findLeaks(c.Context(), api, cloud)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, id := range again.Collectable() {
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		if err := cloud.DeleteInterface(c.Context(), id); err != nil {
+			failed = append(failed, fmt.Errorf("delete %s: %w", id, err))
+			continue
+		}
+		fmt.Fprintln(c.ErrOrStderr(), "deleted", id)
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,79 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/view"
+)
+
+func newStatus() *cobra.Command {
+	var a access
+	var o output
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the fleet at a glance: every NodeENI, and what is not as declared",
+		Long: `Show every NodeENI with how many of its interfaces are attached, and then each reason for
+which interfaces are not as declared, with the nodes it holds for and what to do about it.
+
+Only the Kubernetes API is read.`,
+		Example: `  kubectl eni status
+  kubectl eni status -o wide    # and every node
+  kubectl eni status -o json | jq '.troubles[] | {reason, nodes}'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			fleet, err := readFleet(c.Context(), api)
+			if err != nil {
+				return err
+			}
+			return o.print(c.OutOrStdout(), view.NewStatus(fleet, time.Now()))
+		},
+	}
+	a.bind(c.Flags())
+	o.bind(c, "wide", "json", "yaml")
+	return c
+}
+
+func newTopology() *cobra.Command {
+	var a access
+	var o output
+	c := &cobra.Command{
+		Use:   "topology",
+		Short: "Draw which interfaces the nodes of each zone have, as text or SVG",
+		Long: `Draw the fleet by zone: nodes of one type with the same interfaces in the same slots are
+drawn once, so that thousands of nodes make a small picture.
+
+Only the Kubernetes API is read.`,
+		Example: `  kubectl eni topology
+  kubectl eni topology -o svg > fleet.svg`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			fleet, err := readFleet(c.Context(), api)
+			if err != nil {
+				return err
+			}
+			return o.print(c.OutOrStdout(), view.NewTopology(fleet))
+		},
+	}
+	a.bind(c.Flags())
+	o.bind(c, "svg", "wide", "json", "yaml")
+	return c
+}

@@ -1,0 +1,80 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/view"
+)
+
+func newWhy() *cobra.Command {
+	var a access
+	var o output
+	c := &cobra.Command{
+		Use:   "why NODEENI|NODE",
+		Short: "Explain why something is not ready, and what to do",
+		Long: `Explain why a NodeENI or a node is not as declared: what is blocked, for which nodes, for
+which reason, and what to do about it. For a node without interfaces it says what the
+selectors want and the node lacks.
+
+A name that both a NodeENI and a node have is taken for the NodeENI; nodeeni/NAME and
+node/NAME say which is meant. Only the Kubernetes API is read.`,
+		Example: `  kubectl eni why multus-eni-config
+  kubectl eni why node/ip-10-0-0-10.us-west-2.compute.internal`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNames(nodeENIList, nodeList),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			fleet, err := readFleet(c.Context(), api)
+			if err != nil {
+				return err
+			}
+			why, err := explain(fleet, args[0])
+			if err != nil {
+				return err
+			}
+			return o.print(c.OutOrStdout(), why)
+		},
+	}
+	a.bind(c.Flags())
+	o.bind(c, "wide", "json", "yaml")
+	return c
+}
+
+// explain finds what the argument means.
+func explain(fleet view.Fleet, argument string) (view.Why, error) {
+	kind, name, said := strings.Cut(argument, "/")
+	if !said {
+		kind, name = "", argument
+	}
+	nodeENI, isNodeENI := fleet.NodeENI(name)
+	node, isNode := fleet.Node(name)
+	switch kind {
+	case "":
+	case "nodeeni", "nodeenis", "neni":
+		isNode = false
+	case "node", "nodes", "no":
+		isNodeENI = false
+	default:
+		return view.Why{}, fmt.Errorf("%s is neither a NodeENI nor a node; say nodeeni/NAME or node/NAME", argument)
+	}
+	switch {
+	case isNodeENI:
+		return view.WhyNodeENI(fleet, nodeENI), nil
+	case isNode:
+		return view.WhyNode(fleet, node), nil
+	default:
+		return view.Why{}, fmt.Errorf("nothing is named %s; see kubectl get nodeenis,nodes", argument)
+	}
+}

@@ -1,0 +1,33 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/internal/cli/inspect"
+)
+
+// NewPlugin returns the root command of kubectl-eni, which kubectl runs as "kubectl eni".
+func NewPlugin() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-eni",
+		Short: "Look at, understand and plan the network interfaces of a fleet",
+		Long: `Look at the network interfaces that multieni gives nodes, understand why one is not there, and
+see what a change would come to before it is made.
+
+Begin with status; ask why about what is not ready; and plan before a change.`,
+		Example: `  kubectl eni status
+  kubectl eni why multus-eni-config
+  kubectl eni node ip-10-0-0-10.us-west-2.compute.internal
+  kubectl eni plan -f changed.yaml`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl eni"},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddGroup(inspect.Group())
+	root.AddCommand(newVersion())
+	root.AddCommand(inspect.Commands("kubectl eni")...)
+	return root
+}

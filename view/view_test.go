@@ -1,0 +1,329 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/forecast"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/view"
+)
+
+var update = flag.Bool("update", false, "write what is printed to testdata instead of comparing")
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const noSubnet = "none of the NodeENI's subnets is in the node's zone us-east-1b: they are subnet-0f59b4f14737be9ad (us-east-1a); " +
+	"add a subnet of that zone to the NodeENI, or narrow its nodeSelector"
+
+// attached is an interface as wanted at a device index.
+func attached(nodeENI string, device int) view.Interface {
+	return view.Interface{
+		NodeENI: nodeENI, Phase: "Attached", ENIID: fmt.Sprintf("eni-0%016x", device), SubnetID: "subnet-0f59b4f14737be9ad", PrivateIP: "10.0.64.5",
+		MAC: "02:00:00:00:00:01", Slot: eni.Slot{Device: device}, Asked: device,
+		Link: &view.Link{State: "Ready", Name: "ens6", AltName: "eni-" + nodeENI, MTU: 9001},
+	}
+}
+
+func blocked(nodeENI string) view.Interface {
+	return view.Interface{NodeENI: nodeENI, Phase: "Blocked", Reason: "NoSubnetInZone", Message: noSubnet, Slot: eni.Slot{Device: 2}, Asked: 2}
+}
+
+// node is a node with its interfaces; it is ready when all are attached.
+func node(name, zone string, interfaces ...view.Interface) view.Node {
+	n := view.Node{
+		Name: name, InstanceID: "i-0a10000000000000a", Zone: zone, Type: "m5.xlarge", Labels: map[string]string{"ng": "multi-eni"},
+		Concerned: len(interfaces) > 0, Interfaces: interfaces, Desired: len(interfaces), Ready: view.Condition{Status: "True", Reason: "Attached"},
+	}
+	for _, i := range interfaces {
+		if i.Phase == "Attached" {
+			n.Attached++
+		} else {
+			n.Ready = view.Condition{Status: "False", Reason: i.Reason, Message: i.Message}
+		}
+	}
+	return n
+}
+
+// nodeENI wants ng=multi-eni.
+func nodeENI(name string, ready string, counts ...int) view.NodeENI {
+	return view.NodeENI{
+		Name: name, Created: now.Add(-90 * time.Minute), Selector: map[string]string{"ng": "multi-eni"}, Accepted: true,
+		Ready: view.Condition{Type: "Ready", Status: ready, Reason: map[string]string{"True": "Attached", "False": "Blocked"}[ready]},
+		Nodes: counts[0], Desired: counts[1], Attached: counts[2], Blocked: counts[1] - counts[2],
+	}
+}
+
+func fleet() view.Fleet {
+	plainNode := node("node-c1", "us-east-1c")
+	plainNode.Labels = map[string]string{"ng": "other"}
+	return view.Fleet{
+		NodeENIs: []view.NodeENI{nodeENI("multus-eni-config", "False", 3, 3, 2), nodeENI("user-plane", "True", 1, 1, 1)},
+		Nodes: []view.Node{
+			node("node-a2", "us-east-1a", attached("multus-eni-config", 2)),
+			node("node-a1", "us-east-1a", attached("multus-eni-config", 2), attached("user-plane", 3)),
+			node("node-b1", "us-east-1b", blocked("multus-eni-config")), plainNode,
+		},
+	}
+}
+
+// large is five thousand nodes, of which every tenth has no subnet in its zone.
+func large() view.Fleet {
+	f := view.Fleet{NodeENIs: []view.NodeENI{nodeENI("multus-eni-config", "False", 5000, 5000, 4500)}}
+	for n := range 5000 {
+		i := attached("multus-eni-config", 2)
+		if n%10 == 0 {
+			i = blocked("multus-eni-config")
+		}
+		f.Nodes = append(f.Nodes, node(fmt.Sprintf("ip-10-0-%d-%d.us-west-2.compute.internal", n/250, n%250), "us-east-1a", i))
+	}
+	return f
+}
+
+// look is what EC2 shows of node-a1: the primary interface, one of the VPC CNI, and ours.
+func look() *eni.Look {
+	at := func(id string, device int, tags map[string]string) eni.Interface {
+		return eni.Interface{ID: id, SubnetID: "subnet-0aa0000000000000a", Tags: tags, Attachment: &eni.Attachment{
+			InstanceID: "i-0a10000000000000a", Slot: eni.Slot{Device: device}, Status: eni.AttachmentAttached,
+		}}
+	}
+	return &eni.Look{Instance: eni.Instance{Type: "m5.xlarge"}, Interfaces: []eni.Interface{
+		at("eni-0primary", 0, nil), at("eni-0cni", 1, map[string]string{"node.k8s.amazonaws.com/instance_id": "i-0a10000000000000a"}),
+		at("eni-00000000000000002", 2, map[string]string{ownership.TagNodeENI: "multus-eni-config"}),
+	}}
+}
+
+func drafts(n int) []view.Drafted {
+	var all []view.Drafted
+	for i := range n {
+		member := ownership.Member{NodeENI: "multus-eni-config", Node: fmt.Sprintf("node-%04d", i), InstanceID: "i-1"}
+		id := fmt.Sprintf("eni-%d", i)
+		all = append(all, view.Drafted{Node: member.Node, Outcome: forecast.Outcome{
+			Actions: []plan.Action{
+				plan.Create{Member: member, SubnetID: "subnet-0f59b4f14737be9ad", Slot: eni.Slot{Device: 2}},
+				plan.Attach{Member: member, InterfaceID: id, Slot: eni.Slot{Device: 2}},
+				plan.Change{Member: member, InterfaceID: id, To: plan.DeleteOnTermination{Enabled: true}},
+			},
+			Members: []plan.Member{{Member: member, Phase: plan.Attached}},
+		}})
+	}
+	gone := ownership.Member{NodeENI: "multus-eni-config", Node: "old"}
+	return append(all,
+		view.Drafted{Node: "old", Outcome: forecast.Outcome{Actions: []plan.Action{
+			plan.Detach{Member: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
+			plan.Delete{Member: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
+		}}},
+		view.Drafted{Node: "changed", Outcome: forecast.Outcome{Actions: []plan.Action{plan.Change{Member: gone, InterfaceID: "eni-8", To: plan.Groups{"sg-1"}}}}},
+		view.Drafted{Node: "other-zone", Outcome: forecast.Outcome{Members: []plan.Member{
+			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
+		}}},
+		view.Drafted{Node: "same"},
+	)
+}
+
+func leaks() view.Leaks {
+	member := ownership.Member{Cluster: "c", NodeENI: "gone", Node: "node-a1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: "uid"}}
+	owned := func(id string, made time.Duration, status eni.Status) eni.Interface {
+		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: status, Tags: member.Tags(now.Add(-made), nil)}
+	}
+	alive := member
+	alive.NodeENIUID = "alive"
+	held := owned("eni-held", time.Hour, eni.InUse)
+	held.Attachment = &eni.Attachment{InstanceID: "i-1"}
+	damaged := owned("eni-damaged", time.Hour, eni.Available)
+	delete(damaged.Tags, ownership.TagMember)
+	return view.NewLeaks("c", []eni.Interface{
+		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged,
+		{ID: "eni-alive", Tags: alive.Tags(now, nil)}, {ID: "eni-foreign"},
+	}, map[string]bool{"alive": true}, now)
+}
+
+// screens are all that is printed, by the name of its file.
+func screens() map[string]string {
+	page, narrow := view.Page{Width: 100}, view.Page{Width: 40}
+	f := fleet()
+	find := func(f view.Fleet, name string) view.Node { n, _ := f.Node(name); return n }
+	wanted := func(name string) view.NodeENI { n, _ := f.NodeENI(name); return n }
+	unseen := nodeENI("unseen", "", 0, 0, 0)
+	unseen.Accepted = false
+	nobody := nodeENI("nobody", "True", 0, 0, 0)
+	nobody.Selector = map[string]string{"ng": "user-plane"}
+	fargate := view.Node{Name: "fargate", NotEC2: "providerID \"x\" names no EC2 instance"}
+	rates := map[string]forecast.Rate{"AttachNetworkInterface": {Burst: 35, PerSecond: 3.5}}
+	planned := view.NewPlanned(drafts(1200), rates)
+	findings := view.Findings{
+		{Check: "region", Grade: view.OK, Found: "us-west-2, by the configuration"},
+		{Check: "subnet subnet-1", Grade: view.Warning, Found: "3 addresses free in us-west-2a", Next: "Add a further subnet to the NodeENIs that use it."},
+		{Check: "VPC CNI", Grade: view.Failed, Found: "ENABLE_IMDS_ONLY_MODE is on", Next: "kubectl set env -n kube-system daemonset/aws-node ENABLE_IMDS_ONLY_MODE=false"},
+	}
+	adoptions := view.Adoptions{
+		Adopt:  []view.Adopted{{ENIID: "eni-1", NodeENI: "multus", Node: "node-a1", Slot: "card 0 device 2"}},
+		Passed: []view.PassedBy{{ENIID: "eni-2", Why: "it is not attached, so nothing says that it is this cluster's"}}, Objects: []string{"multus"},
+	}
+	return map[string]string{
+		"status":           view.NewStatus(f, now).Text(page),
+		"status-wide":      view.NewStatus(f, now).Text(view.Page{Width: 120, Wide: true}),
+		"status-narrow":    view.NewStatus(f, now).Text(narrow),
+		"status-colours":   view.NewStatus(f, now).Text(view.Page{Width: 100, Colours: true}),
+		"status-large":     view.NewStatus(large(), now).Text(page),
+		"status-empty":     view.NewStatus(view.Fleet{Nodes: f.Nodes[3:]}, now).Text(page),
+		"why-nodeeni":      view.WhyNodeENI(f, wanted("multus-eni-config")).Text(page),
+		"why-fine":         view.WhyNodeENI(f, wanted("user-plane")).Text(page),
+		"why-unseen":       view.WhyNodeENI(f, unseen).Text(page),
+		"why-nobody":       view.WhyNodeENI(f, nobody).Text(page),
+		"why-node":         view.WhyNode(f, find(f, "node-b1")).Text(page),
+		"why-node-other":   view.WhyNode(f, find(f, "node-c1")).Text(page),
+		"why-fargate":      view.WhyNode(f, fargate).Text(page),
+		"node":             view.NewPicture(find(f, "node-a1"), look(), eni.Limits{}, "").Text(view.Page{Width: 140}),
+		"node-narrow":      view.NewPicture(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
+		"node-blocked":     view.NewPicture(find(f, "node-b1"), nil, eni.Limits{}, "no credentials").Text(page),
+		"plan":             planned.Text(page),
+		"plan-nothing":     view.NewPlanned(nil, rates).Text(page),
+		"leaks":            leaks().Text(page),
+		"leaks-none":       view.NewLeaks("c", nil, nil, now).Text(page),
+		"doctor":           findings.Text(page),
+		"import":           adoptions.Text(page),
+		"topology":         view.NewTopology(f).Text(page),
+		"topology-large":   view.NewTopology(large()).Text(page),
+		"topology.svg":     view.NewTopology(f).SVG(),
+		"wait":             view.NewProgress(f.NodeENIs).Line(page) + "\n",
+		"wait-narrow":      view.NewProgress(f.NodeENIs).Line(narrow) + "\n",
+		"progress-colours": view.NewProgress(f.NodeENIs[1:]).Line(view.Page{Colours: true}) + "\n",
+	}
+}
+
+func TestScreens(t *testing.T) {
+	for name, got := range screens() {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNoLineIsLongerThanThePage(t *testing.T) {
+	for name, text := range screens() {
+		width := map[bool]int{true: 40, false: 100}[strings.HasSuffix(name, "-narrow")]
+		if name == "node" || strings.HasSuffix(name, "-wide") || strings.HasSuffix(name, "-colours") || strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			// A single word that is longer than the page, such as an ID or a name, is not cut.
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width && len(strings.Fields(line)) > 2 {
+				t.Errorf("%s: %d characters: %s", name, n, line)
+			}
+		}
+	}
+}
+
+func TestFiveThousandNodesFitAScreen(t *testing.T) {
+	for _, text := range []string{view.NewStatus(large(), now).Text(view.Page{Width: 100}), view.NewTopology(large()).Text(view.Page{}), view.NewPlanned(drafts(5000), nil).Text(view.Page{})} {
+		if n := strings.Count(text, "\n"); n > 24 {
+			t.Errorf("%d lines", n)
+		}
+	}
+}
+
+func TestJSONNamesWhatTheTextShows(t *testing.T) {
+	content, err := json.Marshal(view.NewStatus(fleet(), now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Troubles []struct {
+			Reason string
+			Nodes  []string
+		}
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Troubles) != 1 || got.Troubles[0].Reason != "NoSubnetInZone" || got.Troubles[0].Nodes[0] != "node-b1" {
+		t.Errorf("%s", content)
+	}
+}
+
+func TestTheDrawingIsXML(t *testing.T) {
+	f := fleet()
+	f.Nodes[0].Name = "<&>"
+	decoder := xml.NewDecoder(strings.NewReader(view.NewTopology(f).SVG()))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOnlyWhatIsOldAndUnattachedIsCollected(t *testing.T) {
+	if diff := cmp.Diff([]string{"eni-old"}, leaks().Collectable()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestProgressEnds(t *testing.T) {
+	stalled := nodeENI("x", "False", 1, 1, 0)
+	stalled.Conditions = []view.Condition{{Type: "Stalled", Status: "True"}}
+	cases := map[string]struct {
+		nodeENIs    []view.NodeENI
+		done, stuck bool
+	}{
+		"nothing to wait for":       {nil, true, false},
+		"all ready":                 {[]view.NodeENI{nodeENI("x", "True", 1, 1, 1)}, true, false},
+		"one goes on by itself":     {[]view.NodeENI{nodeENI("x", "False", 1, 1, 0), stalled}, false, false},
+		"what is left waits for us": {[]view.NodeENI{nodeENI("y", "True", 1, 1, 1), stalled}, false, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if p := view.NewProgress(tc.nodeENIs); p.Done != tc.done || p.Stuck != tc.stuck {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+// TestEveryReasonHasAdvice reads the reasons from the troubleshooting page, which another test compares with the code.
+func TestEveryReasonHasAdvice(t *testing.T) {
+	for _, reason := range []plan.Reason{
+		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchCard,
+		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.LimitReached, plan.Unauthorized, plan.Refused, plan.BrakeEngaged,
+		plan.AttachedElsewhere, plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotSeen, plan.InProgress, plan.RemovedByOthers,
+		plan.AttachStuck, plan.Leaving, plan.Kept,
+	} {
+		if view.Advice(string(reason)) == "" {
+			t.Errorf("nothing is said about %s", reason)
+		}
+	}
+	if view.Advice("NotAReason") != "" {
+		t.Error("advice for anything")
+	}
+}
