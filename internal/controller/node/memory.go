@@ -113,6 +113,39 @@ func roomOf(c plan.Create) plan.Room {
 	return plan.Room{NodeENIUID: c.Member.NodeENIUID, SubnetID: c.SubnetID}
 }
 
+// creations counts the creates that are under way.
+type creations struct {
+	mu       sync.Mutex
+	underWay int
+}
+
+func (c *creations) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.underWay
+}
+
+// begin counts the creates among the actions until end is called, or reports that there may be none.
+func (c *creations) begin(actions []plan.Action, allowed func(underWay int) bool) (end func(), ok bool) {
+	creates := 0
+	for _, action := range actions {
+		if _, is := action.(plan.Create); is {
+			creates++
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if creates > 0 && !allowed(c.underWay) {
+		return nil, false
+	}
+	c.underWay += creates
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.underWay -= creates
+	}, true
+}
+
 // rollout says which nodes are replacing interfaces of which NodeENI.
 type rollout struct {
 	mu    sync.Mutex

@@ -71,6 +71,7 @@ type Reconciler struct {
 	Options
 	setbacks   setbacks
 	shortages  shortages
+	creations  creations
 	rollout    rollout
 	admissions admissions
 	braked     atomic.Bool
@@ -147,7 +148,12 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 			return p, nil
 		}
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
+		end, ok := r.creations.begin(p.Actions, func(underWay int) bool { return r.unattached(s)+underWay < r.MaxUnattached })
+		if !ok {
+			continue
+		}
 		r.note(s, instanceID, r.Applier.Do(ctx, p.Actions))
+		end()
 	}
 	p.LookAgain = r.Now()
 	return p, nil
@@ -201,13 +207,17 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 // brake says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
 // and nobody makes more of them.
 func (r *Reconciler) brake(s *subject) string {
-	n := r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
+	n := r.unattached(s) + r.creations.count()
 	r.braked.Store(n >= r.MaxUnattached)
 	if n < r.MaxUnattached {
 		return ""
 	}
 	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are fewer than %d; see the events of their nodes for what fails",
 		n, r.MaxUnattached)
+}
+
+func (r *Reconciler) unattached(s *subject) int {
+	return r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
 }
 
 // Braked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.

@@ -39,6 +39,8 @@ func Prepare() {
 const (
 	vpcID   = "vpc-0000000000000000a"
 	groupID = "sg-0000000000000000a"
+	// OtherGroupID is a security group that no NodeENI asks for at first.
+	OtherGroupID = "sg-0000000000000000b"
 	// PoolLabel is the label of a Node that NodeENIs select by.
 	PoolLabel = "pool"
 	// Booting is as long as an instance can take to run.
@@ -47,27 +49,30 @@ const (
 
 var zones = []string{"us-east-1a", "us-east-1b"}
 
-// SubnetIDs returns the subnets of the world for a use, one in each zone: hosts, data or storage.
+// SubnetIDs returns the subnets of the world for a use, one in each zone: hosts, data, storage or spare.
 func SubnetIDs(use string) []string {
 	return map[string][]string{
 		"hosts":   {"subnet-0000000000000000a", "subnet-0000000000000000b"},
 		"data":    {"subnet-000000000000001a", "subnet-000000000000001b"},
 		"storage": {"subnet-000000000000002a", "subnet-000000000000002b"},
+		"spare":   {"subnet-000000000000003a", "subnet-000000000000003b"},
 	}[use]
 }
 
 // World is an account with two zones and room for 8,000 nodes with two interfaces each.
 func World() awssim.World {
 	w := awssim.World{
-		Region:         "us-east-1",
-		VPCs:           []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
-		SecurityGroups: []ec2.WorldSecurityGroup{{GroupID: groupID, GroupName: "data", VPCID: vpcID}},
-		Quotas:         ec2.WorldQuotas{NetworkInterfaces: 40000},
+		Region: "us-east-1",
+		VPCs:   []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
+		SecurityGroups: []ec2.WorldSecurityGroup{
+			{GroupID: groupID, GroupName: "data", VPCID: vpcID}, {GroupID: OtherGroupID, GroupName: "other", VPCID: vpcID},
+		},
+		Quotas: ec2.WorldQuotas{NetworkInterfaces: 40000},
 	}
 	for z, zone := range zones {
 		w.AvailabilityZones = append(w.AvailabilityZones, ec2.WorldZone{ZoneName: zone, ZoneID: fmt.Sprintf("use1-az%d", z+1)})
 	}
-	for n, use := range []string{"hosts", "data", "storage"} {
+	for n, use := range []string{"hosts", "data", "storage", "spare"} {
 		for z, zone := range zones {
 			w.Subnets = append(w.Subnets, ec2.WorldSubnet{
 				SubnetID: SubnetIDs(use)[z], VPCID: vpcID, AvailabilityZone: zone,

@@ -6,5 +6,6 @@
 // virtual half of test/bench are told with it.
 //
 // The reading tour: cluster.go is the world and the people in it, replica.go a controller with all that it says to EC2,
-// link.go what lies between a controller and the world, wanted.go the comparison of EC2's truth with what was declared.
+// link.go what lies between a controller and the world, wanted.go the comparison of EC2's truth with what was declared,
+// people.go what people do.
 package bubble

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -44,6 +45,8 @@ type Mutation struct {
 type Replica struct {
 	Kubernetes, EC2 *Link
 	Stop            context.CancelFunc
+	// Metrics are the controller's own.
+	Metrics *prometheus.Registry
 	// Ended is closed when the controller has ended with the error.
 	Ended chan struct{}
 	Err   error
@@ -68,13 +71,13 @@ func (c *Cluster) Defaults() options.Controller {
 func (c *Cluster) Start(o options.Controller) *Replica {
 	c.Helper()
 	c.started++
-	r := &Replica{Ended: make(chan struct{})}
+	r := &Replica{Ended: make(chan struct{}), Metrics: prometheus.NewRegistry()}
 	r.Kubernetes = newLink(c.API, uint64(c.started), r.noteWrite)
 	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), r.noteMutation)
 	ctx, stop := context.WithCancel(c.Context())
 	r.Stop = stop
 	surroundings := cli.Surroundings{
-		Kubernetes: kubeapi.Config(r.Kubernetes), AWS: r.aws, Metrics: prometheus.NewRegistry(), Log: logger(c.started),
+		Kubernetes: kubeapi.Config(r.Kubernetes), AWS: r.aws, Metrics: r.Metrics, Log: logger(c.started),
 	}
 	go func() {
 		defer close(r.Ended)
@@ -149,6 +152,32 @@ func (r *Replica) Writes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.writes
+}
+
+// Metric returns the sum of a metric of the controller, or of those of its series that carry the label value.
+func (r *Replica) Metric(name string, labelValue ...string) float64 {
+	families, err := r.Metrics.Gather()
+	if err != nil {
+		panic(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			carried := 0
+			for _, label := range m.GetLabel() {
+				if slices.Contains(labelValue, label.GetValue()) {
+					carried++
+				}
+			}
+			if carried == len(labelValue) {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 // LastRenewal returns when the controller last renewed its lease, or tried to.
