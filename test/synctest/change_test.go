@@ -1,0 +1,273 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// What becomes of live interfaces when a NodeENI changes.
+
+// shape is what of an interface can be changed in place.
+type shape struct {
+	Groups, Description, Team string
+	Check, Dies               bool
+	Addresses                 int
+}
+
+// shapes returns the different shapes of the interfaces there are.
+func shapes(c *bubble.Cluster) []shape {
+	var all []shape
+	for _, i := range owned(c) {
+		var groups []string
+		for _, g := range i.Groups {
+			groups = append(groups, g.GroupID)
+		}
+		s := shape{
+			Groups: strings.Join(groups, ","), Description: i.Description, Team: i.Tags["team"], Check: i.SourceDestCheck,
+			Addresses: len(i.PrivateIPAddresses) - 1,
+		}
+		s.Dies = isAttached(i) && i.Attachment.DeleteOnTermination
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// TestChangesInPlaceReachTheFleet changes everything that can be changed on a live interface, address counts up and then
+// down, and counts the calls.
+func TestChangesInPlaceReachTheFleet(t *testing.T) {
+	const nodes = 40
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		o := c.Defaults()
+		r := c.Start(o)
+		c.Join(nodes, "a")
+		c.Converge(10 * time.Minute)
+		before := owned(c)
+
+		change := func(change func(*v1alpha1.NodeENI), want shape, calls int) {
+			t.Helper()
+			since := time.Now()
+			c.ChangeNodeENI("data", change)
+			took := c.Eventually(10*time.Minute, "the change", func() string { return gocmp.Diff([]shape{want}, shapes(c)) })
+			time.Sleep(10 * time.Minute)
+			made := r.Changes(since)
+			if len(made) != calls*nodes {
+				t.Errorf("%d calls, want %d for each of %d interfaces: %v", len(made), calls, nodes, made)
+			}
+			for _, m := range made {
+				if m.Action == "DetachNetworkInterface" || m.Action == "DeleteNetworkInterface" || m.Action == "AttachNetworkInterface" {
+					t.Errorf("%s for a change that takes place on the live interface", m.Action)
+				}
+			}
+			bucket := awssim.DocumentedLimits()["ModifyNetworkInterfaceAttribute"]
+			most := time.Duration(float64(4*nodes)/(o.EC2Share*bucket.Refill)*float64(time.Second)) + 5*time.Second
+			t.Logf("%d interfaces follow a change of %d calls each in %s", nodes, calls, took)
+			if took > most {
+				t.Errorf("it took %s, at the paced rate it takes at most %s", took, most)
+			}
+		}
+		change(func(n *v1alpha1.NodeENI) {
+			n.Spec.SecurityGroupIDs = []string{bubble.OtherGroupID}
+			n.Spec.Description = "new"
+			n.Spec.Tags = map[string]v1alpha1.TagValue{"team": "ran"}
+			n.Spec.SourceDestCheck, n.Spec.DeleteOnTermination = ptr.To(false), ptr.To(false)
+			n.Spec.SecondaryPrivateIPAddressCount = 3
+		}, shape{Groups: bubble.OtherGroupID, Description: "new", Team: "ran", Addresses: 3}, 6)
+		change(func(n *v1alpha1.NodeENI) {
+			n.Spec.SecondaryPrivateIPAddressCount = 1
+			n.Spec.DeleteOnTermination = ptr.To(true)
+		}, shape{Groups: bubble.OtherGroupID, Description: "new", Team: "ran", Addresses: 1, Dies: true}, 2)
+
+		if diff := gocmp.Diff(idsOf(before), idsOf(owned(c))); diff != "" {
+			t.Errorf("interfaces are others than before:\n%s", diff)
+		}
+		if throttled := c.EC2.Calls().Mutating.Throttled; throttled > 0 {
+			t.Errorf("%d calls were throttled", throttled)
+		}
+	})
+}
+
+func idsOf(interfaces []*ec2.NetworkInterface) []string {
+	var ids []string
+	for _, i := range interfaces {
+		ids = append(ids, i.NetworkInterfaceID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TestReplacementsRollOut exchanges both subnets of a fleet: at first that is only told, then it is rolled out, and a
+// change that turns out to be bad stops at the first nodes.
+func TestReplacementsRollOut(t *testing.T) {
+	const nodes, at = 8, 2
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
+			n.Spec.SubnetIDs = slices.Concat(bubble.SubnetIDs("data"), bubble.SubnetIDs("hosts"))
+		})
+		r := c.Start(c.Defaults())
+		c.Join(nodes, "a")
+		c.Converge(10 * time.Minute)
+
+		since := time.Now()
+		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
+			n.Spec.SubnetIDs = slices.Concat(bubble.SubnetIDs("storage"), bubble.SubnetIDs("spare"))
+		})
+		time.Sleep(time.Hour)
+		status := c.NodeENI("data").Status
+		if late := r.Changes(since); len(late) > 0 {
+			t.Errorf("changes that nobody asked for: %v", late)
+		}
+		if got := reason(status.Conditions); got != v1alpha1.ReasonDrifted || status.Drifted != 2*nodes {
+			t.Errorf("the NodeENI says %s and counts %d, want %s and %d", got, status.Drifted, v1alpha1.ReasonDrifted, 2*nodes)
+		}
+		if got := r.Metric("multieni_nodeeni_interfaces", "data", "drifted"); got != 2*nodes {
+			t.Errorf("the metric counts %g drifted interfaces, want %d", got, 2*nodes)
+		}
+
+		// A bad change: where the new interfaces are to be there is no room.
+		full, err := c.EC2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: bubble.SubnetIDs("storage")[0]})
+		c.Must(err)
+		full2, err := c.EC2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: bubble.SubnetIDs("storage")[1]})
+		c.Must(err)
+		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
+			n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, at
+		})
+		rollout := func() string {
+			lacking, left := 0, perNode(c, isAttached)
+			for node := range perNode(c, isAny) {
+				if left[node] == 0 {
+					return node + " has no interface left"
+				}
+				if left[node] < 2 {
+					lacking++
+				}
+			}
+			if lacking > at {
+				return fmt.Sprintf("%d nodes lack an interface, want at most %d", lacking, at)
+			}
+			return ""
+		}
+		c.Always(time.Hour, "the bound of a rollout", rollout)
+		status = c.NodeENI("data").Status
+		if got := reason(status.Conditions); got != string(plan.SubnetFull) || int(status.Attached) != 2*nodes-at {
+			t.Errorf("the NodeENI says %s with %d attached; a bad change stops at %d nodes and says %s", got, status.Attached, at, plan.SubnetFull)
+		}
+		waiting := 0
+		for node := range perNode(c, isAttached) {
+			for _, i := range c.State(node).Status.Interfaces {
+				if i.Reason == string(plan.Replacing) && i.Message != "" {
+					waiting++
+				}
+			}
+		}
+		// The nodes whose turn it is lack one interface each, and their other one waits too.
+		if waiting != 2*nodes-at {
+			t.Errorf("%d interfaces say what they wait for, want %d", waiting, 2*nodes-at)
+		}
+
+		c.EC2.RemoveFault(full.ID)
+		c.EC2.RemoveFault(full2.ID)
+		c.Eventually(2*time.Hour, "the rollout", func() string {
+			if is := rollout(); is != "" {
+				t.Fatal(is)
+			}
+			return c.Difference()
+		})
+		if got := r.Metric("multieni_nodeeni_interfaces", "data", "drifted"); got != 0 {
+			t.Errorf("the metric counts %g drifted interfaces after the rollout", got)
+		}
+	})
+}
+
+// TestAFullSubnet has no address for any node of a zone. It is asked for one now and then, not by each node.
+func TestAFullSubnet(t *testing.T) {
+	const nodes = 60
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		r := c.Start(c.Defaults())
+		_, err := c.EC2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: bubble.SubnetIDs("data")[0]})
+		c.Must(err)
+		c.Join(nodes, "a")
+		time.Sleep(5 * time.Minute)
+		since := time.Now()
+		time.Sleep(time.Hour)
+		if tried, most := len(r.Changes(since)), int(time.Hour/plan.FullFor); tried == 0 || tried > most {
+			t.Errorf("%d attempts in an hour, want some and at most %d", tried, most)
+		}
+		attached := perNode(c, isAttached)
+		if len(attached) != nodes/2 {
+			t.Errorf("%d nodes of the other zone have theirs, want %d", len(attached), nodes/2)
+		}
+		c.EC2.ClearFaults()
+		t.Logf("all is well %s after there are addresses again", c.Converge(time.Hour))
+	})
+}
+
+// TestAnAttachThatGetsStuck never ends the attaches of one instance. It is tried again ever more seldom, a person hears
+// of it, and nobody else is affected.
+func TestAnAttachThatGetsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.Declare("storage", "b", "storage")
+		r := c.Start(c.Defaults())
+		nodes := c.Join(2, "b")
+		c.Converge(10 * time.Minute)
+		_, err := c.EC2.AddFault(fault.Fault{Kind: fault.StuckAttaching, Resource: c.InstanceID(nodes[0])})
+		c.Must(err)
+		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
+			n.Spec.NodeSelector = map[string]v1alpha1.LabelValue{bubble.PoolLabel: "b"}
+		})
+		took := c.Eventually(15*time.Minute, "the word that an attach is stuck", func() string { return problemOf(c, nodes[0], plan.AttachStuck) })
+		t.Logf("a person hears of it after %s", took)
+		since := time.Now()
+		time.Sleep(4 * time.Hour)
+		// Attached, set to go with its instance and detached: after 5, 10 and 20 minutes, then every half hour.
+		if tried := len(r.Changes(since)); tried == 0 || tried > 3*10 {
+			t.Errorf("%d calls in four hours for what does not get done, want some and at most 30", tried)
+		}
+		if n := events(c, string(plan.AttachStuck)); n == 0 {
+			t.Error("no event tells that an attach is stuck")
+		}
+		if got := perNode(c, isAttached); got[nodes[0]] != 1 || got[nodes[1]] != 2 {
+			t.Errorf("attached per node: %v, want all but the one that is stuck", got)
+		}
+		c.EC2.ClearFaults()
+		c.Converge(time.Hour)
+	})
+}
+
+// problemOf returns "" if an interface of the node has the reason, else what reasons there are.
+func problemOf(c *bubble.Cluster, node string, want plan.Reason) string {
+	var all []string
+	for _, i := range c.State(node).Status.Interfaces {
+		if i.Reason == string(want) {
+			return ""
+		}
+		all = append(all, i.ENIID+" is "+string(i.Phase)+" "+i.Reason)
+	}
+	return fmt.Sprint(all)
+}

@@ -1,0 +1,356 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// Who an interface belongs to, and what is no reason to take one away.
+
+// TestANodeThatIsAwayLosesNothing takes the Node object of an instance that runs away, brings it back without a
+// providerID, and then as it was.
+func TestANodeThatIsAwayLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		r := c.Start(c.Defaults())
+		name := c.Join(3, "a")[0]
+		c.Converge(10 * time.Minute)
+		since, before := time.Now(), idsOf(owned(c))
+
+		node := c.Node(name)
+		c.Must(c.User.Delete(t.Context(), node))
+		time.Sleep(time.Hour)
+		again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels}}
+		c.Must(c.User.Create(t.Context(), again))
+		time.Sleep(time.Hour)
+		c.ChangeNode(name, func(n *corev1.Node) { n.Spec.ProviderID = node.Spec.ProviderID })
+		c.Converge(10 * time.Minute)
+		time.Sleep(time.Hour)
+		if late := r.Changes(since); len(late) > 0 {
+			t.Errorf("changes although nothing that matters changed: %v", late)
+		}
+		if diff := gocmp.Diff(before, idsOf(owned(c))); diff != "" {
+			t.Errorf("interfaces (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// TestANodeNameComesBackAsAnotherInstance ends an instance whose interfaces outlive it, while another takes its name.
+func TestANodeNameComesBackAsAnotherInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) { n.Spec.DeleteOnTermination = ptr.To(false) })
+		r := c.Start(c.Defaults())
+		names := c.Join(3, "a")
+		all := func(wanted map[string]string) func() string {
+			return func() string {
+				have := map[string]string{}
+				for _, i := range owned(c) {
+					if isAttached(i) {
+						have[i.Tags[ownership.TagNode]] += i.Attachment.InstanceID
+					} else {
+						have["nobody"] += i.NetworkInterfaceID + " "
+					}
+				}
+				return gocmp.Diff(wanted, have)
+			}
+		}
+		wanted := map[string]string{}
+		for _, name := range names {
+			wanted[name] = c.InstanceID(name)
+		}
+		c.Eventually(10*time.Minute, "what is wanted at first", all(wanted))
+
+		old := c.Node(names[0])
+		launched, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: old.Labels[corev1.LabelTopologyZone]})
+		c.Must(err)
+		time.Sleep(time.Minute)
+		since := time.Now()
+		c.Must(c.EC2.Terminate(c.InstanceID(names[0])))
+		c.Must(c.User.Delete(t.Context(), old))
+		c.Must(c.User.Create(t.Context(), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: names[0], Labels: old.Labels},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///" + old.Labels[corev1.LabelTopologyZone] + "/" + launched[0].InstanceID},
+		}))
+		wanted[names[0]] = launched[0].InstanceID
+		t.Logf("the new instance has its own, and nothing of the old one is left, after %s",
+			c.Eventually(10*time.Minute, "what is wanted of the new instance", all(wanted)))
+		for _, m := range r.Changes(since) {
+			if m.Action == "DetachNetworkInterface" {
+				t.Error("an interface was detached, although its instance ended and all others are wanted")
+			}
+		}
+	})
+}
+
+// TestAnInstanceThatEndsIsNoMoreWork terminates instances in the midst of their first interfaces. Nothing more is made
+// for them, although their Nodes stay.
+func TestAnInstanceThatEndsIsNoMoreWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.Declare("storage", "a", "storage")
+		r := c.Start(c.Defaults())
+		names := c.Join(20, "a")
+		time.Sleep(2 * time.Second)
+		for _, name := range names[:10] {
+			c.Must(c.EC2.Terminate(c.InstanceID(name)))
+		}
+		time.Sleep(time.Minute)
+		since := time.Now()
+		c.Eventually(20*time.Minute, "only living instances have interfaces", func() string {
+			if n := len(owned(c)); n != 20 {
+				return fmt.Sprintf("%d interfaces, want 20", n)
+			}
+			return ""
+		})
+		time.Sleep(time.Hour)
+		for _, m := range r.Changes(since) {
+			if m.Action != "DeleteNetworkInterface" {
+				t.Errorf("%s %s after the instances ended", m.Action, m.At.Sub(since))
+			}
+		}
+	})
+}
+
+// TestARestoredEtcd forgets a NodeENI, with all states, whose interfaces are in use, as an etcd that is restored to a
+// time before does. They are not touched before people had the time to hear of it, and on paused nodes not at all.
+func TestARestoredEtcd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		r := c.Start(c.Defaults())
+		nodes := c.Join(4, "a")
+		c.Converge(10 * time.Minute)
+		time.Sleep(time.Hour)
+		r.Halt()
+
+		since := time.Now()
+		var states v1alpha1.NodeENIStateList
+		c.Must(c.User.List(t.Context(), &states))
+		for s := range states.Items {
+			forget(c, &states.Items[s])
+		}
+		forget(c, c.NodeENI("data"))
+		r = c.Start(c.Defaults())
+		c.Eventually(15*time.Minute, "the alarm", func() string {
+			if n := r.Metric("multieni_leaked_interfaces"); n != 4 {
+				return fmt.Sprintf("the metric counts %g leaks", n)
+			}
+			for _, node := range nodes {
+				var s v1alpha1.NodeENIState
+				if err := c.User.Get(t.Context(), client.ObjectKey{Name: node}, &s); err != nil {
+					return err.Error()
+				}
+				if is := problemOf(c, node, plan.Orphaned); is != "" {
+					return is
+				}
+			}
+			return ""
+		})
+		if n := events(c, string(plan.Orphaned)); n < len(nodes) {
+			t.Errorf("%d events tell of %d nodes", n, len(nodes))
+		}
+		c.ChangeNode(nodes[0], func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
+		for time.Since(since) < ownership.LiveLeakGrace {
+			if made := r.Changes(since); len(made) > 0 {
+				t.Fatalf("%s after the loss: %v", time.Since(since), made)
+			}
+			time.Sleep(time.Second)
+		}
+		took := c.Eventually(time.Hour, "the leaks are gone", func() string {
+			if left := perNode(c, isAny); len(left) != 1 || left[nodes[0]] != 1 {
+				return fmt.Sprint(left)
+			}
+			return ""
+		})
+		t.Logf("the leaks are gone %s after their grace", took)
+		time.Sleep(2 * time.Hour)
+		if left := perNode(c, isAttached); left[nodes[0]] != 1 {
+			t.Error("the paused node has lost its interface")
+		}
+	})
+}
+
+// forget lets the API server forget an object.
+func forget(c *bubble.Cluster, object client.Object) {
+	c.Helper()
+	c.Must(c.User.Delete(c.Context(), object))
+	before := object.DeepCopyObject().(client.Object)
+	object.SetFinalizers(nil)
+	c.Must(client.IgnoreNotFound(c.User.Patch(c.Context(), object, client.MergeFrom(before))))
+}
+
+// TestLeaksGoAlthoughTheControllerStartsAgainAndAgain starts it anew every four minutes: what it suspects is lost each
+// time.
+func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := bubble.World()
+		for n := range 30 {
+			w.NetworkInterfaces = append(w.NetworkInterfaces, leak("leak", n, nil))
+		}
+		c := bubble.New(t, w)
+		o := c.Defaults()
+		o.ClusterName = leakyCluster
+		begun := time.Now()
+		for described(c)["leak"] > 0 {
+			if since := time.Since(begun); since > 2*ownership.LeakAge {
+				t.Fatalf("%d leaks are left after %s", described(c)["leak"], since)
+			}
+			r := c.Start(o)
+			time.Sleep(4 * time.Minute)
+			r.Halt()
+		}
+		t.Logf("the leaks are gone after %s", time.Since(begun))
+	})
+}
+
+// TestWhatPeopleDoByHand lets people detach, delete, retag and move interfaces in EC2's console.
+func TestWhatPeopleDoByHand(t *testing.T) {
+	begin := func(t *testing.T) (*bubble.Cluster, *bubble.Replica, []string) {
+		t.Helper()
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		r := c.Start(c.Defaults())
+		nodes := c.Join(2, "a")
+		c.Converge(10 * time.Minute)
+		time.Sleep(time.Hour)
+		return c, r, nodes
+	}
+	of := func(c *bubble.Cluster, node string) *ec2.NetworkInterface {
+		for _, i := range owned(c) {
+			if i.Tags[ownership.TagNode] == node {
+				return i
+			}
+		}
+		return nil
+	}
+	detach := func(c *bubble.Cluster, i *ec2.NetworkInterface) {
+		c.Console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
+		time.Sleep(30 * time.Second)
+	}
+	cases := map[string]func(*testing.T, *bubble.Cluster, *bubble.Replica, []string){
+		"detached": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
+			i, since := of(c, nodes[0]), time.Now()
+			detach(c, i)
+			c.Converge(10 * time.Minute)
+			if now := of(c, nodes[0]); now.NetworkInterfaceID != i.NetworkInterfaceID || !isAttached(now) {
+				t.Errorf("%s is %s, want %s attached again", now.NetworkInterfaceID, now.Status, i.NetworkInterfaceID)
+			}
+			if made := r.Changes(since); len(made) != 2 {
+				t.Errorf("want an attach and a change: %v", made)
+			}
+		},
+		"deleted again and again": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
+			since := time.Now()
+			for time.Since(since) < 2*time.Hour {
+				if i := of(c, nodes[0]); i != nil {
+					if i.Attachment != nil && isAttached(i) {
+						detach(c, i)
+					}
+					if i = of(c, nodes[0]); i != nil && i.Attachment == nil {
+						c.Console("DeleteNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID)
+					}
+				}
+				time.Sleep(10 * time.Second)
+			}
+			creates := 0
+			for _, m := range r.Changes(since) {
+				if m.Action == "CreateNetworkInterface" {
+					creates++
+				}
+			}
+			if most := int(2*time.Hour/plan.RecreateAfter) + 1; creates < 2 || creates > most {
+				t.Errorf("%d creates in two hours for one slot, want at most %d", creates, most)
+			}
+			t.Logf("made anew %d times in two hours", creates)
+			c.Converge(time.Hour)
+		},
+		"deprived of a tag": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
+			i, since := of(c, nodes[0]), time.Now()
+			c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", ownership.TagNodeENIUID)
+			time.Sleep(3 * time.Hour)
+			for _, now := range c.EC2.State().NetworkInterfaces {
+				if now.NetworkInterfaceID == i.NetworkInterfaceID && (!isAttached(now) || now.Tags[ownership.TagNodeENIUID] != "") {
+					t.Errorf("it is %s with the tags %v, want it left as it is", now.Status, now.Tags)
+				}
+			}
+			if got := perNode(c, isAttached)[nodes[0]]; got != 2 {
+				t.Errorf("%d interfaces of the node are attached, want the one nobody knows any more and its successor", got)
+			}
+			if made := r.Changes(since); len(made) != 3 {
+				t.Errorf("want a create, an attach and a change: %v", made)
+			}
+		},
+		"deprived of a tag that only tells people something": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
+			i, since := of(c, nodes[0]), time.Now()
+			c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", "Name")
+			c.Eventually(10*time.Minute, "the tag is back", func() string {
+				if of(c, nodes[0]).Tags["Name"] == "" {
+					return "it is not"
+				}
+				return ""
+			})
+			time.Sleep(time.Hour)
+			if made := r.Changes(since); len(made) != 1 {
+				t.Errorf("want one call: %v", made)
+			}
+		},
+		"attached elsewhere": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
+			i := of(c, nodes[0])
+			other, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: i.AvailabilityZone})
+			c.Must(err)
+			time.Sleep(time.Minute)
+			since := time.Now()
+			c.Console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
+			for of(c, nodes[0]).Attachment != nil {
+				time.Sleep(time.Second)
+			}
+			c.Console("AttachNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID, "InstanceId", other[0].InstanceID, "DeviceIndex", "1")
+			time.Sleep(3 * time.Hour)
+			if made := r.Changes(since); len(made) > 0 {
+				t.Errorf("changes for an interface that people use elsewhere: %v", made)
+			}
+			if is := problemOf(c, nodes[0], plan.AttachedElsewhere); is != "" {
+				t.Errorf("%s, want %s", is, plan.AttachedElsewhere)
+			}
+			detach(c, of(c, nodes[0]))
+			c.Converge(time.Hour)
+		},
+	}
+	for name, do := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, r, nodes := begin(t)
+				others := func() []string {
+					return idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool { return i.Tags[ownership.TagNode] == nodes[0] }))
+				}
+				before := others()
+				do(t, c, r, nodes)
+				if diff := gocmp.Diff(before, others()); diff != "" {
+					t.Errorf("others were affected:\n%s", diff)
+				}
+			})
+		})
+	}
+}
