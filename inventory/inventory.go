@@ -46,6 +46,9 @@ type Record struct {
 	// Proven is set once a stale reading can no longer be the only reason why the interface is known: EC2 accepted a
 	// call of ours for it, or showed it [Settle] after it was first known.
 	Proven bool
+	// Shown is when the newest reading that counted was begun; zero while only a call of ours speaks for the interface.
+	// What EC2 does in its own time is judged by it: a later reading that was taken for stale says nothing.
+	Shown time.Time
 	// DetachingSince is when the attachment was first known to be detaching, or when a detach was last asked for; zero
 	// when it is not detaching.
 	DetachingSince time.Time
@@ -431,7 +434,7 @@ func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Int
 	}
 	changed := !known || was.Missing || was.Member != member
 	e, _ := v.entry(begun, member, seen)
-	e.seenBegun = begun
+	e.seenBegun, e.Shown = begun, begun
 	if !e.Proven && begun.Sub(e.knownSince) >= Settle {
 		e.Proven, changed = true, true
 	}

@@ -281,6 +281,26 @@ func TestDetachingSince(t *testing.T) {
 	}
 }
 
+func TestShown(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), start)
+	shown := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].Shown }
+	v := inventory.New(cluster)
+	v.Did(start, attached(i, eni.AttachmentAttaching), inventory.Effect{
+		Aspect: "attachment", Shown: func(i eni.Interface) bool { return i.Attachment != nil },
+	})
+	if got := shown(v); !got.IsZero() {
+		t.Errorf("shown at %s, by nothing but a call of ours", got)
+	}
+	v.Saw(after(20), i)
+	if got := shown(v); !got.IsZero() {
+		t.Errorf("shown at %s, by a reading that contradicts our call", got)
+	}
+	v.Saw(after(30), attached(i, eni.AttachmentAttaching))
+	if got := shown(v); !got.Equal(after(30)) {
+		t.Errorf("shown at %s, want the time of the reading", got)
+	}
+}
+
 func TestProven(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), after(-3600))
 	cases := map[string]struct {

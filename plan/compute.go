@@ -320,19 +320,22 @@ func (p *planner) seatOne(m *member) {
 func (m *member) seated() bool { return m.record != nil && m.record.Attachment != nil }
 
 // chooseReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
-// wanted member of the instance is not attached.
+// wanted member of the instance is not attached. A partial answer to the selectors is no reason to give one up.
 func (p *planner) chooseReplacement() {
 	var candidate *member
 	for _, m := range p.members {
 		if !m.Wanted {
 			continue
 		}
+		if m.wish == nil {
+			continue // it can never be had here, and waiting for it would keep every replacement from beginning
+		}
 		if m.record == nil || !m.record.Ready() || !m.record.AttachedTo(p.InstanceID) {
 			p.plan.Unsettled = true
 			continue
 		}
 		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)
-		if candidate == nil && m.claim.Replace && m.claim.NoGroups == nil && replaceable(*m.record, m.Drift) && p.slotFreeFor(m) {
+		if candidate == nil && m.mayBeReplaced() && replaceable(*m.record, m.Drift) && p.slotFreeFor(m) {
 			candidate = m
 		}
 	}
@@ -343,6 +346,11 @@ func (p *planner) chooseReplacement() {
 	if p.MayReplace {
 		candidate.leaving = "it is replaced: " + candidate.Drift[0].String()
 	}
+}
+
+// mayBeReplaced reports whether the NodeENI allows to make its interfaces anew, and all that a new one needs is known.
+func (m *member) mayBeReplaced() bool {
+	return m.claim.Replace && m.claim.Resolved && m.claim.NoGroups == nil
 }
 
 // slotFreeFor reports whether the successor of a live interface will find its slot.

@@ -314,11 +314,11 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	}
 	o := w.observe(ledger)
 	o.Owned[0].DetachingSince = w.now
-	o.Look.At = w.now.Add(plan.ForceAfter - time.Second)
+	o.Owned[0].Shown = w.now.Add(plan.ForceAfter - time.Second)
 	if p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter)); len(p.Actions) > 0 {
 		t.Errorf("acts too early, by what was seen:\n%s", p.Explain())
 	}
-	o.Look.At = w.now.Add(plan.ForceAfter)
+	o.Owned[0].Shown = w.now.Add(plan.ForceAfter)
 	p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
 	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
 		t.Errorf("want one forced detach:\n%s", p.Explain())
@@ -438,25 +438,116 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// refused is a setback after which EC2 has called slots taken.
+func refused(at time.Time, slots ...eni.Slot) plan.Setback {
+	setback := plan.Setback{}
+	for _, slot := range slots {
+		setback = setback.Next(eni.SlotTaken, "taken", at).Refused(slot, at)
+	}
+	return setback
+}
+
 func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-a"}
-	for policy, want := range map[string]struct {
-		exact bool
+	for name, tc := range map[string]struct {
+		exact   bool
+		setback plan.Setback
+		// after is when the plan is made, counted from the last refusal; the look is as old as the refusal.
+		after time.Duration
 		slot  eni.Slot
 		why   plan.Reason
 	}{
-		"Prefer takes the next index": {slot: device(2)},
-		"Exact is blocked":            {exact: true, slot: device(1), why: plan.SlotTaken},
+		"Prefer takes the next index":          {setback: refused(start, device(1)), after: 2 * time.Second, slot: device(2)},
+		"Prefer remembers every refusal":       {setback: refused(start, device(1), device(2)), after: 2 * time.Second, slot: device(3)},
+		"Prefer runs out of indexes":           {setback: refused(start, device(1), device(2), device(3)), after: 2 * time.Second, slot: device(1), why: plan.InstanceFull},
+		"Exact is blocked":                     {exact: true, setback: refused(start, device(1)), after: 2 * time.Second, slot: device(1), why: plan.SlotTaken},
+		"Exact tries again":                    {exact: true, setback: refused(start, device(1)), after: 6 * time.Minute, slot: device(1)},
+		"Exact waits longer each time":         {exact: true, setback: refused(start, device(1), device(1)), after: 6 * time.Minute, slot: device(1), why: plan.SlotTaken},
+		"Exact never waits longer than 30 min": {exact: true, setback: refused(start, slices.Repeat([]eni.Slot{device(1)}, 9)...), after: 30 * time.Minute, slot: device(1)},
 	} {
-		t.Run(policy, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
+			w.now = start.Add(tc.after)
 			c := claim("a", wish(0, 1, "s1"))
-			c.Exact = want.exact
+			c.Exact = tc.exact
 			o := w.observe(nil)
-			o.Setbacks = map[ownership.Key]plan.Setback{key: {Class: eni.SlotTaken, At: w.now.Add(-2 * time.Second), Count: 1, Slot: device(1)}}
+			o.Setbacks = map[ownership.Key]plan.Setback{key: tc.setback}
 			m := plan.Compute(desired(c), o, w.now).Members[0]
-			if m.Slot != want.slot || m.Why.Reason != want.why {
-				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, want.why, want.slot)
+			if m.Slot != tc.slot || m.Why.Reason != tc.why {
+				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, tc.why, tc.slot)
+			}
+			if blocked := m.Phase == plan.Blocked; blocked != (tc.why != "") {
+				t.Errorf("the phase is %s", m.Phase)
+			}
+		})
+	}
+}
+
+func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	c.Exact = true
+	o := w.observe(nil)
+	o.Setbacks = map[ownership.Key]plan.Setback{{NodeENIUID: "uid-a"}: refused(w.now, device(1), device(1))}
+	before := plan.Compute(desired(c), o, w.now).Members[0].Why
+	after := plan.Compute(desired(c), o, w.now.Add(time.Second)).Members[0].Why
+	if before.Reason != plan.SlotTaken || before != after {
+		t.Errorf("it is said anew for each refusal:\n%s\n%s", before.Message, after.Message)
+	}
+}
+
+func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	var ledger map[ownership.Key]int64
+	for range 2 { // create, attach
+		p := plan.Compute(desired(c), w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, a := range p.Actions {
+			w.apply(a)
+		}
+	}
+	late := w.now.Add(plan.StuckAfter)
+	for name, tc := range map[string]struct {
+		shown time.Time
+		stuck bool
+	}{
+		"EC2 still shows it as attaching":    {shown: late, stuck: true},
+		"the look shows it as it was before": {shown: w.now},
+		"nothing was shown since the attach": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.observe(ledger)
+			o.Look.At = late
+			o.Owned[0].AttachingSince, o.Owned[0].Shown = w.now, tc.shown
+			p := plan.Compute(desired(c), o, late)
+			detaches := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { _, is := a.(plan.Detach); return is })
+			if detaches != tc.stuck {
+				t.Errorf("detaches: %t, want %t\n%s", detaches, tc.stuck, p.Explain())
+			}
+		})
+	}
+}
+
+func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		other    plan.Claim
+		resolved bool
+		want     string
+	}{
+		"another NodeENI has no subnet in the zone": {claim("b"), true, "uid-a"},
+		"another NodeENI waits for its interface":   {claim("b", wish(0, 3, "s1")), true, ""},
+		"a selector has only a partial answer":      {claim("b"), false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(8))
+			c := claim("a", wish(0, 1, "s1"))
+			_, ledger := w.drive(desired(c), nil)
+			c = claim("a", wish(0, 1, "s2"))
+			c.Replace, c.Resolved = true, tc.resolved
+			tc.other.Lacking = []plan.Problem{{Reason: plan.NoSubnetInZone}}
+			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).WouldReplace; got != tc.want {
+				t.Errorf("would replace one of %q, want %q", got, tc.want)
 			}
 		})
 	}

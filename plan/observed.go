@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"maps"
 	"time"
 
 	"github.com/multieni/multieni/eni"
@@ -55,8 +56,30 @@ type Setback struct {
 	At      time.Time
 	// Count is how many times in a row.
 	Count int
-	// Slot is the slot asked for, if Class is SlotTaken.
-	Slot eni.Slot
+	// Taken are the slots that EC2 called taken since the member's last success.
+	Taken map[eni.Slot]Refusal
+}
+
+// Refusal remembers that EC2 called a slot taken.
+type Refusal struct {
+	At time.Time
+	// Count is how many times it did.
+	Count int
+}
+
+// The least and the longest wait until a slot is asked for again that EC2 calls taken although it shows nobody there.
+const (
+	ghostWait    = 5 * time.Minute
+	maxGhostWait = 30 * time.Minute
+)
+
+// until returns for how long the refusal is believed.
+func (r Refusal) until() time.Time {
+	wait := ghostWait
+	for n := 1; n < r.Count && wait < maxGhostWait; n++ {
+		wait *= 2
+	}
+	return r.At.Add(min(wait, maxGhostWait))
 }
 
 // Backoff bounds by class: the first wait doubles with each further failure up to the last.
@@ -90,7 +113,18 @@ func (s Setback) Next(class eni.Class, message string, at time.Time) Setback {
 	if class != s.Class {
 		s.Count = 0
 	}
-	return Setback{Class: class, Message: message, At: at, Count: s.Count + 1}
+	return Setback{Class: class, Message: message, At: at, Count: s.Count + 1, Taken: s.Taken}
+}
+
+// Refused returns the setback with one more slot that EC2 called taken.
+func (s Setback) Refused(slot eni.Slot, at time.Time) Setback {
+	taken := maps.Clone(s.Taken)
+	if taken == nil {
+		taken = map[eni.Slot]Refusal{}
+	}
+	taken[slot] = Refusal{At: at, Count: taken[slot].Count + 1}
+	s.Taken = taken
+	return s
 }
 
 // problem says in a user's words what the setback means.

@@ -121,7 +121,11 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 			continue
 		}
 		failed[key] = true
-		c.setbacks[key] = c.setbacks[key].Next(eni.ClassOf(outcome.Err), outcome.Err.Error(), c.now())
+		class := eni.ClassOf(outcome.Err)
+		c.setbacks[key] = c.setbacks[key].Next(class, outcome.Err.Error(), c.now())
+		if attach, ok := outcome.Action.(plan.Attach); ok && class == eni.SlotTaken {
+			c.setbacks[key] = c.setbacks[key].Refused(attach.Slot, c.now())
+		}
 	}
 	return false
 }

@@ -45,17 +45,20 @@ func (p *planner) seat() *seats {
 		}
 	}
 	for _, setback := range p.Setbacks {
-		s.believe(setback, p.Look.At, p.now)
+		for slot, refusal := range setback.Taken {
+			s.believe(slot, refusal, p.Look.At, p.now)
+		}
 	}
 	return s
 }
 
 // believe takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
-// an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface").
-func (s *seats) believe(setback Setback, lookedAt, now time.Time) {
-	ghost := setback.Class == eni.SlotTaken && lookedAt.After(setback.At) && now.Sub(setback.At) < hindered
-	if ghost && s.holders[setback.Slot] == "" {
-		s.holders[setback.Slot] = "EC2, which shows no interface there; stopping and starting the instance can free it"
+// an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface"). After the
+// second refusal no further look is waited for.
+func (s *seats) believe(slot eni.Slot, refusal Refusal, lookedAt, now time.Time) {
+	ghost := (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until())
+	if ghost && s.holders[slot] == "" {
+		s.holders[slot] = "EC2, which shows no interface there; stopping and starting the instance can free it"
 	}
 }
 

@@ -241,13 +241,14 @@ func (p *planner) keep(m *member) {
 // overdue reports whether EC2 does not get done with attaching the interface.
 func (p *planner) overdue(m *member) bool {
 	since := m.record.AttachingSince
-	return m.record.Attachment != nil && !since.IsZero() && p.seenAt().Sub(since) >= StuckAfter
+	return m.record.Attachment != nil && !since.IsZero() && p.shownAt(m).Sub(since) >= StuckAfter
 }
 
-// seenAt is the time of what the plan rests on: of the look, however long ago it was begun.
-func (p *planner) seenAt() time.Time {
+// shownAt is the time of what the plan knows of an interface. Without a look it is now, so that one is asked for; with one
+// it is when EC2 last showed the interface believably, which a look that contradicts our own calls did not.
+func (p *planner) shownAt(m *member) time.Time {
 	if p.Look != nil {
-		return p.Look.At
+		return m.record.Shown
 	}
 	return p.now
 }
@@ -323,7 +324,7 @@ func (p *planner) remove(m *member) {
 // forceIfStuck cuts the instance off from an interface that a plain detach does not get away from it.
 func (p *planner) forceIfStuck(m *member) {
 	since := m.record.DetachingSince
-	if m.record.Attachment == nil || since.IsZero() || p.seenAt().Sub(since) < ForceAfter {
+	if m.record.Attachment == nil || since.IsZero() || p.shownAt(m).Sub(since) < ForceAfter {
 		return
 	}
 	p.plan.Actions = append(p.plan.Actions, Detach{

@@ -36,9 +36,10 @@ func (s *setbacks) add(instanceID string, action plan.Action, err error, at time
 	if s.last[instanceID] == nil {
 		s.last[instanceID] = map[ownership.Key]plan.Setback{}
 	}
-	setback := s.last[instanceID][key].Next(eni.ClassOf(err), err.Error(), at)
-	if attach, ok := action.(plan.Attach); ok {
-		setback.Slot = attach.Slot
+	class := eni.ClassOf(err)
+	setback := s.last[instanceID][key].Next(class, err.Error(), at)
+	if attach, ok := action.(plan.Attach); ok && class == eni.SlotTaken {
+		setback = setback.Refused(attach.Slot, at)
 	}
 	s.last[instanceID][key] = setback
 }
