@@ -348,48 +348,6 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	}
 }
 
-func TestSetbacksAreWaitedOut(t *testing.T) {
-	key := ownership.Key{NodeENIUID: "uid-a"}
-	cases := map[string]struct {
-		setback plan.Setback
-		subnets []string
-		acts    bool
-		phase   plan.Phase
-		subnet  string
-	}{
-		"throttled":              {setback: plan.Setback{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
-		"subnet full":            {setback: plan.Setback{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
-		"next candidate subnet":  {setback: plan.Setback{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
-		"all candidates full":    {setback: plan.Setback{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
-		"not allowed":            {setback: plan.Setback{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
-		"long enough ago":        {setback: plan.Setback{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
-		"token spent: new token": {setback: plan.Setback{Class: eni.TokenSpent, Count: 1, At: start.Add(-time.Minute)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			o := w.observe(map[ownership.Key]int64{key: 7})
-			if tc.setback.At.IsZero() {
-				tc.setback.At = start
-			}
-			o.Setbacks = map[ownership.Key]plan.Setback{key: tc.setback}
-			p := plan.Compute(desired(claim("a", wish(0, 1, tc.subnets...))), o, start)
-			if acts := len(p.Actions) > 0; acts != tc.acts || p.Members[0].Phase != tc.phase {
-				t.Fatalf("acts %t, want %t:\n%s", acts, tc.acts, p.Explain())
-			}
-			if tc.acts && p.Actions[0].(plan.Create).SubnetID != tc.subnet {
-				t.Errorf("creates in %s, want %s", p.Actions[0].(plan.Create).SubnetID, tc.subnet)
-			}
-			if !tc.acts && p.LookAgain != tc.setback.Retry() {
-				t.Errorf("looks again at %s, want %s", p.LookAgain, tc.setback.Retry())
-			}
-			if spent := tc.setback.Class == eni.TokenSpent; spent != (p.Ledger[key] > 7) {
-				t.Errorf("generation is %d", p.Ledger[key])
-			}
-		})
-	}
-}
-
 func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-a"}
 	w := newWorld(limits(4))
@@ -435,64 +393,6 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
-	}
-}
-
-// refused is a setback after which EC2 has called slots taken.
-func refused(at time.Time, slots ...eni.Slot) plan.Setback {
-	setback := plan.Setback{}
-	for _, slot := range slots {
-		setback = setback.Next(eni.SlotTaken, "taken", at).Refused(slot, at)
-	}
-	return setback
-}
-
-func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
-	key := ownership.Key{NodeENIUID: "uid-a"}
-	for name, tc := range map[string]struct {
-		exact   bool
-		setback plan.Setback
-		// after is when the plan is made, counted from the last refusal; the look is as old as the refusal.
-		after time.Duration
-		slot  eni.Slot
-		why   plan.Reason
-	}{
-		"Prefer takes the next index":          {setback: refused(start, device(1)), after: 2 * time.Second, slot: device(2)},
-		"Prefer remembers every refusal":       {setback: refused(start, device(1), device(2)), after: 2 * time.Second, slot: device(3)},
-		"Prefer runs out of indexes":           {setback: refused(start, device(1), device(2), device(3)), after: 2 * time.Second, slot: device(1), why: plan.InstanceFull},
-		"Exact is blocked":                     {exact: true, setback: refused(start, device(1)), after: 2 * time.Second, slot: device(1), why: plan.SlotTaken},
-		"Exact tries again":                    {exact: true, setback: refused(start, device(1)), after: 6 * time.Minute, slot: device(1)},
-		"Exact waits longer each time":         {exact: true, setback: refused(start, device(1), device(1)), after: 6 * time.Minute, slot: device(1), why: plan.SlotTaken},
-		"Exact never waits longer than 30 min": {exact: true, setback: refused(start, slices.Repeat([]eni.Slot{device(1)}, 9)...), after: 30 * time.Minute, slot: device(1)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(limits(4))
-			w.now = start.Add(tc.after)
-			c := claim("a", wish(0, 1, "s1"))
-			c.Exact = tc.exact
-			o := w.observe(nil)
-			o.Setbacks = map[ownership.Key]plan.Setback{key: tc.setback}
-			m := plan.Compute(desired(c), o, w.now).Members[0]
-			if m.Slot != tc.slot || m.Why.Reason != tc.why {
-				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, tc.why, tc.slot)
-			}
-			if blocked := m.Phase == plan.Blocked; blocked != (tc.why != "") {
-				t.Errorf("the phase is %s", m.Phase)
-			}
-		})
-	}
-}
-
-func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
-	w := newWorld(limits(4))
-	c := claim("a", wish(0, 1, "s1"))
-	c.Exact = true
-	o := w.observe(nil)
-	o.Setbacks = map[ownership.Key]plan.Setback{{NodeENIUID: "uid-a"}: refused(w.now, device(1), device(1))}
-	before := plan.Compute(desired(c), o, w.now).Members[0].Why
-	after := plan.Compute(desired(c), o, w.now.Add(time.Second)).Members[0].Why
-	if before.Reason != plan.SlotTaken || before != after {
-		t.Errorf("it is said anew for each refusal:\n%s\n%s", before.Message, after.Message)
 	}
 }
 

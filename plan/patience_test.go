@@ -97,11 +97,8 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 		want   plan.Reason
 	}{
 		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing},
-		"a member of another NodeENI that cannot be had": {
-			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), {
-				NodeENI: "b", NodeENIUID: "uid-b", Standing: plan.Wanted, Resolved: true,
-				Lacking: []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "no subnet in the zone"}},
-			}},
+		"a member of another NodeENI that has no slot": {
+			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), exactly(claim("b", wish(0, 0, "s1")))},
 			change: func(o *plan.Observed) { o.MayReplace = true }, want: plan.Replacing,
 		},
 		"a slot that another holds": {

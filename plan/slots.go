@@ -33,20 +33,20 @@ func (p *planner) seat() *seats {
 	for _, r := range p.Owned {
 		s.hold(r.Interface, p.InstanceID)
 	}
-	if p.Look == nil {
-		return s
-	}
-	s.instanceType = p.Look.Instance.Type
-	for _, i := range p.Look.Interfaces {
-		member, verdict := ownership.Read(p.Cluster, i.Tags)
-		known := verdict == ownership.Ours && member.InstanceID == p.InstanceID
-		if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
-			s.hold(i, p.InstanceID)
+	var lookedAt time.Time
+	if p.Look != nil {
+		lookedAt, s.instanceType = p.Look.At, p.Look.Instance.Type
+		for _, i := range p.Look.Interfaces {
+			member, verdict := ownership.Read(p.Cluster, i.Tags)
+			known := verdict == ownership.Ours && member.InstanceID == p.InstanceID
+			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+				s.hold(i, p.InstanceID)
+			}
 		}
 	}
 	for _, setback := range p.Setbacks {
 		for slot, refusal := range setback.Taken {
-			s.believe(slot, refusal, p.Look.At, p.now)
+			s.believe(slot, refusal, lookedAt, p.now)
 		}
 	}
 	return s

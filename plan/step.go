@@ -217,6 +217,8 @@ func (p *planner) keep(m *member) {
 		p.forceIfStuck(m)
 	case i.Status == eni.Pending:
 		p.progress(m)
+	case m.problem != nil:
+		p.hinder(m)
 	case p.waits(m):
 	case m.Phase == Attaching && p.overdue(m):
 		p.reattach(m)
@@ -225,8 +227,6 @@ func (p *planner) keep(m *member) {
 		if m.Phase == Attaching {
 			p.progress(m)
 		}
-	case m.problem != nil:
-		p.hinder(m)
 	case p.Look != nil && !p.Look.Instance.State.Attachable():
 		p.waitForInstance(m)
 	case p.now.Before(p.attachAfter(m)):

@@ -91,12 +91,9 @@ func Catalogue() []Fault {
 		fullSubnet:        {ID: "F27", What: "a subnet fills up and drains"},
 		versionSwap:       {ID: "F28", What: "the previous version takes turns", Missing: "there is no previous release yet"},
 		stuckAttachments:  {ID: "S1", What: "attaching or detaching never ends by itself"},
-		hiddenNews: {
-			ID: "S2", What: "a new interface is unknown to every call for a while",
-			Missing: "a delete within seconds of the creation takes NotFound for success; injected in harsh runs only",
-		},
-		dyingInstances: {ID: "S3", What: "an instance terminates just before an attach"},
-		quotas:         {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
+		hiddenNews:        {ID: "S2", What: "a new interface is unknown to every call for a while"},
+		dyingInstances:    {ID: "S3", What: "an instance terminates just before an attach"},
+		quotas:            {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",
 			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that feature answer from an old cache",
@@ -133,7 +130,7 @@ func (r *run) newSwarm(o Options) *swarm {
 	}
 	levels := []float64{0.01, 0.05, 0.25}
 	for f := range faultNames {
-		if (Catalogue()[f].Missing == "" || o.Harsh && f == hiddenNews) && r.chance(0.3) {
+		if Catalogue()[f].Missing == "" && r.chance(0.3) {
 			s.rate[f] = levels[r.pick(len(levels))]
 		}
 	}
@@ -174,7 +171,7 @@ func (s *swarm) behavior() ec2.Behavior {
 	b.ForgetTokenOnDelete = s.run.chance(0.3)
 	b.ShowDetaching = s.run.chance(0.3)
 	b.RefuseSecondDetach = s.run.chance(0.3)
-	b.ForceDetachKeepsSlot = !s.run.options.Harsh || s.run.chance(0.7)
+	b.ForceDetachKeepsSlot = s.run.chance(0.7)
 	if s.run.chance(0.3) {
 		b.DeleteInUseCode = "InvalidNetworkInterface.InUse"
 	}

@@ -32,6 +32,7 @@ func (c *cluster) changeInstance() {
 	switch r.pick(5) {
 	case 0:
 		r.note(nil, "instance %s stops", id)
+		delete(r.watch.ruined, id)
 		_, _ = r.model.StopInstances(r.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{id}}})
 	case 1:
 		r.startStopped()

@@ -31,6 +31,8 @@ const mostRefusals = 3
 type watch struct {
 	// removable is the version of the API server, and the time, at which there last was a reason to remove an interface.
 	removable map[string]reason
+	// gone is the same for interfaces that do not exist yet: since or until when there was a reason not to have one at a place.
+	gone map[site]reason
 	// refused counts how many times in a row EC2 refused a member's client token.
 	refused map[string]int
 	// identity holds the tags of interfaces before somebody spoilt them; copies are interfaces with copied tags;
@@ -44,8 +46,10 @@ type watch struct {
 	// mutations and writes count calls since the quiet period began.
 	mutations, writes int
 	reconciles        map[string]int
-	// probes counts the creates that were refused for want of room, per NodeENI and instance.
+	// probes counts the calls that were refused for want of room, per NodeENI and instance.
 	probes map[string]int
+	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
+	ruined map[string]map[eni.Slot]bool
 	sent   budget
 }
 
@@ -53,10 +57,17 @@ type watch struct {
 // of ours that are not shown yet are believed rather than readings for another one.
 const staleness = 3 * time.Minute
 
-// reason is when an interface could last be removed for a reason.
+// reason is when an interface could last be removed for a reason. While it holds, version and at are of its last sighting.
 type reason struct {
 	version int
 	at      time.Time
+	holds   bool
+}
+
+// site is a subnet in which a NodeENI may want an interface on an instance.
+type site struct {
+	spot
+	subnetID string
 }
 
 // budget counts what the number of mutating calls is judged by.
@@ -64,7 +75,7 @@ type budget struct{ mutating, created, attached, removed int }
 
 func newWatch() watch {
 	return watch{
-		removable: map[string]reason{}, refused: map[string]int{}, identity: map[string]map[string]string{},
+		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]bool{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 	}
 }
@@ -99,7 +110,15 @@ func (r *run) changed(c *cluster, k kind, change change) {
 func (r *run) noteReasons(c *cluster) {
 	for _, i := range r.truth().owned[c.name] {
 		if c.removable(i) {
-			r.watch.removable[i.ID] = reason{c.api.version, r.now}
+			r.watch.removable[i.ID] = reason{version: c.api.version, at: r.now}
+		}
+	}
+	for site, wanted := range c.sites() {
+		switch last := r.watch.gone[site]; {
+		case !wanted:
+			r.watch.gone[site] = reason{version: c.api.version, at: r.now, holds: true}
+		case last.holds:
+			r.watch.gone[site] = reason{version: c.api.version - 1, at: r.now}
 		}
 	}
 }
@@ -178,7 +197,7 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 // removing checks that an interface is only taken away for a reason that the process can know of.
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	c, s := p.cluster, spotOf(i)
-	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && r.watch.stripped[s.uid] && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && !r.truth().ended(s.instanceID) && r.watch.stripped[s.uid] && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	stuck := i.Attachment != nil && i.Attachment.Status != eni.AttachmentAttached && strings.HasPrefix(q.action, "Detach")
@@ -186,6 +205,9 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		return
 	}
 	last, ever := r.watch.removable[i.ID]
+	if before, known := r.watch.gone[site{s, i.SubnetID}]; known && before.version > last.version {
+		last, ever = before, true // the process may have heard of it only after it made the interface
+	}
 	seen := p.views[len(p.views)-1]
 	if ever && (last.version >= seen || r.now.Sub(last.at) < 2*time.Minute) {
 		return
@@ -233,14 +255,25 @@ func (r *run) spent(p *process, c apply.CreateRequest, err error) {
 // probed tells the calls that ask whether there is room by now, of which a few are allowed, from those that do something.
 func (r *run) probed(p *process, q request, err error) {
 	refused := (*ec2.Error)(nil)
-	if q.create == nil || !errors.As(err, &refused) {
+	if !errors.As(err, &refused) {
 		return
 	}
-	if class := awsec2.Classify(refused.Code, refused.Message, refused.Status); class == eni.NoAddresses || class == eni.LimitExceeded {
-		r.watch.mutations--
+	class := awsec2.Classify(refused.Code, refused.Message, refused.Status)
+	switch {
+	case q.create != nil && (class == eni.NoAddresses || class == eni.LimitExceeded):
 		m, _ := ownership.Read(p.cluster.name, q.create.Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
+	case q.action == "AttachNetworkInterface" && class == eni.SlotTaken && r.truth().holder(q.instance, q.slot) == "":
+		if r.watch.ruined[q.instance] == nil {
+			r.watch.ruined[q.instance] = map[eni.Slot]bool{}
+		}
+		r.watch.ruined[q.instance][q.slot] = true
+		m, _ := ownership.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
+		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
+	default:
+		return
 	}
+	r.watch.mutations--
 }
 
 func (r *run) count(q request) {

@@ -52,8 +52,8 @@ func Mutants() []Mutant {
 			"	after := c.To.On\n	if i, ok := a.notes.Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
 		}}},
 		{Name: "next free index from the cache", Edits: []Edit{
-			{"plan/slots.go", "		if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "		if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
-			{"plan/slots.go", "		s.believe(setback, p.Look.At, p.now)\n", "		_ = setback\n"},
+			{"plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
+			{"plan/slots.go", "			s.believe(slot, refusal, lookedAt, p.now)\n", "			_, _ = slot, refusal\n"},
 		}},
 		{Name: "a list replaces newer facts", Edits: []Edit{
 			{inventory, "if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {", "if !ok {"},

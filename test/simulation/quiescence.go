@@ -207,7 +207,7 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid) {
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
 		}
 	}
@@ -233,11 +233,13 @@ func sharedOrdinal(have []eni.Interface) bool {
 	return false
 }
 
-// anyLacks reports whether a node is without an interface of a NodeENI, which keeps replacements waiting.
-func (c *cluster) anyLacks(uid string) bool {
+// anyLacks reports whether any node is without an interface of a NodeENI, or the given node without one of any: both keep
+// replacements waiting. What can never be had keeps nothing waiting.
+func (c *cluster) anyLacks(uid, node string) bool {
 	for _, object := range c.api.all(states) {
 		for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
-			if string(i.NodeENIUID) == uid && i.Phase != v1alpha1.PhaseAttached {
+			concerns := string(i.NodeENIUID) == uid || object.GetName() == node
+			if concerns && i.Phase != v1alpha1.PhaseAttached && plan.Reason(i.Reason) != plan.NoSubnetInZone {
 				return true
 			}
 		}
@@ -288,9 +290,10 @@ func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
 	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
 	switch reason {
 	case plan.InstanceFull, plan.LimitReached:
+		attached += len(c.run.watch.ruined[s.instanceID])
 		return attached >= limits.Interfaces || attached >= limits.OnCard(int(claim.nodeENI.Spec.NetworkCardIndex))
 	case plan.SlotTaken:
-		return true
+		return c.anyTaken(s, claim)
 	case plan.SubnetFull:
 		for _, id := range claim.subnets {
 			if t.free[id] < 16 {
@@ -303,6 +306,22 @@ func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
 	default:
 		return false
 	}
+}
+
+// anyTaken reports whether a slot that the claim can ask for is held by something else, or unusable.
+func (c *cluster) anyTaken(s spot, claim claim) bool {
+	first := int(claim.nodeENI.Spec.DeviceIndex)
+	asked := func(slot eni.Slot) bool {
+		return slot.Card == int(claim.nodeENI.Spec.NetworkCardIndex) && slot.Device >= first && slot.Device < first+len(subnets)
+	}
+	for slot := range c.run.watch.ruined[s.instanceID] {
+		if asked(slot) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
+		return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
+	})
 }
 
 // honest checks I9: what is reported as attached is attached, and the reported numbers are right.
@@ -332,7 +351,7 @@ func (c *cluster) honest(s spot, claim claim, have []eni.Interface) *Violation {
 			attached++
 		}
 	}
-	if reported != attached && (c.run.options.Harsh || !sharedOrdinal(have)) {
+	if reported != attached && !sharedOrdinal(have) {
 		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are", claim.node.Name, reported, claim.nodeENI.Name, attached)}
 	}
 	return nil

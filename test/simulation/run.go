@@ -22,8 +22,6 @@ type Options struct {
 	Steps int
 	// Calm leaves out every fault; users still act.
 	Calm bool
-	// Harsh adds what the product is known not to master yet.
-	Harsh bool
 	// Verbose is told every line of the trace as it happens; it may be nil.
 	Verbose func(string)
 }

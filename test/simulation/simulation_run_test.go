@@ -31,7 +31,7 @@ func TestSimulation(t *testing.T) {
 					return
 				}
 				seed := uint64(first) + uint64(n)
-				result := simulation.Run(simulation.Options{Seed: seed, Steps: steps, Harsh: number("SIM_ALL", 0) > 0})
+				result := simulation.Run(simulation.Options{Seed: seed, Steps: steps})
 				total.Add(int64(result.Steps))
 				struck.Add(int64(result.Struck))
 				mu.Lock()

@@ -23,7 +23,7 @@ func TestReplay(t *testing.T) {
 	if *seed == 0 {
 		t.Skip("give -seed and -steps to replay a run")
 	}
-	result := simulation.Run(simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Harsh: number("SIM_ALL", 0) > 0, Verbose: func(line string) { t.Log(line) }})
+	result := simulation.Run(simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Verbose: func(line string) { t.Log(line) }})
 	report(t, *seed, *steps, result)
 }
 

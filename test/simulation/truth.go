@@ -69,6 +69,16 @@ func (t *truth) attachedBy(attachmentID string) string {
 	return ""
 }
 
+// holder returns the interface that holds a slot, or nothing.
+func (t *truth) holder(instanceID string, slot eni.Slot) string {
+	for _, i := range t.ordered {
+		if i.AttachedTo(instanceID) && i.Attachment.Slot == slot {
+			return i.ID
+		}
+	}
+	return ""
+}
+
 // ended reports whether an instance is going away for good, or gone.
 func (t *truth) ended(instanceID string) bool {
 	i := t.instances[instanceID]

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,26 @@ func (c *cluster) claims() map[spot]claim {
 		}
 	}
 	return wanted
+}
+
+// sites says of every subnet in which a NodeENI could have an interface on an instance whether it wants one there now.
+func (c *cluster) sites() map[site]bool {
+	all := map[site]bool{}
+	for _, object := range c.api.objects[nodeENIs] {
+		nodeENI := object.(*v1alpha1.NodeENI)
+		for _, object := range c.api.objects[nodes] {
+			node := object.(*corev1.Node)
+			zone, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+			if err != nil {
+				continue
+			}
+			listed := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+			for _, s := range subnets {
+				all[site{spot{string(nodeENI.UID), id}, s.id}] = selects(nodeENI, node) && slices.Contains(listed, s.id)
+			}
+		}
+	}
+	return all
 }
 
 func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
