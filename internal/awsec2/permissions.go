@@ -104,14 +104,3 @@ func dry[In, Out any](operation func(context.Context, *In, ...func(*ec2.Options)
 		return err
 	}
 }
-
-// CountInterfaces returns how many network interfaces there are in the region, whoever owns them.
-func (c *Client) CountInterfaces(ctx context.Context) (int, error) {
-	all, err := c.interfaces(ctx)
-	return len(all), err
-}
-
-// ListTagged lists every interface that carries the tag with exactly that value, sorted by ID.
-func (c *Client) ListTagged(ctx context.Context, key, value string) ([]eni.Interface, error) {
-	return c.interfaces(ctx, tagFilter(key, value))
-}

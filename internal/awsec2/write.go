@@ -22,7 +22,7 @@ var _ apply.Cloud = (*Client)(nil)
 // CreateInterface implements [apply.Cloud].
 func (c *Client) CreateInterface(ctx context.Context, request apply.CreateRequest) (eni.Interface, error) {
 	input := &ec2.CreateNetworkInterfaceInput{
-		ClientToken:                    aws.String(request.Token),
+		ClientToken:                    unlessEmpty(request.Token),
 		SubnetId:                       aws.String(request.SubnetID),
 		Description:                    unlessEmpty(request.Description),
 		Groups:                         request.Groups,

@@ -119,7 +119,7 @@ func (i *importer) find(ctx context.Context) error {
 			i.objects = append(i.objects, *nodeENI)
 		}
 	}
-	interfaces, err := i.cloud.ListTagged(ctx, adoption.TagManagedBy, adoption.ManagedBy)
+	interfaces, err := i.cloud.ListTagged(ctx, map[string]string{adoption.TagManagedBy: adoption.ManagedBy})
 	if err != nil {
 		return err
 	}

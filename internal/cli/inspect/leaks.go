@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/view"
 )
 
@@ -102,7 +103,7 @@ func collectLeaks(c *cobra.Command, api client.Client, cloud ec2, leaks view.Lea
 		if !slices.Contains(ids, id) {
 			continue
 		}
-		if err := cloud.DeleteInterface(c.Context(), id); err != nil {
+		if err := cloud.DeleteInterface(c.Context(), id); err != nil && eni.ClassOf(err) != eni.NotFound {
 			failed = append(failed, fmt.Errorf("delete %s: %w", id, err))
 			continue
 		}

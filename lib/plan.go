@@ -1,0 +1,60 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lib
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/forecast"
+	"github.com/multieni/multieni/plan"
+)
+
+// Placement is what would become of one interface on an instance.
+type Placement struct {
+	// NetworkCardIndex and DeviceIndex are the slot it would take: the one asked for, or the next free one above.
+	NetworkCardIndex, DeviceIndex int
+	// Blocked says why it would not fit, for example InstanceFull; empty when it would. Message explains it.
+	Blocked, Message string
+}
+
+// PlanENIs says which slots further interfaces would take on an instance, and what would block each, in the order of the
+// options. Nothing is changed.
+func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []ENIOptions) ([]Placement, error) {
+	look, err := m.ec2.Look(ctx, instanceID)
+	if err != nil {
+		return nil, explained(err)
+	}
+	if look.Instance.State == eni.InstanceMissing {
+		return nil, fmt.Errorf("instance %s: %w", instanceID, ErrNotFound)
+	}
+	limits, err := m.ec2.Limits(ctx, look.Instance.Type)
+	if err != nil {
+		return nil, explained(err)
+	}
+	desired := plan.Desired{Cluster: planned, Node: planned, InstanceID: instanceID}
+	for i, o := range options {
+		desired.Claims = append(desired.Claims, plan.Claim{
+			NodeENI: planned, NodeENIUID: fmt.Sprintf("%06d", i), Standing: plan.Wanted, Resolved: true,
+			Wishes: []plan.Wish{{Subnets: []string{o.SubnetID}, Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
+				Groups: o.SecurityGroupIDs, SourceDestCheck: true, DeleteOnTermination: o.DeleteOnTermination,
+				AddressCounts: eni.AddressCounts{SecondaryIPv4: o.SecondaryPrivateIPAddressCount, IPv4Prefixes: o.IPv4PrefixCount},
+			}}},
+		})
+	}
+	outcome := forecast.Play(desired, forecast.Facts{Look: look, Limits: limits}, time.Now())
+	placements := make([]Placement, len(options))
+	for i, member := range outcome.Members {
+		placements[i] = Placement{NetworkCardIndex: member.Slot.Card, DeviceIndex: member.Slot.Device}
+		if member.Phase == plan.Blocked {
+			placements[i].Blocked, placements[i].Message = string(member.Why.Reason), member.Why.Message
+		}
+	}
+	return placements, nil
+}
+
+// planned stands for the names that a plan on paper has no use for.
+const planned = "plan"
