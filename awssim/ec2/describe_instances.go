@@ -5,6 +5,9 @@ package ec2
 
 import "strings"
 
+// filterInstance is a filter by which controllers read what they care about.
+const filterInstance = "instance-id"
+
 // DescribeInstancesInput is the request of DescribeInstances.
 type DescribeInstancesInput struct {
 	Page
@@ -49,13 +52,13 @@ func (m *Model) instanceKind() kind[Instance] {
 		idsExcludePages: true,
 		present:         m.presentInstance,
 		keys: func(i *Instance) []string {
-			var keys []string
+			keys := []string{indexKey(filterInstance, i.InstanceID)}
 			for key, value := range i.Tags {
 				keys = append(keys, indexKey("tag:"+key, value))
 			}
 			return keys
 		},
-		isIndexed: func(filter string) bool { return strings.HasPrefix(filter, "tag:") },
+		isIndexed: func(filter string) bool { return filter == filterInstance || strings.HasPrefix(filter, "tag:") },
 	}
 }
 
@@ -93,7 +96,7 @@ func instanceFilters() map[string]func(*Instance) []string {
 		"client-token":         func(i *Instance) []string { return one(i.ClientToken) },
 		"hypervisor":           func(i *Instance) []string { return one(i.Hypervisor) },
 		"image-id":             func(i *Instance) []string { return one(i.ImageID) },
-		"instance-id":          func(i *Instance) []string { return one(i.InstanceID) },
+		filterInstance:         func(i *Instance) []string { return one(i.InstanceID) },
 		"instance-state-code":  func(i *Instance) []string { return number(i.State.Code) },
 		"instance-state-name":  func(i *Instance) []string { return one(i.State.Name) },
 		"instance-type":        func(i *Instance) []string { return one(i.InstanceType) },

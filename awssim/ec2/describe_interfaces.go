@@ -46,14 +46,14 @@ func (m *Model) interfaceKind() kind[NetworkInterface] {
 		check:           m.checkUnpaged,
 		keys:            interfaceKeys,
 		isIndexed: func(filter string) bool {
-			return filter == filterAttachedTo || filter == "subnet-id" || strings.HasPrefix(filter, "tag:")
+			return filter == filterAttachedTo || filter == "network-interface-id" || filter == "subnet-id" || strings.HasPrefix(filter, "tag:")
 		},
 	}
 }
 
 func interfaceKeys(n *NetworkInterface) []string {
-	keys := make([]string, 0, len(n.Tags)+2)
-	keys = append(keys, indexKey("subnet-id", n.SubnetID))
+	keys := make([]string, 0, len(n.Tags)+3)
+	keys = append(keys, indexKey("network-interface-id", n.NetworkInterfaceID), indexKey("subnet-id", n.SubnetID))
 	if n.Attachment != nil && n.Attachment.InstanceID != "" {
 		keys = append(keys, indexKey(filterAttachedTo, n.Attachment.InstanceID))
 	}

@@ -25,9 +25,19 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// gathering is how long news of nodes is collected before a NodeENI's status is worked out anew: when a fleet is
-// under way, one write tells of many nodes.
-const gathering = 250 * time.Millisecond
+// News of nodes is collected for a while before a NodeENI's status is worked out anew: when a fleet is under way, one
+// write tells of many nodes. That takes time for each node, so the while grows with their number, and the work of a
+// rollout with the fleet and not with its square.
+const (
+	gatheringLeast   = 250 * time.Millisecond
+	gatheringPerNode = time.Millisecond
+	gatheringMost    = 10 * time.Second
+)
+
+// gathering is how long news is collected for a NodeENI with so many nodes.
+func gathering(nodes int32) time.Duration {
+	return min(max(gatheringLeast, time.Duration(nodes)*gatheringPerNode), gatheringMost)
+}
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
@@ -85,7 +95,7 @@ func (r *Reconciler) enqueue(ctx context.Context, q queue, concerned func(*v1alp
 	}
 	for n := range all.Items {
 		if concerned(&all.Items[n]) {
-			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[n].Name}}, gathering)
+			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[n].Name}}, gathering(all.Items[n].Status.Nodes))
 		}
 	}
 }

@@ -19,9 +19,8 @@ import (
 const (
 	// idleNodes is how many nodes a cluster has that one joins.
 	idleNodes = 20
-	// probes is how many nodes join behind a queue, and apart how far from each other.
-	probes   = 20
-	probeGap = 15 * time.Second
+	// probes is how many nodes join behind a queue.
+	probes = 20
 )
 
 // joinIdle lets nodes join one after the other, each a while after the last one is ready.
@@ -84,10 +83,11 @@ func joinQueue(s *stage) {
 	probe := s.Launch(probes, pool)
 	time.Sleep(bubble.Booting)
 	joined := map[string]time.Time{}
-	begun := time.Now()
-	s.enter("nodes join behind the queue", func() float64 { return min(0.9, time.Since(begun).Seconds()/(probes*probeGap).Seconds()) })
+	// They are all there when half of the queue is worked off at best.
+	during, begun := scenario.Documented().Attaching(s.Nodes*scenario.MembersPerNode)/2, time.Now()
+	s.enter("nodes join behind the queue", func() float64 { return min(0.9, time.Since(begun).Seconds()/during.Seconds()) })
 	for _, node := range probe {
-		time.Sleep(probeGap)
+		time.Sleep(during / probes)
 		s.Must(s.User.Create(s.Context(), node))
 		joined[node.Name] = time.Now()
 	}

@@ -1,0 +1,63 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/multieni/multieni/test/bench/scenario"
+	"github.com/multieni/multieni/test/bench/virtual"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// Every scenario runs, with a fleet that is small enough to guard against rot, and measures all that it promises to.
+// Whether the figures are good is what `make bench` is for.
+func TestScenariosMeasureWhatTheyPromise(t *testing.T) {
+	bubble.Prepare()
+	// Days and hours, and what needs a fleet to mean anything, take too long for a guard.
+	sizes := map[string]int{"a1": 10, "a3": 30, "c": 3, "c2": 120, "d1": 10, "d2": 10, "e": 10, "g": 10}
+	for _, s := range scenario.Catalogue() {
+		if sizes[s.ID] == 0 {
+			continue
+		}
+		s.Nodes = sizes[s.ID]
+		t.Run(s.ID, func(t *testing.T) {
+			var events bytes.Buffer
+			virtual.Run(t, s, &events)
+			outcome := last(t, &events)
+			for _, f := range s.Judge(outcome.Measured) {
+				if f.Measured == nil {
+					t.Errorf("%s is not measured", f.Key)
+				}
+			}
+			if s.Curve != nil && (len(outcome.Ready) == 0 || outcome.Ready[len(outcome.Ready)-1].Nodes != s.Nodes) {
+				t.Errorf("the curve ends with %v", outcome.Ready)
+			}
+			if slices.ContainsFunc(s.Judge(outcome.Measured), func(f scenario.Figure) bool {
+				return (f.Key == scenario.Strays || f.Key == scenario.Leaked) && *f.Measured != 0
+			}) {
+				t.Errorf("EC2 does not hold what was declared: %v", outcome.Measured)
+			}
+		})
+	}
+}
+
+// last returns what the run found.
+func last(t *testing.T, events *bytes.Buffer) *scenario.Outcome {
+	t.Helper()
+	var e virtual.Event
+	for decoder := json.NewDecoder(events); decoder.More(); {
+		e = virtual.Event{}
+		if err := decoder.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.Outcome == nil {
+		t.Fatal("the run found nothing")
+	}
+	return e.Outcome
+}
