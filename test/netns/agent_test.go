@@ -8,6 +8,7 @@ package netns_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,37 @@ func TestLifeOfALink(t *testing.T) {
 	}
 }
 
+// A driver that is rebound makes a new link of an old device, under another name perhaps; a hot-unplugged one leaves
+// nothing behind.
+func TestRebind(t *testing.T) {
+	n := newNode(t, "rebind", false)
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.becomes(patience, ready)
+	for _, name := range []string{"ens6", "eth0", "enp39s0"} {
+		for _, link := range []string{"ens6", "eth0", "enp39s0"} {
+			if strings.Contains(n.IP("link show"), " "+link+"@") {
+				n.IP("link del " + link)
+			}
+		}
+		n.Attach(name, mac(1), n.vpc, "peer1")
+		n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+			if state.Status.Links[0].Name != name {
+				return "the link is still known as " + state.Status.Links[0].Name
+			}
+			return ready(node, state)
+		})
+	}
+	n.IP("link del enp39s0")
+	n.becomes(5*time.Second, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, false))
+	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+		if left := n.IP("-4 rule show") + n.IP("-4 route show table all"); strings.Contains(left, "2000") || strings.Contains(left, "10.0.1.10") {
+			return "there is left: " + left
+		}
+		return ""
+	})
+}
+
 // The controller and the agent write the same status without undoing each other's part.
 func TestTwoWriters(t *testing.T) {
 	n := newNode(t, "two-writers", false)
@@ -163,16 +195,43 @@ func TestAdversary(t *testing.T) {
 	foreign := n.IP("address show foreign")
 	random := rand.New(rand.NewPCG(1, 2))
 	var worst time.Duration
-	for range 40 {
+	rounds := 0
+	for begin := time.Now(); rounds < 40 || long() && time.Since(begin) < 10*time.Minute; rounds++ {
 		index := n.indexOf(mac(1 + random.IntN(2)))
 		n.disturb(random, index)
 		worst = max(worst, n.mended(links))
 	}
-	t.Logf("mended after at most %s", worst)
+	t.Logf("mended %d times, after at most %s", rounds, worst)
 	if diff := cmp.Diff(foreign, n.IP("address show foreign")); diff != "" {
 		t.Errorf("a link of others was touched:\n%s", diff)
 	}
 	n.peace()
+}
+
+// long reports whether tests may run as long as they are worth it.
+func long() bool { return os.Getenv("MULTIENI_LONG") != "" }
+
+// How long it takes from the moment a link is there until the node says that it is ready.
+func TestLatency(t *testing.T) {
+	times := 20
+	if long() {
+		times = 300
+	}
+	n := newNode(t, "latency", false)
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	var all []time.Duration
+	for range times {
+		n.becomes(patience, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, len(all) == 0))
+		n.Attach("ens6", mac(1), n.vpc, "peer1")
+		all = append(all, n.becomes(patience, ready))
+		n.IP("link del ens6")
+	}
+	slices.Sort(all)
+	p99 := all[len(all)*99/100]
+	t.Logf("of %d, the median is %s, the 99th percentile %s", times, all[len(all)/2], p99)
+	if long() && p99 > 300*time.Millisecond {
+		t.Errorf("the 99th percentile is %s", p99)
+	}
 }
 
 func (n *node) indexOf(mac string) hostnet.LinkFacts {
