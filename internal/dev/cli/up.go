@@ -9,12 +9,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
 // playground is the settings of up.
@@ -32,7 +36,8 @@ func newUp() *cobra.Command {
 		Short: "Run a playground: API server, simulated AWS, nodes, controller",
 		Long: `Run a playground until it is interrupted: a Kubernetes API server with the definitions of
 NodeENI and NodeENIState, a simulated AWS, a Node for each of its instances, and the
-controller. DIR/env leads a shell there, DIR/kubeconfig any other program.`,
+controller. As root on Linux, three of the nodes also have a network namespace, in which a
+link appears for each attached interface, and an agent. DIR/env leads a shell there, DIR/kubeconfig any other program.`,
 		Example: `  multieni-dev up --dir .cache/up
 
   # in another shell
@@ -70,7 +75,7 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 		return err
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: p.dir, AWS: &aws, Kubeconfig: p.kubeconfig, Progress: progress, Logger: slog.New(slog.NewTextHandler(progress, nil)),
+		Dir: p.dir, AWS: &aws, Kubeconfig: p.kubeconfig, Networks: true, Progress: progress, Logger: slog.New(slog.NewTextHandler(progress, nil)),
 	})
 	if err != nil {
 		return err
@@ -112,6 +117,12 @@ func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
 		fmt.Fprintf(out, "controller     none; start one with: multieni controller --leader-elect=false\n")
 	} else {
 		fmt.Fprintf(out, "controller     running; its log is %s\n", p.log())
+	}
+	if c.NoNetworks != nil {
+		fmt.Fprintf(out, "node agents    none: %v\n", c.NoNetworks)
+	} else {
+		fmt.Fprintf(out, "node agents    on %s; look with: nsenter --net=%s/node-a1 ip -d link\n",
+			strings.Join(slices.Sorted(maps.Keys(nodenet.Nodes())), ", "), c.Networks)
 	}
 	fmt.Fprintf(out, `
 In another shell:

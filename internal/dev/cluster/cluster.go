@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/dev/namespace"
 	"github.com/multieni/multieni/internal/dev/nodekeeper"
+	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
 // Options are the choices that [Start] leaves to its caller.
@@ -29,6 +31,9 @@ type Options struct {
 	// AWS is how the simulated AWS begins. Nil means no AWS and no nodes, only a
 	// Kubernetes API.
 	AWS *awssim.Options
+	// Networks gives some nodes a network namespace with links and an agent, if that is possible here. These nodes are
+	// born with the startup taint.
+	Networks bool
 	// Kubeconfig, if set, leads to a cluster that exists already and is used
 	// instead of an API server of our own. It gets the definitions of our kinds
 	// and, for the time being, the simulated nodes.
@@ -48,6 +53,8 @@ type Cluster struct {
 	Simulator  *awssim.Simulator // the simulated AWS, if there is one
 	Endpoint   string            // its URL, for AWS_ENDPOINT_URL
 	Region     string            // its region, for AWS_REGION
+	Networks   string            // the folder of files that lead into the nodes' network namespaces, if there are any
+	NoNetworks error             // why there are none
 
 	stops []func() error // undo what Start did, the latest first
 }
@@ -63,7 +70,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 		opts.Progress = os.Stderr
 	}
 	c := &Cluster{}
-	steps := []func(context.Context, Options) error{c.startAPI, c.startSimulator, c.startKeeper, c.writeFiles}
+	steps := []func(context.Context, Options) error{c.startAPI, c.startSimulator, c.startNetworks, c.startKeeper, c.writeFiles}
 	if opts.AWS == nil {
 		steps = steps[:1]
 	}
@@ -109,6 +116,24 @@ func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
 	c.onStop(api.stop)
 	c.Config, c.Kubeconfig, c.Kubectl = api.config, api.kubeconfig, api.kubectl
 	return installCRDs(c.Config)
+}
+
+// startNetworks gives nodes a network where that is possible. Their agents wait for the nodes.
+func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
+	if !opts.Networks {
+		c.NoNetworks = errors.New("none were asked for")
+		return nil
+	}
+	if c.NoNetworks = namespace.Possible(); c.NoNetworks != nil {
+		return nil
+	}
+	c.Networks = filepath.Join(opts.Dir, "net")
+	network, err := nodenet.Start(ctx, nodenet.Options{Config: c.Config, Simulator: c.Simulator, Dir: c.Networks, Logger: opts.Logger})
+	if err != nil {
+		return err
+	}
+	c.onStop(network.Stop)
+	return nil
 }
 
 // startKeeper begins to keep the nodes and waits for the first of them.

@@ -6,9 +6,11 @@ package cluster
 import (
 	"context"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/dev/nodekeeper"
+	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
 // startSimulator puts the simulated AWS on a free port of the loopback interface.
@@ -32,6 +34,9 @@ func (c *Cluster) instances() []nodekeeper.Instance {
 	instances := make([]nodekeeper.Instance, len(state.Instances))
 	for i, instance := range state.Instances {
 		instances[i] = fromEC2(instance, state.Region)
+		if _, has := nodenet.Nodes()[instances[i].Name]; has && c.NoNetworks == nil {
+			instances[i].Taint = v1alpha1.NotReadyTaint
+		}
 	}
 	return instances
 }

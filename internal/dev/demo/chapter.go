@@ -23,6 +23,8 @@ type step struct {
 	do []command
 	// kill ends the controller with SIGKILL as soon as EC2 is at work on what the commands asked for.
 	kill bool
+	// onNodes is set on a step that is about the networks of nodes. It is left out where they have none.
+	onNodes bool
 	// then is what must be so afterwards.
 	then outcome
 	// show are commands whose answers are worth reading once it is so.
@@ -35,11 +37,15 @@ type outcome struct {
 	obstacles []obstacle
 	// gone are the nodes whose instances are terminated.
 	gone []string
+	// open are the nodes whose agents must have let pods in, bare those whose agents must have nothing to say any more.
+	open, bare []string
 }
 
 // String says what was found to be so.
 func (o outcome) String() string {
 	switch {
+	case len(o.open) > 0:
+		return fmt.Sprintf("on %d nodes the link is up, InterfacesReady is True and the startup taint is gone", len(o.open))
 	case len(o.obstacles) > 0:
 		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d that cannot be are reported", len(o.holds), len(o.obstacles))
 	case len(o.holds) == 0:

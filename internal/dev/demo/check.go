@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
@@ -24,6 +25,7 @@ func check(m moment, want outcome) []string {
 	c.instances(want.gone)
 	c.interfaces(want.holds)
 	c.objects(want)
+	c.nodesOf(want)
 	return c.problems
 }
 
@@ -84,6 +86,30 @@ func (c *checker) find(among map[string]*ec2.NetworkInterface, want holding) *ec
 		}
 	}
 	return nil
+}
+
+// nodesOf checks what agents say, where there are any.
+func (c *checker) nodesOf(want outcome) {
+	if len(c.agents) == 0 {
+		return
+	}
+	for _, name := range want.open {
+		node := c.agents[name]
+		same(c, "InterfacesReady of "+name, interfacesReady(node), corev1.ConditionTrue)
+		same(c, "the startup taint is on "+name, slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint }), false)
+	}
+	for _, name := range want.bare {
+		same(c, "InterfacesReady of "+name, interfacesReady(c.agents[name]), corev1.ConditionUnknown)
+	}
+}
+
+func interfacesReady(node corev1.Node) corev1.ConditionStatus {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == v1alpha1.NodeConditionInterfacesReady {
+			return condition.Status
+		}
+	}
+	return ""
 }
 
 // attributes must be those of the NodeENI.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -32,6 +33,20 @@ func (k kubectl) typed(t *teller) (string, func(context.Context) (string, error)
 		command.Dir = t.root
 		command.Env = append(os.Environ(), t.cluster.Env()...)
 		output, err := command.CombinedOutput()
+		return string(output), err
+	}
+}
+
+// onNode is a command in the network namespace of a node.
+type onNode struct {
+	node string
+	line []string
+}
+
+func (c onNode) typed(t *teller) (string, func(context.Context) (string, error)) {
+	words := append([]string{"nsenter", "--net=" + filepath.Join(t.cluster.Networks, c.node)}, c.line...)
+	return strings.Join(words, " "), func(ctx context.Context) (string, error) {
+		output, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 		return string(output), err
 	}
 }

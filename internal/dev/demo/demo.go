@@ -77,7 +77,7 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	}
 	clock := awssim.ScaledClock(o.Speed)
 	aws := awssim.Options{World: awssim.ExampleWorld(), Clock: clock, Seed: o.Seed}
-	c, err := cluster.Start(ctx, cluster.Options{Dir: o.Dir, AWS: &aws, Kubeconfig: o.Kubeconfig, Progress: o.Progress})
+	c, err := cluster.Start(ctx, cluster.Options{Dir: o.Dir, AWS: &aws, Kubeconfig: o.Kubeconfig, Networks: true, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type (
 
 // NewMoment returns what is true: in EC2, in the API server, and as names of nodes by instance ID.
 func NewMoment(state ec2.State, nodeENIs []v1alpha1.NodeENI, nodes map[string]string) Moment {
-	return moment{state, nodeENIs, nodes}
+	return moment{ec2: state, nodeENIs: nodeENIs, nodes: nodes}
 }
 
 // Table draws a moment.

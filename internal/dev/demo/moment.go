@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/ownership"
@@ -20,6 +22,8 @@ type moment struct {
 	nodeENIs []v1alpha1.NodeENI
 	// nodes are the names of nodes by the instance ID of their providerID.
 	nodes map[string]string
+	// agents are the Nodes with an agent, by name.
+	agents map[string]corev1.Node
 }
 
 // instanceOf returns the instance of a node, running or not; nil if there is none.

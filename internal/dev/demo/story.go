@@ -6,6 +6,8 @@ package demo
 import (
 	"slices"
 
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/plan"
 )
 
@@ -31,7 +33,7 @@ var (
 // story is the whole of it. Each outcome lists all that EC2 must hold then.
 func story() []chapter {
 	return []chapter{
-		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), whatCannotBe(), aNodeLess(), theEnd(),
+		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), onTheNodes(), whatCannotBe(), aNodeLess(), theEnd(),
 	}
 }
 
@@ -142,6 +144,27 @@ func threeZones() chapter {
 	}}}
 }
 
+// onTheNodes shows what agents make of what threeZones gives.
+func onTheNodes() chapter {
+	withAgents := []string{inA[0], inB[0], inC[0]}
+	altName := hostnet.AltName("multus-all-zones")
+	var links []command
+	for _, node := range withAgents {
+		links = append(links, onNode{node, []string{"ip", "-brief", "link", "show", altName}})
+	}
+	return chapter{"From an interface to a link that pods can use", []step{{
+		say: "An attached interface is a link that is down, with a name that nobody can foretell. The agent on\n" +
+			"a node finds it by its MAC address, brings it up, gives it one more name, the same on every\n" +
+			"node, and takes the node's startup taint away. Three nodes have a network namespace and an\n" +
+			"agent here; their systems name links in three ways.",
+		onNodes: true,
+		then:    outcome{holds: everywhere(), open: withAgents},
+		show: append(links,
+			kubectl{"get", "nodes", "-L", v1alpha1.InterfaceLabelPrefix + altName},
+			kubectl{"get", "nodeenistate", inC[0], "-o", "jsonpath={.status.links[0].message}"}),
+	}}}
+}
+
 // elsewhere is what examples/single-subnet.yaml cannot give: its subnet is in zone a.
 func elsewhere() []obstacle {
 	var all []obstacle
@@ -181,6 +204,6 @@ func theEnd() chapter {
 		do: []command{
 			kubectl{"delete", "--wait=false", "-f", "examples/zones.yaml", "-f", "examples/single-subnet.yaml"},
 		},
-		then: outcome{gone: []string{"node-c2"}},
+		then: outcome{gone: []string{"node-c2"}, bare: []string{inA[0], inB[0], inC[0]}},
 	}}}
 }

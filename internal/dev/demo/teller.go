@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
 const (
@@ -74,6 +75,10 @@ func (t *teller) step(ctx context.Context, s step, f *fate) error {
 	t.screen.say()
 	t.screen.block(s.say, indent)
 	t.screen.say()
+	if s.onNodes && t.cluster.NoNetworks != nil {
+		t.screen.block(t.screen.palette.dim(fmt.Sprintf("(left out here: %v)", t.cluster.NoNetworks)), indent)
+		return nil
+	}
 	began := time.Now()
 	t.screen.watch(rows(t.now))
 	err := t.act(ctx, s, f)
@@ -216,8 +221,11 @@ func (t *teller) look(ctx context.Context) error {
 	if err := t.api.List(ctx, &nodeENIs); err != nil {
 		return fmt.Errorf("read the NodeENIs: %w", err)
 	}
-	t.now = moment{ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items, nodes: map[string]string{}}
+	t.now = moment{ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items, nodes: map[string]string{}, agents: map[string]corev1.Node{}}
 	for _, node := range nodes.Items {
+		if _, has := nodenet.Nodes()[node.Name]; has && t.cluster.NoNetworks == nil {
+			t.now.agents[node.Name] = node
+		}
 		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
 			t.now.nodes[id] = node.Name
 		}

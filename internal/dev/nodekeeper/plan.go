@@ -42,6 +42,7 @@ type Instance struct {
 	Zone           string // "us-east-1a"
 	PrivateDNSName string // "ip-10-0-1-4.ec2.internal"
 	PrivateIP      string // primary IPv4 address
+	Taint          string // key of the taint that the node is born with, may be empty
 }
 
 // ProviderID is the name that the AWS cloud provider gives to the instance.
@@ -133,6 +134,9 @@ func newNode(instance Instance, name string, now time.Time) *corev1.Node {
 				KubeletVersion:  "simulated",
 			},
 		},
+	}
+	if instance.Taint != "" {
+		node.Spec.Taints = []corev1.Taint{{Key: instance.Taint, Effect: corev1.TaintEffectNoSchedule}}
 	}
 	return withReady(node, instance, now)
 }

@@ -13,18 +13,19 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/multieni/multieni/internal/dev/namespace"
 )
 
 // Namespace is a network namespace. It ends with the test.
 type Namespace struct {
-	tb   testing.TB
-	file *os.File
+	tb    testing.TB
+	inner *namespace.Namespace
 }
 
 // New makes a network namespace with only a loopback link, which is up. It skips the test, saying why, where that is not
@@ -34,44 +35,22 @@ func New(tb testing.TB) *Namespace {
 	if os.Geteuid() != 0 {
 		tb.Skip("needs root, for network namespaces of its own: sudo go test ./internal/netlink/... ./test/netns/...")
 	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		tb.Skip("needs the program ip of iproute2 to set network namespaces up")
+	if err := namespace.Possible(); err != nil {
+		tb.Skip(err)
 	}
-	n := &Namespace{tb: tb}
-	var err error
-	onThread(func() {
-		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-			n.file, err = os.Open("/proc/thread-self/ns/net")
-		}
-	})
+	inner, err := namespace.New()
 	if err != nil {
-		tb.Skipf("cannot make a network namespace: %v", err)
+		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = n.file.Close() })
-	n.IP("link set lo up")
-	return n
-}
-
-// onThread runs f on a thread of its own, which ends with it: what f did to the thread is nobody else's problem.
-func onThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer close(done)
-		f()
-	}()
-	<-done
+	tb.Cleanup(func() { _ = inner.Close() })
+	return &Namespace{tb, inner}
 }
 
 // Do runs f on a thread in the namespace. Goroutines that f starts are elsewhere.
 func (n *Namespace) Do(f func()) {
-	onThread(func() {
-		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			n.tb.Errorf("enter the network namespace: %v", err)
-			return
-		}
-		f()
-	})
+	if err := n.inner.Do(f); err != nil {
+		n.tb.Error(err)
+	}
 }
 
 // DoContained is Do for what runs in a container without privileges: of all capabilities it has only the given ones, and
@@ -110,32 +89,27 @@ func contain(capabilities []int) error {
 // IP runs ip(8) in the namespace with the arguments, which are separated by spaces, and returns what it prints.
 func (n *Namespace) IP(arguments string) string {
 	n.tb.Helper()
-	var output []byte
-	var err error
-	n.Do(func() {
-		output, err = exec.CommandContext(context.Background(), "ip", strings.Fields(arguments)...).CombinedOutput()
-	})
+	output, err := n.inner.IP(arguments)
 	if err != nil {
-		n.tb.Fatalf("ip %s: %v: %s", arguments, err, output)
+		n.tb.Fatal(err)
 	}
-	return string(output)
+	return output
 }
 
 // Attach attaches an interface with the MAC address to the node, as EC2 would: a link appears there, down. Its other end
 // appears in the VPC under the name peer, up.
 func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) {
 	n.tb.Helper()
-	n.IP(fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", name, mac, peer, vpc.path()))
-	vpc.IP(fmt.Sprintf("link set %s mtu 9001 up", peer))
+	if err := n.inner.Attach(name, mac, vpc.inner, peer); err != nil {
+		n.tb.Fatal(err)
+	}
 }
 
 // Give moves a link into another namespace.
 func (n *Namespace) Give(name string, to *Namespace) {
 	n.tb.Helper()
-	n.IP(fmt.Sprintf("link set %s netns %s", name, to.path()))
+	n.IP(fmt.Sprintf("link set %s netns %s", name, to.inner.Path()))
 }
-
-func (n *Namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
 
 // volatile is what ip prints that says nothing about how the network is configured.
 var volatile = regexp.MustCompile(` (tentative|(valid|preferred)_lft \S+|link-netns \S+|link-netnsid \d+|qlen \d+|state \S+|expires \S+|pref \S+|qdisc \S+)`)
