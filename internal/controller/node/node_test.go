@@ -1,0 +1,209 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	cluster    = "cluster-1"
+	nodeName   = "node-1"
+	instanceID = "i-00000000000000001"
+	zone       = "us-east-1a"
+	vpcID      = "vpc-00000000000000001"
+	hosts      = "subnet-00000000000000001"
+	data       = "subnet-00000000000000002"
+	group      = "sg-00000000000000001"
+)
+
+// stage is one node with a reconciler, in a bubble of virtual time: a simulated EC2, a cache that the reconciler reads and
+// writes, and an API server, which a test can make differ from it.
+type stage struct {
+	*testing.T
+	ec2        *awssim.Simulator
+	cache, api client.Client
+	events     *events.FakeRecorder
+	observer   *observer.Observer
+	reconciler *node.Reconciler
+}
+
+func onStage(t *testing.T, test func(*stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(setStage(t)) })
+}
+
+func world() awssim.World {
+	return awssim.World{
+		Region: "us-east-1", AvailabilityZones: []ec2.WorldZone{{ZoneName: zone, ZoneID: "use1-az1"}},
+		VPCs:           []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
+		SecurityGroups: []ec2.WorldSecurityGroup{{GroupID: group, GroupName: "data", VPCID: vpcID}},
+		Subnets: []ec2.WorldSubnet{
+			{SubnetID: hosts, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.0.0/24")},
+			{SubnetID: data, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.1.0/24")},
+		},
+		Instances: []ec2.WorldInstance{{InstanceID: instanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts}},
+	}
+}
+
+func setStage(t *testing.T) *stage {
+	t.Helper()
+	sim, err := awssim.New(awssim.Options{World: world(), Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{T: t, ec2: sim, events: events.NewFakeRecorder(1000)}
+	s.cache, s.api = s.store(), s.store()
+	s.both(func(c client.Client) {
+		s.must(c.Create(t.Context(), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-node", Labels: map[string]string{"eni": "on"}},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instanceID},
+		}))
+		s.must(c.Create(t.Context(), &v1alpha1.NodeENI{
+			ObjectMeta: metav1.ObjectMeta{Name: "data", UID: "uid-data", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
+			Spec: v1alpha1.NodeENISpec{
+				NodeSelector: map[string]v1alpha1.LabelValue{"eni": "on"}, SubnetIDs: []string{data}, SecurityGroupIDs: []string{group}, DeviceIndex: 1,
+			},
+			Status: v1alpha1.NodeENIStatus{ObservedGeneration: 1},
+		}))
+	})
+	cloud := awsec2.New(aws.Config{
+		Region: "us-east-1", BaseEndpoint: aws.String("http://ec2.invalid"),
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: sim.Transport()},
+	}, awsec2.Options{Cluster: cluster})
+	quiet := slog.New(slog.DiscardHandler)
+	s.observer = observer.New(cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
+	s.reconciler = node.New(node.Options{
+		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
+		Resolver: resolver.New(cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
+		Applier:  apply.New(cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
+		Limiter:  cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
+		InFlight: &controller.InFlight{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
+	})
+	return s
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// both does something to what is cached and to what is true.
+func (s *stage) both(do func(client.Client)) {
+	do(s.cache)
+	do(s.api)
+}
+
+// indexes adds field indexes to a store.
+type indexes struct{ *fake.ClientBuilder }
+
+func (i indexes) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
+	i.WithIndex(object, field, values)
+	return nil
+}
+
+func (s *stage) store() client.Client {
+	s.Helper()
+	scheme := runtime.NewScheme()
+	s.must(clientgoscheme.AddToScheme(scheme))
+	s.must(v1alpha1.AddToScheme(scheme))
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
+	s.must(controller.IndexStates(s.Context(), indexes{builder}))
+	return builder.Build()
+}
+
+// play lets the reconciler and the observer work for a while, and returns the last error of the reconciler.
+func (s *stage) play(d time.Duration) (err error) {
+	s.Helper()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
+		s.must(s.observer.ResyncOnce(s.Context()))
+		_, err = s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+		s.drainChanged()
+	}
+	return err
+}
+
+func (s *stage) drainChanged() {
+	for {
+		select {
+		case <-s.observer.Changed():
+		default:
+			return
+		}
+	}
+}
+
+// attached returns the interfaces of the cluster that are attached.
+func (s *stage) attached() (ids []string) {
+	for _, i := range s.ec2.State().NetworkInterfaces {
+		if i.Tags[ownership.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached {
+			ids = append(ids, i.NetworkInterfaceID)
+		}
+	}
+	return ids
+}
+
+// told returns the reasons of the events since the last call, each once and in order.
+func (s *stage) told() []string {
+	var reasons []string
+	for {
+		select {
+		case event := <-s.events.Events:
+			if reason := strings.Fields(event)[1]; !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
+			}
+		default:
+			return reasons
+		}
+	}
+}
+
+func (s *stage) node(c client.Client, change func(*corev1.Node)) {
+	s.Helper()
+	var n corev1.Node
+	s.must(c.Get(s.Context(), client.ObjectKey{Name: nodeName}, &n))
+	change(&n)
+	s.must(c.Update(s.Context(), &n))
+}
+
+func (s *stage) nodeENI(c client.Client, change func(*v1alpha1.NodeENI)) {
+	s.Helper()
+	var n v1alpha1.NodeENI
+	s.must(c.Get(s.Context(), client.ObjectKey{Name: "data"}, &n))
+	change(&n)
+	s.must(c.Update(s.Context(), &n))
+}

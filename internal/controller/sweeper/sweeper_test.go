@@ -1,0 +1,154 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sweeper_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	cluster = "cluster-1"
+	period  = 5 * time.Minute
+)
+
+// cloud lists the interfaces of the NodeENIs with some UIDs.
+type cloud struct {
+	observer.Reader
+	owners []string
+	now    func() time.Time
+}
+
+func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
+	var all []eni.Interface
+	for _, uid := range c.owners {
+		m := ownership.Member{
+			Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: uid}, Generation: 1,
+		}
+		all = append(all, eni.Interface{ID: "eni-" + uid, Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
+	}
+	return all, c.now(), nil
+}
+
+// kubernetes is an API server with NodeENIs of some UIDs, or one that answers with an error.
+type kubernetes struct {
+	client.Reader
+	uids []string
+	err  error
+}
+
+func (k *kubernetes) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	if k.err != nil {
+		return k.err
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	for _, uid := range k.uids {
+		n := &v1alpha1.NodeENI{}
+		n.Name, n.UID = "named-"+uid, types.UID(uid)
+		builder.WithObjects(n)
+	}
+	return builder.Build().List(ctx, into, opts...)
+}
+
+// TestConvictions lets a NodeENI be there or not at one pass after the other.
+func TestConvictions(t *testing.T) {
+	type look struct {
+		after time.Duration
+		there bool
+		err   error
+		// gone is what is to be concluded, and next when to look again.
+		gone bool
+		next time.Duration
+	}
+	const gap = ownership.SightingGap
+	cases := map[string][]look{
+		"there":                             {{there: true, next: period}, {after: gap, there: true, next: period}},
+		"missed once":                       {{next: gap}},
+		"missed twice too soon":             {{next: gap}, {after: gap - time.Second, next: gap}},
+		"missed twice":                      {{next: gap}, {after: gap, gone: true, next: period}},
+		"missed, there, missed":             {{next: gap}, {after: gap, there: true, next: period}, {after: 2 * gap, next: gap}},
+		"missed twice, and then there":      {{next: gap}, {after: gap, gone: true, next: period}, {after: 2 * gap, there: true, next: period}},
+		"missed, with a failed list after":  {{next: gap}, {after: gap, err: errors.New("half of it"), next: period}},
+		"failed lists alone":                {{err: errors.New("no"), next: period}, {after: gap, err: errors.New("no"), next: period}},
+		"convicted, with failed list after": {{next: gap}, {after: gap, gone: true, next: period}, {after: 2 * gap, err: errors.New("no"), gone: true, next: period}},
+	}
+	for name, looks := range cases {
+		t.Run(name, func(t *testing.T) {
+			start := time.Unix(1_800_000_000, 0)
+			now := start
+			clock := func() time.Time { return now }
+			api := &kubernetes{}
+			s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
+			watch := observe(t, &cloud{owners: []string{"other", "uid"}, now: clock}, clock)
+			for n, l := range looks {
+				now = start.Add(l.after)
+				api.uids, api.err = []string{"other"}, l.err
+				if l.there {
+					api.uids = append(api.uids, "uid")
+				}
+				next := s.Pass(t.Context(), watch)
+				since, gone := s.Gone("uid")
+				if gone != l.gone || next != l.next {
+					t.Errorf("look %d: gone %t and next in %s, want %t and %s", n, gone, next, l.gone, l.next)
+				}
+				if gone && !since.Equal(start) {
+					t.Errorf("look %d: missed since %s, want the first look", n, since)
+				}
+				if want := map[bool]int{true: 1}[l.gone]; s.Leaks(watch) != want {
+					t.Errorf("look %d: %d leaks, want %d", n, s.Leaks(watch), want)
+				}
+				if _, gone := s.Gone("other"); gone {
+					t.Errorf("look %d: the other one is convicted", n)
+				}
+			}
+		})
+	}
+}
+
+func observe(t *testing.T, c *cloud, now func() time.Time) *observer.Observer {
+	t.Helper()
+	watch := observer.New(c, observer.Options{Cluster: cluster, Now: now, Log: slog.New(slog.DiscardHandler)})
+	if err := watch.ResyncOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return watch
+}
+
+// TestWhatIsGoneIsForgotten lets all interfaces of a convicted NodeENI go. A reading that shows one of them again begins
+// anew.
+func TestWhatIsGoneIsForgotten(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	s := sweeper.New(sweeper.Options{Reader: &kubernetes{}, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
+	c := &cloud{owners: []string{"uid"}, now: clock}
+	watch := observe(t, c, clock)
+	s.Pass(t.Context(), watch)
+	now = now.Add(ownership.SightingGap)
+	s.Pass(t.Context(), watch)
+	if _, gone := s.Gone("uid"); !gone {
+		t.Fatal("it is not convicted")
+	}
+	s.Pass(t.Context(), observe(t, &cloud{now: clock}, clock))
+	if since, gone := s.Gone("uid"); gone || !since.IsZero() {
+		t.Errorf("still remembered since %s", since)
+	}
+}
