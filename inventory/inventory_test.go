@@ -372,3 +372,38 @@ func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
 		t.Errorf("%d count, want only the one whose NodeENI is alive", n)
 	}
 }
+
+// TestAttemptsToAttachAreCounted follows an interface through attachments that do not come about.
+func TestAttemptsToAttachAreCounted(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), start)
+	at := func(id string, status eni.AttachmentStatus) eni.Interface {
+		i := i.Clone()
+		i.Attachment = &eni.Attachment{ID: id, InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: status}
+		return i
+	}
+	histories := map[string]struct {
+		seen []eni.Interface
+		want int
+	}{
+		"still attaching":             {[]eni.Interface{at("a", eni.AttachmentAttaching)}, 0},
+		"attached":                    {[]eni.Interface{at("a", eni.AttachmentAttaching), at("a", eni.AttachmentAttached)}, 0},
+		"attached and detached again": {[]eni.Interface{at("a", eni.AttachmentAttaching), at("a", eni.AttachmentAttached), at("a", eni.AttachmentDetaching), i}, 0},
+		"undone":                      {[]eni.Interface{at("a", eni.AttachmentAttaching), at("a", eni.AttachmentDetaching), i}, 1},
+		"undone between two readings": {[]eni.Interface{at("a", eni.AttachmentAttaching), i}, 1},
+		"undone and begun again":      {[]eni.Interface{at("a", eni.AttachmentAttaching), at("b", eni.AttachmentAttaching)}, 1},
+		"undone twice":                {[]eni.Interface{at("a", eni.AttachmentAttaching), i, at("b", eni.AttachmentAttaching), i}, 2},
+		"attached at last":            {[]eni.Interface{at("a", eni.AttachmentAttaching), i, at("b", eni.AttachmentAttaching), at("b", eni.AttachmentAttached)}, 0},
+	}
+	for name, tc := range histories {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			for n, seen := range tc.seen {
+				v.Saw(after(n), seen)
+			}
+			got := v.Of(instance)[0]
+			if got.Undone != tc.want || got.UndoneAt.IsZero() != (tc.want == 0) {
+				t.Errorf("%d attempts were undone, the last at %s; want %d", got.Undone, got.UndoneAt, tc.want)
+			}
+		})
+	}
+}

@@ -317,3 +317,26 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAbsenceThatNobodyAsksAboutIsForgotten keeps memory from growing with every instance that ever was.
+func TestAnAbsenceThatNobodyAsksAboutIsForgotten(t *testing.T) {
+	watch(t, &cloud{state: eni.InstanceMissing}, func(t *testing.T, o *observer.Observer) {
+		begun := time.Now()
+		ask := func(id string) {
+			if _, err := o.Look(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask("i-forgotten")
+		for range 20 {
+			ask("i-asked")
+			time.Sleep(10 * time.Minute)
+		}
+		if since := o.Of("i-asked").MissingSince; !since.Equal(begun) {
+			t.Errorf("what is asked about is missing since %s, want %s", since, begun)
+		}
+		if since := o.Of("i-forgotten").MissingSince; !since.IsZero() {
+			t.Errorf("an absence that nobody asked about for hours is remembered since %s", since)
+		}
+	})
+}

@@ -1,0 +1,268 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeeni_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
+)
+
+const cluster = "cluster-1"
+
+var start = time.Unix(1_800_000_000, 0)
+
+// cloud shows two subnets and one group, and the interfaces a test sets.
+type cloud struct {
+	observer.Reader
+	// known are shown by the listing of the cluster, left by the one of the NodeENI.
+	known, left []eni.Interface
+	err         error
+	subnetsErr  error
+}
+
+func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
+	return c.known, start, nil
+}
+
+func (c *cloud) ListByNodeENI(context.Context, string) ([]eni.Interface, error) { return c.left, c.err }
+
+func (c *cloud) Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error) {
+	return []eni.Subnet{{ID: "s1", Zone: "a", VPCID: "v"}, {ID: "s2", Zone: "b", VPCID: "v"}}, c.subnetsErr
+}
+
+func (c *cloud) SecurityGroups(context.Context, selection.GroupTerms) ([]eni.SecurityGroup, error) {
+	return []eni.SecurityGroup{{ID: "g1", VPCID: "v"}}, nil
+}
+
+func owned() []eni.Interface {
+	m := ownership.Member{
+		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: "uid"}, Generation: 1,
+	}
+	return []eni.Interface{{ID: "eni-1", Status: eni.Available, Tags: m.Tags(start, nil)}}
+}
+
+func declared() *v1alpha1.NodeENI {
+	return &v1alpha1.NodeENI{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", UID: "uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.NodeENISpec{
+			NodeSelector: map[string]v1alpha1.LabelValue{"eni": "on"}, SubnetIDs: []string{"s1", "s2"}, SecurityGroupIDs: []string{"g1"},
+			DeviceIndex: 1, UpdatePolicy: v1alpha1.UpdateInPlace, MaxUnavailable: 2,
+		},
+	}
+}
+
+func selected(name string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"eni": "on"}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-00000000000000001"},
+	}
+}
+
+// state is what a node says of its only interface of the NodeENI.
+func state(name string, i v1alpha1.InterfaceState) *v1alpha1.NodeENIState {
+	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid", Generation: 1}
+	return &v1alpha1.NodeENIState{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Members: []v1alpha1.Member{i.Member}},
+		Status:     v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{i}},
+	}
+}
+
+// indexes adds field indexes to a store.
+type indexes struct{ *fake.ClientBuilder }
+
+func (i indexes) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
+	i.WithIndex(object, field, values)
+	return nil
+}
+
+// stage is a reconciler with what it reads.
+type stage struct {
+	*testing.T
+	kube       client.Client
+	inFlight   *controller.InFlight
+	reconciler *nodeeni.Reconciler
+}
+
+func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
+	quiet := slog.New(slog.DiscardHandler)
+	clock := func() time.Time { return start }
+	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
+	for _, err := range []error{
+		clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), controller.IndexStates(t.Context(), indexes{builder}),
+		watch.ResyncOnce(t.Context()),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &stage{T: t, kube: builder.Build(), inFlight: &controller.InFlight{}}
+	s.reconciler = nodeeni.New(nodeeni.Options{
+		Client: s.kube, Observer: watch, InFlight: s.inFlight, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
+	})
+	return s
+}
+
+func (s *stage) reconcile() error {
+	_, err := s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "data"}})
+	return err
+}
+
+// read returns the NodeENI, nil if there is none.
+func (s *stage) read() *v1alpha1.NodeENI {
+	s.Helper()
+	var n v1alpha1.NodeENI
+	if err := s.kube.Get(s.Context(), client.ObjectKey{Name: "data"}, &n); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			s.Fatal(err)
+		}
+		return nil
+	}
+	return &n
+}
+
+// TestWhatANodeENISays works the status out from what the nodes say.
+func TestWhatANodeENISays(t *testing.T) {
+	attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}
+	drifted := attached
+	drifted.Drift = []v1alpha1.Drift{{Field: "subnet", Want: "s2", Have: "s1"}}
+	stuck := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.SlotTaken), Message: "device 1 is held by eni-9"}
+	replace := func(n *v1alpha1.NodeENI) { n.Spec.UpdatePolicy = v1alpha1.UpdateReplace }
+	cases := map[string]struct {
+		change  func(*v1alpha1.NodeENI)
+		cloud   cloud
+		objects []client.Object
+		reason  string
+		counts  string
+	}{
+		"no node is selected": {reason: v1alpha1.ReasonNoNodes, counts: "0 0 0 0 0"},
+		"a node of which nothing is known": {
+			objects: []client.Object{selected("n1")}, reason: v1alpha1.ReasonProgressing, counts: "0 0 0 0 0",
+		},
+		"all is attached": {
+			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonAttached, counts: "1 1 1 0 0",
+		},
+		"one is attaching": {
+			objects: []client.Object{selected("n1"), state("n1", attached), selected("n2"), state("n2", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttaching})},
+			reason:  v1alpha1.ReasonProgressing, counts: "2 1 1 0 0",
+		},
+		"one is blocked": {
+			objects: []client.Object{selected("n1"), state("n1", attached), selected("n2"), state("n2", stuck)},
+			reason:  string(plan.SlotTaken), counts: "2 1 1 1 0",
+		},
+		"one is leaving": {
+			objects: []client.Object{selected("n1"), state("n1", attached), state("n2", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseDetaching, Reason: string(plan.Leaving)})},
+			reason:  v1alpha1.ReasonAttached, counts: "1 1 1 0 0",
+		},
+		"one has drifted": {
+			objects: []client.Object{selected("n1"), state("n1", drifted)}, reason: v1alpha1.ReasonDrifted, counts: "1 1 0 0 1",
+		},
+		"one has drifted and is to be replaced": {
+			change: replace, objects: []client.Object{selected("n1"), state("n1", drifted)}, reason: string(plan.Replacing), counts: "1 1 0 0 1",
+		},
+		"one is blocked while others wait to be replaced": {
+			change: replace, objects: []client.Object{selected("n1"), state("n1", drifted), selected("n2"), state("n2", stuck)},
+			reason: string(plan.SlotTaken), counts: "2 1 0 1 1",
+		},
+		"it is paused": {
+			change:  func(n *v1alpha1.NodeENI) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} },
+			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonPaused, counts: "1 1 1 0 0",
+		},
+		"a subnet does not exist": {
+			change:  func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{"s1", "s9"} },
+			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: string(plan.SubnetNotFound), counts: "1 1 1 0 0",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := declared()
+			if tc.change != nil {
+				tc.change(n)
+			}
+			s := setStage(t, &tc.cloud, append(tc.objects, n)...)
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			got := s.read().Status
+			if counts := fmt.Sprint(got.Desired, got.Attached, got.Ready, got.Blocked, got.Drifted); counts != tc.counts {
+				t.Errorf("desired, attached, ready, blocked, drifted: %s, want %s", counts, tc.counts)
+			}
+			if ready := apimeta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != tc.reason {
+				t.Errorf("want the reason %s: %+v", tc.reason, ready)
+			}
+			for _, fault := range status.Lint(got.Conditions, 1) {
+				t.Error(fault)
+			}
+			version := s.read().ResourceVersion
+			if err := s.reconcile(); err != nil || s.read().ResourceVersion != version {
+				t.Errorf("the same facts make for another write (%v)", err)
+			}
+		})
+	}
+}
+
+// TestTheFinalizerGoesOnlyWhenEC2Confirms deletes a NodeENI under all kinds of circumstances.
+func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
+	cases := map[string]struct {
+		cloud   cloud
+		objects []client.Object
+		busy    bool
+		gone    bool
+	}{
+		"EC2 shows nothing of it":                           {gone: true},
+		"EC2 shows an interface":                            {cloud: cloud{left: owned()}},
+		"EC2 does not answer":                               {cloud: cloud{err: errors.New("no answer")}},
+		"an interface is known that EC2 does not show now":  {cloud: cloud{known: owned()}},
+		"a ledger speaks of it":                             {objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}},
+		"a reconciliation from before may still make calls": {busy: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := setStage(t, &tc.cloud, append(tc.objects, declared())...)
+			if tc.busy {
+				defer s.inFlight.Enter()()
+			}
+			if err := s.kube.Delete(t.Context(), declared()); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if err := s.reconcile(); (err != nil) != (tc.cloud.err != nil) {
+					t.Fatal(err)
+				}
+			}
+			if gone := s.read() == nil; gone != tc.gone {
+				t.Errorf("gone: %t, want %t", gone, tc.gone)
+			}
+		})
+	}
+}
