@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -40,7 +41,10 @@ func Run(t *testing.T, s scenario.Scenario, events io.Writer) {
 		t.Fatalf("scenario %s does not run in virtual time", s.ID)
 	}
 	encoder := json.NewEncoder(events)
+	var one sync.Mutex
 	tell := func(e Event) {
+		one.Lock()
+		defer one.Unlock()
 		if err := encoder.Encode(e); err != nil {
 			panic(fmt.Sprintf("nobody hears how scenario %s goes: %v", s.ID, err))
 		}
