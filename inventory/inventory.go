@@ -75,6 +75,7 @@ type Inventory struct {
 	byNodeENI map[string]int
 	// unattached holds the IDs of the interfaces without an attachment.
 	unattached map[string]bool
+	launched   launched
 }
 
 type instanceKey struct {
@@ -125,6 +126,7 @@ func New(cluster string) *Inventory {
 		byNode:     map[string]map[string]int{},
 		byNodeENI:  map[string]int{},
 		unattached: map[string]bool{},
+		launched:   newLaunched(),
 	}
 }
 
@@ -133,13 +135,15 @@ func (v *Inventory) Of(instanceID string) []Record {
 	return v.records(v.byInstance[instanceID])
 }
 
-// Interface returns an owned interface as it is last known.
+// Interface returns an owned interface, or one that was launched, as it is last known.
 func (v *Inventory) Interface(id string) (eni.Interface, bool) {
-	e, known := v.entries[id]
-	if !known {
-		return eni.Interface{}, false
+	if e, known := v.entries[id]; known {
+		return e.Clone(), true
 	}
-	return e.Clone(), true
+	if b, known := v.launched.get(id); known {
+		return b.Clone(), true
+	}
+	return eni.Interface{}, false
 }
 
 // Newborn reports whether an interface was first heard of so shortly before that EC2 may not know it everywhere yet.
@@ -228,6 +232,7 @@ func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownershi
 	var changed []ownership.Member
 	for _, seen := range interfaces {
 		member, ours := v.memberOf(seen)
+		v.launched.saw(v.cluster, begun, seen)
 		if !ours {
 			changed = append(changed, v.disown(begun, seen)...)
 			continue
@@ -266,6 +271,9 @@ func (v *Inventory) Listed(begun time.Time, all []eni.Interface) []ownership.Mem
 			changed = append(changed, v.Missed(begun, id)...)
 		}
 	}
+	for instanceID := range v.launched.byInstance {
+		v.launched.missed(begun, instanceID, shown)
+	}
 	v.forget(begun)
 	return changed
 }
@@ -284,6 +292,7 @@ func (v *Inventory) Looked(look eni.Look) []ownership.Member {
 	for _, i := range look.Interfaces {
 		shown[i.ID] = true
 	}
+	v.launched.missed(look.At, look.Instance.ID, shown)
 	for _, r := range v.Of(look.Instance.ID) {
 		switch {
 		case shown[r.ID]:
@@ -326,6 +335,7 @@ func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
 func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 	member, ours := v.memberOf(after)
 	if !ours {
+		v.launched.did(now, after)
 		return
 	}
 	e, isNew := v.entry(now, member, after)

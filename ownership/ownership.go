@@ -129,12 +129,18 @@ const (
 	Damaged
 	// Ours may be changed, detached and deleted.
 	Ours
+	// Launched interfaces were born with their instance, from a launch template of ours. They may be changed, and are
+	// never detached or deleted: EC2 does that with the instance.
+	Launched
 )
 
 // Read finds the member an interface's tags name, from the standpoint of the given cluster.
 func Read(cluster string, tags map[string]string) (Member, Verdict) {
 	if cluster == "" || tags[TagCluster] != cluster {
 		return Member{}, Foreign
+	}
+	if tags[TagNodeTemplate] != "" && tags[TagNodeENIUID] == "" {
+		return Member{}, Launched
 	}
 	m := Member{
 		Cluster:    cluster,

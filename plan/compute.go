@@ -112,6 +112,7 @@ func Compute(d Desired, o Observed, now time.Time) Plan {
 	for _, m := range p.members {
 		p.step(m)
 	}
+	p.mendLaunched()
 	return p.finish()
 }
 
@@ -131,9 +132,11 @@ type planner struct {
 // member is one interface on its way through a computation.
 type member struct {
 	Member
-	claim   *Claim
-	wish    *Wish
-	record  *inventory.Record
+	claim  *Claim
+	wish   *Wish
+	record *inventory.Record
+	// born is the interface the instance was launched with that serves as the member's.
+	born    *eni.Interface
 	leaving string
 	// doubtful is set on an interface that nothing stands for, while it is not certain that what does exists.
 	doubtful bool
@@ -194,6 +197,10 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 			continue
 		}
 		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal[w]}
+		if born := p.launchedFor(wish); born != nil {
+			p.adopt(claim, wish, key, born)
+			continue
+		}
 		p.add(&member{claim: claim, wish: wish, Member: Member{
 			Member: p.identity(claim, key), Wanted: true, Asked: wish.Slot, Slot: wish.Slot,
 		}})
@@ -317,14 +324,16 @@ func (p *planner) seatOne(m *member) {
 }
 
 // seated reports whether the interface holds a slot somewhere, be it while it leaves it.
-func (m *member) seated() bool { return m.record != nil && m.record.Attachment != nil }
+func (m *member) seated() bool {
+	return m.born != nil || m.record != nil && m.record.Attachment != nil
+}
 
 // chooseReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
 // wanted member of the instance is not attached. A partial answer to the selectors is no reason to give one up.
 func (p *planner) chooseReplacement() {
 	var candidate *member
 	for _, m := range p.members {
-		if !m.Wanted {
+		if !m.Wanted || m.born != nil && m.born.Ready() {
 			continue
 		}
 		if m.wish == nil {

@@ -18,6 +18,8 @@ type Desired struct {
 	NodeAbsent bool
 	// Claims holds one claim per NodeENI that wants, or still has, interfaces here.
 	Claims []Claim
+	// Mends are differences of launched interfaces to repair in place.
+	Mends []Mend
 }
 
 // Claim is what one NodeENI asks of the instance.

@@ -16,6 +16,8 @@ import (
 type Observed struct {
 	// Owned are the interfaces made for this instance, as the inventory has them.
 	Owned []inventory.Record
+	// Launched are the interfaces the instance was launched with from a launch template of ours, as they are last known.
+	Launched []eni.Interface
 	// Look is a reading of the instance made for this plan. Without one no call is planned: a plan that would make
 	// calls asks for a look instead, so that no call rests on what was remembered alone.
 	Look *eni.Look

@@ -33,6 +33,9 @@ func (p *planner) seat() *seats {
 	for _, r := range p.Owned {
 		s.hold(r.Interface, p.InstanceID)
 	}
+	for _, i := range p.Launched {
+		s.hold(i, p.InstanceID)
+	}
 	var lookedAt time.Time
 	if p.Look != nil {
 		lookedAt, s.instanceType = p.Look.At, p.Look.Instance.Type
@@ -86,6 +89,8 @@ func holderOf(i eni.Interface) string {
 		return "the primary interface"
 	case i.Tags[ownership.TagNodeENI] != "":
 		return "NodeENI " + i.Tags[ownership.TagNodeENI]
+	case i.Tags[ownership.TagNodeTemplate] != "":
+		return "AWSNodeTemplate " + i.Tags[ownership.TagNodeTemplate]
 	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
 		return "the VPC CNI"
 	case i.RequesterManaged:

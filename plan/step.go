@@ -17,6 +17,8 @@ import (
 // step decides where a member stands and what to do for it now.
 func (p *planner) step(m *member) {
 	switch {
+	case m.born != nil:
+		p.keepBorn(m)
 	case m.record == nil:
 		p.create(m)
 	case m.record.Missing:

@@ -175,7 +175,7 @@ func (w *world) observe(ledger map[ownership.Key]int64) plan.Observed {
 			look.Interfaces = append(look.Interfaces, i)
 		}
 	}
-	return plan.Observed{Owned: known.Of(instance), Look: look, Limits: w.limits, Ledger: ledger, Spent: map[ownership.Key]int64{}}
+	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Look: look, Limits: w.limits, Ledger: ledger, Spent: map[ownership.Key]int64{}}
 }
 
 // ours returns the interfaces made for NodeENIs, by ID.

@@ -38,10 +38,11 @@ type Options struct {
 
 // Client reads and changes EC2. It is safe for concurrent use.
 type Client struct {
-	api     API
-	cluster string
-	looks   *coalescer[eni.Look]
-	types   *typeCache
+	api      API
+	launches LaunchAPI
+	cluster  string
+	looks    *coalescer[eni.Look]
+	types    *typeCache
 }
 
 // New returns a Client that works with the configuration's region, credentials and HTTP client.
@@ -58,7 +59,7 @@ func New(cfg aws.Config, options Options) *Client {
 		o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) { s.MaxAttempts = readAttempts })
 		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error { return perAttempt(stack, pace, observe) })
 	})
-	c := &Client{api: api, cluster: options.Cluster}
+	c := &Client{api: api, launches: api, cluster: options.Cluster}
 	c.looks = newCoalescer(lookBatch, c.lookAt)
 	c.types = newTypeCache(c.describeTypes)
 	return c

@@ -52,6 +52,14 @@ func DocumentedBuckets() map[string]Bucket {
 		"DescribeNetworkInterfaces":       describeBucket,
 		"DescribeSecurityGroups":          describeBucket,
 		"DescribeSubnets":                 describeBucket,
+		"DescribeImages":                  describeBucket,
+		"DescribeLaunchTemplates":         describeBucket,
+		"DescribeLaunchTemplateVersions":  describeBucket,
+		"CreateLaunchTemplate":            mutating,
+		"DeleteLaunchTemplate":            mutating,
+		"DeleteLaunchTemplateVersions":    mutating,
+		"CreateLaunchTemplateVersion":     {Capacity: 100, Refill: 5},
+		"RunInstances":                    {Capacity: 5, Refill: 2},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// TestPolicy compares the controller's IAM policy with the calls it makes: each method of API is one action.
+// TestPolicy compares the controller's IAM policy with the calls it makes: each method of API and of LaunchAPI is one action.
 func TestPolicy(t *testing.T) {
 	content, err := os.ReadFile("../../deploy/iam/controller.json")
 	if err != nil {
@@ -36,8 +36,10 @@ func TestPolicy(t *testing.T) {
 			allowed = append(allowed, s.Action...)
 		}
 	}
-	for method := range reflect.TypeFor[awsec2.API]().Methods() {
-		called = append(called, "ec2:"+method.Name)
+	for _, api := range []reflect.Type{reflect.TypeFor[awsec2.API](), reflect.TypeFor[awsec2.LaunchAPI]()} {
+		for method := range api.Methods() {
+			called = append(called, "ec2:"+method.Name)
+		}
 	}
 	slices.Sort(allowed)
 	slices.Sort(called)

@@ -232,6 +232,8 @@ type Known struct {
 	MissingSince time.Time
 	// Since is when the observer began to know anything.
 	Since time.Time
+	// Launched are the interfaces the instance was launched with, from a launch template of ours.
+	Launched []eni.Interface
 }
 
 // Of returns what is known of an instance.
@@ -240,7 +242,7 @@ func (o *Observer) Of(instanceID string) Known {
 	defer o.mu.Unlock()
 	return Known{
 		Owned: o.inventory.Of(instanceID), Spent: o.inventory.Spent(instanceID), Lost: o.inventory.Lost(instanceID),
-		MissingSince: o.missing[instanceID].since, Since: o.since,
+		MissingSince: o.missing[instanceID].since, Since: o.since, Launched: o.inventory.Launched(instanceID),
 	}
 }
 

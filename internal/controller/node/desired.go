@@ -20,6 +20,9 @@ import (
 func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at controller.Place, known observer.Known) (plan.Desired, error) {
 	present := s.node != nil && s.instanceID == instanceID
 	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present}
+	if present && !controller.Paused(s.node) {
+		d.Mends = r.Repairs.Of(instanceID)
+	}
 	for n := range s.nodeENIs {
 		claim, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
 		if err != nil {

@@ -60,7 +60,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 		return nil, err
 	}
 	s.nodeENIs = slices.DeleteFunc(all.Items, unaccepted)
-	s.chooseInstances(r.Observer.InstancesOf(name))
+	s.chooseInstances(r.Observer.InstancesOf(name), len(r.Repairs.Of(s.instanceID)) > 0)
 	return s, nil
 }
 
@@ -88,8 +88,8 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 }
 
 // chooseInstances puts the node's own instance first. A node that nothing concerns has none.
-func (s *subject) chooseInstances(former []string) {
-	concerned := s.state != nil || len(former) > 0 ||
+func (s *subject) chooseInstances(former []string, repairs bool) {
+	concerned := s.state != nil || len(former) > 0 || repairs ||
 		s.node != nil && slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	if !concerned {
 		return

@@ -55,6 +55,8 @@ type Options struct {
 	Limiter  Limiter
 	Sweeper  *sweeper.Sweeper
 	InFlight *controller.InFlight
+	// Repairs says what to repair on interfaces that instances were launched with.
+	Repairs *controller.Repairs
 	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are made.
 	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
@@ -178,7 +180,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	observed := plan.Observed{
 		Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
-		Since: known.Since, Full: r.shortages.known(), Held: s.held(),
+		Since: known.Since, Full: r.shortages.known(), Held: s.held(), Launched: known.Launched,
 	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)

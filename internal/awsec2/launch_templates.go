@@ -1,0 +1,261 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/launch"
+)
+
+// templatesPerPage is the most results of a page of launch templates and their versions (EC2 API reference).
+const templatesPerPage = 200
+
+// InstanceTypes returns what every instance type of the region can carry.
+func (c *Client) InstanceTypes(ctx context.Context) ([]launch.InstanceType, error) {
+	var all []launch.InstanceType
+	pages := ec2.NewDescribeInstanceTypesPaginator(c.api, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(typesPerPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the instance types: %w", fault(err))
+		}
+		for _, t := range page.InstanceTypes {
+			all = append(all, launch.InstanceType{Name: string(t.InstanceType), Limits: limits(t)})
+		}
+	}
+	return all, nil
+}
+
+// Image returns the newest image with all the tags and its architecture in Kubernetes' words, "" for none. An image of
+// another account counts only if it is shared with ours.
+func (c *Client) Image(ctx context.Context, tags map[string]string) (id, architecture string, err error) {
+	return c.newest(ctx, &ec2.DescribeImagesInput{Filters: byTags(tags)[0]})
+}
+
+// ImageByID returns the architecture of an image, and an empty ID when EC2 does not know it.
+func (c *Client) ImageByID(ctx context.Context, imageID string) (id, architecture string, err error) {
+	id, architecture, err = c.newest(ctx, &ec2.DescribeImagesInput{Filters: []types.Filter{filter("image-id", imageID)}})
+	return id, architecture, err
+}
+
+func (c *Client) newest(ctx context.Context, input *ec2.DescribeImagesInput) (id, architecture string, err error) {
+	var newest types.Image
+	pages := ec2.NewDescribeImagesPaginator(c.launches, input)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return "", "", fmt.Errorf("read images: %w", fault(err))
+		}
+		for _, image := range page.Images {
+			if aws.ToString(image.CreationDate) >= aws.ToString(newest.CreationDate) {
+				newest = image
+			}
+		}
+	}
+	words := map[types.ArchitectureValues]string{types.ArchitectureValuesArm64: "arm64", types.ArchitectureValuesX8664: "amd64"}
+	return aws.ToString(newest.ImageId), words[newest.Architecture], nil
+}
+
+// LaunchTemplates returns the launch templates with all the tags, in the order of their names.
+func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([]launch.Existing, error) {
+	var all []launch.Existing
+	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.launches, &ec2.DescribeLaunchTemplatesInput{
+		Filters: byTags(tags)[0], MaxResults: aws.Int32(templatesPerPage),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read launch templates: %w", fault(err))
+		}
+		for _, t := range page.LaunchTemplates {
+			all = append(all, launch.Existing{ID: aws.ToString(t.LaunchTemplateId), Name: aws.ToString(t.LaunchTemplateName), Tags: tagMap(t.Tags)})
+		}
+	}
+	slices.SortFunc(all, func(a, b launch.Existing) int { return compareTexts(a.Name, b.Name) })
+	return all, nil
+}
+
+func compareTexts(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// LaunchTemplateVersions returns all versions of a launch template, the oldest first.
+func (c *Client) LaunchTemplateVersions(ctx context.Context, templateID string) ([]launch.Version, error) {
+	return c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(templateID), MaxResults: aws.Int32(templatesPerPage)})
+}
+
+// LaunchTemplateVersion returns one version of the launch template with the ID or else the name: a number, $Latest or
+// $Default. Parameters that it names an image by are resolved.
+func (c *Client) LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launch.Version, error) {
+	all, err := c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateId: unlessEmpty(templateID), LaunchTemplateName: unlessEmpty(name), Versions: []string{version}, ResolveAlias: aws.Bool(true),
+	})
+	if err != nil {
+		return launch.Version{}, err
+	}
+	if len(all) != 1 {
+		return launch.Version{}, &eni.Fault{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions", Code: "NotFound",
+			Message: fmt.Sprintf("launch template %s has no version %s", templateID+name, version)}
+	}
+	return all[0], nil
+}
+
+func (c *Client) versions(ctx context.Context, input *ec2.DescribeLaunchTemplateVersionsInput) ([]launch.Version, error) {
+	var all []launch.Version
+	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(c.launches, input)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the versions of a launch template: %w", fault(err))
+		}
+		for _, v := range page.LaunchTemplateVersions {
+			version, err := launchVersion(v)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, version)
+		}
+	}
+	slices.SortFunc(all, func(a, b launch.Version) int { return int(a.Number - b.Number) })
+	return all, nil
+}
+
+func launchVersion(v types.LaunchTemplateVersion) (launch.Version, error) {
+	version := launch.Version{
+		TemplateID: aws.ToString(v.LaunchTemplateId), Number: aws.ToInt64(v.VersionNumber),
+		Description: aws.ToString(v.VersionDescription), CreatedAt: aws.ToTime(v.CreateTime), Data: launch.Document{},
+	}
+	if v.LaunchTemplateData == nil {
+		return version, nil
+	}
+	data, err := documentOf(v.LaunchTemplateData)
+	if err != nil {
+		return version, err
+	}
+	if user, is := data["UserData"].(string); is {
+		plain, err := base64.StdEncoding.DecodeString(user)
+		if err == nil {
+			data["UserData"] = string(plain)
+		}
+	}
+	version.Data = data
+	return version, nil
+}
+
+// CreateLaunchTemplate makes a launch template, whose first version has the hash, and returns it with what EC2 doubts.
+func (c *Client) CreateLaunchTemplate(ctx context.Context, name, hash string, data launch.Document, tags map[string]string) (id string, warnings []string, err error) {
+	request, err := requestData(data)
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := c.launches.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: aws.String(name), LaunchTemplateData: request, ClientToken: aws.String(hash),
+		VersionDescription: aws.String(launch.Describe(hash)),
+		TagSpecifications:  []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(tags)}},
+	}, once)
+	if err != nil {
+		return "", nil, fault(err)
+	}
+	return aws.ToString(out.LaunchTemplate.LaunchTemplateId), doubts(out.Warning), nil
+}
+
+// CreateLaunchTemplateVersion adds a version with the hash.
+func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, templateID, hash string, data launch.Document) (number int64, warnings []string, err error) {
+	request, err := requestData(data)
+	if err != nil {
+		return 0, nil, err
+	}
+	out, err := c.launches.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: aws.String(templateID), LaunchTemplateData: request, ClientToken: aws.String(hash),
+		VersionDescription: aws.String(launch.Describe(hash)),
+	}, once)
+	if err != nil {
+		return 0, nil, fault(err)
+	}
+	return aws.ToInt64(out.LaunchTemplateVersion.VersionNumber), doubts(out.Warning), nil
+}
+
+func doubts(warning *types.ValidationWarning) []string {
+	if warning == nil {
+		return nil
+	}
+	return convertAll(warning.Errors, func(e types.ValidationError) string {
+		return "EC2 warns: " + aws.ToString(e.Code) + ": " + aws.ToString(e.Message)
+	})
+}
+
+// DeleteLaunchTemplate deletes a launch template with all its versions; one that is gone is as wanted.
+func (c *Client) DeleteLaunchTemplate(ctx context.Context, templateID string) error {
+	_, err := c.launches.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(templateID)}, once)
+	return gone(err)
+}
+
+// DeleteLaunchTemplateVersions deletes versions; EC2 takes 200 at a time.
+func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error {
+	for some := range slices.Chunk(numbers, templatesPerPage) {
+		_, err := c.launches.DeleteLaunchTemplateVersions(ctx, &ec2.DeleteLaunchTemplateVersionsInput{
+			LaunchTemplateId: aws.String(templateID), Versions: convertAll(some, func(n int64) string { return fmt.Sprint(n) }),
+		}, once)
+		if err != nil {
+			return gone(err)
+		}
+	}
+	return nil
+}
+
+// TryLaunch asks EC2 whether it would launch an instance of the type from the version, without launching one. Where the
+// data leaves the subnet open, it is said for every interface, as an Auto Scaling group does.
+func (c *Client) TryLaunch(ctx context.Context, templateID string, version int64, data launch.Document, instanceType, subnetID string) error {
+	input := &ec2.RunInstancesInput{
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(instanceType),
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(templateID), Version: aws.String(fmt.Sprint(version))},
+	}
+	if subnetID != "" {
+		interfaces, err := inSubnet(data, subnetID)
+		if err != nil {
+			return err
+		}
+		input.NetworkInterfaces = interfaces
+	}
+	_, err := c.launches.RunInstances(ctx, input, once)
+	err = fault(err)
+	if answer := (*eni.Fault)(nil); err == nil || errors.As(err, &answer) && answer.Code == "DryRunOperation" {
+		return nil
+	}
+	return err
+}
+
+func inSubnet(data launch.Document, subnetID string) ([]types.InstanceNetworkInterfaceSpecification, error) {
+	var interfaces []types.InstanceNetworkInterfaceSpecification
+	list, _ := data["NetworkInterfaces"].([]any)
+	for _, e := range list {
+		members, _ := e.(map[string]any)
+		members = maps.Clone(members)
+		members["SubnetId"] = subnetID
+		var i types.InstanceNetworkInterfaceSpecification
+		if err := convertJSON(members, &i); err != nil {
+			return nil, fmt.Errorf("network interfaces: %w", err)
+		}
+		interfaces = append(interfaces, i)
+	}
+	return interfaces, nil
+}

@@ -1,0 +1,70 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/multieni/multieni/plan"
+)
+
+// Repairs are what node templates want repaired on interfaces that instances were launched with, for the node
+// reconciler to plan with the rest. The zero value and nil hold none. They are safe for concurrent use.
+type Repairs struct {
+	mu sync.Mutex
+	// wanted holds them by instance and node template.
+	wanted map[string]map[string][]plan.Mend
+}
+
+// Of returns what is to be repaired on an instance.
+func (r *Repairs) Of(instanceID string) []plan.Mend {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []plan.Mend
+	for _, some := range r.wanted[instanceID] {
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, func(a, b plan.Mend) int {
+		switch {
+		case a.InterfaceID < b.InterfaceID:
+			return -1
+		case a.InterfaceID > b.InterfaceID:
+			return 1
+		default:
+			return 0
+		}
+	})
+	return all
+}
+
+// Set replaces all that a node template wants repaired, by instance, and returns the instances that have something.
+func (r *Repairs) Set(nodeTemplateUID string, byInstance map[string][]plan.Mend) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for instanceID, of := range r.wanted {
+		if delete(of, nodeTemplateUID); len(of) == 0 {
+			delete(r.wanted, instanceID)
+		}
+	}
+	var concerned []string
+	for instanceID, mends := range byInstance {
+		if len(mends) == 0 {
+			continue
+		}
+		if r.wanted == nil {
+			r.wanted = map[string]map[string][]plan.Mend{}
+		}
+		if r.wanted[instanceID] == nil {
+			r.wanted[instanceID] = map[string][]plan.Mend{}
+		}
+		r.wanted[instanceID][nodeTemplateUID] = mends
+		concerned = append(concerned, instanceID)
+	}
+	slices.Sort(concerned)
+	return concerned
+}

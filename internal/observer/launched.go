@@ -1,0 +1,34 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package observer
+
+import (
+	"context"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance, with those
+// that were attached to them later as members of NodeENIs.
+func (o *Observer) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interface {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.inventory.LaunchedFrom(nodeTemplateUID)
+	for instanceID := range all {
+		for _, record := range o.inventory.Of(instanceID) {
+			if record.AttachedTo(instanceID) {
+				all[instanceID] = append(all[instanceID], record.Interface)
+			}
+		}
+	}
+	return all
+}
+
+// TellNode sends a node's name to whoever listens to [Observer.Changed].
+func (o *Observer) TellNode(ctx context.Context, node string) {
+	select {
+	case o.changed <- node:
+	case <-ctx.Done():
+	}
+}

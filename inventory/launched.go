@@ -1,0 +1,106 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+)
+
+// launched keeps the interfaces that were born with their instances from a launch template of ours. They are no members:
+// nothing of what is done with members is done with them.
+type launched struct {
+	byInstance map[string]map[string]*born
+	// at says on which instance an interface is.
+	at map[string]string
+}
+
+func newLaunched() launched {
+	return launched{byInstance: map[string]map[string]*born{}, at: map[string]string{}}
+}
+
+type born struct {
+	eni.Interface
+	seenBegun, missedFirst time.Time
+}
+
+// Launched returns the interfaces an instance was launched with, the primary one included, ordered by slot.
+func (v *Inventory) Launched(instanceID string) []eni.Interface {
+	return v.launched.of(instanceID)
+}
+
+// LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance.
+func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interface {
+	all := map[string][]eni.Interface{}
+	for instanceID, interfaces := range v.launched.byInstance {
+		for _, b := range interfaces {
+			if b.Tags[ownership.TagNodeTemplateUID] == nodeTemplateUID {
+				all[instanceID] = v.launched.of(instanceID)
+				break
+			}
+		}
+	}
+	return all
+}
+
+func (l launched) of(instanceID string) []eni.Interface {
+	var all []eni.Interface
+	for _, id := range slices.Sorted(maps.Keys(l.byInstance[instanceID])) {
+		all = append(all, l.byInstance[instanceID][id].Clone())
+	}
+	slices.SortStableFunc(all, func(a, b eni.Interface) int { return eni.CompareSlots(a.Attachment.Slot, b.Attachment.Slot) })
+	return all
+}
+
+// saw takes an interface in that a reading begun at the given time showed; one that is none of these goes.
+func (l launched) saw(cluster string, begun time.Time, seen eni.Interface) {
+	_, verdict := ownership.Read(cluster, seen.Tags)
+	isBorn := verdict == ownership.Launched && !seen.RequesterManaged && seen.Attachment != nil &&
+		seen.AttachedTo(seen.Attachment.InstanceID) && seen.Attachment.InstanceID != ""
+	if was, known := l.get(seen.ID); known {
+		if begun.Before(was.seenBegun) {
+			return
+		}
+		l.drop(seen.ID)
+	}
+	if isBorn {
+		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &born{Interface: seen.Clone(), seenBegun: begun})
+		l.at[seen.ID] = seen.Attachment.InstanceID
+	}
+}
+
+func (l launched) get(id string) (*born, bool) {
+	b, known := l.byInstance[l.at[id]][id]
+	return b, known
+}
+
+func (l launched) drop(id string) {
+	cut(l.byInstance, l.at[id], id)
+	delete(l.at, id)
+}
+
+// missed notes which interfaces of an instance a reading did not show; one is gone when a second reading, [Confirm]
+// later, misses it as well.
+func (l launched) missed(begun time.Time, instanceID string, shown map[string]bool) {
+	for id, b := range l.byInstance[instanceID] {
+		switch {
+		case shown[id] || begun.Before(b.seenBegun):
+		case b.missedFirst.IsZero():
+			b.missedFirst = begun
+		case begun.Sub(b.missedFirst) >= Confirm:
+			l.drop(id)
+		}
+	}
+}
+
+// did notes what a call of ours made of an interface.
+func (l launched) did(now time.Time, after eni.Interface) {
+	if b, known := l.get(after.ID); known {
+		b.Interface, b.seenBegun = after.Clone(), now
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+)
+
+func launchedInterface(id string, device int) eni.Interface {
+	return eni.Interface{
+		ID: id, Status: eni.InUse,
+		Tags:       map[string]string{ownership.TagCluster: "c", ownership.TagNodeTemplate: "default", ownership.TagNodeTemplateUID: "uid-t"},
+		Attachment: &eni.Attachment{InstanceID: "i-1", Slot: eni.Slot{Device: device}, Status: eni.AttachmentAttached},
+	}
+}
+
+func TestLaunchedInterfacesAreKnownAndNoMembers(t *testing.T) {
+	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
+	v.Listed(at, []eni.Interface{launchedInterface("eni-b", 1), launchedInterface("eni-a", 0)})
+	if got := v.Launched("i-1"); len(got) != 2 || got[0].ID != "eni-a" || len(v.Of("i-1")) != 0 || v.Len() != 0 {
+		t.Errorf("launched %v, members %v", got, v.Of("i-1"))
+	}
+	if got := v.LaunchedFrom("uid-t"); len(got["i-1"]) != 2 || len(v.LaunchedFrom("uid-other")) != 0 {
+		t.Errorf("by node template: %v", got)
+	}
+}
+
+func TestALaunchedInterfaceIsGoneAfterTwoReadingsThatMissIt(t *testing.T) {
+	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
+	v.Listed(at, []eni.Interface{launchedInterface("eni-a", 1)})
+	v.Listed(at.Add(time.Minute), nil)
+	if len(v.Launched("i-1")) != 1 {
+		t.Error("a single reading was believed")
+	}
+	v.Looked(eni.Look{At: at.Add(time.Minute + inventory.Confirm), Instance: eni.Instance{ID: "i-1"}})
+	if len(v.Launched("i-1")) != 0 {
+		t.Error("it is still known")
+	}
+}
+
+func TestOurOwnChangeOfALaunchedInterfaceOutlivesAnOlderReading(t *testing.T) {
+	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
+	v.Listed(at, []eni.Interface{launchedInterface("eni-a", 1)})
+	after := launchedInterface("eni-a", 1)
+	after.Description = "mended"
+	v.Did(at.Add(2*time.Second), after, inventory.Effect{Shown: func(eni.Interface) bool { return true }})
+	v.Listed(at.Add(time.Second), []eni.Interface{launchedInterface("eni-a", 1)})
+	if got, known := v.Interface("eni-a"); !known || got.Description != "mended" {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/ownership"
+)
+
+// Existing is a launch template that EC2 has.
+type Existing struct {
+	ID, Name string
+	Tags     map[string]string
+}
+
+// Version is one version of a launch template. Data is as EC2 has it, user data decoded.
+type Version struct {
+	TemplateID  string
+	Number      int64
+	Description string
+	CreatedAt   time.Time
+	Data        Document
+}
+
+// describe begins the description of every version of ours.
+const describe = "multieni "
+
+// Describe returns the description of a version with the hash.
+func Describe(hash string) string { return describe + hash }
+
+// Hash returns the hash of a version of ours, and "" for any other.
+func (v Version) Hash() string {
+	hash, ours := strings.CutPrefix(v.Description, describe)
+	if !ours {
+		return ""
+	}
+	return hash
+}
+
+// Identity is what tells the launch templates of a node template from all others.
+func (t NodeTemplate) Identity() map[string]string {
+	return map[string]string{
+		ownership.TagCluster: t.Cluster, ownership.TagNodeTemplate: t.Name, ownership.TagNodeTemplateUID: t.UID,
+		ownership.TagName: t.Name,
+	}
+}
+
+const (
+	// KeepVersions is how many versions of a launch template are kept whatever their age, for a way back.
+	KeepVersions = 10
+	// KeepFor is how long a launch template, or a version, that nothing refers to is kept: a launch under way and a
+	// group that is changed later refer to it without our seeing it.
+	KeepFor = 24 * time.Hour
+)
+
+// Retired returns the versions that can be deleted: old ones that nothing was launched from, is launched from, or could
+// soon be. EC2 does not let go of the default version, which is the first.
+func Retired(versions []Version, current int64, inUse func(hash string) bool, now time.Time) []int64 {
+	ordered := slices.SortedFunc(slices.Values(versions), func(a, b Version) int { return int(b.Number - a.Number) })
+	var retired []int64
+	for n, v := range ordered {
+		if n < KeepVersions || v.Number == current || v.Number == 1 || v.Hash() == "" || inUse(v.Hash()) || now.Sub(v.CreatedAt) < KeepFor {
+			continue
+		}
+		retired = append(retired, v.Number)
+	}
+	slices.Sort(retired)
+	return retired
+}

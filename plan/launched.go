@@ -1,0 +1,123 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+)
+
+// Interfaces that an instance was launched with from a launch template of ours belong to the instance: they are mended,
+// and never detached or deleted. One that sits where a NodeENI wants an interface, in a subnet it allows, serves as that.
+
+// Mend is what to repair on an interface that the instance was launched with; what is nil stays as it is.
+type Mend struct {
+	InterfaceID string
+	// Owner is the node template, by name and UID.
+	Owner, OwnerUID            string
+	Description                *string
+	Groups                     []string
+	DeleteOnTermination        *bool
+	IPv4Prefixes, IPv6Prefixes *int
+}
+
+// adopted is the generation of a member whose interface was not made for it. A generation that is a time is later.
+const adopted = 1
+
+// launchedFor returns the interface that sits where the wish wants one, if no other wish has it.
+func (p *planner) launchedFor(wish *Wish) *eni.Interface {
+	for n := range p.Launched {
+		i := &p.Launched[n]
+		taken := slices.ContainsFunc(p.members, func(m *member) bool { return m.born != nil && m.born.ID == i.ID })
+		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == wish.Slot && i.Attachment.Slot != eni.Primary && wish.allows(i.SubnetID) {
+			return i
+		}
+	}
+	return nil
+}
+
+// adopt makes a member of a launched interface. It is entered in the ledger, by which the node's state is kept.
+func (p *planner) adopt(claim *Claim, wish *Wish, key ownership.Key, born *eni.Interface) {
+	m := &member{claim: claim, wish: wish, born: born, Member: Member{
+		Member: p.identity(claim, key), Wanted: true, Interface: born, Asked: wish.Slot, Slot: wish.Slot,
+	}}
+	if m.Generation == 0 {
+		m.Generation = adopted
+	}
+	p.add(m)
+}
+
+// keepBorn mends an adopted interface. Its tags stay as they are: they say that it goes with its instance.
+func (p *planner) keepBorn(m *member) {
+	if p.plan.Ledger[m.Key] < m.Generation {
+		p.plan.Ledger[m.Key] = m.Generation
+	}
+	m.Phase = phaseOf(*m.born)
+	if p.waits(m) {
+		return
+	}
+	wish := *m.wish
+	if m.claim.NoGroups != nil {
+		wish.Spec.Groups = nil
+	}
+	for _, attribute := range changes(wish, nil, *m.born) {
+		if _, tags := attribute.(Tags); !tags {
+			p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: m.born.ID, To: attribute})
+		}
+	}
+	if m.Phase != Attached {
+		p.again(p.now.Add(watched))
+	}
+}
+
+// mendLaunched repairs what differs from the node template. What a NodeENI has adopted is the NodeENI's to shape.
+func (p *planner) mendLaunched() {
+	for _, mend := range p.Mends {
+		n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool { return i.ID == mend.InterfaceID && i.AttachedTo(p.InstanceID) })
+		isAdopted := slices.ContainsFunc(p.members, func(m *member) bool { return m.born != nil && m.born.ID == mend.InterfaceID })
+		if n < 0 || isAdopted || p.ended {
+			continue
+		}
+		slot := p.Launched[n].Attachment.Slot
+		m := &member{Member: Member{Member: ownership.Member{
+			Cluster: p.Cluster, NodeENI: mend.Owner, Node: p.Node, InstanceID: p.InstanceID,
+			Key: ownership.Key{NodeENIUID: mend.OwnerUID, Ordinal: slot.Card<<8 | slot.Device},
+		}}}
+		if p.waits(m) {
+			continue
+		}
+		for _, attribute := range mend.attributes(p.Launched[n]) {
+			p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: mend.InterfaceID, To: attribute})
+		}
+	}
+}
+
+// attributes are those of the interface that are not yet as the mend wants them.
+func (d Mend) attributes(i eni.Interface) []Attribute {
+	var wanted, todo []Attribute
+	if d.DeleteOnTermination != nil {
+		wanted = append(wanted, DeleteOnTermination{AttachmentID: i.Attachment.ID, Enabled: *d.DeleteOnTermination})
+	}
+	if d.Description != nil {
+		wanted = append(wanted, Description(*d.Description))
+	}
+	if len(d.Groups) > 0 {
+		wanted = append(wanted, Groups(d.Groups))
+	}
+	counts := i.Counts()
+	if d.IPv4Prefixes != nil {
+		counts.IPv4Prefixes = *d.IPv4Prefixes
+	}
+	if d.IPv6Prefixes != nil {
+		counts.IPv6Prefixes = *d.IPv6Prefixes
+	}
+	for _, a := range append(wanted, addressChanges(counts, i.Addresses)...) {
+		if !a.Shown(i) {
+			todo = append(todo, a)
+		}
+	}
+	return todo
+}
