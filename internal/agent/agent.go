@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/hostpci"
 )
@@ -48,6 +49,8 @@ type Options struct {
 	Client client.Client
 	Host   Host
 	PCI    PCI
+	// Metadata asks the instance what it knows about itself; nil if there is nobody to ask.
+	Metadata func(context.Context) (eni.Metadata, error)
 	// DefaultMTU is for interfaces whose NodeENI names none, in bytes.
 	DefaultMTU int
 	// Taint is the key of the taint that keeps pods away until the node is ready.
@@ -70,7 +73,9 @@ type Agent struct {
 	devices map[string]string
 	// failed remembers what a device did not take, and since when.
 	failed map[hostpci.Binding]failure
-	pace   *rate.Limiter
+	// metadata is nil if there is nobody to ask.
+	metadata *metadata
+	pace     *rate.Limiter
 }
 
 const (
@@ -84,7 +89,11 @@ const (
 
 // New returns an agent.
 func New(o Options) *Agent {
-	return &Agent{Options: o, devices: map[string]string{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(passesPerSecond, passesAtOnce)}
+	a := &Agent{Options: o, devices: map[string]string{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(passesPerSecond, passesAtOnce)}
+	if o.Metadata != nil {
+		a.metadata = newMetadata(o.Metadata)
+	}
+	return a
 }
 
 // subject is what one pass is about.
@@ -96,6 +105,12 @@ type subject struct {
 	links   []hostnet.Link
 	devices []hostpci.Device
 	records []hostpci.Record
+	// certain is set once the controller has said what the node shall have. Until then nothing is taken back: not to know
+	// of an interface is no reason to lose it.
+	certain bool
+	// metadata is what the instance knows about itself, or nil; facts is what the kernel knew last.
+	metadata *eni.Metadata
+	facts    hostnet.Facts
 	// observed has an observation for each of the links and devices, and for devices that are being given back.
 	observed []hostnet.Observation
 }
@@ -135,8 +150,14 @@ func (a *Agent) gather(ctx context.Context) (*subject, error) {
 	} else if err != nil {
 		s.node = nil
 	}
+	if a.metadata != nil {
+		s.metadata = a.metadata.known()
+	}
+	s.certain = s.state != nil && s.state.Status.ObservedGeneration > 0
 	s.links, s.devices = Wanted(s.state, a.DefaultMTU)
-	s.records = records(s.state)
+	if s.certain {
+		s.records = records(s.state)
+	}
 	for n, link := range s.links {
 		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
 	}
@@ -160,8 +181,13 @@ func (a *Agent) configure(s *subject) error {
 		if err != nil {
 			return fmt.Errorf("look at the network of the node: %w", err)
 		}
+		markPrimary(&facts, s.metadata)
+		s.facts = facts
 		s.observed = hostnet.Observe(s.links, facts)
 		operations := hostnet.Diff(hostnet.Configure(s.links, facts), facts)
+		if !s.certain {
+			operations = slices.DeleteFunc(operations, s.onOthers)
+		}
 		bindings, err := a.decideBindings(s, facts)
 		if err != nil {
 			return err
@@ -180,7 +206,15 @@ func (a *Agent) configure(s *subject) error {
 		}
 	}
 	a.remember(s.observed)
+	if crossCheck(s.observed, s.state, s.metadata) && a.metadata != nil {
+		a.metadata.want()
+	}
 	return s.blame(failures)
+}
+
+// onOthers reports whether an operation is on something else than the links that are wanted.
+func (s *subject) onOthers(o hostnet.Operation) bool {
+	return !slices.ContainsFunc(s.observed, func(seen hostnet.Observation) bool { return seen.Facts != nil && seen.Facts.Index == o.On() })
 }
 
 // remember keeps where the devices of the links are.

@@ -20,9 +20,10 @@ import (
 // maxMessage is the most characters of a link's message (its schema).
 const maxMessage = 1024
 
-// report writes status.links of the node's state if they changed. Nothing else of the object is sent.
+// report writes status.links of the node's state if they changed. Nothing else of the object is sent. What was said
+// before stays until the controller says what the node shall have: it may be the only record of a bound device.
 func (a *Agent) report(ctx context.Context, s *subject) error {
-	if s.state == nil {
+	if !s.certain {
 		return nil
 	}
 	links := s.linkStates()

@@ -61,6 +61,11 @@ func (a *Agent) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return a.forward(ctx, changes) })); err != nil {
 		return err
 	}
+	if a.metadata != nil {
+		if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { a.metadata.keep(ctx, a.Log); return nil })); err != nil {
+			return err
+		}
+	}
 	this := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: a.Node}}}
 	})

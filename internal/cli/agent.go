@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/imds"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/pci"
@@ -37,9 +38,15 @@ are ready.
 
 It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to the
 Kubernetes API for two objects: the Node and the NodeENIState of that name. It has no use for
-AWS credentials.`,
+AWS credentials. Instance metadata, where it answers, helps to explain what is missing.
+
+With --without-kubernetes it takes the interfaces from instance metadata instead, which cannot
+tell whose they are: it brings up all but the primary one, and reports in its log.`,
 		Example: `  # on a node
-  multieni agent --node-name=ip-10-0-0-10.us-west-2.compute.internal`,
+  multieni agent --node-name=ip-10-0-0-10.us-west-2.compute.internal
+
+  # on an instance that is no node, or not yet
+  multieni agent --without-kubernetes`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := options.FromEnvironment(c.Flags()); err != nil {
@@ -63,15 +70,24 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		return err
 	}
 	defer host.Close()
+	metadata, err := imds.New(ctx)
+	if err != nil {
+		return err
+	}
+	settings := agent.Options{
+		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read, DefaultMTU: o.DefaultMTU, Taint: o.Taint,
+		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, Log: log,
+	}
+	log.Info("starting", "version", version.String(), "node", o.NodeName)
+	if o.WithoutKubernetes {
+		return agent.New(settings).RunWithoutKubernetes(ctx)
+	}
 	mgr, err := newAgentManager(o)
 	if err != nil {
 		return err
 	}
-	a := agent.New(agent.Options{
-		Node: o.NodeName, Client: mgr.GetClient(), Host: host, PCI: pci.Open(o.Sysfs), DefaultMTU: o.DefaultMTU, Taint: o.Taint,
-		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, Log: log,
-	})
-	if err := a.SetupWithManager(mgr); err != nil {
+	settings.Client = mgr.GetClient()
+	if err := agent.New(settings).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the agent up: %w", err)
 	}
 	if err := addProbes(mgr); err != nil {
@@ -80,7 +96,6 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	if err := mgr.Add(manager.RunnableFunc(releaseAfterStart)); err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.String(), "node", o.NodeName)
 	return mgr.Start(ctx)
 }
 

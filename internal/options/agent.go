@@ -16,6 +16,8 @@ import (
 // Agent is the settings of `multieni agent`.
 type Agent struct {
 	NodeName string
+	// WithoutKubernetes takes every interface that instance metadata lists for one to be made usable.
+	WithoutKubernetes bool
 
 	// CheckInterval is the time between two looks at the links when nothing seems to change.
 	CheckInterval time.Duration
@@ -43,6 +45,7 @@ type Agent struct {
 // Bind adds the flags to a flag set.
 func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.NodeName, "node-name", "", "name of the Node this agent runs on")
+	flags.BoolVar(&a.WithoutKubernetes, "without-kubernetes", false, "make every interface usable that instance metadata lists beside the primary one, and ask no API server; not for nodes whose CNI has interfaces of its own")
 	flags.DurationVar(&a.CheckInterval, "check-interval", 30*time.Second, "time between two looks at the links when nothing seems to change; changes are seen at once")
 	flags.IntVar(&a.DefaultMTU, "default-mtu", 0, "MTU in bytes of links whose NodeENI names none; 0 stands for 9001, the largest inside a VPC")
 	flags.StringVar(&a.ENIPattern, "eni-pattern", "", "regular expression; links of other names are never touched. Links are found by MAC address, so none is needed")
@@ -61,7 +64,7 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 // Validate reports settings that make no sense.
 func (a *Agent) Validate() error {
 	var faults []error
-	if a.NodeName == "" {
+	if a.NodeName == "" && !a.WithoutKubernetes {
 		faults = append(faults, errors.New("--node-name, or NODE_NAME, must name the Node; in a pod it comes from spec.nodeName"))
 	}
 	if a.CheckInterval < time.Second {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/hostnet"
@@ -146,6 +147,38 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
+// A state that is gone, or that the controller has yet to fill, is no reason to take a working interface away.
+func TestForgotten(t *testing.T) {
+	n := newNode(t, "forgotten", true)
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.becomes(patience, ready)
+	var before string
+	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+		if before = n.State(); strings.Contains(before, "NO-CARRIER") { // the kernel says LOWER_UP first
+			return "the links are not running yet"
+		}
+		return ""
+	})
+	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	if err := n.client.Delete(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	n.becomes(patience, unready(corev1.ConditionUnknown, "NoInterfaces", false))
+	state = &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: v1alpha1.NodeENIStateSpec{
+		InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a", Members: []v1alpha1.Member{interfaceOf(1, "").Member},
+	}}
+	if err := n.client.Create(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	n.becomes(patience, unready(corev1.ConditionFalse, "StatusPending", true))
+	if diff := cmp.Diff(before, n.State()); diff != "" {
+		t.Errorf("the node's network changed:\n%s", diff)
+	}
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.becomes(patience, ready)
+}
+
 // A lost link is told of in time, and keeps pods away where that is asked for; what nobody requires is not waited for.
 func TestLoss(t *testing.T) {
 	cases := map[string]struct {
@@ -225,6 +258,9 @@ func TestLatency(t *testing.T) {
 		n.Attach("ens6", mac(1), n.vpc, "peer1")
 		all = append(all, n.becomes(patience, ready))
 		n.IP("link del ens6")
+		if long() { // interfaces do not come and go several times a second, and the agent's patience with that is bounded
+			time.Sleep(time.Second)
+		}
 	}
 	slices.Sort(all)
 	p99 := all[len(all)*99/100]

@@ -1,0 +1,120 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/hostnet"
+)
+
+const (
+	// metadataTimeout is how long instance metadata may take. Where it is blocked, that is how long it always takes.
+	metadataTimeout = 5 * time.Second
+	// metadataRetry is how soon it is asked again; metadataAge how old an answer may be.
+	metadataRetry, metadataAge = 30 * time.Second, 5 * time.Minute
+)
+
+// metadata is what instance metadata said last. The agent never waits for it, and works without it.
+type metadata struct {
+	read func(context.Context) (eni.Metadata, error)
+	// wanted is sent to when an answer younger than the last one would help.
+	wanted chan struct{}
+
+	mu   sync.Mutex
+	last *eni.Metadata
+}
+
+func newMetadata(read func(context.Context) (eni.Metadata, error)) *metadata {
+	return &metadata{read: read, wanted: make(chan struct{}, 1)}
+}
+
+// known returns what was said last, or nil.
+func (m *metadata) known() *eni.Metadata {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}
+
+// want asks for a new answer by and by.
+func (m *metadata) want() {
+	select {
+	case m.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// keep keeps what is known up to date until the context ends.
+func (m *metadata) keep(ctx context.Context, log *slog.Logger) {
+	for {
+		wait := metadataAge
+		if err := m.ask(ctx); err != nil && ctx.Err() == nil {
+			log.Debug("instance metadata does not answer, and is not needed", "err", err)
+			wait = metadataRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(metadataRetry): // at most so often, whoever wants it
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wanted:
+		case <-time.After(wait - metadataRetry):
+		}
+	}
+}
+
+func (m *metadata) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
+	defer cancel()
+	answer, err := m.read(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last = &answer
+	return nil
+}
+
+// markPrimary makes the link that instance metadata calls primary the primary one, wherever default routes lead.
+func markPrimary(facts *hostnet.Facts, known *eni.Metadata) {
+	if known == nil {
+		return
+	}
+	for _, link := range facts.Links {
+		if link.Device != "" && strings.EqualFold(link.MAC, known.PrimaryMAC) {
+			facts.PrimaryLink = link.Index
+		}
+	}
+}
+
+// crossCheck adds what instance metadata knows about links that are missing, and reports whether there are any.
+func crossCheck(observed []hostnet.Observation, state *v1alpha1.NodeENIState, known *eni.Metadata) (missing bool) {
+	for n, o := range observed {
+		if o.State != hostnet.Missing || o.Reason != hostnet.ReasonNotFound {
+			continue
+		}
+		missing = true
+		switch {
+		case known == nil:
+		case state != nil && state.Spec.InstanceID != known.InstanceID:
+			observed[n].Message += fmt.Sprintf("; the interface is promised to instance %s, and this is %s", state.Spec.InstanceID, known.InstanceID)
+		case known.ByMAC(o.Link.MAC) != nil:
+			observed[n].Message += "; instance metadata lists it, so it is attached and the kernel's drivers have yet to show it"
+		default:
+			observed[n].Message += "; instance metadata does not list it either"
+		}
+	}
+	return missing
+}

@@ -1,0 +1,129 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package imds asks the instance metadata service what the instance knows about itself and its interfaces. It needs no AWS
+// credentials. Tokens, and what to do about them, are the SDK's business.
+package imds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// Client asks one instance's service.
+type Client struct{ client *imds.Client }
+
+// New returns a client of the instance's own service, or of the one that AWS_EC2_METADATA_SERVICE_ENDPOINT names. Nothing
+// is requested yet.
+func New(ctx context.Context) (*Client, error) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	return Of(imds.NewFromConfig(cfg)), nil
+}
+
+// Of returns a client that asks through the SDK's.
+func Of(client *imds.Client) *Client { return &Client{client} }
+
+// Read reads everything. An interface that goes away meanwhile is left out.
+func (c *Client) Read(ctx context.Context) (eni.Metadata, error) {
+	var m eni.Metadata
+	var err error
+	if m.InstanceID, err = c.get(ctx, "instance-id"); err != nil {
+		return m, err
+	}
+	if m.PrimaryMAC, err = c.get(ctx, "mac"); err != nil {
+		return m, err
+	}
+	macs, err := c.get(ctx, "network/interfaces/macs/")
+	if err != nil {
+		return m, err
+	}
+	for _, mac := range strings.Fields(macs) {
+		i, err := c.readInterface(ctx, strings.TrimSuffix(mac, "/"), m)
+		if isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return m, err
+		}
+		m.Interfaces = append(m.Interfaces, i)
+	}
+	slices.SortFunc(m.Interfaces, eni.CompareInterfaces)
+	return m, nil
+}
+
+func (c *Client) readInterface(ctx context.Context, mac string, m eni.Metadata) (eni.Interface, error) {
+	values := map[string]string{}
+	for _, name := range []string{"interface-id", "subnet-id", "device-number", "network-card", "local-ipv4s", "ipv6s", "ipv4-prefix", "ipv6-prefix"} {
+		value, err := c.get(ctx, "network/interfaces/macs/"+mac+"/"+name)
+		if err != nil && (!isMissing(err) || name == "interface-id") {
+			return eni.Interface{}, err
+		}
+		values[name] = value
+	}
+	i := eni.Interface{ID: values["interface-id"], MAC: mac, SubnetID: values["subnet-id"], Addresses: eni.Addresses{
+		IPv6: each(values["ipv6s"], netip.ParseAddr), IPv4Prefixes: each(values["ipv4-prefix"], netip.ParsePrefix),
+		IPv6Prefixes: each(values["ipv6-prefix"], netip.ParsePrefix),
+	}}
+	if addresses := each(values["local-ipv4s"], netip.ParseAddr); len(addresses) > 0 {
+		i.PrimaryIPv4, i.SecondaryIPv4 = addresses[0], addresses[1:]
+	}
+	if slot, known := slotOf(values["network-card"], values["device-number"], mac == m.PrimaryMAC); known {
+		i.Attachment = &eni.Attachment{InstanceID: m.InstanceID, Slot: slot, Status: eni.AttachmentAttached}
+	}
+	return i, nil
+}
+
+// slotOf returns the slot, unless it is not known yet: the device number of a new interface reads 0 for a while, which is
+// true of the primary interface only. Instances with one network card do not name it.
+func slotOf(card, device string, primary bool) (slot eni.Slot, known bool) {
+	n, err := strconv.Atoi(device)
+	if err != nil || n == 0 && !primary {
+		return eni.Slot{}, false
+	}
+	slot.Device = n
+	slot.Card, _ = strconv.Atoi(card)
+	return slot, true
+}
+
+func each[T any](lines string, parse func(string) (T, error)) []T {
+	var all []T
+	for word := range strings.FieldsSeq(lines) {
+		if value, err := parse(word); err == nil {
+			all = append(all, value)
+		}
+	}
+	return all
+}
+
+func (c *Client) get(ctx context.Context, path string) (string, error) {
+	out, err := c.client.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+	if err != nil {
+		return "", fmt.Errorf("ask instance metadata for %s: %w", path, err)
+	}
+	content, err := io.ReadAll(out.Content)
+	if err = errors.Join(err, out.Content.Close()); err != nil {
+		return "", fmt.Errorf("read %s of instance metadata: %w", path, err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}
+
+func isMissing(err error) bool {
+	refused, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return ok && refused.HTTPStatusCode() == http.StatusNotFound
+}

@@ -1,0 +1,105 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package imds_test
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/imds"
+)
+
+const instance = "i-0123456789abcdef0"
+
+// simulate starts an EC2 with one instance, which the VPC CNI soon gives a second interface. Instance metadata tells of an
+// interface after ten seconds, and of its slot after ten more.
+func simulate(t *testing.T) *awssim.Simulator {
+	t.Helper()
+	world := awssim.ExampleWorld()
+	world.Instances = []ec2.WorldInstance{{
+		InstanceID: instance, InstanceType: "m5.xlarge", AvailabilityZone: "us-east-1a", CNI: &ec2.CNI{WarmENIs: 1},
+	}}
+	behavior := ec2.Behavior{CNI: ec2.Latency{Min: time.Second}, Metadata: ec2.Latency{Min: 10 * time.Second}, MetadataIndex: ec2.Latency{Min: 10 * time.Second}}
+	sim, err := awssim.New(awssim.Options{World: world, Behavior: &behavior})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sim
+}
+
+func clientOf(sim *awssim.Simulator, options ...func(*sdk.Options)) *imds.Client {
+	return imds.Of(sdk.New(sdk.Options{
+		Endpoint: "http://" + instance + "@awssim", HTTPClient: &http.Client{Transport: sim.Transport()},
+	}, options...))
+}
+
+func TestRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := simulate(t)
+		client := clientOf(sim)
+		read := func() eni.Metadata {
+			m, err := client.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		for len(read().Interfaces) < 2 {
+			time.Sleep(time.Second)
+		}
+		for _, i := range read().Interfaces {
+			if primary := i.MAC == read().PrimaryMAC; primary != (i.Attachment != nil) {
+				t.Errorf("the slot of %s is %v: that of a new interface is not known, that of the primary one always is", i.MAC, i.Attachment)
+			}
+		}
+		time.Sleep(time.Minute)
+		want := eni.Metadata{InstanceID: instance}
+		for _, i := range sim.State().NetworkInterfaces {
+			if i.Attachment == nil || i.Attachment.InstanceID != instance {
+				continue
+			}
+			if i.Attachment.DeviceIndex == 0 {
+				want.PrimaryMAC = i.MACAddress
+			}
+			addresses := eni.Addresses{PrimaryIPv4: i.PrivateIPAddress}
+			for _, a := range i.PrivateIPAddresses {
+				if !a.Primary {
+					addresses.SecondaryIPv4 = append(addresses.SecondaryIPv4, a.PrivateIPAddress)
+				}
+			}
+			want.Interfaces = append(want.Interfaces, eni.Interface{
+				ID: i.NetworkInterfaceID, MAC: i.MACAddress, SubnetID: i.SubnetID, Addresses: addresses,
+				Attachment: &eni.Attachment{InstanceID: instance, Slot: eni.Slot{Device: i.Attachment.DeviceIndex}, Status: eni.AttachmentAttached},
+			})
+		}
+		options := cmp.Options{
+			cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty(),
+			cmpopts.SortSlices(func(a, b eni.Interface) bool { return a.MAC < b.MAC }),
+		}
+		if diff := cmp.Diff(want, read(), options); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	sim := simulate(t)
+	client := clientOf(sim, func(o *sdk.Options) {
+		o.Retryer, o.Endpoint = aws.NopRetryer{}, "http://i-00000000000000000@awssim"
+	})
+	if got, err := client.Read(t.Context()); err == nil {
+		t.Errorf("an instance that does not exist says %v", got)
+	}
+}
