@@ -83,9 +83,9 @@ func TestThrottling(t *testing.T) {
 	s.strike(fault.Fault{Kind: fault.Throttle}, mutating()...)
 	s.label(names("node", 4, 8)...)
 	s.unlabel(names("node", 0, 2)...)
-	s.endure(lasting(time.Minute)/2, r)
+	s.endure(promised/2, r)
 	s.strike(fault.Fault{Kind: fault.Throttle})
-	s.endure(lasting(time.Minute)/2, r)
+	s.endure(promised/2, r)
 	s.heal()
 	during := len(s.calls()) - before
 	// Waits double from a second to half a minute; no call is made without a read before it.
@@ -105,7 +105,6 @@ func TestThrottling(t *testing.T) {
 // new interfaces for a while. The controller is killed in the midst of it, and begins anew with readings that lag.
 func TestReadsLag(t *testing.T) {
 	t.Parallel()
-	lag := lasting(time.Minute)
 	s := setStage(t, simulate(t, fleet("node"), 1, nil), 1)
 	s.join(0)
 	s.apply(both())
@@ -113,12 +112,12 @@ func TestReadsLag(t *testing.T) {
 	r := s.run()
 	s.holds(afterwards, wanted(names("node", 0, 3)))
 
-	s.strike(fault.Fault{Kind: fault.StaleRead, Age: lag, Jitter: true})
-	s.strike(fault.Fault{Kind: fault.HideNew, Age: lag / 4})
+	s.strike(fault.Fault{Kind: fault.StaleRead, Age: promised, Jitter: true})
+	s.strike(fault.Fault{Kind: fault.HideNew, Age: promised / 4})
 	s.label(names("node", 3, 8)...)
-	s.endure(lag/2, r)
+	s.endure(promised/2, r)
 	s.must(r.Kill())
-	s.endure(lag/2+5*time.Second, s.run())
+	s.endure(promised/2+5*time.Second, s.run())
 	strikes := s.heal()
 
 	s.holds(afterwards, wanted(names("node", 0, 8)))
@@ -150,7 +149,7 @@ func TestStuckDetaches(t *testing.T) {
 		return ""
 	})
 	s.heal()
-	s.endure(lasting(time.Minute), r)
+	s.endure(promised, r)
 	forced := 0
 	if isLong {
 		s.holds(11*time.Minute, wanted(names("node", 0, 3)))

@@ -6,8 +6,6 @@ package hostile_test
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -198,13 +196,9 @@ func (s *stage) put(n int, tags map[string]string) string {
 		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", t+1), key)
 		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", t+1), tags[key])
 	}
-	request := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/", strings.NewReader(form.Encode()))
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer := httptest.NewRecorder()
-	s.cloud.ServeHTTP(answer, request)
-	id := interfaceID.FindString(answer.Body.String())
-	if answer.Code != http.StatusOK || id == "" {
-		s.Fatalf("make an interface by hand: %d %s", answer.Code, answer.Body)
+	id := interfaceID.FindString(s.byHand(form))
+	if id == "" {
+		s.Fatal("no interface was made by hand")
 	}
 	return id
 }

@@ -1,0 +1,156 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile_test
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// TestByHand lets people detach an interface in EC2's console, take tags off another, and move a third to an instance
+// that is none of the cluster's, for which they pause its node. Each is noticed, nothing else is touched, and nothing goes
+// round in circles.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
+	s.join(0)
+	s.apply(both())
+	s.label(names("node", 0, 4)...)
+	s.run("--resync-period=1s")
+	s.holds(afterwards, wanted(names("node", 0, 4)))
+	before := len(s.calls())
+
+	detached, retagged, moved := s.of("node-0"), s.of("node-1"), s.of("node-2")
+	s.console("DetachNetworkInterface", "AttachmentId", detached.Attachment.AttachmentID)
+	s.console("DeleteTags", "ResourceId.1", retagged.NetworkInterfaceID, "Tag.1.Key", "Name", "Tag.2.Key", ownership.TagNodeENI)
+	s.pause("node-2", true)
+	s.move(moved, instanceID(1, 0))
+	s.pause("node-2", false)
+
+	s.eventually(afterwards, "what was detached is attached, what was done to the others is told", func() string {
+		now := s.now(detached)
+		if now == nil || now.Attachment == nil || now.Attachment.Status != ec2.Attached || now.Attachment.AttachmentID == detached.Attachment.AttachmentID {
+			return detached.NetworkInterfaceID + " is not attached"
+		}
+		return cmp.Or(s.lacks("node-1", plan.RemovedByOthers), s.lacks("node-2", plan.AttachedElsewhere))
+	})
+	s.rests()
+	// The interface that lost the name of its NodeENI has no whole identity any more and stays as it is. It was so young that
+	// its successor is not made at once.
+	if now := s.now(retagged); now == nil || now.Attachment == nil || now.Attachment.AttachmentID != retagged.Attachment.AttachmentID || now.Tags["Name"] != "" {
+		t.Errorf("%s was touched after somebody had changed its identity: %+v", retagged.NetworkInterfaceID, now)
+	}
+	if now := s.now(moved); now == nil || now.Attachment == nil || now.Attachment.InstanceID != instanceID(1, 0) {
+		t.Errorf("%s was taken from where people use it: %+v", moved.NetworkInterfaceID, now)
+	}
+	for _, c := range s.calls()[before:] {
+		if c.removes() {
+			t.Errorf("%s because of what people did by hand", c.action)
+		}
+	}
+	if made := len(s.calls()) - before; made != 2 {
+		t.Errorf("%d calls, want an attach and a change for the one that was detached", made)
+	}
+}
+
+// pause sets or removes the annotation of a node that stops all changes to its interfaces.
+func (s *stage) pause(node string, on bool) {
+	s.Helper()
+	value := "null"
+	if on {
+		value = `"somebody looks into it"`
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.PausedAnnotation, value)
+	s.must(s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch(types.MergePatchType, patch)))
+	s.eventually(afterwards, fmt.Sprintf("%s is paused: %t", node, on), func() string {
+		if is := s.lacks(node, plan.Kept); (is == "") != on {
+			return cmp.Or(is, "it is paused")
+		}
+		return ""
+	})
+}
+
+// move detaches an interface and attaches it to another instance, as a person would, who has the time to look.
+func (s *stage) move(i *ec2.NetworkInterface, instance string) {
+	s.Helper()
+	s.console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
+	s.eventually(afterwards, i.NetworkInterfaceID+" is detached", func() string {
+		if a := s.now(i).Attachment; a != nil {
+			return a.Status
+		}
+		return ""
+	})
+	s.console("AttachNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID, "InstanceId", instance, "DeviceIndex", "1")
+}
+
+// now returns what has become of an interface; nil if EC2 does not have it any more.
+func (s *stage) now(i *ec2.NetworkInterface) *ec2.NetworkInterface {
+	return s.interfaces([]string{i.NetworkInterfaceID})[i.NetworkInterfaceID]
+}
+
+// lacks returns "" if the state of the node gives the reason for one of its interfaces, else what it says instead.
+func (s *stage) lacks(node string, reason plan.Reason) string {
+	var state v1alpha1.NodeENIState
+	if err := s.kube.Get(s.Context(), client.ObjectKey{Name: node}, &state); err != nil {
+		return err.Error()
+	}
+	var said []string
+	for _, i := range state.Status.Interfaces {
+		if i.Reason == string(reason) {
+			return ""
+		}
+		said = append(said, i.ENIID+" "+i.Reason)
+	}
+	return fmt.Sprintf("%s says %q", node, said)
+}
+
+// of returns one of the node's interfaces.
+func (s *stage) of(node string) *ec2.NetworkInterface {
+	s.Helper()
+	all := s.cloud.State().NetworkInterfaces
+	n := slices.IndexFunc(all, func(i *ec2.NetworkInterface) bool { return i.Tags[ownership.TagNode] == node && i.Attachment != nil })
+	if n < 0 {
+		s.Fatalf("%s has no interface", node)
+	}
+	return all[n]
+}
+
+// console calls EC2 as a person would, with the parameters given as names and values by turns.
+func (s *stage) console(action string, parameters ...string) {
+	s.Helper()
+	form := url.Values{"Action": {action}, "Version": {"2016-11-15"}}
+	for n := 0; n < len(parameters); n += 2 {
+		form.Set(parameters[n], parameters[n+1])
+	}
+	s.byHand(form)
+}
+
+// byHand makes a call to EC2 that is none of the controller's, and returns the answer.
+func (s *stage) byHand(form url.Values) string {
+	s.Helper()
+	request := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/", strings.NewReader(form.Encode()))
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer := httptest.NewRecorder()
+	s.cloud.ServeHTTP(answer, request)
+	if answer.Code != http.StatusOK {
+		s.Fatalf("%s by hand: %d %s", form.Get("Action"), answer.Code, answer.Body)
+	}
+	return answer.Body.String()
+}
