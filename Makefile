@@ -8,7 +8,10 @@ MAKEFLAGS += --no-print-directory
 
 # Tools are built from their own module file, so that they never decide a version of ours.
 TOOL := go tool -modfile=tools/go.mod
-MODULES := . tools dev/controlplane
+MODULES := . tools tools/helm tools/image dev/controlplane
+HELM := go tool -modfile=tools/helm/go.mod helm
+# What a build calls itself: the tag, or a version of the future.
+VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)
 # The folder with kube-apiserver, etcd and kubectl: built on first use, or KUBEBUILDER_ASSETS if set.
 ASSETS = $$(go run ./hack/controlplane)
 
@@ -51,8 +54,8 @@ verify: ## Check that all is formatted, vetted, tidy and generated from its sour
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted; run gofmt -w ." >&2; exit 1; }
 	go vet ./...
 	@for module in $(MODULES); do (set -x; go -C $$module mod tidy -diff); done
-	@before=$$(mktemp -d); trap "rm -rf $$before" EXIT; cp -R api config $$before; $(MAKE) generate; \
-	  diff -r $$before/api api && diff -r $$before/config config || { echo "generated files were out of date and are not now: look at them and keep them" >&2; exit 1; }
+	@before=$$(mktemp -d); trap "rm -rf $$before" EXIT; cp -R $(GENERATED) $$before; $(MAKE) generate; \
+	  (for part in $(GENERATED); do diff -r $$before/$$part $$part || exit 1; done) || { echo "generated files were out of date and are not now: look at them and keep them" >&2; exit 1; }
 
 ##@ Build
 
@@ -60,9 +63,22 @@ verify: ## Check that all is formatted, vetted, tidy and generated from its sour
 build: ## Build the programs into bin/
 	go build -o bin/ ./cmd/...
 
+# Where generated files are, beside those that people write.
+GENERATED := api config charts deploy docs
+
 .PHONY: generate
-generate: ## Generate deepcopy functions, definitions and apply configurations from api/
+generate: ## Generate deepcopy functions, definitions and apply configurations from api/, manifests from the chart
 	go generate ./api/...
+	go run ./hack/manifests
+
+.PHONY: image
+image: ## Build the container image for amd64 and arm64 into dist/image, an OCI layout; no container engine is needed. PUSH=reference pushes it
+	go -C tools/image build -o ../../bin/image .
+	bin/image --version $(VERSION) $(if $(PUSH),--push $(PUSH))
+
+.PHONY: chart
+chart: ## Package the chart into dist/
+	$(HELM) package charts/multieni --version $(VERSION:v%=%) --app-version $(VERSION) --destination dist
 
 .PHONY: controlplane
 controlplane: ## Build kube-apiserver, etcd and kubectl for tests and the demo, once, and print their folder

@@ -29,13 +29,6 @@ const (
 	agentAccount   = "eni-manager"
 )
 
-// The manifest of the agents is one that the API server accepts as it is, in a namespace that lets its pods in.
-func TestAgentManifest(t *testing.T) {
-	admin := everything(t, server.Config)
-	applyFile(t, admin, "config/rbac/agent.yaml")
-	applyFile(t, client.NewDryRunClient(client.WithFieldValidation(admin, metav1.FieldValidationStrict)), "deploy/agent.yaml")
-}
-
 // An agent may say what agents have to say, about its own node; the same with another node's token, or with one that
 // names no node, is refused.
 func TestAgentKeepsToItsNode(t *testing.T) {

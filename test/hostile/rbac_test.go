@@ -32,7 +32,7 @@ func TestPermissions(t *testing.T) {
 	s.join(0)
 	s.kubectl("apply", "-f", "config/rbac/namespace.yaml")
 	s.kubectl("apply", "-f", "config/rbac")
-	s.kubectl("apply", "--dry-run=server", "-f", "deploy/controller.yaml")
+	s.kubectl("apply", "--dry-run=server", "-f", "deploy/deployment.yaml")
 
 	r := s.runAs(account, "--leader-elect", "--leader-election-namespace="+namespace)
 	s.apply(both())

@@ -1,0 +1,151 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/telemetry"
+)
+
+// drainPoll is the time between two looks at what is left.
+const drainPoll = time.Second
+
+func newDrain() *cobra.Command {
+	var o options.Controller
+	var yes bool
+	var timeout time.Duration
+	command := &cobra.Command{
+		Use:   "drain --yes",
+		Short: "Delete all NodeENIs and wait until none of their interfaces is left",
+		Long: `Delete all NodeENIs of the cluster, and with them the interfaces of every node, and wait until
+EC2 confirms that none is left. This is what comes before multieni is removed from a cluster,
+and the chart runs it when it is uninstalled.
+
+The interfaces are removed by the controller of the cluster. Where none runs any more, this
+command does its work: it stands by for the leader lease like a further replica. Where even
+the namespace of the lease is gone, set --leader-elect=false.`,
+		Example: `  kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni drain --yes
+
+  # from a workstation, after controller and namespace are gone
+  multieni drain --yes --leader-elect=false`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := options.FromEnvironment(c.Flags()); err != nil {
+				return err
+			}
+			if !yes {
+				return errors.New("this deletes every NodeENI and detaches the interfaces of every node; give --yes if that is meant")
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			log := telemetry.NewLogger(c.ErrOrStderr(), o.Logging)
+			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+			s, err := findSurroundings(log)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeoutCause(c.Context(), timeout, fmt.Errorf("not done after %s", timeout))
+			defer cancel()
+			return drainCluster(ctx, o, s, c.OutOrStdout())
+		},
+	}
+	o.Bind(command.Flags())
+	o.MetricsAddress, o.ProbeAddress = "0", "0" // beside a controller of the same host
+	command.Flags().BoolVar(&yes, "yes", false, "do it")
+	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "for how long to wait")
+	return command
+}
+
+// drainCluster deletes the NodeENIs, and runs a controller until nothing is left of them.
+func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out io.Writer) error {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	api, err := client.New(s.Kubernetes, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	worker := make(chan error, 1)
+	go func() { worker <- RunController(ctx, o, s) }()
+	ended := worker
+	ticker := time.NewTicker(drainPoll)
+	defer ticker.Stop()
+	for said := ""; ; {
+		left, err := drainOnce(ctx, api)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return err
+		case err == nil && left == "":
+			fmt.Fprintln(out, "nothing is left")
+			cancel()
+			return waitFor(ended)
+		case err == nil && left != said:
+			fmt.Fprintln(out, left)
+			said = left
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%s: %w; see the controller's log and kubectl get nodeenistates", said, context.Cause(ctx)), waitFor(ended))
+		case err := <-worker:
+			// Another controller may be at work all the same.
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "this process does no work of a controller", slog.Any("err", err))
+			worker, ended = nil, nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// waitFor waits until a worker has ended; nil has ended.
+func waitFor(worker <-chan error) error {
+	if worker == nil {
+		return nil
+	}
+	return <-worker
+}
+
+// drainOnce deletes the NodeENIs that are not being deleted and says what is left; "" is nothing.
+func drainOnce(ctx context.Context, api client.Client) (left string, err error) {
+	var nodeENIs v1alpha1.NodeENIList
+	if err := api.List(ctx, &nodeENIs); err != nil {
+		return "", fmt.Errorf("list NodeENIs: %w", err)
+	}
+	var states v1alpha1.NodeENIStateList
+	if err := api.List(ctx, &states); err != nil {
+		return "", fmt.Errorf("list NodeENIStates: %w", err)
+	}
+	for i := range nodeENIs.Items {
+		if !nodeENIs.Items[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := api.Delete(ctx, &nodeENIs.Items[i]); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("delete NodeENI %s: %w", nodeENIs.Items[i].Name, err)
+		}
+	}
+	if len(nodeENIs.Items) == 0 && len(states.Items) == 0 {
+		return "", nil
+	}
+	interfaces := 0
+	for _, state := range states.Items {
+		interfaces += len(state.Status.Interfaces)
+	}
+	return fmt.Sprintf("%d NodeENIs and %d interfaces of %d nodes are left", len(nodeENIs.Items), interfaces, len(states.Items)), nil
+}
