@@ -68,6 +68,7 @@ func (t template) write() error {
 		return fmt.Errorf("no file %s: %w", t.from, err)
 	}
 	var b strings.Builder
+	b.WriteString("{{- /*\n" + strings.ReplaceAll(header, "# ", "") + "*/ -}}\n")
 	if t.when != "" {
 		fmt.Fprintf(&b, "{{- if %s }}\n", t.when)
 	}
@@ -78,7 +79,7 @@ func (t template) write() error {
 			return err
 		}
 		for document := range strings.SplitSeq(string(content), "\n---\n") {
-			document = strings.Trim(strings.TrimPrefix(strings.TrimPrefix(document, "---\n"), header), "\n")
+			document = strings.Trim(strings.TrimPrefix(strings.TrimPrefix(document+"\n", "---\n"), header), "\n")
 			if document != "" && (t.keep == nil || t.keep(document)) {
 				b.WriteString("---\n" + templated(document) + "\n")
 			}

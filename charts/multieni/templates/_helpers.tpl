@@ -1,3 +1,7 @@
+{{- /*
+Copyright The multieni Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
 {{- define "multieni.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
