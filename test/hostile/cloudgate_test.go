@@ -27,7 +27,12 @@ type cloudGate struct {
 
 	mu    sync.Mutex
 	calls []call
+	// interrupts are what is to happen at calls, by how many there were before.
+	interrupts map[int]interruption
 }
+
+// interruption happens when a call comes in. It returns whether EC2 hears of the call.
+type interruption func() (passes bool)
 
 // call is one that changes something in EC2, as it was asked for.
 type call struct {
@@ -56,12 +61,21 @@ func (g *cloudGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if action := r.Form.Get("Action"); !strings.HasPrefix(action, "Describe") {
-		g.record(action, r.Form)
+		if interrupt := g.record(action, r.Form); interrupt != nil && !interrupt() {
+			hangUp()
+		}
 	}
 	g.cloud.ServeHTTP(w, r)
 }
 
-func (g *cloudGate) record(action string, form url.Values) {
+// at makes something happen at the nth call from now.
+func (g *cloudGate) at(n int, interrupt interruption) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.interrupts = map[int]interruption{len(g.calls) + n - 1: interrupt}
+}
+
+func (g *cloudGate) record(action string, form url.Values) interruption {
 	c := call{at: time.Now(), action: action, form: form}
 	if g.targets && action != "CreateNetworkInterface" {
 		c.target = targetOf(g.cloud.State(), form)
@@ -69,6 +83,7 @@ func (g *cloudGate) record(action string, form url.Values) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls = append(g.calls, c)
+	return g.interrupts[len(g.calls)-1]
 }
 
 // recorded returns the calls so far.

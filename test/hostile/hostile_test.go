@@ -41,7 +41,7 @@ const promised = time.Minute
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// The tests wait much more than they compute, so that more of them than cores can run at once.
-	if err := flag.Set("test.parallel", "5"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))

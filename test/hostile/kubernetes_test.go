@@ -113,7 +113,7 @@ func (s *stage) restartAPIServer(pause time.Duration) {
 		_ = again.Process.Kill()
 		_ = again.Wait()
 	})
-	s.eventually(time.Minute, "the API server is back", func() string {
+	s.eventually(afterwards, "the API server is back", func() string {
 		var nodes corev1.NodeList
 		return problem(s.kube.List(s.Context(), &nodes))
 	})
@@ -143,28 +143,39 @@ func (s *stage) apiServer() (pid int, command []string) {
 	return 0, nil
 }
 
-// TestKilledAgainAndAgain kills the controller every other second while it is at work.
+// TestKilledAgainAndAgain kills the controller eight times while it is at work: at the first call for a node, the second
+// and so on, by turns before EC2 hears of the call and before the answer comes back.
 func TestKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	const slow = 3
-	s := setStage(t, simulate(t, fleet("node"), slow, nil), slow)
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
 	s.join(0)
 	s.apply(both())
+	const kills = 8
 	r := s.run()
-	for n := range 8 {
+	for n := range kills {
+		killed := r
+		r.cloud.at(1+n%(2*callsToAttach), func() bool {
+			if err := killed.Kill(); err != nil {
+				t.Error(err)
+			}
+			return n%2 == 0
+		})
 		s.label(nodeName("node", n))
 		if n >= 2 {
 			s.unlabel(nodeName("node", n-2))
 		}
-		s.endure(time.Duration(700+250*n)*time.Millisecond, r)
-		s.must(r.Kill())
+		select {
+		case <-r.Exited():
+		case <-time.After(afterwards):
+			t.Fatal("the controller did not get as far as the call to be killed at")
+		}
 		r = s.run()
 	}
 	s.holds(afterwards, wanted(names("node", 6, 8)))
 	s.reports(afterwards, "both", 4)
 	s.rests()
 	s.onlyRemoved(names("node", 0, 6)...)
-	const kills, lost = 8, 4 // a kill loses the answers to what a node or two are at
+	const lost = 8 // a kill loses the answers to what up to four nodes are at
 	s.atMost(16*(callsToAttach+callsToRemove) + kills*lost)
 }
 
@@ -182,7 +193,7 @@ func TestStoppedLongerThanTheLease(t *testing.T) {
 	other := s.run(flags...)
 
 	// The answers to what is asked now come after the leader was stopped.
-	s.strike(fault.Fault{Kind: fault.Delay, Delay: speed * 3 * time.Second}, "CreateNetworkInterface", "DetachNetworkInterface")
+	s.strike(fault.Fault{Kind: fault.Delay, Delay: speed * 10 * time.Second}, "CreateNetworkInterface", "DetachNetworkInterface")
 	s.label(names("node", 2, 8)...)
 	s.unlabel(nodeName("node", 0))
 	s.eventually(afterwards, "the leader has calls under way", func() string {
@@ -203,7 +214,7 @@ func TestStoppedLongerThanTheLease(t *testing.T) {
 	s.must(old.send(syscall.SIGCONT))
 	select {
 	case <-old.Exited():
-	case <-time.After(time.Minute):
+	case <-time.After(afterwards):
 		t.Error("the old leader has not ended")
 	}
 	for _, c := range old.cloud.recorded()[asked:] {

@@ -49,7 +49,7 @@ func TestOrphans(t *testing.T) {
 	before := s.interfaces(alike)
 	orphans := s.putOrphans(count)
 	s.cloud.ResetCalls()
-	s.eventually(ownership.SightingGap+afterwards+time.Duration(count)*time.Second/(speed*3), "the orphans are gone", func() string {
+	s.eventually(ownership.SightingGap+afterwards, "the orphans are gone", func() string {
 		if left := len(s.interfaces(orphans)); left > 0 {
 			return fmt.Sprintf("%d are left", left)
 		}
@@ -65,8 +65,9 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// deletedOnce asserts that each interface took one call to delete, that nothing else was called, and that the calls
-// came at the pace of EC2's documented limit: not faster than its share, and not much slower.
+// deletedOnce asserts that each interface took one call to delete, that nothing else was called, and that the calls did not
+// come faster than at the share of EC2's documented limits that is used. That they come no slower either is asserted in
+// test/synctest, where that does not depend on the machine.
 func (s *stage) deletedOnce(ids []string) {
 	s.Helper()
 	tried := map[string]int{}
@@ -93,9 +94,8 @@ func (s *stage) deletedOnce(ids []string) {
 	took := deletions.LastAt.Sub(deletions.FirstAt)
 	limit := time.Duration(max(0, float64(deletions.Count)-share*burst) / (share * refill) * float64(time.Second))
 	s.Logf("%d deletions took %s of EC2's time, at least %s by its limits", deletions.Count, took.Round(time.Second), limit.Round(time.Second))
-	// The slack is for what a burst takes, and for a machine that has other things to do.
-	if slack := 5 * time.Minute; took < limit*95/100 || took > limit*11/10+slack {
-		s.Errorf("%d deletions took %s, want about %s", deletions.Count, took, limit)
+	if took < limit*95/100 {
+		s.Errorf("%d deletions took %s, want at least %s", deletions.Count, took, limit)
 	}
 }
 

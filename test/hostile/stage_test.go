@@ -88,7 +88,7 @@ func setStage(t *testing.T, cloud *awssim.Simulator, speed float64) *stage {
 	s.kube, err = client.New(c.Config, client.Options{Scheme: scheme})
 	s.must(err)
 	var system corev1.Namespace
-	s.eventually(time.Minute, "namespace kube-system", func() string {
+	s.eventually(afterwards, "namespace kube-system", func() string {
 		return problem(s.kube.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, &system))
 	})
 	s.name = string(system.UID)
