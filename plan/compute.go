@@ -58,8 +58,9 @@ type Plan struct {
 	Actions []Action
 	// Members says where every wanted and every existing interface stands, ordered by NodeENI and ordinal.
 	Members []Member
-	// NeedsLook is set when calls would be made, but not without a fresh look at the instance.
+	// NeedsLook is set when calls would be made, but not without a fresh look at the instance; Intents are those calls.
 	NeedsLook bool
+	Intents   []Action
 	// LookAgain is when to plan again even if nothing is heard before; zero for never.
 	LookAgain time.Time
 	// Unsettled is set while a wanted member is not attached.
@@ -382,7 +383,7 @@ func (p *planner) finish() Plan {
 	if p.Look == nil {
 		inDoubt := slices.ContainsFunc(p.members, func(m *member) bool { return m.doubtful })
 		p.plan.NeedsLook = p.NodeAbsent || inDoubt || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
-		p.plan.Actions, p.plan.Ledger = nil, maps.Clone(p.Ledger)
+		p.plan.Intents, p.plan.Actions, p.plan.Ledger = p.plan.Actions, nil, maps.Clone(p.Ledger)
 	}
 	return p.plan
 }

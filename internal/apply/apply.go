@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/pace"
 	"github.com/multieni/multieni/plan"
 )
 
@@ -120,6 +121,7 @@ func (a *Applier) follow(ctx context.Context, chain []plan.Action) []Outcome {
 }
 
 func (a *Applier) one(ctx context.Context, action plan.Action) error {
+	ctx = pace.In(ctx, ClassOf(action))
 	var err error
 	switch action := action.(type) {
 	case plan.Create:
@@ -137,6 +139,22 @@ func (a *Applier) one(ctx context.Context, action plan.Action) error {
 		return fmt.Errorf("%s: %w", action, err)
 	}
 	return nil
+}
+
+// ClassOf returns the class of work an action belongs to. What the making of an interface ends with belongs to it.
+func ClassOf(action plan.Action) pace.Class {
+	switch action := action.(type) {
+	case plan.Create, plan.Attach:
+		return pace.Joining
+	case plan.Detach, plan.Delete:
+		return pace.Removal
+	case plan.Change:
+		switch action.To.(type) {
+		case plan.DeleteOnTermination, plan.SourceDestCheck:
+			return pace.Joining
+		}
+	}
+	return pace.Repair
 }
 
 // removing bounds how many removals are under way.

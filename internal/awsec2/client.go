@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/smithy-go/middleware"
@@ -19,6 +20,8 @@ const (
 	window = 100 * time.Millisecond
 	// readAttempts is how often the SDK tries a read before it gives up.
 	readAttempts = 3
+	// throttledAttempts is how often a change is tried that EC2 refuses for its rate.
+	throttledAttempts = 5
 )
 
 // Options are the settings of a Client.
@@ -27,7 +30,7 @@ type Options struct {
 	Cluster string
 	// Buckets replace the sizes of [DocumentedBuckets], action by action, for accounts whose limits differ.
 	Buckets map[string]Bucket
-	// Share is the part of every bucket to use; 0 means [DefaultShare].
+	// Share is the part of every bucket to use at first, before it shows whether others use it; 0 means [pace.Begin].
 	Share float64
 	// Permit is asked before every mutating request, after its turn has come; an error keeps it from being sent. It may
 	// be nil.
@@ -43,35 +46,32 @@ type Client struct {
 	cluster  string
 	looks    *coalescer[eni.Look]
 	types    *typeCache
+	pacing   *pacing
 }
 
 // New returns a Client that works with the configuration's region, credentials and HTTP client.
 func New(cfg aws.Config, options Options) *Client {
-	pace := newPacing(options.Buckets, options.Share)
-	if options.Permit != nil {
-		pace.permit = options.Permit
-	}
-	observe := options.Observe
-	if observe == nil {
-		observe = func(Call) {}
-	}
+	pacing := newPacing(options)
 	api := ec2.NewFromConfig(cfg, func(o *ec2.Options) {
 		o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) { s.MaxAttempts = readAttempts })
-		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error { return perAttempt(stack, pace, observe) })
+		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+			return stack.Finalize.Insert(pacing.middleware(), "Retry", middleware.After)
+		})
 	})
-	c := &Client{api: api, launches: api, cluster: options.Cluster}
+	c := &Client{api: api, launches: api, cluster: options.Cluster, pacing: pacing}
 	c.looks = newCoalescer(lookBatch, c.lookAt)
 	c.types = newTypeCache(c.describeTypes)
 	return c
 }
 
-// perAttempt makes every attempt at a request, retries included, wait for its turn and be reported.
-func perAttempt(stack *middleware.Stack, pace *pacing, observe Observer) error {
-	if err := stack.Finalize.Insert(pace.middleware(), "Retry", middleware.After); err != nil {
-		return err
-	}
-	return stack.Finalize.Insert(observe.middleware(), pacingID, middleware.After)
+// once makes a call a single attempt, as far as anybody can tell: only one that EC2 refused for its rate, which has done
+// nothing, is made again.
+func once(o *ec2.Options) {
+	o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) {
+		s.MaxAttempts = throttledAttempts
+		s.Retryables = []retry.IsErrorRetryable{retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes}}
+		// The pacing says when.
+		s.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+		s.RateLimiter = ratelimit.None
+	})
 }
-
-// once makes a call a single attempt.
-func once(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/multieni/multieni/pace"
 )
 
 // coalescer answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
@@ -71,10 +73,12 @@ func (c *coalescer[V]) join(ctx context.Context, key string) *batch[V] {
 	return b
 }
 
-// open begins a batch. It keeps the values of the first caller's context, for tracing, but not its end.
+// open begins a batch. It keeps the values of the first caller's context, for tracing, but neither its end nor its
+// ticket: a batch is as urgent as the most urgent that may join it.
 func (c *coalescer[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
-	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx = pace.With(context.WithoutCancel(ctx), pace.Ticket{Rank: pace.Rank{Class: pace.Joining}})
+	b.ctx, b.cancel = context.WithCancel(ctx)
 	b.timer = time.AfterFunc(window, func() {
 		c.close(b)
 		c.run(b)

@@ -124,13 +124,10 @@ func (f *fake) count() int {
 	return len(f.requests)
 }
 
-// client returns a client of the fake in cluster "c1", with the whole of the buckets to itself unless options say otherwise.
+// client returns a client of the fake in cluster "c1".
 func (f *fake) client(t *testing.T, options awsec2.Options) *awsec2.Client {
 	t.Helper()
 	options.Cluster = "c1"
-	if options.Share == 0 {
-		options.Share = 1
-	}
 	return awsec2.New(aws.Config{
 		Region:      "us-west-2",
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),

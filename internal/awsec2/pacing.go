@@ -4,29 +4,20 @@
 package awsec2
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/smithy-go/middleware"
-	"golang.org/x/time/rate"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/pace"
 )
-
-// Bucket is a token bucket of EC2, which has one per account, region and action.
-type Bucket struct {
-	// Capacity is how many requests can be made at once.
-	Capacity int
-	// Refill is how many requests a second are given back.
-	Refill float64
-}
-
-// DefaultShare is the part of every bucket that is used unless told otherwise. The rest is for whoever else works in
-// the account, above all the VPC CNI, which spends the same buckets.
-const DefaultShare = 0.7
 
 // describeBucket is the bucket of every action that only reads, provided that the request has a filter or pages.
 var describeBucket = Bucket{Capacity: 100, Refill: 20}
@@ -63,62 +54,72 @@ func DocumentedBuckets() map[string]Bucket {
 	}
 }
 
-// pacing holds requests back so that EC2 need not refuse them.
+// pacing holds requests back so that EC2 need not refuse them, and lets the most urgent go first.
 type pacing struct {
-	limiters map[string]*rate.Limiter
+	spenders map[string]*spender
 	permit   func() error
+	observe  Observer
 }
 
-func newPacing(buckets map[string]Bucket, share float64) *pacing {
-	if share == 0 {
-		share = DefaultShare
-	}
+func newPacing(o Options) *pacing {
 	all := DocumentedBuckets()
-	maps.Copy(all, buckets)
-	p := &pacing{limiters: map[string]*rate.Limiter{}, permit: func() error { return nil }}
+	maps.Copy(all, o.Buckets)
+	p := &pacing{spenders: map[string]*spender{}, permit: o.Permit, observe: o.Observe}
 	for action, bucket := range all {
-		p.limiters[action] = rate.NewLimiter(rate.Limit(bucket.Refill*share), max(1, int(float64(bucket.Capacity)*share)))
+		p.spenders[action] = newSpender(action, bucket, cmp.Or(o.Share, pace.Begin))
 	}
 	return p
 }
 
-// wait returns when the action may be requested, or the error of a context that ends before.
-func (p *pacing) wait(ctx context.Context, action string) error {
-	limiter, known := p.limiters[action]
-	if !known {
-		return nil
+// Buckets returns how the buckets stand, ordered by action.
+func (c *Client) Buckets() []BucketState {
+	var all []BucketState
+	for _, action := range slices.Sorted(maps.Keys(c.pacing.spenders)) {
+		all = append(all, c.pacing.spenders[action].state())
 	}
-	err := limiter.Wait(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("wait for the request rate of %s: %w", action, context.Cause(ctx))
-	default:
-		return &eni.Fault{
-			Class: eni.Throttled, Operation: action,
-			Err: fmt.Errorf("not sent, since its turn comes after the deadline: %w", err),
-		}
-	}
+	return all
 }
 
 const pacingID = "multieni:Pacing"
 
+// middleware makes every attempt at a request, retries included, wait for its turn, and tells what came of it.
 func (p *pacing) middleware() middleware.FinalizeMiddleware {
 	return middleware.FinalizeMiddlewareFunc(pacingID, func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
-	) (middleware.FinalizeOutput, middleware.Metadata, error) {
-		action := awsmiddleware.GetOperationName(ctx)
-		if err := p.wait(ctx, action); err != nil {
-			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
+		call := Call{Action: awsmiddleware.GetOperationName(ctx), Priority: pace.From(ctx).Rank.Class}
+		begun := time.Now()
+		spender := p.spenders[call.Action]
+		if err := p.admit(ctx, spender); err != nil {
+			return out, metadata, err
 		}
-		if !strings.HasPrefix(action, "Describe") {
-			if err := p.permit(); err != nil {
-				return middleware.FinalizeOutput{}, middleware.Metadata{}, &eni.Fault{
-					Class: eni.Transient, Operation: action, Err: fmt.Errorf("not sent: %w", err),
-				}
-			}
+		sentAt := time.Now()
+		call.Waited = sentAt.Sub(begun)
+		spender.sent()
+		out, metadata, err = next.HandleFinalize(ctx, in)
+		call.Duration = time.Since(sentAt)
+		if err != nil {
+			fault := faultOf(err)
+			call.Class, call.Code = fault.Class, fault.Code
 		}
-		return next.HandleFinalize(ctx, in)
+		spender.answered(sentAt, call.Class)
+		if p.observe != nil {
+			p.observe(call)
+		}
+		return out, metadata, err
 	})
+}
+
+// admit returns when a request may be sent.
+func (p *pacing) admit(ctx context.Context, s *spender) error {
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	if p.permit == nil || strings.HasPrefix(s.action, "Describe") {
+		return nil
+	}
+	if err := p.permit(); err != nil {
+		return &eni.Fault{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
+	}
+	return nil
 }

@@ -166,14 +166,21 @@ func connectEC2(ctx context.Context, reader client.Reader, permit func() error, 
 	if err != nil {
 		return nil, err
 	}
+	buckets, err := awsec2.ParseBuckets(o.EC2Buckets)
+	if err != nil {
+		return nil, fmt.Errorf("--ec2-bucket: %w", err)
+	}
 	calls := telemetry.NewEC2Calls(s.Metrics)
-	return awsec2.New(cfg, awsec2.Options{
-		Cluster: o.ClusterName, Share: o.EC2Share, Permit: permit,
+	client := awsec2.New(cfg, awsec2.Options{
+		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2Share, Permit: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
-			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "seconds", call.Duration.Seconds())
+			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "priority", call.Priority,
+				"waited", call.Waited.Seconds(), "seconds", call.Duration.Seconds())
 		},
-	}), nil
+	})
+	telemetry.RegisterBuckets(s.Metrics, client.Buckets)
+	return client, nil
 }
 
 // nodeRegion returns the region that the nodes' topology label names, or "".

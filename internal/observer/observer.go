@@ -19,6 +19,7 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/pace"
 )
 
 // Reader is what observing asks of EC2.
@@ -182,7 +183,8 @@ func (o *Observer) PollOnce(ctx context.Context) bool {
 		return false
 	}
 	begun := o.Now()
-	shown, err := o.reader.Interfaces(ctx, ids)
+	// Nodes wait for the answer.
+	shown, err := o.reader.Interfaces(pace.In(ctx, pace.Joining), ids)
 	if err != nil {
 		if ctx.Err() == nil {
 			o.Log.Warn("interfaces in transition could not be read", "count", len(ids), "err", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/pace"
 )
 
 const namespace = "multieni"
@@ -16,6 +17,7 @@ const namespace = "multieni"
 type EC2Calls struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	waited   *prometheus.HistogramVec
 }
 
 // NewEC2Calls registers the metrics.
@@ -30,8 +32,13 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 			Help:    "Time from sending a request to EC2 to its whole answer, by action.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
 		}, []string{"action"}),
+		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: "ec2", Name: "request_wait_seconds",
+			Help:    "Time requests to EC2 waited for their turn in the request rate, by the priority of their work: joining, removal, repair, listing.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 3, 11),
+		}, []string{"priority"}),
 	}
-	registry.MustRegister(m.requests, m.duration)
+	registry.MustRegister(m.requests, m.duration, m.waited)
 	return m
 }
 
@@ -43,6 +50,54 @@ func (m *EC2Calls) Observe(call awsec2.Call) {
 	}
 	m.requests.WithLabelValues(call.Action, code).Inc()
 	m.duration.WithLabelValues(call.Action).Observe(call.Duration.Seconds())
+	m.waited.WithLabelValues(call.Priority.String()).Observe(call.Waited.Seconds())
+}
+
+// buckets are the metrics of EC2's token buckets, read when they are asked for.
+type buckets struct {
+	read    func() []awsec2.BucketState
+	metrics []bucketMetric
+}
+
+type bucketMetric struct {
+	description *prometheus.Desc
+	value       func(awsec2.BucketState) float64
+}
+
+// RegisterBuckets registers how EC2's token buckets stand.
+func RegisterBuckets(registry prometheus.Registerer, read func() []awsec2.BucketState) {
+	b := &buckets{read: read}
+	add := func(name, help string, value func(awsec2.BucketState) float64) {
+		description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "ec2", name), help, []string{"action"}, nil)
+		b.metrics = append(b.metrics, bucketMetric{description, value})
+	}
+	add("bucket_tokens", "Requests of an action that could be made at once.",
+		func(s awsec2.BucketState) float64 { return s.Level })
+	add("bucket_rate", "Requests per second of an action that are made at most at the moment.",
+		func(s awsec2.BucketState) float64 { return min(s.Share, pace.Most) * s.Refill })
+	add("bucket_share", "Part of EC2's request rate for an action that is used at most at the moment; it falls when EC2 refuses requests and climbs while it does not.",
+		func(s awsec2.BucketState) float64 { return min(s.Share, pace.Most) })
+	add("requests_waiting", "Requests of an action that wait for their turn.",
+		func(s awsec2.BucketState) float64 { return float64(s.Waiting) })
+	add("requests_in_flight", "Requests of an action that are not answered yet.",
+		func(s awsec2.BucketState) float64 { return float64(s.InFlight) })
+	registry.MustRegister(b)
+}
+
+// Describe implements [prometheus.Collector].
+func (b *buckets) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range b.metrics {
+		to <- m.description
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (b *buckets) Collect(to chan<- prometheus.Metric) {
+	for _, s := range b.read() {
+		for _, m := range b.metrics {
+			to <- prometheus.MustNewConstMetric(m.description, prometheus.GaugeValue, m.value(s), s.Action)
+		}
+	}
 }
 
 // Owned tells about the interfaces that the cluster owns.

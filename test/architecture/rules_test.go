@@ -17,6 +17,7 @@ var core = []string{
 	"ownership",
 	"inventory",
 	"plan",
+	"pace",
 	"launch",
 	"addressing",
 	"lifecycle",

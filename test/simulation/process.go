@@ -214,22 +214,27 @@ func (p *process) end(how string) {
 	}
 }
 
-// heardOfEC2 moves what the observer tells into the queue of nodes, and lets the poll look whether there is work.
+// heardOfEC2 moves what the observer tells, and whose turn has come, into the queue of nodes, and lets the poll look whether there is work.
 func (p *process) heardOfEC2() {
 	if p.dead {
 		return
 	}
-	for {
-		select {
-		case name := <-p.observer.Changed():
-			p.queues[nodeQueue].add(name, p.run.now)
-			continue
-		default:
-		}
-		break
-	}
+	// One after the other: a select over two ready channels is not replayable.
+	p.enqueueAll(p.observer.Changed())
+	p.enqueueAll(p.nodes.Admitted())
 	if p.pollAt.IsZero() {
 		p.pollAt = p.run.now
+	}
+}
+
+func (p *process) enqueueAll(names <-chan string) {
+	for {
+		select {
+		case name := <-names:
+			p.queues[nodeQueue].add(name, p.run.now)
+		default:
+			return
+		}
 	}
 }
 

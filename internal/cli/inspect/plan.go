@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/forecast"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/pace"
 	"github.com/multieni/multieni/view"
 )
 
@@ -97,12 +98,12 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (vie
 	return planned, nil
 }
 
-// rates are those at which a controller with default settings asks EC2.
+// rates are those at which a controller with default settings asks EC2 while nobody else does.
 func rates() map[string]forecast.Rate {
 	all := map[string]forecast.Rate{}
 	for action, bucket := range awsec2.DocumentedBuckets() {
 		all[action] = forecast.Rate{
-			Burst: int(float64(bucket.Capacity) * awsec2.DefaultShare), PerSecond: bucket.Refill * awsec2.DefaultShare,
+			Burst: int(float64(bucket.Capacity) * pace.Most), PerSecond: bucket.Refill * pace.Most,
 		}
 	}
 	return all

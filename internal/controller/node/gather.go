@@ -40,6 +40,9 @@ type subject struct {
 	confirmed map[string]bool
 	// turn is when to ask again for a turn that was not given.
 	turn time.Time
+	// visit is the node's standing at the gates, and waiting the members that wait there.
+	visit   *visit
+	waiting map[ownership.Key]bool
 }
 
 // gather reads everything that concerns a node name. It asks nothing of EC2.

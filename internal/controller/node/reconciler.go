@@ -26,6 +26,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/sweeper"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/pace"
 	"github.com/multieni/multieni/plan"
 )
 
@@ -61,7 +62,7 @@ type Options struct {
 	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// Concurrency is how many nodes are worked on at the same time.
+	// Concurrency is how many nodes are given interfaces at the same time. Fewer are mended, or rid of some, beside them.
 	Concurrency int
 	// Now tells the time.
 	Now func() time.Time
@@ -78,10 +79,16 @@ type Reconciler struct {
 	admissions admissions
 	braked     atomic.Bool
 	doubts     doubts
+	gates      *gates
+	// admitted receives the names of nodes that have waited at a gate and are let in.
+	admitted chan string
 }
 
 // New returns a Reconciler to be set up with a manager.
-func New(options Options) *Reconciler { return &Reconciler{Options: options} }
+func New(options Options) *Reconciler {
+	g := newGates(options.Concurrency)
+	return &Reconciler{Options: options, gates: g, admitted: make(chan string, g.sum)}
+}
 
 // Reconcile brings one node's interfaces to what is declared for it.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -89,11 +96,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	defer r.InFlight.Enter()()
+	v := r.gates.visit(request.Name)
+	defer func() { r.admit(v.end()) }()
 
 	s, err := r.gather(ctx, request.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	s.visit = v
+	ctx = pace.With(ctx, r.ticket(ctx, s))
 	if err := r.settleAll(ctx, s); apierrors.IsConflict(err) {
 		// The cache had not caught up with our own last write. Nothing was done on the strength of it.
 		return reconcile.Result{RequeueAfter: conflictWait}, nil
@@ -115,7 +126,8 @@ func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
 	return r.report(ctx, s)
 }
 
-// settle plans for one instance and carries the plans out, until one asks for no call.
+// settle plans for one instance and carries the plans out, until one asks for no call. Before the first it waits for its
+// turn, but not here: the node is reconciled again when the turn has come.
 func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
 	var p plan.Plan
 	look, err := r.lookIfDoubtful(ctx, s, instanceID)
@@ -127,6 +139,9 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 			return p, err
 		}
 		if p.NeedsLook {
+			if !s.enter(ctx, p) {
+				return p, nil
+			}
 			now, err := r.Observer.Look(ctx, instanceID)
 			if err != nil {
 				return p, err

@@ -57,7 +57,8 @@ func (s *subject) empty() bool {
 	return !slices.ContainsFunc(s.plans, func(p plan.Plan) bool { return len(p.Members) > 0 || len(p.Ledger) > 0 })
 }
 
-// status converts the plans into the status of the node's state.
+// status converts the plans into the status of the node's state. Of members that wait for their turn it says what it said
+// before: what their plan rests on is not confirmed yet.
 func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	var (
 		st      v1alpha1.NodeENIStateStatus
@@ -66,17 +67,31 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	for _, p := range s.plans {
 		members = append(members, p.Members...)
 	}
+	before := s.state.Status
+	said := byKey(before.Interfaces)
 	st.ObservedGeneration = s.state.Generation
 	for _, m := range distinct(members) {
-		st.Interfaces = append(st.Interfaces, s.interfaceState(m))
+		state := s.interfaceState(m)
+		if s.waiting[m.Key] {
+			was, known := said[m.Key]
+			if !known {
+				continue
+			}
+			state = was
+		}
+		st.Interfaces = append(st.Interfaces, state)
 		if m.Wanted {
 			st.Desired++
 		}
-		if m.Wanted && m.Phase == plan.Attached {
+		if m.Wanted && state.Phase == v1alpha1.PhaseAttached {
 			st.Attached++
 		}
 	}
-	st.Conditions = status.Summarize(s.state.Status.Conditions, s.state.Generation, summary(members, st))
+	if len(s.waiting) > 0 && len(before.Conditions) > 0 {
+		st.ObservedGeneration, st.Conditions, st.Desired = before.ObservedGeneration, before.Conditions, before.Desired
+		return st
+	}
+	st.Conditions = status.Summarize(before.Conditions, s.state.Generation, summary(members, st))
 	return st
 }
 

@@ -11,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -47,7 +49,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			q.Add(request(e.ObjectNew.GetName()))
 		}}, builder.WithPredicates(LinkVanished())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.gates.workers(), RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
@@ -119,19 +121,30 @@ func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) [
 	return slices.Sorted(maps.Keys(names))
 }
 
-// enqueueObserved enqueues the nodes whose interfaces the observer saw change.
+// enqueueObserved enqueues the nodes whose interfaces the observer saw change, and those whose turn has come. Both go
+// before nodes of which nothing is known to be new.
 func (r *Reconciler) enqueueObserved(ctx context.Context, q queue) error {
 	go func() {
 		for {
 			select {
 			case name := <-r.Observer.Changed():
-				q.Add(request(name))
+				addFirst(q, name)
+			case name := <-r.admitted:
+				addFirst(q, name)
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	return nil
+}
+
+func addFirst(q queue, name string) {
+	if ordered, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		ordered.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(1)}, request(name))
+		return
+	}
+	q.Add(request(name))
 }
 
 func request(name string) reconcile.Request {

@@ -4,28 +4,39 @@
 package child
 
 import (
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/pace"
 )
 
 // Flags returns the arguments that make the controller fit a simulator which lives speed times as fast as the world:
-// its periods, and its share of EC2's request rates, are the defaults scaled by speed.
+// its periods, and the rates at which EC2's token buckets are refilled, are the defaults scaled by speed. How fast it
+// climbs to those rates is not, so it begins where it would end.
 //
 // It runs without a lease, so that one which was killed is followed at once, and without ports, so that any number can
 // run on a machine.
 func Flags(speed float64) []string {
 	var o options.Controller
 	o.Bind(pflag.NewFlagSet("defaults", pflag.ContinueOnError))
-	return []string{
+	flags := []string{
 		"controller", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		"--poll-interval=" + scaled(o.PollInterval, speed, shortestPoll),
 		"--resync-period=" + scaled(o.ResyncPeriod, speed, shortestResync),
-		"--ec2-share=" + strconv.FormatFloat(o.EC2Share*speed, 'g', 4, 64),
 	}
+	if speed == 1 {
+		return flags
+	}
+	flags = append(flags, fmt.Sprintf("--ec2-share=%g", pace.Most))
+	for action, bucket := range awsec2.DocumentedBuckets() {
+		bucket.Refill *= speed
+		flags = append(flags, fmt.Sprintf("--ec2-bucket=%s=%s", action, bucket))
+	}
+	return flags
 }
 
 // The shortest periods that make sense on one machine; the controller refuses still shorter ones.

@@ -1,0 +1,263 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/pace"
+)
+
+// Bucket is a token bucket of EC2, which has one per account, region and action.
+type Bucket struct {
+	// Capacity is how many requests can be made at once.
+	Capacity int
+	// Refill is how many requests a second are given back.
+	Refill float64
+}
+
+// ParseBucket reads a bucket that is written as "capacity/refill", for example "100/5".
+func ParseBucket(text string) (Bucket, error) {
+	capacity, refill, _ := strings.Cut(text, "/")
+	var b Bucket
+	var err error
+	if b.Capacity, err = strconv.Atoi(capacity); err == nil {
+		b.Refill, err = strconv.ParseFloat(refill, 64)
+	}
+	if err != nil || b.Capacity < 1 || !(b.Refill > 0) || math.IsInf(b.Refill, 0) {
+		return Bucket{}, fmt.Errorf("%q is no token bucket: write CAPACITY/REFILL, requests and requests per second, for example 100/5", text)
+	}
+	return b, nil
+}
+
+// String writes a bucket as [ParseBucket] reads it.
+func (b Bucket) String() string {
+	return strconv.Itoa(b.Capacity) + "/" + strconv.FormatFloat(b.Refill, 'g', -1, 64)
+}
+
+// ParseBuckets reads the buckets of actions. Actions that are never requested are refused, since they are misspelt.
+func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
+	known := DocumentedBuckets()
+	buckets := map[string]Bucket{}
+	for action, text := range texts {
+		b, err := ParseBucket(text)
+		if err != nil {
+			return nil, fmt.Errorf("bucket of %s: %w", action, err)
+		}
+		if _, is := known[action]; !is {
+			return nil, fmt.Errorf("%s is no action that is requested of EC2; there are %s", action, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		buckets[action] = b
+	}
+	return buckets, nil
+}
+
+// most is the part of the bucket that is ever used. Of the burst what comes back in a second is left, within reason: EC2
+// documents that buckets are refilled once per second, and not all the time.
+func (b Bucket) most() (rate.Limit, int) {
+	capacity := float64(b.Capacity)
+	return rate.Limit(pace.Most * b.Refill), max(1, int(min(pace.Most*capacity, capacity-min(b.Refill, capacity/10))))
+}
+
+// BucketState is how the bucket of one action stands.
+type BucketState struct {
+	Action string
+	Bucket
+	// Share is the part of the refill that is used at most at the moment; above one it makes up for an earlier rest.
+	Share float64
+	// Level is how many tokens are at hand.
+	Level float64
+	// Waiting is how many requests wait for a token, InFlight how many were sent and are not answered.
+	Waiting, InFlight int
+}
+
+// spender spends the tokens of one bucket on those who wait in line for them.
+type spender struct {
+	action string
+	size   Bucket
+
+	mu   sync.Mutex
+	pace pace.Pace
+	// paced is when the pace was last brought up to date.
+	paced time.Time
+	// all is the bucket as it would be if nobody else used it; ours is how much of it we dare to use.
+	all, ours *rate.Limiter
+	// known is when the bucket was last found empty, or taken for full.
+	known    time.Time
+	line     pace.Line[*waiter]
+	inFlight int
+	// wake serves the line when the next tokens are there.
+	wake *time.Timer
+}
+
+// waiter is one request that waits. Its turn is announced by nil, or by why it is not to be sent.
+type waiter struct {
+	still func() error
+	turn  chan error
+}
+
+func newSpender(action string, size Bucket, share float64) *spender {
+	now := time.Now()
+	s := &spender{action: action, size: size, pace: pace.New(share), paced: now, known: now}
+	limit, burst := size.most()
+	s.all, s.ours = rate.NewLimiter(limit, burst), rate.NewLimiter(limit, s.burst(share))
+	return s
+}
+
+// burst is how many requests may be made at once when a share of the bucket is used.
+func (s *spender) burst(share float64) int {
+	_, most := s.size.most()
+	return max(1, min(most, int(share*float64(s.size.Capacity))))
+}
+
+// wait returns when the turn of a request has come, or an error if it is not to be sent.
+func (s *spender) wait(ctx context.Context) error {
+	ticket := pace.From(ctx)
+	w := &waiter{still: ticket.Still, turn: make(chan error, 1)}
+	place := s.join(ticket.Rank, w)
+	select {
+	case err := <-w.turn:
+		return err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line.Leave(place)
+	err := fmt.Errorf("wait for the request rate of %s: %w", s.action, context.Cause(ctx))
+	if ctx.Err() == context.DeadlineExceeded {
+		return &eni.Fault{Class: eni.Throttled, Operation: s.action, Err: err}
+	}
+	return err
+}
+
+func (s *spender) join(rank pace.Rank, w *waiter) *pace.Place[*waiter] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.keepPace(now)
+	place := s.line.Join(rank, w)
+	s.serve(now)
+	return place
+}
+
+// keepPace brings the pace up to date.
+func (s *spender) keepPace(now time.Time) {
+	s.pace = s.pace.After(now.Sub(s.paced), s.line.Len() > 0)
+	s.paced = now
+	share := s.pace.Share()
+	s.ours.SetLimitAt(now, rate.Limit(share*s.size.Refill))
+	s.ours.SetBurstAt(now, s.burst(share))
+}
+
+// serve gives tokens to those whose turn it is, train by train, and sees to it that it is called again while some wait.
+func (s *spender) serve(now time.Time) {
+	for s.line.Len() > 0 {
+		train := min(s.train(), s.line.Len())
+		if missing := max(s.until(now, s.all, train), s.until(now, s.ours, train)); missing > 0 {
+			s.later(missing)
+			return
+		}
+		for range train {
+			s.give(now, s.line.Next())
+		}
+	}
+}
+
+// train is how many requests are sent together: as many as take no longer than two seconds to collect tokens for.
+func (s *spender) train() int {
+	return max(1, min(pace.Train, int(2*s.ours.Limit()), s.ours.Burst(), s.all.Burst()))
+}
+
+// until returns how long it takes until a limiter has tokens.
+func (s *spender) until(now time.Time, l *rate.Limiter, tokens int) time.Duration {
+	missing := float64(tokens) - l.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + time.Microsecond
+}
+
+// later calls serve in a while. The pace changes meanwhile, so it does not wait for long.
+func (s *spender) later(d time.Duration) {
+	d = min(d, time.Second)
+	if s.wake != nil {
+		s.wake.Reset(d)
+		return
+	}
+	s.wake = time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := time.Now()
+		s.keepPace(now)
+		s.serve(now)
+	})
+}
+
+// give announces a turn. Work that is no longer worth doing costs no token.
+func (s *spender) give(now time.Time, w *waiter) {
+	if w.still != nil {
+		if err := w.still(); err != nil {
+			w.turn <- &eni.Fault{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
+			return
+		}
+	}
+	s.all.AllowN(now, 1)
+	s.ours.AllowN(now, 1)
+	w.turn <- nil
+}
+
+// sent notes that a request is on its way.
+func (s *spender) sent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight++
+}
+
+// answered takes the answer to a request into account: a refusal for the rate shows that the bucket is empty, whatever
+// we thought to be in it. Those of requests sent before an earlier one was known tell nothing new.
+func (s *spender) answered(sentAt time.Time, class eni.Class) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight--
+	if class != eni.Throttled || sentAt.Before(s.known) {
+		return
+	}
+	now := time.Now()
+	s.keepPace(now)
+	limit, burst := s.size.most()
+	s.pace = s.pace.Refused(pace.Left(s.all.TokensAt(now), float64(limit), now.Sub(s.known)))
+	s.known = now
+	s.all, s.ours = empty(now, limit, burst), empty(now, limit, burst)
+	s.keepPace(now)
+}
+
+// empty returns a limiter that has no token.
+func empty(now time.Time, limit rate.Limit, burst int) *rate.Limiter {
+	l := rate.NewLimiter(limit, burst)
+	l.AllowN(now, burst)
+	return l
+}
+
+// state returns how the bucket stands.
+func (s *spender) state() BucketState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.keepPace(now)
+	return BucketState{
+		Action: s.action, Bucket: s.size, Share: s.pace.Share(), Level: max(0, min(s.all.TokensAt(now), s.ours.TokensAt(now))),
+		Waiting: s.line.Len(), InFlight: s.inFlight,
+	}
+}

@@ -1,0 +1,147 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/plan"
+)
+
+// errNodeGone keeps calls from being made for a node that left while they waited for their turn.
+var errNodeGone = errors.New("its node is gone, or is another one by now")
+
+// classes are the classes of work that have a gate, each half as wide as the one before.
+var classes = [...]pace.Class{pace.Joining, pace.Removal, pace.Repair}
+
+// gates let so many nodes at a time have calls made as EC2's request rates can keep busy, each class of work on its own.
+// The nodes that are not let in occupy no worker, hold no look that grows old, and are in an order that the newest comes
+// first in.
+type gates struct {
+	mu      sync.Mutex
+	byClass map[pace.Class]*pace.Gate
+	sum     int
+}
+
+// newGates returns gates of which that for new nodes has the given width.
+func newGates(joining int) *gates {
+	g := &gates{byClass: map[pace.Class]*pace.Gate{}}
+	for n, class := range classes {
+		width := max(1, joining>>n)
+		g.byClass[class] = pace.NewGate(width)
+		g.sum += width
+	}
+	return g
+}
+
+// workers is how many reconciliations may run at a time: those that were let in, and some that have no calls to make.
+func (g *gates) workers() int { return g.sum + max(1, g.sum/8) }
+
+// visit is one reconciliation's standing at the gates.
+type visit struct {
+	gates  *gates
+	name   string
+	inside bool
+}
+
+// visit begins a reconciliation.
+func (g *gates) visit(name string) *visit {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := &visit{gates: g, name: name}
+	for _, class := range classes {
+		v.inside = v.inside || g.byClass[class].Inside(name)
+	}
+	return v
+}
+
+// enter asks to be let in for some calls, and reports whether they may be made now. The ticket is the context's.
+func (v *visit) enter(ctx context.Context, intents []plan.Action) bool {
+	if len(intents) == 0 {
+		return true
+	}
+	rank := pace.From(ctx).Rank
+	for _, action := range intents {
+		rank.Class = max(rank.Class, apply.ClassOf(action))
+	}
+	v.gates.mu.Lock()
+	defer v.gates.mu.Unlock()
+	entered := v.gates.byClass[rank.Class].Enter(rank)
+	v.inside = v.inside || entered
+	return entered
+}
+
+// enter asks to be let in for the calls that a plan intends. If they have to wait, that is noted for the report: of which
+// members the plan says no more than what may turn out once the instance was looked at.
+func (s *subject) enter(ctx context.Context, p plan.Plan) bool {
+	if s.visit.enter(ctx, p.Intents) {
+		return true
+	}
+	if s.waiting == nil {
+		s.waiting = map[ownership.Key]bool{}
+	}
+	for _, action := range p.Intents {
+		if _, mends := action.(plan.Change); !mends {
+			s.waiting[action.Of().Key] = true
+		}
+	}
+	for _, m := range p.Members {
+		if m.Interface == nil {
+			s.waiting[m.Key] = true
+		}
+	}
+	return false
+}
+
+// end ends a reconciliation, and returns who is let in for it. A node that was let in while this one ran stays inside,
+// for the one that follows.
+func (v *visit) end() (admitted []string) {
+	if !v.inside {
+		return nil
+	}
+	v.gates.mu.Lock()
+	defer v.gates.mu.Unlock()
+	for _, class := range classes {
+		admitted = append(admitted, v.gates.byClass[class].Leave(v.name)...)
+	}
+	return admitted
+}
+
+// Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
+func (r *Reconciler) Admitted() <-chan string { return r.admitted }
+
+// admit tells nodes that they are let in. There is room for as many as can be inside.
+func (r *Reconciler) admit(names []string) {
+	for _, name := range names {
+		r.admitted <- name
+	}
+}
+
+// ticket says as whom the calls for a node wait for their turn: as long as it is there.
+func (r *Reconciler) ticket(ctx context.Context, s *subject) pace.Ticket {
+	t := pace.Ticket{Rank: pace.Rank{Name: s.name}}
+	if s.node == nil {
+		return t
+	}
+	uid := s.node.UID
+	t.Since = s.node.CreationTimestamp.Time
+	t.Still = func() error {
+		var now corev1.Node
+		err := r.Client.Get(ctx, types.NamespacedName{Name: s.name}, &now)
+		if apierrors.IsNotFound(err) || err == nil && now.UID != uid {
+			return errNodeGone
+		}
+		return nil
+	}
+	return t
+}

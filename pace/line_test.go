@@ -1,0 +1,141 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pace_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/pace"
+)
+
+func rank(class pace.Class, second int64, name string) pace.Rank {
+	return pace.Rank{Class: class, Since: time.Unix(second, 0), Name: name}
+}
+
+func TestLine(t *testing.T) {
+	var l pace.Line[string]
+	for _, r := range []pace.Rank{
+		rank(pace.Listing, 9, "a"), rank(pace.Joining, 1, "old"), rank(pace.Removal, 9, "b"), rank(pace.Joining, 5, "new-2"),
+		rank(pace.Repair, 9, "c"), rank(pace.Joining, 5, "new-1"),
+	} {
+		l.Join(r, r.Name+" once")
+		l.Join(r, r.Name+" twice")
+	}
+	var got []string
+	for l.Len() > 0 {
+		got = append(got, l.Next())
+	}
+	want := []string{
+		"new-1 once", "new-1 twice", "new-2 once", "new-2 twice", "old once", "old twice",
+		"b once", "b twice", "c once", "c twice", "a once", "a twice",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("the newest node comes first and is finished before the next (-want +got):\n%s", diff)
+	}
+}
+
+func TestLineLetsNobodyWaitForEver(t *testing.T) {
+	var l pace.Line[int]
+	l.Join(rank(pace.Listing, 0, "least"), -1)
+	for n := range pace.OldestEvery {
+		l.Join(rank(pace.Joining, int64(n), "new"), n)
+		if l.Next() == -1 {
+			return
+		}
+	}
+	t.Errorf("after %d turns the least of all has not had one", pace.OldestEvery)
+}
+
+func TestLineKeepsEverybodyOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l pace.Line[int]
+		waiting := map[int]*pace.Place[int]{}
+		for n := range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch act := rapid.IntRange(0, 3).Draw(t, "act"); {
+			case act < 2 || len(waiting) == 0:
+				r := rank(pace.Class(rapid.IntRange(0, 3).Draw(t, "class")), rapid.Int64Range(0, 5).Draw(t, "since"), fmt.Sprint(n%7))
+				waiting[n] = l.Join(r, n)
+			case act == 2:
+				gone := someone(t, waiting)
+				l.Leave(waiting[gone])
+				l.Leave(waiting[gone])
+				delete(waiting, gone)
+			default:
+				next := l.Next()
+				if waiting[next] == nil {
+					t.Fatalf("%d had a turn and did not wait", next)
+				}
+				delete(waiting, next)
+			}
+			if l.Len() != len(waiting) {
+				t.Fatalf("%d in line, %d wait", l.Len(), len(waiting))
+			}
+		}
+	})
+}
+
+func someone(t *rapid.T, waiting map[int]*pace.Place[int]) int {
+	var all []int
+	for n := range waiting {
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return rapid.SampledFrom(all).Draw(t, "who")
+}
+
+func TestGate(t *testing.T) {
+	g := pace.NewGate(2)
+	for _, r := range []pace.Rank{rank(pace.Joining, 1, "a"), rank(pace.Joining, 1, "b")} {
+		if !g.Enter(r) || !g.Enter(r) {
+			t.Errorf("%s is not let in, and stays in, though there is room", r.Name)
+		}
+	}
+	for _, r := range []pace.Rank{rank(pace.Joining, 2, "c"), rank(pace.Joining, 3, "d"), rank(pace.Joining, 4, "c")} {
+		if g.Enter(r) || g.Inside(r.Name) {
+			t.Errorf("%s is let in though there is no room", r.Name)
+		}
+	}
+	if got := g.Leave("nobody"); got != nil || g.Waiting() != 2 {
+		t.Errorf("for nobody %v are let in, and %d wait", got, g.Waiting())
+	}
+	if diff := gocmp.Diff([]string{"c"}, g.Leave("a")); diff != "" {
+		t.Errorf("the best of those who wait, as it stands now, is let in (-want +got):\n%s", diff)
+	}
+	if got := append(g.Leave("b"), g.Leave("c")...); !slices.Equal(got, []string{"d"}) || g.Waiting() != 0 {
+		t.Errorf("then %v are let in, and %d wait", got, g.Waiting())
+	}
+}
+
+func TestGateIsNeverWiderNorIdle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const width = 3
+		g := pace.NewGate(width)
+		inside, waiting := map[string]bool{}, map[string]bool{}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			name := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "node"))
+			if rapid.Bool().Draw(t, "enters") {
+				if g.Enter(rank(pace.Joining, rapid.Int64Range(0, 3).Draw(t, "since"), name)) {
+					inside[name] = true
+				} else {
+					waiting[name] = true
+				}
+			} else {
+				delete(inside, name)
+				for _, next := range g.Leave(name) {
+					delete(waiting, next)
+					inside[next] = true
+				}
+			}
+			if len(inside) > width || len(waiting) > 0 && len(inside) < width || g.Waiting() != len(waiting) {
+				t.Fatalf("%v are inside, %v wait", inside, waiting)
+			}
+		}
+	})
+}

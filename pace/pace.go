@@ -1,0 +1,103 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pace decides how fast requests may be made and who comes first.
+//
+//   - [Pace] is how much of one of EC2's token buckets is used: it begins with room for others, climbs while nothing is
+//     refused, and falls back when something is.
+//   - [Line] is an ordered line of those who wait for something: a token, or a place at a [Gate].
+//   - [Ticket] says who waits, for what sort of work, and whether the work is still worth doing.
+//
+// It knows nothing of clocks and requests: time comes in, and what is asked for goes out.
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// Begin is the part of a bucket that is used at first. The rest is for others in the account, above all the VPC CNI,
+	// which makes the same calls when a node starts.
+	Begin = 0.7
+	// Most is the part of a bucket that is ever used.
+	Most = 0.98
+	// Least is the part below which nothing brings the pace: it never stops.
+	Least = 0.05
+	// Top is how far the share climbs. Above one it makes up for what the climb left in the bucket; what keeps the whole
+	// within the bucket is [Most].
+	Top = 1.2
+	// Train is how many requests that wait are sent together. Of those who share a bucket that is all but empty, the one
+	// whose requests come together is the first to be refused, and so the first to give way: the others, who send one at
+	// a time, hardly notice.
+	Train = 4
+
+	// steep is how fast the share climbs, per second cubed: from the least to the most in less than a minute.
+	steep = 1.85e-5
+	// modest is the part of what was left to us that the climb hurries back to, and where it stays longest.
+	modest = 0.9
+	// tells is how long a bucket must have been used for its emptiness to tell how much others take.
+	tells = 10 * time.Second
+	// stale is how long nothing has to be wanted before what was learnt counts for nothing.
+	stale = 10 * time.Second
+)
+
+// Pace is how much of a bucket is used. It follows the cubic curve of TCP (RFC 9438): after a refusal it is halved, climbs
+// back quickly to just below what turned out to be left, stays about there, and then asks for more and more.
+// The zero value is not usable; call [New].
+type Pace struct {
+	begin float64
+	// knee is where the curve is flat, and bend how long it takes to get there.
+	knee float64
+	bend time.Duration
+	// age is for how long the curve was followed.
+	age time.Duration
+}
+
+// New returns the pace that begins with a part of the bucket.
+func New(begin float64) Pace { return Pace{begin: begin, knee: begin} }
+
+// Share returns the part of the bucket's refill to use, from [Least] to [Top].
+func (p Pace) Share() float64 {
+	x := (p.age - p.bend).Seconds()
+	return min(Top, max(Least, p.knee+steep*x*x*x))
+}
+
+// After returns the pace when a time has passed in which requests waited, or in which nothing was wanted: then a pace
+// that was cut recovers as far as to where it began, and one that had climbed is forgotten, since others may have come.
+func (p Pace) After(passed time.Duration, wanted bool) Pace {
+	switch {
+	case passed <= 0:
+	case wanted:
+		p.age += passed
+	case p.Share() < p.begin:
+		p.age += passed
+		if p.Share() >= p.begin {
+			return New(p.begin)
+		}
+	case passed >= stale:
+		return New(p.begin)
+	}
+	return p
+}
+
+// Refused returns the pace after EC2 refused a request because the bucket is empty, given the part of the bucket that
+// was left to us until then; [Left] works it out.
+func (p Pace) Refused(left float64) Pace {
+	left = max(Least, min(left, p.Share()))
+	low := max(Least, left/2)
+	p.knee = max(low, modest*left)
+	p.bend = time.Duration(math.Cbrt((p.knee-low)/steep) * float64(time.Second))
+	p.age = 0
+	return p
+}
+
+// Left returns the part of a bucket that others left to us, when it turns out to be empty: spare is what would be in it
+// had only we used it, refill what it gets each second, and since the time since it was last empty, or taken for full.
+// A short time does not tell, and the answer is all of it.
+func Left(spare, refill float64, since time.Duration) float64 {
+	if since < tells {
+		return 1
+	}
+	return max(0, 1-spare/(refill*since.Seconds()))
+}
