@@ -9,10 +9,13 @@ package netns_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,8 +57,16 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = server.Stop() }()
+	defer func() { _ = errors.Join(server.Stop(), os.RemoveAll(filepath.Dir(auditLog()))) }()
 	return m.Run()
+}
+
+// auditPolicy has the API server write down every request once it is answered.
+const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`
+
+// auditLog is the file the API server writes requests to.
+func auditLog() string {
+	return server.ControlPlane.GetAPIServer().Configure().Get("audit-log-path").Get(nil)[0]
 }
 
 func start() error {
@@ -67,7 +78,16 @@ func start() error {
 	if err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "multieni-netns-*")
+	if err != nil {
+		return err
+	}
+	policy := filepath.Join(dir, "policy.json")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return err
+	}
 	server = &envtest.Environment{BinaryAssetsDirectory: programs, CRDs: definitions, ControlPlaneStartTimeout: 2 * time.Minute}
+	server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", filepath.Join(dir, "audit.log"))
 	if _, err := server.Start(); err != nil {
 		return fmt.Errorf("start an API server: %w", err)
 	}
@@ -83,20 +103,28 @@ type node struct {
 	// eyes see the network without the agent.
 	eyes *netlink.Host
 	vpc  *netlinktest.Namespace
-	// changes counts what the agent changed.
-	changes atomic.Int64
+	// looks counts how often the agent looked at the network, changes what it changed.
+	looks, changes atomic.Int64
+	// stopAgent ends the agent, if it runs.
+	stopAgent func()
 	// configure, if set, changes what the agent is told.
 	configure func(*agent.Options)
 }
 
-// counted is a host that counts the changes made to it.
+// counted is a host that counts what is asked of it.
 type counted struct {
 	*netlink.Host
-	changes *atomic.Int64
+	n *node
+}
+
+func (c counted) Facts(devices []string) (hostnet.Facts, error) {
+	facts, err := c.Host.Facts(devices)
+	c.n.looks.Add(1)
+	return facts, err
 }
 
 func (c counted) Apply(op hostnet.Operation) error {
-	c.changes.Add(1)
+	c.n.changes.Add(1)
 	return c.Host.Apply(op)
 }
 
@@ -166,7 +194,7 @@ func (n *node) startAgent(scheme *runtime.Scheme, continuous bool) {
 		n.t.Fatal(err)
 	}
 	options := agent.Options{
-		Node: n.name, Client: mgr.GetClient(), Host: counted{n.open(), &n.changes}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
+		Node: n.name, Client: mgr.GetClient(), Host: counted{n.open(), n}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
 		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	if n.configure != nil {
@@ -179,12 +207,13 @@ func (n *node) startAgent(scheme *runtime.Scheme, continuous bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	n.t.Cleanup(func() {
+	n.stopAgent = sync.OnceFunc(func() {
 		stop()
 		if err := <-done; err != nil {
 			n.t.Errorf("the agent of %s ended: %v", n.name, err)
 		}
 	})
+	n.t.Cleanup(n.stopAgent)
 }
 
 // promise says what the controller would: the node's interfaces, as EC2 has them.

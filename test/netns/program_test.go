@@ -6,6 +6,8 @@
 package netns_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
@@ -33,9 +37,10 @@ const (
 	maxIdle = 60 * time.Millisecond
 )
 
-// contained runs a program as a container without privileges would: with one capability, /proc/sys read-only, and a
-// /sys that shows the link as that of a PCI device.
+// contained runs a program as a container without privileges would: with one capability, a root file system and /proc/sys
+// that are read-only, and a /sys that shows the link as that of a PCI device.
 const contained = `mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
+mount -o remount,bind,ro / &&
 exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-privs "$@"`
 
 // The program itself, with exactly its capability, makes a node ready, and costs it next to nothing.
@@ -68,6 +73,33 @@ func TestProgram(t *testing.T) {
 	t.Logf("the agent holds %d KiB, %d of them its own", all, memory(t, process, "RssAnon"))
 	if all > maxMemory {
 		t.Errorf("the agent holds %d KiB, more than %d", all, maxMemory)
+	}
+	n.askedForItsOwn()
+}
+
+// askedForItsOwn checks that of all requests of the program none was about another object than the two of its node.
+func (n *node) askedForItsOwn() {
+	n.t.Helper()
+	content, err := os.ReadFile(auditLog())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	asked := 0
+	for line := range bytes.Lines(content) {
+		var request auditv1.Event
+		if err := json.Unmarshal(line, &request); err != nil {
+			n.t.Fatal(err)
+		}
+		if object := request.ObjectRef; object != nil && strings.HasPrefix(request.UserAgent, "multieni-agent/") {
+			asked++
+			ours := object.Resource == "nodes" || object.Resource == "nodeenistates"
+			if !ours || object.Name != n.name && !strings.Contains(request.RequestURI, "fieldSelector=metadata.name%3D"+n.name+"&") {
+				n.t.Errorf("the agent asked for more than its own: %s %s", request.Verb, request.RequestURI)
+			}
+		}
+	}
+	if asked < 4 {
+		n.t.Errorf("of the agent only %d requests were written down, less than it takes to watch and change two objects", asked)
 	}
 }
 
