@@ -196,7 +196,7 @@ func (a *Agent) configure(s *subject) error {
 			break
 		}
 		for _, op := range operations {
-			a.Log.Log(context.Background(), slog.Level(-4), "operation", "what", op.String())
+			a.Log.Debug("operation", "what", op.String())
 			if err := a.Host.Apply(op); err != nil {
 				failures[op.String()] = err
 			}

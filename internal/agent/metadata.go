@@ -19,14 +19,14 @@ import (
 const (
 	// metadataTimeout is how long instance metadata may take. Where it is blocked, that is how long it always takes.
 	metadataTimeout = 5 * time.Second
-	// metadataRetry is how soon it is asked again; metadataAge how old an answer may be.
-	metadataRetry, metadataAge = 30 * time.Second, 5 * time.Minute
+	// metadataPause is how soon it is asked again if an answer is wanted, metadataRetry if it gave none.
+	metadataPause, metadataRetry = 30 * time.Second, 5 * time.Minute
 )
 
 // metadata is what instance metadata said last. The agent never waits for it, and works without it.
 type metadata struct {
 	read func(context.Context) (eni.Metadata, error)
-	// wanted is sent to when an answer younger than the last one would help.
+	// wanted has something to receive if an answer younger than the last one would help.
 	wanted chan struct{}
 
 	mu   sync.Mutex
@@ -52,24 +52,24 @@ func (m *metadata) want() {
 	}
 }
 
-// keep keeps what is known up to date until the context ends.
+// keep asks once, and whenever an answer is wanted, until the context ends.
 func (m *metadata) keep(ctx context.Context, log *slog.Logger) {
 	for {
-		wait := metadataAge
+		var retry <-chan time.Time
 		if err := m.ask(ctx); err != nil && ctx.Err() == nil {
 			log.Debug("instance metadata does not answer, and is not needed", "err", err)
-			wait = metadataRetry
+			retry = time.After(metadataRetry)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(metadataRetry): // at most so often, whoever wants it
+		case <-time.After(metadataPause):
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.wanted:
-		case <-time.After(wait - metadataRetry):
+		case <-retry:
 		}
 	}
 }

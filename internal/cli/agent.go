@@ -79,6 +79,7 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, Log: log,
 	}
 	log.Info("starting", "version", version.String(), "node", o.NodeName)
+	go releaseMemory(ctx, log)
 	if o.WithoutKubernetes {
 		return agent.New(settings).RunWithoutKubernetes(ctx)
 	}
@@ -91,9 +92,6 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		return fmt.Errorf("set the agent up: %w", err)
 	}
 	if err := addProbes(mgr); err != nil {
-		return err
-	}
-	if err := mgr.Add(manager.RunnableFunc(releaseAfterStart)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -15,20 +16,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled is how long a start takes at most that does what is done once.
-const settled = 5 * time.Second
+const (
+	// settled is how long a start takes at most that does what is done once.
+	settled = 5 * time.Second
+	// releasePeriod is how often the pages of the program are released. An idle agent touches few, but each brings fifteen
+	// neighbors along.
+	releasePeriod = time.Minute
+)
 
-// releaseAfterStart gives back the memory that only the start needed: on every node of a cluster this program shares the
-// machine with what the node is there for. Most of it is pages of the program itself, of which the packages that an agent
-// never uses initialize themselves like all others.
-func releaseAfterStart(ctx context.Context) error {
-	select {
-	case <-time.After(settled):
-	case <-ctx.Done():
-		return nil
+// releaseMemory gives back the memory that only the start needed, and keeps it so: on every node of a cluster this program
+// shares the machine with what the node is there for. Most of it is pages of the program itself, of which the packages that
+// an agent never uses initialize themselves like all others.
+func releaseMemory(ctx context.Context, log *slog.Logger) {
+	wait := settled
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		if wait == settled {
+			debug.FreeOSMemory()
+		}
+		wait = releasePeriod
+		if err := releaseProgram(); err != nil {
+			log.Debug("memory could not be released, which is no harm", "err", err)
+			return
+		}
 	}
-	debug.FreeOSMemory()
-	return releaseProgram()
 }
 
 // releaseProgram lets go of the pages of the program file. The next use of a page finds it in the kernel's page cache, or

@@ -5,7 +5,10 @@
 
 package cli
 
-import "context"
+import (
+	"context"
+	"log/slog"
+)
 
-// releaseAfterStart does nothing: agents run on Linux.
-func releaseAfterStart(context.Context) error { return nil }
+// releaseMemory does nothing: agents run on Linux.
+func releaseMemory(context.Context, *slog.Logger) {}

@@ -59,6 +59,8 @@ var variables = map[string]string{
 	"ignore-interfaces":          "IGNORE_INTERFACES",
 	"primary-interface":          "PRIMARY_INTERFACE",
 	"sriov-config":               "SRIOV_DP_CONFIG_PATH",
+	"sysfs":                      "SYSFS",
+	"networkd-dir":               "NETWORKD_DIR",
 }
 
 // Bind adds the flags to a flag set.

@@ -4,19 +4,21 @@
 package apiserver_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +30,66 @@ const (
 	agentNamespace = "eni-manager-system"
 	agentAccount   = "eni-manager"
 )
+
+// The patches for agents can be applied to their manifest one after the other, and undo nothing that is there.
+func TestAgentPatches(t *testing.T) {
+	admin := everything(t, server.Config)
+	applyFile(t, admin, "config/rbac/agent.yaml")
+	strict := client.WithFieldValidation(admin, metav1.FieldValidationStrict)
+	applyFile(t, strict, "deploy/eni-manager-daemonset.yaml")
+	agents := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agentAccount, Namespace: agentNamespace}}
+	t.Cleanup(func() { remove(t, admin, agents) })
+	mounts := 0
+	for _, file := range []string{"deploy/agent-dpdk.yaml", "deploy/agent-networkd.yaml"} {
+		patch, err := yaml.ToJSON([]byte(text(t, file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := strict.Patch(t.Context(), agents, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		mounts += strings.Count(text(t, file), "mountPath:")
+		pod := agents.Spec.Template.Spec
+		if got := len(pod.Containers[0].VolumeMounts); len(pod.Containers) != 1 || got != mounts || len(pod.Volumes) != mounts {
+			t.Errorf("after %s there are %d containers with %d mounts of %d volumes, want 1 with %d", file, len(pod.Containers), got, len(pod.Volumes), mounts)
+		}
+		for _, variable := range pod.Containers[0].Env {
+			if variable.Name == "NODE_NAME" && variable.ValueFrom == nil {
+				t.Errorf("after %s the agent does not know its node", file)
+			}
+		}
+	}
+}
+
+// What the document tells to apply is accepted.
+func TestManifestsOfTheAgentsDocument(t *testing.T) {
+	dry := client.NewDryRunClient(client.WithFieldValidation(everything(t, server.Config), metav1.FieldValidationStrict))
+	applied := 0
+	for _, block := range strings.Split(text(t, "docs/node-agent.md"), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		object := parse(t, block)
+		if object.GetKind() != "NodeENI" {
+			continue // the API server does not know what others define
+		}
+		if err := dry.Create(t.Context(), object); err != nil {
+			t.Errorf("%s: %v", object.GetName(), err)
+		}
+		applied++
+	}
+	if applied == 0 {
+		t.Error("there is no NodeENI")
+	}
+}
+
+// text returns the content of a file of this repository.
+func text(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile("../../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
 
 // An agent may say what agents have to say, about its own node; the same with another node's token, or with one that
 // names no node, is refused.
@@ -128,7 +190,7 @@ func policyInForce(t *testing.T, stranger client.Client) {
 func everything(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
@@ -147,11 +209,7 @@ func withToken(token string) *rest.Config {
 // applyFile applies the objects of a file of this repository.
 func applyFile(t *testing.T, c client.Client, name string) {
 	t.Helper()
-	content, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text(t, name)), 4096)
 	for {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {

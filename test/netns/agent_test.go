@@ -6,9 +6,14 @@
 package netns_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/internal/agent"
 )
@@ -215,6 +221,69 @@ func TestForgotten(t *testing.T) {
 	}
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 	n.becomes(patience, ready)
+}
+
+// Instance metadata says why a link may be missing, and which one is not to be touched whatever default routes say.
+func TestMetadata(t *testing.T) {
+	const here = "i-0123456789abcdef0"
+	cases := map[string]struct {
+		known  eni.Metadata
+		reason string
+		says   string
+	}{
+		"the interface is attached": {eni.Metadata{InstanceID: here, Interfaces: []eni.Interface{{MAC: mac(1)}}}, hostnet.ReasonNotFound, "lists it"},
+		"it is not attached":        {eni.Metadata{InstanceID: here}, hostnet.ReasonNotFound, "does not list it"},
+		"another instance":          {eni.Metadata{InstanceID: "i-0123456789abcdef1"}, hostnet.ReasonNotFound, "i-0123456789abcdef1"},
+		"the primary interface":     {eni.Metadata{InstanceID: here, PrimaryMAC: mac(1)}, hostnet.ReasonPrimary, "primary"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := newNamespaces(t, "metadata-"+strings.ReplaceAll(name, " ", "-"))
+			n.configure = func(o *agent.Options) {
+				o.Metadata = func(context.Context) (eni.Metadata, error) { return c.known, nil }
+			}
+			if c.known.PrimaryMAC != "" {
+				n.Attach("ens6", c.known.PrimaryMAC, n.vpc, "peer1")
+			}
+			n.startAgent(n.client.Scheme(), false)
+			n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+			n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+				if len(state.Status.Links) != 1 || !strings.Contains(state.Status.Links[0].Message, c.says) {
+					return fmt.Sprintf("the links are %+v", state.Status.Links)
+				}
+				return unready(corev1.ConditionFalse, c.reason, true)(node, state)
+			})
+		})
+	}
+}
+
+// The commands that the document shows work, and have something to say about a node that is ready.
+func TestCommandsOfTheDocument(t *testing.T) {
+	n := newNode(t, "documented", false)
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.becomes(patience, ready)
+	document, err := os.ReadFile("../../docs/node-agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, server.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^kubectl (get|wait) .*\bNODE\b.*$`).FindAllString(string(document), -1)
+	if len(commands) < 3 {
+		t.Errorf("the document has the commands %q only", commands)
+	}
+	for _, line := range commands {
+		line = strings.Replace(line, "kubectl", server.ControlPlane.KubectlPath, 1)
+		command := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(line, "NODE", n.name))
+		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+		output, err := command.CombinedOutput()
+		if err != nil || len(bytes.TrimSpace(output)) == 0 {
+			t.Errorf("%s: %v, %q", line, err, output)
+		}
+	}
 }
 
 // A lost link is told of in time, and keeps pods away where that is asked for; what nobody requires is not waited for.
