@@ -138,6 +138,8 @@ type Spec struct {
 	Tags                map[string]string
 	SourceDestCheck     bool
 	DeleteOnTermination bool
+	// LowestFree makes its primary IPv4 address the lowest one free in its subnet, instead of any.
+	LowestFree bool
 	AddressCounts
 }
 
@@ -180,8 +182,12 @@ func (s InstanceState) Ending() bool { return s == InstanceShuttingDown || s == 
 // Instance is what EC2 says about one instance.
 type Instance struct {
 	ID, Type, Zone, VPCID string
-	State                 InstanceState
-	LaunchedAt            time.Time
+	// PrivateDNSName is the host name EC2 gave the instance, which is what EKS names nodes; "" while it is not known.
+	PrivateDNSName string
+	State          InstanceState
+	// LaunchedAt is when the instance was last started.
+	LaunchedAt time.Time
+	Tags       map[string]string
 }
 
 // Subnet is what EC2 says about one subnet.

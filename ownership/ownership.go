@@ -62,6 +62,17 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(strings.Compare(k.NodeENIUID, other.NodeENIUID), cmp.Compare(k.Ordinal, other.Ordinal))
 }
 
+// network begins what stands for a NodeENI's UID where there is none. No UID of Kubernetes has a slash.
+const network = "network/"
+
+// NetworkUID returns what stands for a NodeENI's UID in the interfaces that instances get before they join a cluster: they
+// are made for a network of that name, by whoever prepares instances. They belong to their instance. Nobody convicts them of
+// being leaks while it lives, and a NodeENI that wants the like of them takes them over.
+func NetworkUID(name string) string { return network + name }
+
+// IsNetwork reports whether a UID stands for a network instead of a NodeENI.
+func IsNetwork(uid string) bool { return strings.HasPrefix(uid, network) }
+
 // Member is one wanted interface, and the identity an interface carries in its tags.
 type Member struct {
 	// Cluster tells clusters that share a VPC apart: the UID of the kube-system namespace, or what --cluster-name says.

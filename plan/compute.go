@@ -125,6 +125,8 @@ type planner struct {
 	ended   bool
 	seats   *seats
 	members []*member
+	// joined are the interfaces that the instance got for networks before it joined, and that no NodeENI has taken over.
+	joined []inventory.Record
 	// unattached counts the interfaces that exist, or are about to, without being attached, and are on their way.
 	unattached int
 	plan       Plan
@@ -167,13 +169,18 @@ func (p *planner) place() {
 	claims := slices.SortedFunc(slices.Values(p.Claims), func(a, b Claim) int {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.NodeENIUID, b.NodeENIUID))
 	})
+	p.joined = unclaimedNetworks(claims, byOwner)
 	for _, claim := range claims {
-		p.placeClaim(&claim, byOwner[claim.NodeENIUID])
+		p.placeClaim(&claim, p.takeOver(&claim, byOwner[claim.NodeENIUID]))
 		delete(byOwner, claim.NodeENIUID)
 	}
 	standing, why := Judge(Circumstances{})
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
 		p.placeClaim(&Claim{Standing: standing, Why: why}, byOwner[uid])
+	}
+	for _, r := range p.joined {
+		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI + ", and goes with the instance"
+		p.placeClaim(&Claim{Standing: Held, Why: why}, []inventory.Record{r})
 	}
 }
 

@@ -73,6 +73,9 @@ func instance(i types.Instance) eni.Instance {
 		Type:       string(i.InstanceType),
 		VPCID:      aws.ToString(i.VpcId),
 		LaunchedAt: aws.ToTime(i.LaunchTime),
+		Tags:       tagMap(i.Tags),
+
+		PrivateDNSName: aws.ToString(i.PrivateDnsName),
 	}
 	if i.Placement != nil {
 		converted.Zone = aws.ToString(i.Placement.AvailabilityZone)

@@ -184,12 +184,13 @@ func TestInstanceFacts(t *testing.T) {
 			}
 			return reply{body: `<reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceType>m5.large</instanceType>
 				<instanceState><name>stopped</name></instanceState><placement><availabilityZone>us-west-2a</availabilityZone></placement>
-				<vpcId>vpc-1</vpcId><launchTime>2026-01-02T03:04:05Z</launchTime></item></instancesSet></item></reservationSet>`}
+				<vpcId>vpc-1</vpcId><launchTime>2026-01-02T03:04:05Z</launchTime><privateDnsName>ip-10-0-0-4.ec2.internal</privateDnsName>
+				<tagSet><item><key>role</key><value>upf</value></item></tagSet></item></instancesSet></item></reservationSet>`}
 		}}
 		look, err := server.client(t, awsec2.Options{}).Look(t.Context(), "i-1")
 		want := eni.Instance{
 			ID: "i-1", Type: "m5.large", Zone: "us-west-2a", VPCID: "vpc-1", State: eni.InstanceStopped,
-			LaunchedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			LaunchedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), PrivateDNSName: "ip-10-0-0-4.ec2.internal", Tags: map[string]string{"role": "upf"},
 		}
 		if diff := cmp.Diff(want, look.Instance); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)

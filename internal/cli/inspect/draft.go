@@ -20,6 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
 	"github.com/multieni/multieni/view"
 )
 
@@ -34,7 +35,7 @@ type draft struct {
 	now            time.Time
 
 	// claims return what each NodeENI asks of a node at a place, in the order of nodeENIs.
-	claims []func(controller.Place) plan.Claim
+	claims []func(selection.Place) plan.Claim
 	// stateOf finds a node's state by its name.
 	stateOf map[string]*v1alpha1.NodeENIState
 }
@@ -102,9 +103,9 @@ func (d *draft) resolve(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("resolve the security groups of NodeENI %s: %w", n.Name, err)
 		}
-		d.claims = append(d.claims, func(at controller.Place) plan.Claim {
+		d.claims = append(d.claims, func(at selection.Place) plan.Claim {
 			claim := controller.NewClaim(n)
-			controller.FillClaim(&claim, n.Spec, subnets, groups, at)
+			controller.FillClaim(&claim, n.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
 			return claim
 		})
 	}
@@ -120,14 +121,14 @@ func (d *draft) playNode(ctx context.Context, node *corev1.Node, zone, instanceI
 	if err != nil {
 		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	wanted := d.desired(node, instanceID, controller.Place{Zone: zone, VPCID: look.Instance.VPCID})
+	wanted := d.desired(node, instanceID, selection.Place{Zone: zone, VPCID: look.Instance.VPCID})
 	outcome := forecast.Play(wanted, forecast.Facts{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}, d.now)
 	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool { return !slices.Contains(d.names, a.Of().NodeENI) })
 	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool { return !slices.Contains(d.names, m.NodeENI) })
 	return outcome, nil
 }
 
-func (d *draft) desired(node *corev1.Node, instanceID string, at controller.Place) plan.Desired {
+func (d *draft) desired(node *corev1.Node, instanceID string, at selection.Place) plan.Desired {
 	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID}
 	for i := range d.nodeENIs {
 		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
@@ -135,7 +136,7 @@ func (d *draft) desired(node *corev1.Node, instanceID string, at controller.Plac
 	return wanted
 }
 
-func (d *draft) claim(i int, node *corev1.Node, at controller.Place) plan.Claim {
+func (d *draft) claim(i int, node *corev1.Node, at selection.Place) plan.Claim {
 	n := &d.nodeENIs[i]
 	standing, why := plan.Judge(plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: !n.DeletionTimestamp.IsZero() || slices.Contains(d.removed, n.Name),

@@ -21,8 +21,8 @@ import (
 	"github.com/multieni/multieni/adoption"
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/selection"
 	"github.com/multieni/multieni/view"
 )
 
@@ -145,7 +145,7 @@ func (i *importer) match(d *draft, interfaces []eni.Interface) {
 			continue
 		}
 		delete(byInstance, instanceID)
-		wanted := d.desired(node, instanceID, controller.Place{Zone: zone, VPCID: some[0].VPCID})
+		wanted := d.desired(node, instanceID, selection.Place{Zone: zone, VPCID: some[0].VPCID})
 		found := adoption.Find(wanted, some, i.now.Unix())
 		i.outcome.Matches = append(i.outcome.Matches, found.Matches...)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)

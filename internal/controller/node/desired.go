@@ -14,10 +14,11 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
 )
 
 // desire says what is wanted of one instance of the subject.
-func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at controller.Place, known observer.Known) (plan.Desired, error) {
+func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at selection.Place, known observer.Known) (plan.Desired, error) {
 	present := s.node != nil && s.instanceID == instanceID
 	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present}
 	if present && !controller.Paused(s.node) {
@@ -52,7 +53,7 @@ func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
 }
 
 // claim says what one NodeENI asks. Its wishes are worked out only where it still may ask.
-func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at controller.Place) (plan.Claim, error) {
+func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at selection.Place) (plan.Claim, error) {
 	claim := controller.NewClaim(nodeENI)
 	claim.Standing, claim.Why = plan.Judge(plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
@@ -74,7 +75,7 @@ func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.No
 	if err != nil {
 		return claim, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
 	}
-	controller.FillClaim(&claim, nodeENI.Spec, subnets, groups, at)
+	controller.FillClaim(&claim, nodeENI.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
 	return claim, nil
 }
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
 )
 
 // subject is all that concerns one node name.
@@ -112,8 +112,8 @@ func (s *subject) chooseInstances(former []string, repairs bool) {
 }
 
 // where says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
-func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) controller.Place {
-	var at controller.Place
+func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) selection.Place {
+	var at selection.Place
 	switch {
 	case s.instanceID == instanceID:
 		at.Zone = s.zone

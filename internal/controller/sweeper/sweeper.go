@@ -66,7 +66,8 @@ func (s *Sweeper) Leaks(watch *observer.Observer) int {
 // Pass looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
 // look again.
 func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Duration {
-	owners := watch.Owners()
+	// What was made for a network before its instance joined the cluster goes with the instance.
+	owners := slices.DeleteFunc(watch.Owners(), ownership.IsNetwork)
 	s.forget(owners)
 	if len(owners) == 0 {
 		return s.Period

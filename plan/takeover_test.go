@@ -1,0 +1,123 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// joined is an interface that the instance got for a network before it joined the cluster.
+func joined(id, network, subnet string, device int) inventory.Record {
+	member := ownership.Member{
+		Cluster: cluster, NodeENI: network, Node: instance, InstanceID: instance,
+		Key: ownership.Key{NodeENIUID: ownership.NetworkUID(network)}, Generation: start.Unix(),
+	}
+	return inventory.Record{
+		Member: member, Proven: true,
+		Interface: eni.Interface{
+			ID: id, SubnetID: subnet, Status: eni.InUse, SourceDestCheck: true, Tags: member.Tags(start, nil),
+			Attachment: &eni.Attachment{ID: "attach-" + id, InstanceID: instance, Slot: eni.Slot{Device: device}, Status: eni.AttachmentAttached, DeleteOnTermination: true},
+		},
+	}
+}
+
+// asks is a NodeENI that wants interfaces from device index 1 on, one in each of the subnets.
+func asks(nodeENI string, subnets ...string) plan.Claim {
+	claim := plan.Claim{NodeENI: nodeENI, NodeENIUID: "uid-" + nodeENI, Standing: plan.Wanted, Resolved: true, Base: eni.Slot{Device: 1}}
+	for n, subnet := range subnets {
+		claim.Wishes = append(claim.Wishes, plan.Wish{
+			Ordinal: n, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + n}, Spec: eni.Spec{SourceDestCheck: true, DeleteOnTermination: true},
+		})
+	}
+	return claim
+}
+
+func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
+	type standing struct {
+		NodeENI string
+		Wanted  bool
+		Phase   plan.Phase
+	}
+	for name, tc := range map[string]struct {
+		owned  []inventory.Record
+		claims []plan.Claim
+		want   map[string]standing
+		// calls are the actions, by what they do.
+		calls map[string]int
+	}{
+		"in the same slots, whatever the network is called": {
+			[]inventory.Record{joined("eni-1", "multus", "s1", 1), joined("eni-2", "multus", "s2", 2)}, []plan.Claim{asks("upf", "s1", "s2")},
+			map[string]standing{"eni-1": {"upf", true, plan.Attached}, "eni-2": {"upf", true, plan.Attached}}, map[string]int{"tags": 2},
+		},
+		"the one of its own name first": {
+			[]inventory.Record{joined("eni-1", "other", "s1", 1), joined("eni-2", "upf", "s1", 2)}, []plan.Claim{asks("upf", "s1")},
+			map[string]standing{"eni-1": {"other", false, plan.Attached}, "eni-2": {"upf", true, plan.Attached}}, map[string]int{"tags": 1},
+		},
+		"but not what bears another NodeENI's name": {
+			[]inventory.Record{joined("eni-1", "upf", "s1", 1)}, []plan.Claim{asks("a", "s1"), asks("upf", "s1")},
+			map[string]standing{"eni-1": {"upf", true, plan.Attached}}, map[string]int{"tags": 1, "create": 1},
+		},
+		"without a NodeENI it stays as it is": {
+			[]inventory.Record{joined("eni-1", "multus", "s1", 1)}, nil,
+			map[string]standing{"eni-1": {"multus", false, plan.Attached}}, map[string]int{},
+		},
+		"in another subnet it stays as it is": {
+			[]inventory.Record{joined("eni-1", "multus", "s9", 1)}, []plan.Claim{asks("multus", "s1")},
+			map[string]standing{"eni-1": {"multus", false, plan.Attached}}, map[string]int{"create": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: tc.claims}
+			look := &eni.Look{At: start.Add(time.Hour), Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+			o := plan.Observed{Owned: tc.owned, Look: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}
+			p := plan.Compute(d, o, start.Add(time.Hour))
+			got := map[string]standing{}
+			for _, m := range p.Members {
+				if m.Interface != nil {
+					got[m.Interface.ID] = standing{m.NodeENI, m.Wanted, m.Phase}
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			calls := map[string]int{}
+			for _, action := range p.Actions {
+				switch a := action.(type) {
+				case plan.Create:
+					calls["create"]++
+				case plan.Change:
+					if tags, ok := a.To.(plan.Tags); ok && tags[ownership.TagNodeENIUID] == a.Member.NodeENIUID {
+						calls["tags"]++
+						continue
+					}
+					calls[a.String()]++
+				default:
+					calls[action.String()]++
+				}
+			}
+			if !maps.Equal(tc.calls, calls) {
+				t.Errorf("the calls are %v, not %v", calls, tc.calls)
+			}
+		})
+	}
+}
+
+func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
+	record := joined("eni-1", "multus", "s1", 1)
+	record.Attachment, record.Status = nil, eni.Available
+	look := &eni.Look{At: start, Instance: eni.Instance{ID: instance, State: eni.InstanceTerminated}}
+	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance}, plan.Observed{Owned: []inventory.Record{record}, Look: look}, start)
+	if len(p.Actions) != 1 || p.Actions[0].String() != "delete eni-1: its instance is gone" {
+		t.Errorf("the actions are %v", p.Actions)
+	}
+}
