@@ -28,6 +28,8 @@ const (
 	LimitExceeded Class = "LimitExceeded"
 	// NoAddresses: the subnet has too few free addresses, or no free block for a prefix.
 	NoAddresses Class = "NoAddresses"
+	// AddressTaken: the address that was named is used by another interface.
+	AddressTaken Class = "AddressTaken"
 	// WrongZone: interface and instance are not in one zone or VPC.
 	WrongZone Class = "WrongZone"
 	// WrongState: the instance is not in a state that allows the call. Look again.

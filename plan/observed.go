@@ -93,6 +93,7 @@ var waits = map[eni.Class]struct{ first, last time.Duration }{
 	eni.Busy:          {2 * time.Second, time.Minute},
 	eni.WrongState:    {5 * time.Second, time.Minute},
 	eni.NoAddresses:   {2 * time.Minute, 10 * time.Minute},
+	eni.AddressTaken:  {time.Second, time.Minute},
 	eni.LimitExceeded: {5 * time.Minute, 30 * time.Minute},
 	eni.WrongZone:     {5 * time.Minute, 30 * time.Minute},
 	eni.Unauthorized:  {5 * time.Minute, 30 * time.Minute},
@@ -127,6 +128,16 @@ func (s Setback) Refused(slot eni.Slot, at time.Time) Setback {
 	taken[slot] = Refusal{At: at, Count: taken[slot].Count + 1}
 	s.Taken = taken
 	return s
+}
+
+// After returns the setback after one more failure, that of the action.
+func (s Setback) After(action Action, err error, at time.Time) Setback {
+	class := eni.ClassOf(err)
+	next := s.Next(class, err.Error(), at)
+	if attach, ok := action.(Attach); ok && class == eni.SlotTaken {
+		return next.Refused(attach.Slot, at)
+	}
+	return next
 }
 
 // problem says in a user's words what the setback means.

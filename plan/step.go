@@ -120,6 +120,9 @@ func (p *planner) create(m *member) {
 		return
 	}
 	setback, failed := p.Setbacks[m.Key]
+	if failed && p.unseen(m, setback) {
+		return
+	}
 	tried := 0
 	if failed && setback.Class == eni.NoAddresses {
 		tried = setback.Count % len(m.wish.Subnets)
@@ -137,6 +140,26 @@ func (p *planner) create(m *member) {
 	p.plan.Ledger[m.Key] = m.Generation
 	p.unattached++
 	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.wish.Spec})
+}
+
+// unseen reports whether an earlier attempt made the interface, and EC2 does not show it yet: whoever finds the lowest
+// address anew asks for another one than that attempt, which EC2 answers by calling the token spent.
+func (p *planner) unseen(m *member, setback Setback) bool {
+	shown := setback.At.Add(inventory.Newborn)
+	if setback.Class != eni.TokenSpent || !m.wish.Spec.LowestFree || !p.now.Before(shown) {
+		return false
+	}
+	m.explain(Problem{NotSeen, "an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"})
+	p.again(minTime(p.now.Add(doubtful/5), shown))
+	return true
+}
+
+// minTime returns the earlier of two times.
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // roomy returns the first of the member's subnets that is not known to be full, from the given one on, or says in the

@@ -301,7 +301,10 @@ type NodeENISpec struct {
 	// +kubebuilder:validation:Maximum=127
 	IPv6PrefixCount int32 `json:"ipv6PrefixCount,omitempty"`
 
-	// ipv4Allocation says who picks the IPv4 addresses. With Auto, EC2 does.
+	// ipv4Allocation says who picks the primary IPv4 address. With Auto, EC2
+	// does. LowestFree takes the lowest address of the subnet that no interface
+	// and no CIDR reservation has, so that the upper part stays free for pods.
+	// It counts when an interface is made; existing ones keep their addresses.
 	// Default: Auto.
 	// +optional
 	// +kubebuilder:default=Auto
@@ -389,11 +392,15 @@ const InterfaceTypeInterface InterfaceType = "interface"
 
 // IPv4Allocation says who picks IPv4 addresses.
 //
-// +kubebuilder:validation:Enum=Auto
+// +kubebuilder:validation:Enum=Auto;LowestFree
 type IPv4Allocation string
 
-// IPv4AllocationAuto lets EC2 pick.
-const IPv4AllocationAuto IPv4Allocation = "Auto"
+const (
+	// IPv4AllocationAuto lets EC2 pick.
+	IPv4AllocationAuto IPv4Allocation = "Auto"
+	// IPv4AllocationLowestFree takes the lowest address that is free.
+	IPv4AllocationLowestFree IPv4Allocation = "LowestFree"
+)
 
 // UpdatePolicy says what happens to interfaces that a change of the spec
 // cannot reach in place.

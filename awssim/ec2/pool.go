@@ -29,6 +29,8 @@ type pool struct {
 	free int
 	low  int // no address below is free
 
+	reservations []*SubnetCIDRReservation
+
 	cidr6     netip.Prefix // a /64, or the zero value
 	used6     map[netip.Addr]bool
 	prefixes6 map[netip.Prefix]bool
@@ -84,7 +86,7 @@ func (p *pool) take() (netip.Addr, bool) {
 			i += 63
 			continue
 		}
-		if !p.isUsed(i) {
+		if !p.isUsed(i) && !p.reserved(p.address(i)) {
 			p.low = i + 1
 			p.mark(i)
 			return p.address(i), true
@@ -109,7 +111,7 @@ func (p *pool) release(a netip.Addr) { p.clear(p.offset(a)) }
 // takePrefix takes the lowest /28 that is wholly free.
 func (p *pool) takePrefix() (netip.Prefix, bool) {
 	for first := 0; first+16 <= p.size; first += 16 {
-		if p.block(first) == 0 {
+		if p.block(first) == 0 && p.givesPrefixes(p.address(first)) {
 			prefix := netip.PrefixFrom(p.address(first), ipv4PrefixBits)
 			return prefix, p.takeThisPrefix(prefix)
 		}
@@ -150,7 +152,7 @@ func (p *pool) take6() netip.Addr {
 	for range reservedAtStart {
 		address = address.Next()
 	}
-	for !p.takeThis6(address) {
+	for p.reserved(address) || !p.takeThis6(address) {
 		address = address.Next()
 	}
 	return address

@@ -41,6 +41,8 @@ type Options struct {
 	Members int
 	// Removals is how many removal calls are under way at the same time, over all plans.
 	Removals int
+	// Addresses is asked for the addresses of interfaces that are to have the lowest one free.
+	Addresses Addresses
 	// Now tells the time.
 	Now func() time.Time
 }
@@ -167,16 +169,7 @@ func (a *Applier) removing(ctx context.Context, call func() error) error {
 }
 
 func (a *Applier) create(ctx context.Context, c plan.Create) error {
-	made, err := a.cloud.CreateInterface(ctx, CreateRequest{
-		Token:       c.Member.Token(),
-		SubnetID:    c.SubnetID,
-		Description: c.Spec.Description,
-		Groups:      c.Spec.Groups,
-		Counts:      c.Spec.AddressCounts,
-		// The generation is the time at which the interface was decided on. Taking it for the time of creation keeps
-		// the request the same on every attempt, as its token demands.
-		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),
-	})
+	made, err := a.request(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -190,6 +183,35 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	}
 	a.notes.Did(a.Now(), made, inventory.Effect{Aspect: "existence", Shown: func(eni.Interface) bool { return true }})
 	return nil
+}
+
+// request asks EC2 for the interface. Where the lowest free address is wanted, one that EC2 calls used is followed by the
+// next; nothing else is a reason to try another.
+func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, error) {
+	request := CreateRequest{
+		Token:       c.Member.Token(),
+		SubnetID:    c.SubnetID,
+		Description: c.Spec.Description,
+		Groups:      c.Spec.Groups,
+		Counts:      c.Spec.AddressCounts,
+		// The generation is the time at which the interface was decided on. Taking it for the time of creation keeps
+		// the request the same on every attempt, as its token demands.
+		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),
+	}
+	if !c.Spec.LowestFree {
+		return a.cloud.CreateInterface(ctx, request)
+	}
+	for {
+		var err error
+		if request.PrimaryIPv4, err = a.Addresses.Take(ctx, c.SubnetID, c.Member); err != nil {
+			return eni.Interface{}, err
+		}
+		made, err := a.cloud.CreateInterface(ctx, request)
+		if eni.ClassOf(err) != eni.AddressTaken || ctx.Err() != nil {
+			return made, err
+		}
+		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
+	}
 }
 
 func (a *Applier) attach(ctx context.Context, at plan.Attach) error {

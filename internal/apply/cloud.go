@@ -5,8 +5,10 @@ package apply
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
 )
 
 // Cloud is what carrying out a plan asks of EC2: one method per mutating call, so that this list is also the list of
@@ -46,4 +48,14 @@ type CreateRequest struct {
 	Groups      []string
 	Counts      eni.AddressCounts
 	Tags        map[string]string
+	// PrimaryIPv4 is the address it shall have; EC2 picks one when it is not valid.
+	PrimaryIPv4 netip.Addr
+}
+
+// Addresses chooses the primary addresses of interfaces that are to have the lowest one free.
+type Addresses interface {
+	// Take returns an address of the subnet for the member's interface. That there is none is an [eni.NoAddresses] fault.
+	Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error)
+	// Taken is told that EC2 calls an address used that it had not shown as used.
+	Taken(subnetID string, address netip.Addr)
 }

@@ -40,6 +40,8 @@ var classes = map[string]eni.Class{
 	"InsufficientFreeAddressesInSubnet": eni.NoAddresses,
 	"InsufficientCidrBlocks":            eni.NoAddresses,
 
+	"InvalidIPAddress.InUse": eni.AddressTaken,
+
 	"IncorrectState":         eni.WrongState,
 	"IncorrectInstanceState": eni.WrongState,
 

@@ -43,6 +43,7 @@ func DocumentedBuckets() map[string]Bucket {
 		"DescribeNetworkInterfaces":       describeBucket,
 		"DescribeSecurityGroups":          describeBucket,
 		"DescribeSubnets":                 describeBucket,
+		"GetSubnetCidrReservations":       {Capacity: 5, Refill: 1},
 		"DescribeImages":                  describeBucket,
 		"DescribeLaunchTemplates":         describeBucket,
 		"DescribeLaunchTemplateVersions":  describeBucket,

@@ -84,6 +84,9 @@ func (c *Client) dryRuns() []dryRun {
 		{"DescribeNetworkInterfaces", dry(c.api.DescribeNetworkInterfaces, &ec2.DescribeNetworkInterfacesInput{DryRun: yes})},
 		{"DescribeSecurityGroups", dry(c.api.DescribeSecurityGroups, &ec2.DescribeSecurityGroupsInput{DryRun: yes})},
 		{"DescribeSubnets", dry(c.api.DescribeSubnets, &ec2.DescribeSubnetsInput{DryRun: yes})},
+		{"GetSubnetCidrReservations", dry(c.api.GetSubnetCidrReservations, &ec2.GetSubnetCidrReservationsInput{
+			DryRun: yes, SubnetId: aws.String(noSubnet),
+		})},
 	}
 	return append(reads,
 		dryRun{"CreateNetworkInterface", dry(c.api.CreateNetworkInterface, &ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet)})},

@@ -31,6 +31,9 @@ func (c *Client) CreateInterface(ctx context.Context, request apply.CreateReques
 		Ipv6AddressCount:               unlessZero(request.Counts.IPv6),
 		Ipv6PrefixCount:                unlessZero(request.Counts.IPv6Prefixes),
 	}
+	if request.PrimaryIPv4.IsValid() {
+		input.PrivateIpAddress = aws.String(request.PrimaryIPv4.String())
+	}
 	if len(request.Tags) > 0 {
 		input.TagSpecifications = []types.TagSpecification{{
 			ResourceType: types.ResourceTypeNetworkInterface,

@@ -39,6 +39,10 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 	"detach": func(ctx context.Context, c *awsec2.Client) error {
 		return c.DetachInterface(ctx, "eni-attach-1", false)
 	},
+	"reservations": func(ctx context.Context, c *awsec2.Client) error {
+		_, err := c.SubnetReservations(ctx, "subnet-1")
+		return err
+	},
 	"force detach": func(ctx context.Context, c *awsec2.Client) error { return c.DetachInterface(ctx, "eni-attach-1", true) },
 	"delete":       func(ctx context.Context, c *awsec2.Client) error { return c.DeleteInterface(ctx, "eni-1") },
 	"groups":       func(ctx context.Context, c *awsec2.Client) error { return c.SetGroups(ctx, "eni-1", []string{"sg-1"}) },
@@ -108,6 +112,7 @@ func TestContentOfMutatingCalls(t *testing.T) {
 			"TagSpecification.1.Tag.1.Key":    {"a"}, "TagSpecification.1.Tag.1.Value": {"1"},
 			"TagSpecification.1.Tag.2.Key": {"b"}, "TagSpecification.1.Tag.2.Value": {"2"},
 		},
+		"reservations": {"Action": {"GetSubnetCidrReservations"}, "SubnetId": {"subnet-1"}},
 		"attach": {
 			"Action": {"AttachNetworkInterface"}, "NetworkInterfaceId": {"eni-1"}, "InstanceId": {"i-1"}, "DeviceIndex": {"2"}, "NetworkCardIndex": {"0"},
 		},

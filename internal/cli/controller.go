@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
@@ -210,7 +211,9 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 	}
 	nodes := node.New(node.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
-		Applier: apply.New(ec2, watch, apply.Options{Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Now: time.Now}),
+		Applier: apply.New(ec2, watch, apply.Options{
+			Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewBook(ec2, time.Now), Now: time.Now,
+		}),
 		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log,
 	})

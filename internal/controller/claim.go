@@ -34,6 +34,7 @@ func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
 		Tags:                v1alpha1.Strings(spec.Tags),
 		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
 		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
+		LowestFree:          spec.IPv4Allocation == v1alpha1.IPv4AllocationLowestFree,
 		AddressCounts: eni.AddressCounts{
 			SecondaryIPv4: int(spec.SecondaryPrivateIPAddressCount),
 			IPv4Prefixes:  int(spec.IPv4PrefixCount),

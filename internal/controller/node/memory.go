@@ -36,12 +36,7 @@ func (s *setbacks) add(instanceID string, action plan.Action, err error, at time
 	if s.last[instanceID] == nil {
 		s.last[instanceID] = map[ownership.Key]plan.Setback{}
 	}
-	class := eni.ClassOf(err)
-	setback := s.last[instanceID][key].Next(class, err.Error(), at)
-	if attach, ok := action.(plan.Attach); ok && class == eni.SlotTaken {
-		setback = setback.Refused(attach.Slot, at)
-	}
-	s.last[instanceID][key] = setback
+	s.last[instanceID][key] = s.last[instanceID][key].After(action, err, at)
 }
 
 func (s *setbacks) clear(instanceID string, key ownership.Key) {

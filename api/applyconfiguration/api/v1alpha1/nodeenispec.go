@@ -133,7 +133,10 @@ type NodeENISpecApplyConfiguration struct {
 	// ipv6PrefixCount is how many /80 IPv6 prefixes are delegated to an
 	// interface. Not together with ipv6AddressCount.
 	IPv6PrefixCount *int32 `json:"ipv6PrefixCount,omitempty"`
-	// ipv4Allocation says who picks the IPv4 addresses. With Auto, EC2 does.
+	// ipv4Allocation says who picks the primary IPv4 address. With Auto, EC2
+	// does. LowestFree takes the lowest address of the subnet that no interface
+	// and no CIDR reservation has, so that the upper part stays free for pods.
+	// It counts when an interface is made; existing ones keep their addresses.
 	// Default: Auto.
 	IPv4Allocation *apiv1alpha1.IPv4Allocation `json:"ipv4Allocation,omitempty"`
 	// updatePolicy says what happens to interfaces that exist when a change of

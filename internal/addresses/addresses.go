@@ -1,0 +1,144 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addresses finds the lowest free address of a subnet for an interface that is about to be made: it reads what
+// package addressing decides on.
+//
+// A [Book] is for a process that makes all interfaces of its cluster itself, or nearly so: it promises each address once. A
+// [Queue] is for processes that know nothing of each other, such as a function that runs once for each instance: everybody
+// takes the address at its own place among those who wait.
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/multieni/multieni/addressing"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/selection"
+)
+
+const (
+	// reservationsKeep is how long the reservations of a subnet are kept: people seldom make one, and EC2 allows few questions.
+	reservationsKeep = 10 * time.Minute
+	// useKeep is how long a listing of a subnet's interfaces serves those who ask at the same time.
+	useKeep = 500 * time.Millisecond
+)
+
+// Reader is what finding addresses asks of EC2.
+type Reader interface {
+	Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error)
+	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
+	SubnetReservations(ctx context.Context, subnetID string) ([]netip.Prefix, error)
+}
+
+// subnets reads subnets, for many callers at once.
+type subnets struct {
+	reader Reader
+	now    func() time.Time
+	flight singleflight.Group
+
+	mu       sync.Mutex
+	constant map[string]kept[addressing.Subnet]
+	use      map[string]kept[[]eni.Interface]
+}
+
+type kept[T any] struct {
+	value T
+	until time.Time
+}
+
+func newSubnets(reader Reader, now func() time.Time) *subnets {
+	return &subnets{reader: reader, now: now, constant: map[string]kept[addressing.Subnet]{}, use: map[string]kept[[]eni.Interface]{}}
+}
+
+// read returns the IPv4 block of a subnet with what of it is used or reserved, and its interfaces.
+func (s *subnets) read(ctx context.Context, subnetID string) (addressing.Subnet, []eni.Interface, error) {
+	subnet, err := shared(ctx, s, "block "+subnetID, s.constant, reservationsKeep, func(ctx context.Context) (addressing.Subnet, error) {
+		return s.block(ctx, subnetID)
+	})
+	if err != nil {
+		return subnet, nil, err
+	}
+	interfaces, err := shared(ctx, s, "use "+subnetID, s.use, useKeep, func(ctx context.Context) ([]eni.Interface, error) {
+		return s.reader.SubnetInterfaces(ctx, subnetID)
+	})
+	if err != nil {
+		return subnet, nil, err
+	}
+	for _, i := range interfaces {
+		subnet.Used = append(subnet.Used, usedBy(i.Addresses)...)
+	}
+	return subnet, interfaces, nil
+}
+
+func (s *subnets) block(ctx context.Context, subnetID string) (addressing.Subnet, error) {
+	known, err := s.reader.Subnets(ctx, selection.SubnetTerms{IDs: []string{subnetID}})
+	if err != nil {
+		return addressing.Subnet{}, err
+	}
+	if len(known) != 1 {
+		return addressing.Subnet{}, &eni.Fault{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
+	}
+	reserved, err := s.reader.SubnetReservations(ctx, subnetID)
+	return addressing.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, err
+}
+
+// shared answers from what is kept, or asks once for all who ask at the same time. A caller whose context ends goes, and
+// leaves the question to the others.
+func shared[T any](ctx context.Context, s *subnets, question string, from map[string]kept[T], keep time.Duration, ask func(context.Context) (T, error)) (T, error) {
+	s.mu.Lock()
+	known, ok := from[question]
+	s.mu.Unlock()
+	if ok && s.now().Before(known.until) {
+		return known.value, nil
+	}
+	asked := s.flight.DoChan(question, func() (any, error) {
+		value, err := ask(context.WithoutCancel(ctx))
+		if err == nil {
+			s.mu.Lock()
+			from[question] = kept[T]{value, s.now().Add(keep)}
+			s.mu.Unlock()
+		}
+		return value, err
+	})
+	select {
+	case result := <-asked:
+		value, _ := result.Val.(T)
+		return value, result.Err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// forget makes the next reading of a subnet's interfaces a new one.
+func (s *subnets) forget(subnetID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.use, "use "+subnetID)
+}
+
+// usedBy returns everything an interface holds of its subnet.
+func usedBy(a eni.Addresses) []netip.Prefix {
+	var used []netip.Prefix
+	for _, address := range append(append([]netip.Addr{a.PrimaryIPv4}, a.SecondaryIPv4...), a.IPv6...) {
+		if address.IsValid() {
+			used = append(used, netip.PrefixFrom(address, address.BitLen()))
+		}
+	}
+	return append(append(used, a.IPv4Prefixes...), a.IPv6Prefixes...)
+}
+
+// full is the fault of a subnet that has no address left.
+func full(subnetID string) error {
+	return &eni.Fault{
+		Class: eni.NoAddresses, Operation: "CreateNetworkInterface", Code: "InsufficientFreeAddressesInSubnet",
+		Message: fmt.Sprintf("%s has no free address outside of its CIDR reservations", subnetID),
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	subnet = "subnet-0f59b4f14737be9ad"
+	group  = "sg-05da196f3314d4af8"
+)
+
+func member(n int) ownership.Member {
+	id := fmt.Sprintf("i-%017x", n)
+	return ownership.Member{
+		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: ownership.Key{NodeENIUID: ownership.NetworkUID("multus")}, Generation: 1,
+	}
+}
+
+func simulate(t *testing.T) (*awssim.Simulator, func() *awsec2.Client) {
+	t.Helper()
+	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := aws.Config{
+		Region: "us-east-1", BaseEndpoint: aws.String("http://awssim"), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
+		HTTPClient: &http.Client{Transport: sim.Transport()},
+	}
+	return sim, func() *awsec2.Client { return awsec2.New(cfg, awsec2.Options{Cluster: "c"}) }
+}
+
+// make makes an interface with an address that was taken for it, and looks for the next as long as EC2 calls it used.
+func create(ctx context.Context, cloud apply.Cloud, from apply.Addresses, m ownership.Member) (netip.Addr, error) {
+	for {
+		address, err := from.Take(ctx, subnet, m)
+		if err == nil {
+			_, err = cloud.CreateInterface(ctx, apply.CreateRequest{
+				Token: m.Token(), SubnetID: subnet, Groups: []string{group}, Tags: m.Tags(time.Unix(1, 0), nil), PrimaryIPv4: address,
+			})
+		}
+		switch eni.ClassOf(err) {
+		case eni.AddressTaken:
+			from.Taken(subnet, address)
+		case eni.Throttled, eni.Transient:
+			if err == nil {
+				return address, nil
+			}
+			time.Sleep(time.Second)
+		default:
+			return address, err
+		}
+	}
+}
+
+// race has many make an interface each at the same time, and returns the addresses they got, in order.
+func race(t *testing.T, n int, one func(n int) (netip.Addr, error)) []netip.Addr {
+	t.Helper()
+	got := make([]netip.Addr, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			var err error
+			if got[i], err = one(i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(got, netip.Addr.Compare)
+	return got
+}
+
+// fromTheStart wants the addresses to be those from .4 on, without a gap.
+func fromTheStart(t *testing.T, got []netip.Addr) {
+	t.Helper()
+	want := netip.MustParseAddr("10.0.64.4")
+	for _, address := range got {
+		if address != want {
+			t.Fatalf("%s instead of %s", address, want)
+		}
+		want = want.Next()
+	}
+}
+
+func TestManyInOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim, client := simulate(t)
+		cloud := client()
+		book := addresses.NewBook(cloud, time.Now)
+		fromTheStart(t, race(t, 200, func(n int) (netip.Addr, error) { return create(t.Context(), cloud, book, member(n)) }))
+		if failed := sim.Calls().Actions["CreateNetworkInterface"].Failed; failed > 0 {
+			t.Errorf("%d calls collided", failed)
+		}
+	})
+}
+
+// Every process sees EC2 as it is a moment ago, and nothing of the others.
+func TestManyProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		sim, client := simulate(t)
+		instances := func(context.Context) ([]eni.Instance, error) {
+			all := make([]eni.Instance, n)
+			for i := range all {
+				all[i].ID = member(i).InstanceID
+			}
+			return all, nil
+		}
+		wanting := func(_ context.Context, _ string, i eni.Instance) ([]ownership.Member, error) {
+			m := member(0)
+			m.InstanceID = i.ID
+			return []ownership.Member{m}, nil
+		}
+		fromTheStart(t, race(t, n, func(i int) (netip.Addr, error) {
+			cloud := client()
+			time.Sleep(time.Duration(i*i%97) * 50 * time.Millisecond)
+			return create(t.Context(), cloud, addresses.NewQueue(cloud, instances, wanting, time.Now), member(i))
+		}))
+		collided := sim.Calls().Actions["CreateNetworkInterface"].Errors["InvalidIPAddress.InUse"]
+		t.Logf("%d processes, %d collisions", n, collided)
+		if collided > n/4 {
+			t.Errorf("%d calls collided", collided)
+		}
+	})
+}
+
+func TestReservationsAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := simulate(t)
+		cloud := &reserved{client(), netip.MustParsePrefix("10.0.64.0/20")}
+		for name, from := range map[string]apply.Addresses{
+			"book":  addresses.NewBook(cloud, time.Now),
+			"queue": addresses.NewQueue(cloud, func(context.Context) ([]eni.Instance, error) { return nil, nil }, nil, time.Now),
+		} {
+			if address, err := from.Take(t.Context(), subnet, member(1)); eni.ClassOf(err) != eni.NoAddresses {
+				t.Errorf("%s: %s, %v", name, address, err)
+			}
+		}
+	})
+}
+
+// reserved has a reservation of its own.
+type reserved struct {
+	*awsec2.Client
+	cidr netip.Prefix
+}
+
+func (r *reserved) SubnetReservations(context.Context, string) ([]netip.Prefix, error) {
+	return []netip.Prefix{r.cidr}, nil
+}

@@ -1,0 +1,58 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/addressing"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/ownership"
+)
+
+var _ apply.Addresses = (*Book)(nil)
+
+// Book promises the lowest free addresses of subnets. It is safe for concurrent use.
+type Book struct {
+	subnets *subnets
+	now     func() time.Time
+
+	mu     sync.Mutex
+	claims addressing.Claims
+}
+
+// NewBook returns a Book without promises.
+func NewBook(reader Reader, now func() time.Time) *Book {
+	return &Book{subnets: newSubnets(reader, now), now: now}
+}
+
+// Take implements [apply.Addresses]. Asked again for the same interface it promises the same address, as long as that is free.
+func (b *Book) Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error) {
+	subnet, _, err := b.subnets.read(ctx, subnetID)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	address, found, err := b.claims.Take(subnetID, subnet, member.Token(), b.now())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
+	}
+	if !found {
+		return netip.Addr{}, full(subnetID)
+	}
+	return address, nil
+}
+
+// Taken implements [apply.Addresses].
+func (b *Book) Taken(subnetID string, address netip.Addr) {
+	b.subnets.forget(subnetID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.claims.Taken(subnetID, address, b.now())
+}

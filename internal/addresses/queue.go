@@ -1,0 +1,120 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/addressing"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/ownership"
+)
+
+var _ apply.Addresses = (*Queue)(nil)
+
+// Instances lists the instances that get interfaces of networks, and are not on their way out.
+type Instances func(context.Context) ([]eni.Instance, error)
+
+// Wanting returns the names of those who want an address of a subnet on an instance, and of those of them that have an
+// interface there already, by [Name].
+type Wanting func(ctx context.Context, subnetID string, instance eni.Instance) (members []ownership.Member, err error)
+
+// Queue lets everybody who waits for an address take the free one at its own place. It is safe for concurrent use.
+type Queue struct {
+	subnets   *subnets
+	instances Instances
+	wanting   Wanting
+	now       func() time.Time
+
+	mu sync.Mutex
+	// taken are the addresses that EC2 called used without showing it, and until when that is believed.
+	taken map[netip.Addr]time.Time
+}
+
+// NewQueue returns a Queue.
+func NewQueue(reader Reader, instances Instances, wanting Wanting, now func() time.Time) *Queue {
+	return &Queue{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now, taken: map[netip.Addr]time.Time{}}
+}
+
+// Take implements [apply.Addresses].
+func (q *Queue) Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error) {
+	subnet, interfaces, err := q.subnets.read(ctx, subnetID)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	waiting, err := q.waiting(ctx, subnetID, member.Cluster, interfaces)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	subnet.Used = append(subnet.Used, q.believedTaken()...)
+	turn := addressing.Turn(waiting, place(member))
+	free, err := subnet.Free(turn + 1)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
+	}
+	if len(free) == 0 {
+		return netip.Addr{}, full(subnetID)
+	}
+	// Where there are fewer addresses than there are who wait, the last ones race for the last one.
+	return free[min(turn, len(free)-1)], nil
+}
+
+// Taken implements [apply.Addresses].
+func (q *Queue) Taken(subnetID string, address netip.Addr) {
+	q.subnets.forget(subnetID)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken[address] = q.now().Add(5 * time.Second)
+}
+
+func (q *Queue) believedTaken() []netip.Prefix {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var taken []netip.Prefix
+	for address, until := range q.taken {
+		if !q.now().Before(until) {
+			delete(q.taken, address)
+			continue
+		}
+		taken = append(taken, netip.PrefixFrom(address, address.BitLen()))
+	}
+	return taken
+}
+
+// waiting returns the places of those who want an address of the subnet and have none.
+func (q *Queue) waiting(ctx context.Context, subnetID, cluster string, interfaces []eni.Interface) ([]string, error) {
+	served := map[string]bool{}
+	for _, i := range interfaces {
+		if m, verdict := ownership.Read(cluster, i.Tags); verdict == ownership.Ours {
+			served[place(m)] = true
+		}
+	}
+	instances, err := q.instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var waiting []string
+	for _, instance := range instances {
+		members, err := q.wanting(ctx, subnetID, instance)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members {
+			if !served[place(m)] {
+				waiting = append(waiting, place(m))
+			}
+		}
+	}
+	return waiting, nil
+}
+
+// place is by what those who wait are ordered.
+func place(m ownership.Member) string {
+	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.NodeENIUID, m.Ordinal)
+}

@@ -1,0 +1,57 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// SubnetInterfaces lists all interfaces of a subnet, whoever owns them, sorted by ID.
+func (c *Client) SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error) {
+	all, err := c.interfaces(ctx, filter("subnet-id", subnetID))
+	if err != nil {
+		return nil, fmt.Errorf("list the interfaces of %s: %w", subnetID, err)
+	}
+	return all, nil
+}
+
+// SubnetReservations lists the CIDR reservations of a subnet, of both types and families. EC2 allows few such requests: 5 at
+// once and one more per second (EC2 developer guide, "Request throttling for the Amazon EC2 API").
+func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	input := &ec2.GetSubnetCidrReservationsInput{SubnetId: aws.String(subnetID)}
+	for {
+		page, err := c.api.GetSubnetCidrReservations(ctx, input)
+		if err != nil {
+			return nil, fmt.Errorf("list the CIDR reservations of %s: %w", subnetID, fault(err))
+		}
+		for _, r := range append(page.SubnetIpv4CidrReservations, page.SubnetIpv6CidrReservations...) {
+			all = append(all, prefix(r.Cidr))
+		}
+		if aws.ToString(page.NextToken) == "" {
+			return all, nil
+		}
+		input.NextToken = page.NextToken
+	}
+}
+
+// TaggedInstances lists the instances that carry a tag and are pending or running. An empty value stands for any.
+func (c *Client) TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error) {
+	tagged := filter("tag-key", key)
+	if value != "" {
+		tagged = tagFilter(key, value)
+	}
+	all, err := c.instances(ctx, tagged, filter("instance-state-name", string(eni.InstancePending), string(eni.InstanceRunning)))
+	if err != nil {
+		return nil, fmt.Errorf("list the instances with tag %s: %w", key, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,187 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package join gives an instance the interfaces of its networks before it joins a cluster, or while it does.
+//
+// It is what a lifecycle hook and the boot of a node have in common, and works like the controller: it looks at the
+// instance, has package plan decide, and carries the plan out, until package lifecycle judges that nothing is missing or
+// that something never comes. It keeps no state: whoever tries next finds in the tags what was begun.
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
+)
+
+const (
+	// selectorsKeep is how long answers to selectors are kept by a process that serves many instances.
+	selectorsKeep, selectorsKeepDoubtful = 10 * time.Minute, 5 * time.Second
+	// poll is how long to wait between two readings of what is under way.
+	poll = time.Second
+	// lookAge is how old a look may be on which calls rest.
+	lookAge = 15 * time.Second
+	// undoTime is how long taking interfaces away again may take.
+	undoTime = time.Minute
+	// members is how many interfaces of an instance are worked on at the same time.
+	members = 16
+	// rounds is how many plans are made on one look.
+	rounds = 8
+)
+
+// Cloud is what joining asks of EC2.
+type Cloud interface {
+	apply.Cloud
+	observer.Reader
+	resolver.Reader
+	// Limits tells what an instance type can carry.
+	Limits(ctx context.Context, instanceType string) (eni.Limits, error)
+}
+
+// Options are what a Joiner works with.
+type Options struct {
+	Config lifecycle.Config
+	Cloud  Cloud
+	// Addresses chooses the addresses of interfaces that are to have the lowest one free.
+	Addresses apply.Addresses
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Joiner is safe for concurrent use.
+type Joiner struct {
+	Options
+	resolver *resolver.Resolver
+}
+
+// New returns a Joiner.
+func New(o Options) *Joiner {
+	return &Joiner{Options: o, resolver: resolver.New(o.Cloud, resolver.Options{
+		Fresh: selectorsKeep, Doubtful: selectorsKeepDoubtful, Now: o.Now,
+	})}
+}
+
+// Request says what to do for an instance.
+type Request struct {
+	InstanceID string
+	// Unused is set when nothing runs on the instance yet. Then all its networks' interfaces go when a required one cannot be
+	// had; otherwise only those that this request made or attached.
+	Unused bool
+	// Patience is how long to wait for what may come right.
+	Patience time.Duration
+}
+
+// Result is how an instance stands after a request.
+type Result struct {
+	lifecycle.Verdict
+	Instance eni.Instance
+	// Members are the networks' interfaces; Served those of NodeENIs that do for one.
+	Members []plan.Member
+	Served  []eni.Interface
+}
+
+// Ensure gives the instance its interfaces. When a required one cannot be had, none is left behind: what cannot be taken
+// away in time carries tags by which it is found. An error means that the context ended before anything was certain.
+func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
+	r := j.newRun(request.InstanceID)
+	until := j.Now().Add(request.Patience)
+	for {
+		v, wait, err := r.round(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return r.result(v), fmt.Errorf("prepare instance %s: %w", request.InstanceID, context.Cause(ctx))
+			}
+			j.Log.Warn("EC2 could not be read; it is tried again", "instance", request.InstanceID, "err", err)
+			v = lifecycle.Verdict{Outcome: lifecycle.Waiting, Why: err.Error()}
+			wait = r.backoff()
+		}
+		if v.Outcome == lifecycle.Waiting && !j.Now().Before(until) {
+			v = j.Config.Expire(v, r.plan)
+		}
+		switch v.Outcome {
+		case lifecycle.Failed:
+			r.undo(ctx, request.Unused, v.Why)
+			return r.result(v), nil
+		case lifecycle.Ready, lifecycle.Gone:
+			return r.result(v), nil
+		}
+		r.rest(ctx, min(wait, until.Sub(j.Now())))
+		if ctx.Err() != nil {
+			return r.result(v), fmt.Errorf("prepare instance %s: %w; %s", request.InstanceID, context.Cause(ctx), v.Why)
+		}
+	}
+}
+
+// Part makes sure that the interfaces of an instance that waits to be terminated go with it, or are deleted.
+func (j *Joiner) Part(ctx context.Context, instanceID string) error {
+	r := j.newRun(instanceID)
+	if _, err := r.watch.Look(ctx, instanceID); err != nil {
+		return err
+	}
+	for _, o := range r.do(ctx, lifecycle.Farewell(r.watch.Of(instanceID).Owned)) {
+		if o.Err != nil && eni.ClassOf(o.Err) != eni.NotFound {
+			return o.Err
+		}
+	}
+	return nil
+}
+
+// ErrAlive says that EC2 shows an instance as alive that is said to have ended: the news is wrong, or what EC2 shows is old.
+var ErrAlive = errors.New("EC2 shows the instance as alive")
+
+// Bury deletes what is left of an instance that has ended, and waits for EC2 to let go of what does not go by itself. It
+// does nothing for an instance that lives, and says so with [ErrAlive].
+func (j *Joiner) Bury(ctx context.Context, instanceID string) error {
+	r := j.newRun(instanceID)
+	for {
+		look, err := r.watch.Look(ctx, instanceID)
+		if err != nil {
+			return err
+		}
+		if state := look.Instance.State; !state.Ending() && state != eni.InstanceMissing {
+			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrAlive, state)
+		}
+		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID}, eni.Limits{})
+		r.do(ctx, p.Actions)
+		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), staysBehind) {
+			return nil
+		}
+		r.rest(ctx, 5*poll)
+		if ctx.Err() != nil {
+			return fmt.Errorf("clean up after instance %s: %w", instanceID, context.Cause(ctx))
+		}
+	}
+}
+
+// staysBehind reports whether EC2 leaves the interface when its instance is gone.
+func staysBehind(r inventory.Record) bool {
+	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
+}
+
+// find resolves the selectors of every network.
+func (j *Joiner) find(ctx context.Context) ([]selection.Found, error) {
+	found := make([]selection.Found, len(j.Config.Networks))
+	for n, network := range j.Config.Networks {
+		var err error
+		if found[n].Subnets, err = j.resolver.Subnets(ctx, network.SubnetTerms()); err != nil {
+			return nil, err
+		}
+		if found[n].Groups, err = j.resolver.SecurityGroups(ctx, network.GroupTerms()); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,330 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+const (
+	subnetA  = "subnet-0f59b4f14737be9ad" // zone a, with IPv6
+	subnetA2 = "subnet-abcdef1234567890"  // zone a
+	group    = "sg-05da196f3314d4af8"
+)
+
+// scene is a joiner in front of a simulated EC2 with one instance, on virtual time.
+type scene struct {
+	t   *testing.T
+	sim *awssim.Simulator
+	cfg aws.Config
+	id  string
+}
+
+func play(t *testing.T) *scene {
+	t.Helper()
+	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{t: t, sim: sim, cfg: aws.Config{
+		Region: "us-east-1", BaseEndpoint: aws.String("http://awssim"), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
+		HTTPClient: &http.Client{Transport: sim.Transport()},
+	}}
+	s.id = s.launch("us-east-1a")
+	return s
+}
+
+func (s *scene) launch(zone string) string {
+	i, err := s.sim.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: zone, Tags: ec2.Tags{"multus-ng": "true"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return i[0].InstanceID
+}
+
+// joiner is a process of its own: it knows nothing of what others did.
+func (s *scene) joiner(change ...func(*lifecycle.Config)) *join.Joiner {
+	s.t.Helper()
+	p, err := lifecycle.ParseParameters(map[string]string{
+		"ClusterName": "c", "EksNodeGroupTagKey": "multus-ng", "MultusSubnetsAz1": subnetA + "," + subnetA2, "MultusSecurityGroupIds": group,
+		"useIPsFromStartOfSubnet": "true", "MultusInterfaceTags": "cnf=upf",
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range change {
+		f(&p.Config)
+	}
+	cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
+	return join.New(join.Options{
+		Config: p.Config, Cloud: cloud, Addresses: addresses.NewBook(cloud, time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func (s *scene) ensure(ctx context.Context, j *join.Joiner, request join.Request) join.Result {
+	s.t.Helper()
+	request.InstanceID = cmp.Or(request.InstanceID, s.id)
+	if request.Patience == 0 {
+		request.Patience = 5 * time.Minute
+	}
+	result, err := j.Ensure(ctx, request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result
+}
+
+// has describes our interfaces: slot or status, subnet, address, and what is not as usual.
+func (s *scene) has() []string {
+	var all []string
+	for _, i := range s.sim.State().NetworkInterfaces {
+		if i.Tags[ownership.TagCluster] == "" {
+			continue
+		}
+		where := i.Status
+		if i.Attachment != nil {
+			where = fmt.Sprintf("device %d", i.Attachment.DeviceIndex)
+			if !i.Attachment.DeleteOnTermination {
+				where += " stays"
+			}
+		}
+		if i.SourceDestCheck {
+			where += " checked"
+		}
+		all = append(all, fmt.Sprintf("%s %s %s ipv6=%d", where, i.SubnetID, i.PrivateIPAddress, len(i.IPv6Addresses)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (s *scene) want(lines ...string) {
+	s.t.Helper()
+	if diff := gocmp.Diff(lines, s.has(), cmpopts.EquateEmpty()); diff != "" {
+		s.t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// both are the two interfaces that the networks ask for.
+func both() []string {
+	return []string{
+		"device 1 " + subnetA + " 10.0.64.4 ipv6=1",
+		"device 2 " + subnetA2 + " 10.0.112.4 ipv6=0",
+	}
+}
+
+func TestAnInstanceGetsItsNetworks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		result := s.ensure(t.Context(), s.joiner(), join.Request{})
+		if result.Outcome != lifecycle.Ready {
+			t.Fatalf("%+v", result.Verdict)
+		}
+		s.want(both()...)
+		for _, i := range s.sim.State().NetworkInterfaces {
+			if i.Tags[ownership.TagCluster] != "" && (i.Tags["cnf"] != "upf" || i.Tags[ownership.TagNoManage] != "true") {
+				t.Errorf("%s has the tags %v", i.NetworkInterfaceID, i.Tags)
+			}
+		}
+		calls := s.sim.Calls()
+		if n := calls.Mutating.Count; n != 8 {
+			t.Errorf("%d calls that change something, for two interfaces: create, source/dest check, attach, delete on termination", n)
+		}
+		s.sim.ResetCalls()
+		again := s.ensure(t.Context(), s.joiner(), join.Request{})
+		if n := s.sim.Calls().Mutating.Count; n != 0 || again.Outcome != lifecycle.Ready {
+			t.Errorf("again: %d calls that change something, %+v", n, again.Verdict)
+		}
+	})
+}
+
+// Whoever tries next finds in the tags, or with the token, what was begun.
+func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
+	for calls := range 9 {
+		t.Run(fmt.Sprintf("after %d calls", calls), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t)
+				dying, die := context.WithCancel(t.Context())
+				s.cfg.HTTPClient = &http.Client{Transport: &mortal{s.sim.Transport(), calls, die}}
+				_, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Patience: time.Minute})
+				if err == nil && calls < 8 {
+					t.Error("it survived")
+				}
+				s.cfg.HTTPClient = &http.Client{Transport: s.sim.Transport()}
+				if result := s.ensure(t.Context(), s.joiner(), join.Request{}); result.Outcome != lifecycle.Ready {
+					t.Fatalf("%+v", result.Verdict)
+				}
+				s.want(both()...)
+			})
+		})
+	}
+}
+
+// mortal lets a number of calls that change something through, loses the answer of the last, and ends the process.
+type mortal struct {
+	http.RoundTripper
+	left int
+	die  func()
+}
+
+func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if bytes.Contains(body, []byte("Action=Describe")) || bytes.Contains(body, []byte("Action=Get")) {
+		return m.RoundTripper.RoundTrip(r)
+	}
+	if m.left == 0 {
+		m.die()
+		return nil, errors.New("the process is dead")
+	}
+	m.left--
+	response, err := m.RoundTripper.RoundTrip(r)
+	if m.left == 0 {
+		m.die()
+		return nil, errors.New("the process is dead")
+	}
+	return response, err
+}
+
+func TestAllOrNothing(t *testing.T) {
+	full := fault.Fault{Kind: fault.SubnetFull, Resource: subnetA2}
+	optional := func(c *lifecycle.Config) {
+		no := false
+		second := c.Networks[0]
+		c.Networks[0].SubnetIDs, second.SubnetIDs = []string{subnetA}, []string{subnetA2}
+		second.Name, second.DeviceIndex, second.Required = "second", 2, &no
+		c.Networks = append(c.Networks, second)
+	}
+	for name, tc := range map[string]struct {
+		change  []func(*lifecycle.Config)
+		outcome lifecycle.Outcome
+		lacking []string
+		want    []string
+	}{
+		"a required network that cannot be had takes the others with it": {outcome: lifecycle.Failed},
+		"an optional one does not": {
+			change: []func(*lifecycle.Config){optional}, outcome: lifecycle.Ready, lacking: []string{"second"}, want: both()[:1],
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t)
+				if _, err := s.sim.AddFault(full); err != nil {
+					t.Fatal(err)
+				}
+				result := s.ensure(t.Context(), s.joiner(tc.change...), join.Request{Patience: time.Minute})
+				if result.Outcome != tc.outcome || !slices.Equal(result.Lacking, tc.lacking) {
+					t.Errorf("%+v", result.Verdict)
+				}
+				s.want(tc.want...)
+			})
+		})
+	}
+}
+
+// What another request gave to an instance in use is not taken away because a network is added that cannot be had.
+func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		s.ensure(t.Context(), s.joiner(), join.Request{})
+		more := func(c *lifecycle.Config) {
+			another := c.Networks[0]
+			another.Name, another.DeviceIndex, another.SubnetIDs = "another", 3, []string{"subnet-00000000000000bad"}
+			c.Networks = append(c.Networks, another)
+		}
+		if result := s.ensure(t.Context(), s.joiner(more), join.Request{}); result.Outcome != lifecycle.Failed {
+			t.Errorf("%+v", result.Verdict)
+		}
+		s.want(both()...)
+	})
+}
+
+// A NodeENI's interface in a network's subnet does for the network.
+func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		s.ensure(t.Context(), s.joiner(), join.Request{})
+		cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
+		for _, i := range s.sim.State().NetworkInterfaces {
+			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{ownership.TagNodeENI: "upf", ownership.TagNodeENIUID: "uid-1"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		s.sim.ResetCalls()
+		result := s.ensure(t.Context(), s.joiner(), join.Request{})
+		if n := s.sim.Calls().Mutating.Count; n != 0 || result.Outcome != lifecycle.Ready || len(result.Served) != 1 {
+			t.Errorf("%d calls that change something, %+v", n, result)
+		}
+	})
+}
+
+func TestTheEndOfAnInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		s.ensure(t.Context(), s.joiner(), join.Request{})
+		cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
+		for _, i := range s.sim.State().NetworkInterfaces {
+			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+				if err := cloud.SetDeleteOnTermination(t.Context(), i.NetworkInterfaceID, i.Attachment.AttachmentID, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := s.joiner().Bury(t.Context(), s.id); !errors.Is(err, join.ErrAlive) || len(s.has()) != 2 {
+			t.Errorf("burying the living: %v, %q", err, s.has())
+		}
+		if err := s.sim.Terminate(s.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if err := s.joiner().Bury(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		s.want()
+	})
+}
+
+func TestWhatWaitsToBeTerminatedWillGoWithItsInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		keep := func(c *lifecycle.Config) { no := false; c.Networks[0].DeleteOnTermination = &no }
+		s.ensure(t.Context(), s.joiner(keep), join.Request{})
+		if err := s.joiner(keep).Part(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		s.want(both()...)
+	})
+}

@@ -1,0 +1,224 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// run is the work on one instance, with what is known of it meanwhile.
+type run struct {
+	*Joiner
+	instanceID string
+	watch      *observer.Observer
+	applier    *apply.Applier
+	setbacks   map[ownership.Key]plan.Setback
+	ledger     map[ownership.Key]int64
+	// touched are the interfaces that this run made or attached.
+	touched map[string]bool
+	look    eni.Look
+	// failed is set when the last round had a call that failed, which is reason to look anew.
+	failed   bool
+	failures int
+	demand   lifecycle.Demand
+	plan     plan.Plan
+}
+
+func (j *Joiner) newRun(instanceID string) *run {
+	watch := observer.New(j.Cloud, observer.Options{Cluster: j.Config.Cluster, Now: j.Now, Log: j.Log})
+	return &run{
+		Joiner: j, instanceID: instanceID, watch: watch,
+		applier:  apply.New(j.Cloud, watch, apply.Options{Members: members, Removals: members, Addresses: j.Addresses, Now: j.Now}),
+		setbacks: map[ownership.Key]plan.Setback{}, ledger: map[ownership.Key]int64{}, touched: map[string]bool{},
+	}
+}
+
+// round brings the instance as far as it gets without waiting, and says how long to wait.
+func (r *run) round(ctx context.Context) (lifecycle.Verdict, time.Duration, error) {
+	state := r.look.Instance.State
+	if r.failed || !state.Attachable() || r.Now().Sub(r.look.At) >= lookAge {
+		look, err := r.watch.Look(ctx, r.instanceID)
+		if err != nil {
+			return lifecycle.Verdict{}, 0, err
+		}
+		r.look, state = look, look.Instance.State
+	}
+	if state.Ending() || state == eni.InstanceMissing {
+		return r.Config.Judge(state, r.demand, r.plan), 2 * poll, nil
+	}
+	if err := r.settle(ctx); err != nil {
+		return lifecycle.Verdict{}, 0, err
+	}
+	r.failures = 0
+	wait := 2 * poll
+	if again := r.plan.LookAgain.Sub(r.Now()); !r.plan.LookAgain.IsZero() && state.Attachable() {
+		wait = min(max(again, poll), lookAge)
+	}
+	return r.Config.Judge(state, r.demand, r.plan), wait, nil
+}
+
+// settle makes plans and carries them out until one asks for no call.
+func (r *run) settle(ctx context.Context) error {
+	found, err := r.find(ctx)
+	if err != nil {
+		return err
+	}
+	limits, err := r.Cloud.Limits(ctx, r.look.Instance.Type)
+	if err != nil {
+		return err
+	}
+	r.failed = false
+	for range rounds {
+		r.demand = r.Config.Demand(r.look, found)
+		r.plan = r.compute(r.look, r.demand.Desired, limits)
+		if len(r.plan.Actions) == 0 {
+			return nil
+		}
+		r.do(ctx, r.plan.Actions)
+	}
+	return nil
+}
+
+// compute plans for the instance. Members are made with the time of its start as their generation, so that everybody who
+// tries asks EC2 with the same token.
+func (r *run) compute(look eni.Look, d plan.Desired, limits eni.Limits) plan.Plan {
+	for _, claim := range d.Claims {
+		for _, wish := range claim.Wishes {
+			key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+			r.ledger[key] = max(r.ledger[key], look.Instance.LaunchedAt.Unix())
+		}
+	}
+	known := r.watch.Of(r.instanceID)
+	p := plan.Compute(d, plan.Observed{
+		Owned: networksOf(known.Owned), Spent: known.Spent, Lost: known.Lost, MissingSince: missingSince(known),
+		Look: &look, Limits: limits, Ledger: r.ledger, Setbacks: r.setbacks,
+	}, r.Now())
+	r.ledger = p.Ledger
+	return p
+}
+
+// networksOf leaves out what is a NodeENI's business.
+func networksOf(owned []inventory.Record) []inventory.Record {
+	var ours []inventory.Record
+	for _, r := range owned {
+		if ownership.IsNetwork(r.Member.NodeENIUID) {
+			ours = append(ours, r)
+		}
+	}
+	return ours
+}
+
+// missingSince is since when an instance that EC2 does not know can be taken for gone: new ones can be unknown for a
+// while, and when it was started stands in the generation of its interfaces.
+func missingSince(known observer.Known) time.Time {
+	since := known.MissingSince
+	for _, record := range known.Owned {
+		if started := time.Unix(record.Member.Generation, 0); !since.IsZero() && started.Before(since) {
+			since = started
+		}
+	}
+	return since
+}
+
+// do carries actions out and remembers what became of them.
+func (r *run) do(ctx context.Context, actions []plan.Action) []apply.Outcome {
+	outcomes := r.applier.Do(ctx, actions)
+	for _, o := range outcomes {
+		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI, "action", o.Action.String())
+		if o.Err != nil {
+			r.failed = true
+			r.setbacks[key] = r.setbacks[key].After(o.Action, o.Err, r.Now())
+			log.Warn("could not be carried out", "class", eni.ClassOf(o.Err), "err", o.Err)
+			continue
+		}
+		delete(r.setbacks, key)
+		r.touch(o.Action)
+		log.Info("carried out")
+	}
+	return outcomes
+}
+
+// touch remembers the interfaces that were made or attached.
+func (r *run) touch(action plan.Action) {
+	switch a := action.(type) {
+	case plan.Attach:
+		r.touched[a.InterfaceID] = true
+	case plan.Create:
+		for _, record := range r.watch.Of(r.instanceID).Owned {
+			if record.Member.Key == a.Member.Key && record.Member.Generation == a.Member.Generation {
+				r.touched[record.ID] = true
+			}
+		}
+	}
+}
+
+// undo takes away what the instance got and cannot use, as far as EC2 lets it in the time there is.
+func (r *run) undo(ctx context.Context, unused bool, why string) {
+	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	defer cancel()
+	undone := func(record inventory.Record) bool { return unused || r.touched[record.ID] }
+	for ctx.Err() == nil {
+		left := false
+		for _, record := range networksOf(r.watch.Of(r.instanceID).Owned) {
+			left = left || undone(record)
+		}
+		if !left {
+			return
+		}
+		r.do(ctx, lifecycle.Undo(r.watch.Of(r.instanceID).Owned, undone, "a required network cannot be had: "+why))
+		r.rest(ctx, 5*poll)
+	}
+	r.Log.Warn("not everything could be taken away again; it carries tags by which it is found", "instance", r.instanceID)
+}
+
+// rest waits until EC2 is done with what is under way, or for the given time if nothing is.
+func (r *run) rest(ctx context.Context, most time.Duration) {
+	until := r.Now().Add(most)
+	moving := r.moving()
+	for wait := most; wait > 0; wait = until.Sub(r.Now()) {
+		if !sleep(ctx, min(poll, wait)) {
+			return
+		}
+		r.watch.PollOnce(ctx)
+		if moving && !r.moving() {
+			return
+		}
+	}
+}
+
+// moving reports whether EC2 is at work on an interface of the instance.
+func (r *run) moving() bool {
+	return slices.ContainsFunc(r.watch.Of(r.instanceID).Owned, func(i inventory.Record) bool { return i.InTransition() })
+}
+
+// backoff is how long to wait after readings that failed.
+func (r *run) backoff() time.Duration {
+	r.failures++
+	return min(poll<<min(r.failures, 4), lookAge)
+}
+
+func (r *run) result(v lifecycle.Verdict) Result {
+	return Result{Verdict: v, Instance: r.look.Instance, Members: r.plan.Members, Served: r.demand.Served}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

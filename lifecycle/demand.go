@@ -1,0 +1,87 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
+)
+
+// Demand is what the networks ask of one instance.
+type Demand struct {
+	plan.Desired
+	// Served are interfaces of NodeENIs that stand for a network's wish already: nobody makes a second one beside them.
+	Served []eni.Interface
+}
+
+// Demand returns what the networks ask of the instance of a look. found holds what the selectors of each network stand for,
+// in the order of the networks.
+func (c Config) Demand(look eni.Look, found []selection.Found) Demand {
+	d := Demand{Desired: plan.Desired{
+		Cluster: c.Cluster, Node: cmp.Or(look.Instance.PrivateDNSName, look.Instance.ID), InstanceID: look.Instance.ID,
+	}}
+	taken := map[string]bool{}
+	for n, network := range c.Networks {
+		claim := network.claim(found[n], selection.Place{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID})
+		claim.Wishes = slices.DeleteFunc(claim.Wishes, func(w plan.Wish) bool {
+			i := c.servedBy(look, w, taken)
+			if i == nil {
+				return false
+			}
+			taken[i.ID] = true
+			d.Served = append(d.Served, *i)
+			return true
+		})
+		d.Claims = append(d.Claims, claim)
+	}
+	return d
+}
+
+// claim is what the network asks at a place.
+func (n Network) claim(found selection.Found, at selection.Place) plan.Claim {
+	claim := plan.Claim{
+		NodeENI: n.Name, NodeENIUID: ownership.NetworkUID(n.Name), Standing: plan.Wanted,
+		Base: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, Exact: n.DeviceIndexPolicy == "Exact",
+	}
+	found.Fill(&claim, at, n.spec)
+	// An interface more than there are wishes is nobody's mistake to mend while an instance joins.
+	claim.Resolved = false
+	return claim
+}
+
+// spec is what the interface of a placement shall be.
+func (n Network) spec(p selection.Placement, groupIDs []string) eni.Spec {
+	spec := eni.Spec{
+		Description: n.Description, Groups: groupIDs, Tags: n.Tags, SourceDestCheck: *n.SourceDestCheck,
+		DeleteOnTermination: *n.DeleteOnTermination, LowestFree: n.IPv4Allocation == LowestFree,
+	}
+	without := func(s eni.Subnet) bool { return !s.HasIPv6 }
+	if n.IPv6 && !slices.ContainsFunc(p.Candidates, without) {
+		spec.IPv6 = 1
+	}
+	return spec
+}
+
+// servedBy returns an interface of a NodeENI, attached or on its way, that is in a subnet of the wish.
+func (c Config) servedBy(look eni.Look, w plan.Wish, taken map[string]bool) *eni.Interface {
+	for n := range look.Interfaces {
+		i := &look.Interfaces[n]
+		member, verdict := ownership.Read(c.Cluster, i.Tags)
+		ours := verdict == ownership.Ours && member.InstanceID == look.Instance.ID && !ownership.IsNetwork(member.NodeENIUID)
+		if ours && !taken[i.ID] && slices.Contains(w.Subnets, i.SubnetID) {
+			return i
+		}
+	}
+	return nil
+}
+
+// required reports whether a network decides whether an instance is in order.
+func (c Config) required(name string) bool {
+	return slices.ContainsFunc(c.Networks, func(n Network) bool { return n.Name == name && *n.Required })
+}

@@ -1,0 +1,47 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// Farewell returns what is to be done about the interfaces of an instance that waits to be terminated. What is attached
+// stays until the end, since workloads may still be leaving, but goes with the instance; what is not is deleted.
+func Farewell(owned []inventory.Record) []plan.Action {
+	var actions []plan.Action
+	for _, r := range owned {
+		a := r.Attachment
+		switch {
+		case !ownership.IsNetwork(r.Member.NodeENIUID):
+		case a != nil && r.AttachedTo(r.Member.InstanceID) && !a.DeleteOnTermination:
+			actions = append(actions, plan.Change{
+				Member: r.Member, InterfaceID: r.ID, To: plan.DeleteOnTermination{AttachmentID: a.ID, Enabled: true},
+			})
+		case a == nil && r.Status == eni.Available:
+			actions = append(actions, plan.Delete{Member: r.Member, InterfaceID: r.ID, Why: "its instance is being terminated"})
+		}
+	}
+	return actions
+}
+
+// Undo returns what takes interfaces away that an instance got and cannot use without the others: one call each, as far as
+// EC2 is ready for it.
+func Undo(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
+	var actions []plan.Action
+	for _, r := range owned {
+		a := r.Attachment
+		switch {
+		case !ownership.IsNetwork(r.Member.NodeENIUID) || !undone(r):
+		case a == nil && r.Status == eni.Available:
+			actions = append(actions, plan.Delete{Member: r.Member, InterfaceID: r.ID, Why: why})
+		case a != nil && r.AttachedTo(r.Member.InstanceID) && a.Status != eni.AttachmentDetaching:
+			actions = append(actions, plan.Detach{Member: r.Member, InterfaceID: r.ID, AttachmentID: a.ID, Why: why})
+		}
+	}
+	return actions
+}
