@@ -313,7 +313,9 @@ func ranges(t *testing.T, ec *endpoint) {
 	for range 4 {
 		ec.version(t, id, another)
 	}
-	ec.awaitVersion(t, id, "5")
+	for _, number := range []string{"2", "3", "4", "5"} {
+		ec.awaitVersion(t, id, number)
+	}
 	var got []int64
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(ec.Client, &ec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: &id, MinVersion: aws.String("2"), MaxVersion: aws.String("4"), MaxResults: aws.Int32(2),

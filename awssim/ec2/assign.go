@@ -83,7 +83,7 @@ func (m *Model) canAssign(action string, eni *NetworkInterface, w wish) error {
 	case eni.InterfaceType == interfaceTypeEFAOnly:
 		return invalidCombination("An EFA-only network interface has no IP addresses")
 	}
-	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now, action, eni.SubnetID); strikes {
+	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now(), action, eni.SubnetID); strikes {
 		return subnetFull()
 	}
 	return w.validate()

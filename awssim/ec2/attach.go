@@ -38,7 +38,7 @@ func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) 
 	if err != nil {
 		return nil, err
 	}
-	if _, strikes := m.faults.Draw(fault.InstanceDies, m.now, "AttachNetworkInterface", in.InstanceID, in.NetworkInterfaceID); strikes {
+	if _, strikes := m.faults.Draw(fault.InstanceDies, m.now(), "AttachNetworkInterface", in.InstanceID, in.NetworkInterfaceID); strikes {
 		m.terminate(in.InstanceID)
 	}
 	instance, err := m.instanceOf(in.InstanceID)
@@ -59,7 +59,7 @@ func (m *Model) AttachNetworkInterface(c Call, in *AttachNetworkInterfaceInput) 
 		return nil, dryRun()
 	}
 	id := m.attach(eni, where, Attachment{InstanceID: instance.InstanceID, ENASRD: in.ENASRD})
-	if _, strikes := m.faults.Draw(fault.StuckAttaching, m.now, "AttachNetworkInterface", in.InstanceID, in.NetworkInterfaceID); !strikes {
+	if _, strikes := m.faults.Draw(fault.StuckAttaching, m.now(), "AttachNetworkInterface", in.InstanceID, in.NetworkInterfaceID); !strikes {
 		m.after(m.moving(instance, m.behavior.Attach), func() { m.attached(eni.NetworkInterfaceID, id) })
 	}
 	return &AttachNetworkInterfaceOutput{AttachmentID: id, NetworkCardIndex: where.card}, nil
@@ -163,7 +163,7 @@ func (m *Model) slotIsFree(instance *Instance, where slot, cardOmitted bool) err
 		return invalidValue("Value (%d) for parameter deviceIndex is invalid. It cannot be negative.", where.device)
 	}
 	isTaken := slices.Contains(instance.poisoned, where)
-	_, bug := m.faults.Draw(fault.CardIndexBug, m.now, "AttachNetworkInterface", instance.InstanceID)
+	_, bug := m.faults.Draw(fault.CardIndexBug, m.now(), "AttachNetworkInterface", instance.InstanceID)
 	for _, other := range m.interfacesOf(instance.InstanceID) {
 		isTaken = isTaken || other.Attachment.slot() == where ||
 			bug && cardOmitted && other.Attachment.DeviceIndex == where.device
@@ -184,7 +184,7 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 		return err
 	}
 	limit := limits.MaxInterfaces
-	if f, strikes := m.faults.Draw(fault.LowerLimit, m.now, "AttachNetworkInterface", instance.InstanceID); strikes {
+	if f, strikes := m.faults.Draw(fault.LowerLimit, m.now(), "AttachNetworkInterface", instance.InstanceID); strikes {
 		limit = min(limit, f.Limit)
 	}
 	all := m.interfacesOf(instance.InstanceID)
@@ -222,7 +222,7 @@ func (m *Model) attach(eni *NetworkInterface, where slot, a Attachment) string {
 	a.AttachmentID = m.id("eni-attach")
 	a.InstanceOwnerID = m.account
 	a.NetworkCardIndex, a.DeviceIndex = where.card, where.device
-	a.Status, a.AttachTime = Attaching, m.now
+	a.Status, a.AttachTime = Attaching, m.now()
 	m.attachments[a.AttachmentID] = eni.NetworkInterfaceID
 	m.changeInterface(eni.NetworkInterfaceID, func(e *NetworkInterface) { e.Status, e.Attachment = StatusInUse, &a })
 	return a.AttachmentID
@@ -289,7 +289,7 @@ func (m *Model) detach(eni *NetworkInterface, force bool) {
 			e.Status = StatusDetaching
 		}
 	})
-	_, stuck := m.faults.Draw(fault.StuckDetaching, m.now, "DetachNetworkInterface", id, attachment.AttachmentID, attachment.InstanceID)
+	_, stuck := m.faults.Draw(fault.StuckDetaching, m.now(), "DetachNetworkInterface", id, attachment.AttachmentID, attachment.InstanceID)
 	if stuck && !force {
 		return
 	}

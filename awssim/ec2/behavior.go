@@ -16,7 +16,8 @@ type Latency struct {
 	TailShare float64
 }
 
-func (l Latency) draw(random *rand.Rand) time.Duration {
+// Draw returns how long one change takes.
+func (l Latency) Draw(random *rand.Rand) time.Duration {
 	low, high := l.Min, l.Max
 	if l.TailShare > 0 && random.Float64() < l.TailShare {
 		low, high = l.Max, l.Tail

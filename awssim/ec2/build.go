@@ -67,7 +67,7 @@ func (m *Model) buildVPC(spec WorldVPC) {
 			AssociationID: m.id("vpc-cidr-assoc"), CIDRBlock: spec.CIDRBlock, CIDRBlockState: CIDRBlockState{"associated"},
 		}},
 		IPv6CIDRBlockAssociations: m.associations("vpc-cidr-assoc", spec.IPv6CIDRBlock),
-	}, m.now, m.now)
+	}, m.now(), m.now())
 	isDefault := func(g WorldSecurityGroup) bool { return g.VPCID == spec.VPCID && g.GroupName == "default" }
 	if !slices.ContainsFunc(m.world.SecurityGroups, isDefault) {
 		m.buildGroup(WorldSecurityGroup{
@@ -80,7 +80,7 @@ func (m *Model) buildGroup(spec WorldSecurityGroup) {
 	m.groups.put(spec.GroupID, &SecurityGroup{
 		GroupID: spec.GroupID, GroupName: spec.GroupName, Description: spec.Description, VPCID: spec.VPCID,
 		SecurityGroupARN: m.arn("security-group", spec.GroupID), OwnerID: m.account, Tags: spec.Tags,
-	}, m.now, m.now)
+	}, m.now(), m.now())
 }
 
 func (m *Model) buildSubnet(spec WorldSubnet) {
@@ -90,7 +90,7 @@ func (m *Model) buildSubnet(spec WorldSubnet) {
 		AvailabilityZone: spec.AvailabilityZone, AvailabilityZoneID: m.zoneID(spec.AvailabilityZone),
 		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ, MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: m.account, Tags: spec.Tags,
 		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),
-	}, m.now, m.now)
+	}, m.now(), m.now())
 }
 
 func (m *Model) associations(prefix string, cidr netip.Prefix) []IPv6Association {
@@ -110,7 +110,7 @@ func (m *Model) buildInterface(spec WorldInterface) error {
 	if spec.RequesterManaged {
 		attachment := &Attachment{
 			AttachmentID: strings.Replace(m.id("ela-attach"), "-0", "-", 1), InstanceOwnerID: "amazon-elb",
-			DeviceIndex: 1, Status: Attached, AttachTime: m.now,
+			DeviceIndex: 1, Status: Attached, AttachTime: m.now(),
 		}
 		m.attachments[attachment.AttachmentID] = eni.NetworkInterfaceID
 		m.changeInterface(eni.NetworkInterfaceID, func(e *NetworkInterface) {
@@ -151,12 +151,12 @@ type State struct {
 func (m *Model) State(c Call) State {
 	m.Advance(c.Now)
 	s := State{
-		Now: m.now.UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
+		Now: m.now().UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
 		VPCs: m.vpcs.all(), SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
 	}
 	s.LaunchTemplates, s.Images, s.Parameters = m.templates.all(), m.images.all(), maps.Clone(m.parameters)
 	for _, version := range m.versions.all() {
-		s.LaunchTemplateVersions = append(s.LaunchTemplateVersions, m.presentVersion(version, look{now: m.now}))
+		s.LaunchTemplateVersions = append(s.LaunchTemplateVersions, m.presentVersion(version, look{now: m.now()}))
 	}
 	s.Subnets, s.Instances = m.subnets.all(), m.instances.all()
 	for i, subnet := range s.Subnets {
@@ -171,5 +171,5 @@ func (m *Model) State(c Call) State {
 // Shown returns an interface as describe calls show it now, or nil if they show none.
 func (m *Model) Shown(c Call, id string) *NetworkInterface {
 	m.Advance(c.Now)
-	return m.interfaces.view(id, m.now)
+	return m.interfaces.view(id, m.now())
 }

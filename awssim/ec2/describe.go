@@ -73,11 +73,11 @@ func (l look) at(id string) time.Time {
 
 // look draws how late this call reads.
 func (m *Model) look(action string, ids []string) look {
-	f, strikes := m.faults.Draw(fault.StaleRead, m.now, action, ids...)
+	f, strikes := m.faults.Draw(fault.StaleRead, m.now(), action, ids...)
 	if !strikes {
-		return look{now: m.now}
+		return look{now: m.now()}
 	}
-	l := look{now: m.now, age: f.Age, only: f.Resource}
+	l := look{now: m.now(), age: f.Age, only: f.Resource}
 	if f.Jitter {
 		l.age = time.Duration(m.random.Int64N(int64(l.age) + 1))
 	}
@@ -258,7 +258,7 @@ func (m *Model) pageStart(action, token string) (string, error) {
 		return "", nil
 	}
 	invalid := refuse("InvalidPaginationToken", "The pagination token %q is not valid for %s", token, action)
-	if _, strikes := m.faults.Draw(fault.InvalidateNextToken, m.now, action); strikes {
+	if _, strikes := m.faults.Draw(fault.InvalidateNextToken, m.now(), action); strikes {
 		return "", invalid
 	}
 	text, err := base64.RawURLEncoding.DecodeString(token)

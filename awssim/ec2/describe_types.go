@@ -83,7 +83,7 @@ func (m *Model) DescribeInstanceTypes(c Call, in *DescribeInstanceTypesInput) (*
 		m.types = newTable(typeKind())
 		for _, name := range instancetypes.Names() {
 			known, _ := instancetypes.Lookup(name)
-			m.types.put(name, describeType(known), m.now, m.now)
+			m.types.put(name, describeType(known), m.now(), m.now())
 		}
 	}
 	if in.MaxResults == nil && len(in.InstanceTypes) == 0 {

@@ -103,7 +103,7 @@ func (m *Model) imageKind() kind[Image] {
 				return owners
 			},
 			filterCurrent: func(i *Image) []string {
-				return truth(i.OwnerID == m.account || i.DeprecationTime.IsZero() || i.DeprecationTime.After(m.now))
+				return truth(i.OwnerID == m.account || i.DeprecationTime.IsZero() || i.DeprecationTime.After(m.now()))
 			},
 		},
 	}
@@ -127,7 +127,7 @@ func (m *Model) buildImage(spec Image) {
 	spec.VirtualizationType = cmp.Or(spec.VirtualizationType, "hvm")
 	spec.Hypervisor = cmp.Or(spec.Hypervisor, "xen")
 	spec.ENASupport = true
-	m.images.put(spec.ImageID, &spec, m.now, m.now)
+	m.images.put(spec.ImageID, &spec, m.now(), m.now())
 }
 
 // parameterPrefix, before the name of a Systems Manager parameter, stands for the image ID that the parameter holds.

@@ -216,7 +216,7 @@ func (m *Model) terminated(id string) {
 	}
 	delete(m.departures, id)
 	delete(m.lifecycleStates, id)
-	m.at(m.now.Add(seen), func() { m.putInstance(id, nil) })
+	m.at(m.now().Add(seen), func() { m.putInstance(id, nil) })
 }
 
 // releaseInterfaces deletes an instance's interfaces, or makes them available again, as each is marked.
@@ -241,7 +241,7 @@ func (m *Model) instanceOf(id string) (*Instance, error) {
 		return nil, missing("instanceId")
 	}
 	instance := m.instances.get(id)
-	if instance == nil || m.instances.entries[id].hiddenUntil.After(m.now) {
+	if instance == nil || m.instances.entries[id].hiddenUntil.After(m.now()) {
 		return nil, instanceNotFound(id)
 	}
 	return instance, nil

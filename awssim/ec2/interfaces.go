@@ -48,10 +48,10 @@ func (m *Model) CreateNetworkInterface(c Call, in *CreateNetworkInterfaceInput) 
 	}
 	request := *in
 	request.ClientToken, request.DryRun = "", false
-	if _, strikes := m.faults.Draw(fault.Quota, m.now, action, in.SubnetID); strikes {
+	if _, strikes := m.faults.Draw(fault.Quota, m.now(), action, in.SubnetID); strikes {
 		return nil, interfaceQuota()
 	}
-	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now, action, in.SubnetID); !strikes {
+	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now(), action, in.SubnetID); !strikes {
 		known, err := m.replay(action, in.ClientToken, request)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (m *Model) canCreate(action string, in *CreateNetworkInterfaceInput, tags T
 	if m.behavior.PrefixesWithTagsFail && !w.prefixes4.isEmpty() && len(tags) > 0 {
 		return &Error{Code: "InternalError", Message: "An internal error has occurred", Status: http.StatusInternalServerError}
 	}
-	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now, action, in.SubnetID); strikes {
+	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now(), action, in.SubnetID); strikes {
 		return subnetFull()
 	}
 	if in.DryRun {
@@ -173,13 +173,13 @@ func (m *Model) create(s InterfaceSettings, id string, tags Tags) (*NetworkInter
 // becomeAvailable stores a new interface, which is pending at first if that takes any time.
 func (m *Model) becomeAvailable(eni *NetworkInterface) {
 	id := eni.NetworkInterfaceID
-	wait := m.behavior.Available.draw(m.random)
+	wait := m.behavior.Available.Draw(m.random)
 	if wait == 0 {
 		eni.Status = StatusAvailable
 	}
 	m.putInterface(id, eni)
 	if wait > 0 {
-		m.at(m.now.Add(wait), func() {
+		m.at(m.now().Add(wait), func() {
 			if now := m.interfaces.get(id); now != nil && now.Status == StatusPending {
 				m.changeInterface(id, func(e *NetworkInterface) { e.Status = StatusAvailable })
 			}
@@ -279,11 +279,11 @@ func (m *Model) defaultGroup(vpcID string) []GroupIdentifier {
 
 // hide lets a fault hide what was just created.
 func (m *Model) hide(action, id string) {
-	f, strikes := m.faults.Draw(fault.HideNew, m.now, action, id)
+	f, strikes := m.faults.Draw(fault.HideNew, m.now(), action, id)
 	if !strikes {
 		return
 	}
-	until := m.now.Add(f.Age)
+	until := m.now().Add(f.Age)
 	hideIn(m.interfaces, id, until)
 	hideIn(m.instances, id, until)
 	hideIn(m.templates, id, until)
@@ -341,7 +341,7 @@ func (m *Model) interfaceOf(id string) (*NetworkInterface, error) {
 		return nil, missing("networkInterfaceId")
 	}
 	eni := m.interfaces.get(id)
-	if eni == nil || m.interfaces.entries[id].hiddenUntil.After(m.now) {
+	if eni == nil || m.interfaces.entries[id].hiddenUntil.After(m.now()) {
 		return nil, interfaceNotFound(id)
 	}
 	return eni, nil

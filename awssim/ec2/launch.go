@@ -96,7 +96,7 @@ func (m *Model) RunInstances(c Call, in *RunInstancesInput) (*Reservation, error
 	const action = "RunInstances"
 	request := *in
 	request.ClientToken, request.DryRun = "", false
-	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now, action); !strikes {
+	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now(), action); !strikes {
 		known, err := m.replay(action, in.ClientToken, request)
 		if err != nil {
 			return nil, err
@@ -202,7 +202,7 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 	}
 	instance := &Instance{
 		InstanceID: id, ReservationID: l.reservationID, ImageID: l.imageID, InstanceType: l.instanceType.Name,
-		State: state(Pending), LaunchTime: m.now, AMILaunchIndex: index, ClientToken: l.clientToken, KeyName: l.keyName,
+		State: state(Pending), LaunchTime: m.now(), AMILaunchIndex: index, ClientToken: l.clientToken, KeyName: l.keyName,
 		Placement: Placement{
 			AvailabilityZone: primary.AvailabilityZone, AvailabilityZoneID: primary.AvailabilityZoneID, Tenancy: cmp.Or(l.tenancy, "default"),
 		},

@@ -171,7 +171,7 @@ func (m *Model) canLaunchInterface(spec InterfaceSpecification, l launch) (place
 		return place{}, refuse("InvalidInterface.IpAddressLimitExceeded", "%d exceeds the number of private addresses per interface of %s",
 			n, l.instanceType.Name)
 	}
-	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now, "RunInstances", spec.SubnetID); strikes {
+	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now(), "RunInstances", spec.SubnetID); strikes {
 		return place{}, subnetFull()
 	}
 	subnet := m.subnets.get(spec.SubnetID)

@@ -212,7 +212,7 @@ func (m *Model) chosenVersions(in *DescribeLaunchTemplateVersionsInput) (keys []
 	if err != nil {
 		return nil, false, err
 	}
-	if template = m.templates.view(template.LaunchTemplateID, m.now); template == nil {
+	if template = m.templates.view(template.LaunchTemplateID, m.now()); template == nil {
 		return nil, false, m.notYet(in.TemplateName)
 	}
 	for _, name := range in.Versions {
@@ -250,7 +250,7 @@ func (m *Model) versionsOfAll(names []string) ([]string, error) {
 			if err != nil {
 				continue
 			}
-			if key := versionKey(version.LaunchTemplateID, version.VersionNumber); m.versions.view(key, m.now) != nil {
+			if key := versionKey(version.LaunchTemplateID, version.VersionNumber); m.versions.view(key, m.now()) != nil {
 				keys = append(keys, key)
 			}
 		}
@@ -277,7 +277,7 @@ func (m *Model) versionsBetween(templateID, lowest, highest string) ([]string, e
 	var keys []string
 	for _, version := range m.versionsOf(templateID) {
 		key := versionKey(templateID, version.VersionNumber)
-		if version.VersionNumber >= low && version.VersionNumber <= high && m.versions.view(key, m.now) != nil {
+		if version.VersionNumber >= low && version.VersionNumber <= high && m.versions.view(key, m.now()) != nil {
 			keys = append(keys, key)
 		}
 	}

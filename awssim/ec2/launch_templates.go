@@ -137,7 +137,7 @@ func (m *Model) CreateLaunchTemplate(c Call, in *CreateLaunchTemplateInput) (*Cr
 
 // replayUnlessForgotten is replay, unless a fault lets EC2 forget the token.
 func (m *Model) replayUnlessForgotten(action, token string, request any, resources ...string) (*tokenRecord, error) {
-	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now, action, resources...); strikes {
+	if _, strikes := m.faults.Draw(fault.ForgetToken, m.now(), action, resources...); strikes {
 		return nil, nil
 	}
 	return m.replay(action, token, request)
@@ -161,7 +161,7 @@ func (m *Model) canCreateTemplate(in *CreateLaunchTemplateInput) error {
 func (m *Model) createTemplate(spec WorldLaunchTemplate, description string) *LaunchTemplate {
 	id := cmp.Or(spec.LaunchTemplateID, m.id("lt"))
 	put(m, m.templates, id, &LaunchTemplate{
-		LaunchTemplateID: id, LaunchTemplateName: spec.LaunchTemplateName, CreateTime: m.now, CreatedBy: m.caller(),
+		LaunchTemplateID: id, LaunchTemplateName: spec.LaunchTemplateName, CreateTime: m.now(), CreatedBy: m.caller(),
 		DefaultVersionNumber: 1, Tags: spec.Tags,
 	})
 	m.createVersion(id, spec.LaunchTemplateData, description)
@@ -185,7 +185,7 @@ func (m *Model) createVersion(templateID string, data LaunchTemplateData, descri
 	put(m, m.templates, templateID, &template)
 	put(m, m.versions, versionKey(templateID, number), &LaunchTemplateVersion{
 		LaunchTemplateID: templateID, LaunchTemplateName: template.LaunchTemplateName, VersionNumber: number,
-		VersionDescription: description, CreateTime: m.now, CreatedBy: m.caller(), LaunchTemplateData: data,
+		VersionDescription: description, CreateTime: m.now(), CreatedBy: m.caller(), LaunchTemplateData: data,
 	})
 	return m.versions.get(versionKey(templateID, number))
 }
@@ -256,7 +256,7 @@ func (m *Model) CreateLaunchTemplateVersion(c Call, in *CreateLaunchTemplateVers
 }
 
 func (m *Model) versionAnswer(version *LaunchTemplateVersion, resolve bool, warning *ValidationWarning) (*CreateLaunchTemplateVersionOutput, error) {
-	shown, err := m.resolved(m.presentVersion(version, look{now: m.now}), resolve)
+	shown, err := m.resolved(m.presentVersion(version, look{now: m.now()}), resolve)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +361,7 @@ func (m *Model) templateOf(name TemplateName) (*LaunchTemplate, error) {
 		return nil, invalidCombination("Specify either the launch template ID or the launch template name, not both")
 	case name.LaunchTemplateID != "":
 		template := m.templates.get(name.LaunchTemplateID)
-		if template == nil || m.templates.entries[name.LaunchTemplateID].hiddenUntil.After(m.now) {
+		if template == nil || m.templates.entries[name.LaunchTemplateID].hiddenUntil.After(m.now()) {
 			return nil, templateNotFound(name.LaunchTemplateID)
 		}
 		return template, nil
@@ -369,7 +369,7 @@ func (m *Model) templateOf(name TemplateName) (*LaunchTemplate, error) {
 		return nil, missing("LaunchTemplateId")
 	}
 	for _, template := range m.templates.all() {
-		if template.LaunchTemplateName == name.LaunchTemplateName && !m.templates.entries[template.LaunchTemplateID].hiddenUntil.After(m.now) {
+		if template.LaunchTemplateName == name.LaunchTemplateName && !m.templates.entries[template.LaunchTemplateID].hiddenUntil.After(m.now()) {
 			return template, nil
 		}
 	}
@@ -400,7 +400,7 @@ func (m *Model) versionNamed(template *LaunchTemplate, name string) (*LaunchTemp
 		number = parsed
 	}
 	version := m.versions.get(versionKey(template.LaunchTemplateID, number))
-	if version == nil || m.versions.entries[versionKey(template.LaunchTemplateID, number)].hiddenUntil.After(m.now) {
+	if version == nil || m.versions.entries[versionKey(template.LaunchTemplateID, number)].hiddenUntil.After(m.now()) {
 		return nil, versionNotFound(template.LaunchTemplateID, name)
 	}
 	return version, nil

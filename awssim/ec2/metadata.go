@@ -54,7 +54,7 @@ func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
 		m.addMetadata(md, eni)
 	}
 	for _, gone := range m.departures[instanceID] {
-		if gone.stays || m.now.Before(gone.at.Add(m.metadataLag(m.behavior.Metadata, gone.eni.Attachment.AttachmentID))) {
+		if gone.stays || m.now().Before(gone.at.Add(m.metadataLag(m.behavior.Metadata, gone.eni.Attachment.AttachmentID))) {
 			md.Interfaces = append(md.Interfaces, m.metadataOf(gone.eni, true))
 		}
 	}
@@ -71,16 +71,16 @@ func (m *Model) addMetadata(md *Metadata, eni *NetworkInterface) {
 	}
 	lag := m.metadataLag(m.behavior.Metadata, attachment.AttachmentID)
 	attached, ok := m.attachedSince(eni)
-	if !ok || m.now.Before(attached.Add(lag)) {
+	if !ok || m.now().Before(attached.Add(lag)) {
 		return
 	}
 	indexAt := attached.Add(lag + m.metadataLag(m.behavior.MetadataIndex, attachment.AttachmentID))
-	md.Interfaces = append(md.Interfaces, m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), !m.now.Before(indexAt)))
+	md.Interfaces = append(md.Interfaces, m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), !m.now().Before(indexAt)))
 }
 
 // metadataVersion is the interface as it was a lag ago, if it was attached by then.
 func (m *Model) metadataVersion(eni *NetworkInterface, attachmentID string) *NetworkInterface {
-	limit := m.now.Add(-m.metadataLag(m.behavior.Metadata, attachmentID))
+	limit := m.now().Add(-m.metadataLag(m.behavior.Metadata, attachmentID))
 	versions := m.interfaces.entries[eni.NetworkInterfaceID].versions
 	for i := len(versions) - 1; i >= 0; i-- {
 		v := versions[i]
@@ -123,9 +123,9 @@ func (m *Model) metadataLag(l Latency, attachmentID string) time.Duration {
 // depart remembers for the metadata service that an interface has left its instance.
 func (m *Model) depart(eni *NetworkInterface, forced bool) {
 	id := eni.Attachment.InstanceID
-	stays := func(d departure) bool { return d.stays || m.now.Sub(d.at) < time.Hour }
+	stays := func(d departure) bool { return d.stays || m.now().Sub(d.at) < time.Hour }
 	kept := slices.DeleteFunc(m.departures[id], func(d departure) bool { return !stays(d) })
-	m.departures[id] = append(kept, departure{eni: eni, at: m.now, stays: forced})
+	m.departures[id] = append(kept, departure{eni: eni, at: m.now(), stays: forced})
 }
 
 // SetLifecycleState tells the metadata service which state its Auto Scaling group wants an instance in.

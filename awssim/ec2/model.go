@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/timeline"
 )
 
 // Model is one account's EC2 in one region. It is a plain value machine: it has no clock, no goroutine and no lock, and
@@ -25,9 +26,8 @@ type Model struct {
 	seed            uint64
 	random          *rand.Rand
 
-	now           time.Time
-	due           eventQueue
-	sequence      uint64
+	timeline      *timeline.Timeline
+	watchers      []func(*Instance)
 	tombstones    []expiry
 	tokenExpiries []expiry
 
@@ -64,8 +64,10 @@ type Options struct {
 	Faults *fault.Set
 	// Seed of everything random: IDs, latencies, lags.
 	Seed uint64
-	// Now is when the world begins.
+	// Now is when the world begins. It is not used with a Timeline.
 	Now time.Time
+	// Timeline is shared with the models of other services; nil means one of its own.
+	Timeline *timeline.Timeline
 }
 
 // Call is what the model knows of a request beside its parameters.
@@ -87,7 +89,7 @@ func New(o Options) (*Model, error) {
 		faults:          o.Faults,
 		seed:            o.Seed,
 		random:          rand.New(rand.NewPCG(o.Seed, 0xec2)),
-		now:             o.Now,
+		timeline:        o.Timeline,
 		pools:           map[string]*pool{},
 		attachments:     map[string]string{},
 		tokens:          map[string]*tokenRecord{},
@@ -96,6 +98,9 @@ func New(o Options) (*Model, error) {
 		lastVersion:     map[string]int{},
 		departures:      map[string][]departure{},
 		lifecycleStates: map[string]string{},
+	}
+	if m.timeline == nil {
+		m.timeline = timeline.New(o.Now)
 	}
 	if m.faults == nil {
 		m.faults = fault.NewSet(o.Seed)
@@ -151,16 +156,20 @@ func (m *Model) arn(kind, id string) string {
 // putInterface replaces an interface (nil: deletes it); describe calls see it after a lag.
 func (m *Model) putInterface(id string, eni *NetworkInterface) { put(m, m.interfaces, id, eni) }
 
-func (m *Model) putInstance(id string, instance *Instance) { put(m, m.instances, id, instance) }
+func (m *Model) putInstance(id string, instance *Instance) {
+	before := m.instances.get(id)
+	put(m, m.instances, id, instance)
+	m.tell(before, instance)
+}
 
 func put[T any](m *Model, t *table[T], id string, value *T) {
-	visible := m.now.Add(m.behavior.Visibility.draw(m.random))
-	t.put(id, value, m.now, visible)
-	if visible.After(m.now) {
-		m.at(visible, func() { t.settle(id, m.now) })
+	visible := m.now().Add(m.behavior.Visibility.Draw(m.random))
+	t.put(id, value, m.now(), visible)
+	if visible.After(m.now()) {
+		m.at(visible, func() { t.settle(id, m.now()) })
 	}
 	if value == nil {
-		m.tombstones = append(m.tombstones, expiry{m.now.Add(2 * fault.MaxReadAge), func() { t.remove(id) }})
+		m.tombstones = append(m.tombstones, expiry{m.now().Add(2 * fault.MaxReadAge), func() { t.remove(id) }})
 	}
 }
 

@@ -43,7 +43,7 @@ func (m *Model) remember(action, token string, request any, ids []string) {
 	if memory == 0 {
 		memory = 24 * time.Hour
 	}
-	m.tokenExpiries = append(m.tokenExpiries, expiry{m.now.Add(memory), func() {
+	m.tokenExpiries = append(m.tokenExpiries, expiry{m.now().Add(memory), func() {
 		if m.tokens[key] == record {
 			delete(m.tokens, key)
 		}
