@@ -13,7 +13,7 @@ import (
 type Calls struct {
 	// Since is when counting began.
 	Since time.Time `json:"since"`
-	// Mutating and NonMutating are the sums over the actions of both sorts.
+	// Mutating and NonMutating are the sums over the actions of EC2, of both sorts.
 	Mutating    Tally `json:"mutating"`
 	NonMutating Tally `json:"nonMutating"`
 	// Actions has an entry for each action that was called.
@@ -24,7 +24,7 @@ type Calls struct {
 type Tally struct {
 	// Count is all calls, whatever the answer.
 	Count int `json:"count"`
-	// Throttled is those that were answered with RequestLimitExceeded.
+	// Throttled is those that were answered with RequestLimitExceeded, or the other services' word for it.
 	Throttled int `json:"throttled"`
 	// Failed is those that were answered with another error, or lost. A dry run is no failure.
 	Failed int `json:"failed"`
@@ -51,10 +51,9 @@ type RecentCall struct {
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
-// Outcomes that are not EC2's.
+// Outcomes that count as something special. Those in parentheses are not EC2's.
 const (
 	codeDryRun      = "DryRunOperation"
-	codeThrottled   = "RequestLimitExceeded"
 	codeLostRequest = "(request lost)"
 	codeLostReply   = "(reply lost)"
 )
@@ -66,23 +65,43 @@ const recentCalls = 1000
 type recorder struct {
 	since   time.Time
 	actions map[string]ActionCalls
-	sorts   map[bool]Tally // by whether mutating
+	sorts   map[sort]Tally
 	recent  []RecentCall
 	next    int // where the ring is written
 }
 
 func newRecorder(now time.Time) *recorder {
-	return &recorder{since: now, actions: map[string]ActionCalls{}, sorts: map[bool]Tally{}}
+	return &recorder{since: now, actions: map[string]ActionCalls{}, sorts: map[sort]Tally{}}
 }
 
-func (r *recorder) add(call RecentCall, isMutating bool) {
+// sort is what the sums tell apart.
+type sort int
+
+const (
+	nonMutating sort = iota
+	mutating
+	ofOtherService
+)
+
+func (s service) sort(o operation) sort {
+	switch {
+	case s.name != serviceEC2:
+		return ofOtherService
+	case o.isMutating:
+		return mutating
+	default:
+		return nonMutating
+	}
+}
+
+func (r *recorder) add(call RecentCall, of sort) {
 	action := r.actions[call.Action]
 	if action.FirstAt.IsZero() {
 		action.FirstAt = call.Time
 	}
 	action.LastAt = call.Time
 	action.Tally = action.with(call.Code)
-	r.sorts[isMutating] = r.sorts[isMutating].with(call.Code)
+	r.sorts[of] = r.sorts[of].with(call.Code)
 	switch call.Code {
 	case "":
 	case codeDryRun:
@@ -106,7 +125,7 @@ func (t Tally) with(code string) Tally {
 	t.Count++
 	switch code {
 	case "", codeDryRun:
-	case codeThrottled:
+	case codeThrottled, codeThrottledGroups, codeThrottledQueues, codeThrottledEvents:
 		t.Throttled++
 	default:
 		t.Failed++
@@ -116,7 +135,7 @@ func (t Tally) with(code string) Tally {
 
 // calls returns a copy.
 func (r *recorder) calls() Calls {
-	c := Calls{Since: r.since, Mutating: r.sorts[true], NonMutating: r.sorts[false], Actions: map[string]ActionCalls{}}
+	c := Calls{Since: r.since, Mutating: r.sorts[mutating], NonMutating: r.sorts[nonMutating], Actions: map[string]ActionCalls{}}
 	for name, action := range r.actions {
 		action.Errors = maps.Clone(action.Errors)
 		c.Actions[name] = action

@@ -10,11 +10,15 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/multieni/multieni/awssim/apierror"
+	"github.com/multieni/multieni/awssim/autoscaling"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/events"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/sqs"
 )
 
-const controlHelp = `awssim: EC2 at /, and about the simulation itself:
+const controlHelp = `awssim: EC2, Auto Scaling, SQS and EventBridge at /, and about the simulation itself:
 
 GET    /_sim/state                  everything that is true, whether describe calls show it already or not
 GET    /_sim/calls                  calls per action: count, throttled, dry runs, errors by code, first and last time
@@ -26,6 +30,7 @@ DELETE /_sim/instances/{id}         terminate; POST …/stop and …/start also 
 GET    /_sim/faults                 the faults in force, and how often each has struck
 POST   /_sim/faults                 {"kind":"throttle","action":"AttachNetworkInterface","probability":0.5,"duration":"30s"}
 DELETE /_sim/faults[/{id}]          end all, or one
+POST   /_sim/events                 send an event: {"source":"aws.ec2","detailType":"…","detail":{}}
 POST   /_sim/reset                  back to the world file
 GET    /_sim/healthz                200 when it serves
 `
@@ -37,7 +42,7 @@ func (s *Simulator) controlPlane() http.Handler {
 		fmt.Fprint(w, controlHelp)
 	})
 	mux.HandleFunc("GET /_sim/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /_sim/state", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.State()) })
+	mux.HandleFunc("GET /_sim/state", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.everything()) })
 	mux.HandleFunc("GET /_sim/calls", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.Calls()) })
 	mux.HandleFunc("GET /_sim/calls/recent", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, s.RecentCalls())
@@ -57,8 +62,34 @@ func (s *Simulator) controlPlane() http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("DELETE /_sim/faults/{id}", s.serveRemoveFault)
+	mux.HandleFunc("POST /_sim/events", s.servePutEvent)
 	mux.HandleFunc("POST /_sim/reset", func(w http.ResponseWriter, _ *http.Request) { done(w, s.Reset()) })
 	return mux
+}
+
+// everything is the answer of GET /_sim/state.
+type everything struct {
+	ec2.State
+	AutoScalingGroups []autoscaling.GroupState `json:"autoScalingGroups,omitempty"`
+	Queues            []sqs.State              `json:"queues,omitempty"`
+	Rules             []events.Rule            `json:"rules,omitempty"`
+	Deliveries        []events.Delivery        `json:"deliveries,omitempty"`
+}
+
+func (s *Simulator) everything() everything {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.account
+	return everything{a.ec2.State(s.call()), a.autoScaling.State(), a.sqs.State(), a.bus.State(), a.bus.Recent()}
+}
+
+func (s *Simulator) servePutEvent(w http.ResponseWriter, r *http.Request) {
+	var e events.Event
+	if !read(w, r, &e) {
+		return
+	}
+	s.PutEvent(e)
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *Simulator) serveLaunch(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +154,7 @@ func done(w http.ResponseWriter, err error) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if refused, ok := errors.AsType[*ec2.Error](err); ok {
+	if refused, ok := errors.AsType[*apierror.Error](err); ok {
 		reply(w, refused.Status, problem{refused.Code, refused.Message})
 		return
 	}

@@ -1,25 +1,51 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package awssim is AWS for tests and demonstrations: the part of EC2 that has to do with network interfaces, over
-// HTTP, for the unmodified AWS SDKs and CLI.
+// Package awssim is AWS for tests and demonstrations: the part of EC2 that has to do with network interfaces, and what
+// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, instance metadata), over HTTP, for the
+// unmodified AWS SDKs and CLI.
 //
 //	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
 //	server, err := awssim.Listen(ctx, "127.0.0.1:0", sim)
 //	client := ec2.New(ec2.Options{BaseEndpoint: aws.String(server.URL()), …})
 //
-// It refuses what EC2 refuses (slots per network card, zones, states, addresses, client tokens, one attribute per
-// call, …), with EC2's error codes; it takes the time that EC2 takes, throttles with EC2's documented token buckets,
+// It refuses what AWS refuses (slots per network card, zones, states, addresses, client tokens, one attribute per
+// call, …), with AWS's error codes; it takes the time that AWS takes, throttles with EC2's documented token buckets,
 // shows changes late, and fails on order. What it does not model it refuses by name: an answer is never made up.
+//
+// All services are at one address, so that AWS_ENDPOINT_URL is all that a program needs to be told.
 //
 // # Tour
 //
 //   - [Simulator] is the account: an http.Handler. [Options] say which [World] it begins with, on which [Clock], with
-//     which [ec2.Behavior] and token buckets.
+//     which [ec2.Behavior], [ServiceBehavior] and token buckets.
 //   - [Listen] puts it on a port.
-//   - Under /_sim/ it can be looked into and changed; GET /_sim/ lists how. State, Calls, Launch, Terminate, AddFault
-//     do the same in Go.
-//   - Package ec2 is the model itself, a deterministic state machine without clock or lock that can also be driven
-//     directly; package fault says what can be made to go wrong.
-//   - Package conformance checks that this server, or another, does what EC2 does.
+//   - Under /_sim/ it can be looked into and changed; GET /_sim/ lists how. State, AutoScalingGroups, Queues,
+//     Deliveries, Calls, Launch, Terminate, AddFault, PutEvent do the same in Go.
+//   - Packages ec2, autoscaling, sqs and events are the models themselves: deterministic state machines without clock or
+//     lock, on one timeline, that can also be driven directly. Package fault says what can be made to go wrong.
+//   - Package conformance checks that this server, or another, does what AWS does.
+//
+// # A group with a lifecycle hook
+//
+// A group, its hook, a queue and the rule between them can be created by calls, or be in the world from the beginning:
+//
+//	world.LaunchTemplates = []ec2.WorldLaunchTemplate{{LaunchTemplateName: "workers", LaunchTemplateData: …}}
+//	world.AutoScalingGroups = []autoscaling.WorldGroup{{
+//		AutoScalingGroupName: "workers", LaunchTemplate: …, MaxSize: 100, DesiredCapacity: 100, VPCZoneIdentifier: "subnet-…,subnet-…",
+//		LifecycleHooks: []autoscaling.HookSpecification{{LifecycleHookName: "attach", LifecycleTransition: autoscaling.Launching}},
+//	}}
+//	world.Queues = []sqs.WorldQueue{{QueueName: "hooks"}}
+//	world.Rules = []events.Rule{{Name: "hooks", EventPattern: …, Targets: []events.Target{{ARN: "arn:aws:sqs:us-east-1:123456789012:hooks"}}}}
+//
+// What each hook did to each instance, how it ended, and how many calls came too late is in
+// Simulator.AutoScalingGroups, as LifecycleActions.
+//
+// Events get lost, come twice and overtake each other with faults of the action DeliverEvent, whose resource is the name
+// of the rule; messages with those of ReceiveMessage, whose resource is the name of the queue:
+//
+//	sim.AddFault(fault.Fault{Kind: fault.LoseRequest, Action: events.ActionDeliver, Probability: 0.1})
+//	sim.AddFault(fault.Fault{Kind: fault.Duplicate, Action: events.ActionDeliver, Probability: 0.2})
+//	sim.AddFault(fault.Fault{Kind: fault.Delay, Action: events.ActionDeliver, Delay: 30 * time.Second, Jitter: true})
+//	sim.AddFault(fault.Fault{Kind: fault.Duplicate, Action: "ReceiveMessage", Probability: 0.1})
 package awssim

@@ -45,7 +45,7 @@ func (m metadataSource) Metadata() (*ec2.Metadata, error) {
 	s := m.simulator
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.model.Metadata(s.call(), m.instanceID)
+	return s.account.ec2.Metadata(s.call(), m.instanceID)
 }
 
 // Now is part of imds.Source.
@@ -56,7 +56,7 @@ func (s *Simulator) metadataFails(w http.ResponseWriter, r *http.Request, instan
 	draw := func(kind fault.Kind) (fault.Fault, bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.faults.Draw(kind, s.clock.Now(), actionMetadata, instanceID)
+		return s.account.faults.Draw(kind, s.clock.Now(), actionMetadata, instanceID)
 	}
 	if f, strikes := draw(fault.Hang); strikes {
 		// Whether the client is still there does not matter: it gets nothing.

@@ -5,15 +5,18 @@ package awssim
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 
+	"github.com/multieni/multieni/awssim/autoscaling"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/events"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/awssim/imds"
-	"github.com/multieni/multieni/awssim/internal/query"
+	"github.com/multieni/multieni/awssim/sqs"
 )
 
 // Options are what a simulator starts from.
@@ -25,6 +28,9 @@ type Options struct {
 	// Behavior is how long EC2 takes and what it does; nil means [ec2.DefaultBehavior]. The zero ec2.Behavior takes no
 	// time at all, which suits most tests.
 	Behavior *ec2.Behavior
+	// ServiceBehavior is the same for the services around EC2; nil means [DefaultServiceBehavior], and the zero value again
+	// takes no time.
+	ServiceBehavior *ServiceBehavior
 	// Limits are the token buckets by action; nil means [DocumentedLimits]. An empty map means no throttling.
 	Limits map[string]Bucket
 	// Seed of everything random. The same seed, world and calls give the same IDs, latencies and faults.
@@ -36,44 +42,26 @@ type Options struct {
 // Simulator is an account in a region. It is an http.Handler that speaks AWS's protocols, and under /_sim/ its own.
 // All methods are safe for concurrent use.
 type Simulator struct {
-	options    Options
-	behavior   ec2.Behavior
-	clock      Clock
-	log        *slog.Logger
-	operations map[string]ec2.Operation
-	encoder    query.Encoder
-	control    http.Handler
-	tokens     imds.Tokens
+	options  Options
+	clock    Clock
+	log      *slog.Logger
+	services services
+	control  http.Handler
+	tokens   imds.Tokens
 
 	mu       sync.Mutex // guards what follows
-	model    *ec2.Model
-	faults   *fault.Set
+	account  *account
 	throttle *throttle
 	recorder *recorder
 	requests uint64
+	changed  context.Context // ends when something has changed; nil while nobody waits for that
+	wake     context.CancelFunc
 }
 
 // New builds a simulator. Its error says everything that is wrong with the world.
 func New(o Options) (*Simulator, error) {
-	s := &Simulator{
-		options:    o,
-		behavior:   ec2.DefaultBehavior(),
-		clock:      o.Clock,
-		log:        cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		operations: map[string]ec2.Operation{},
-	}
-	if s.clock == nil {
-		s.clock = RealClock()
-	}
-	if o.Behavior != nil {
-		s.behavior = *o.Behavior
-	}
-	if o.Limits == nil {
-		s.options.Limits = DocumentedLimits()
-	}
-	for _, operation := range ec2.Operations() {
-		s.operations[operation.Name] = operation
-	}
+	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), services: newServices()}
+	s.clock = s.options.Clock
 	s.control = s.controlPlane()
 	if err := s.Reset(); err != nil {
 		return nil, err
@@ -81,21 +69,37 @@ func New(o Options) (*Simulator, error) {
 	return s, nil
 }
 
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = RealClock()
+	}
+	if o.Behavior == nil {
+		behavior := ec2.DefaultBehavior()
+		o.Behavior = &behavior
+	}
+	if o.ServiceBehavior == nil {
+		behavior := DefaultServiceBehavior()
+		o.ServiceBehavior = &behavior
+	}
+	if o.Limits == nil {
+		o.Limits = DocumentedLimits()
+	}
+	return o
+}
+
 // Reset goes back to the world: all resources, buckets, counts and faults begin anew.
 func (s *Simulator) Reset() error {
 	now := s.clock.Now()
-	faults := fault.NewSet(s.options.Seed)
-	model, err := ec2.New(ec2.Options{
-		World: s.options.World, Behavior: s.behavior, Faults: faults, Seed: s.options.Seed, Now: now,
-	})
+	account, err := newAccount(s.options, now)
 	if err != nil {
 		return fmt.Errorf("simulate AWS: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.model, s.faults = model, faults
-	s.throttle = newThrottle(s.options.Limits, s.behavior)
+	s.account = account
+	s.throttle = newThrottle(s.options.Limits, *s.options.Behavior)
 	s.recorder = newRecorder(now)
+	s.tellPollers()
 	return nil
 }
 
@@ -103,7 +107,7 @@ func (s *Simulator) Reset() error {
 func (s *Simulator) State() ec2.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.model.State(s.call())
+	return s.account.ec2.State(s.call())
 }
 
 // Shown returns an interface as describe calls show it now, or nil if they show none, without a call being counted or
@@ -111,7 +115,40 @@ func (s *Simulator) State() ec2.State {
 func (s *Simulator) Shown(networkInterfaceID string) *ec2.NetworkInterface {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.model.Shown(s.call(), networkInterfaceID)
+	return s.account.ec2.Shown(s.call(), networkInterfaceID)
+}
+
+// AutoScalingGroups returns all groups by name, with their instances, hooks and what these did.
+func (s *Simulator) AutoScalingGroups() []autoscaling.GroupState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.advance(s.clock.Now())
+	return s.account.autoScaling.State()
+}
+
+// Queues returns all queues by name, with their messages.
+func (s *Simulator) Queues() []sqs.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.advance(s.clock.Now())
+	return s.account.sqs.State()
+}
+
+// Deliveries returns what EventBridge last sent to targets, up to 1,000, oldest first.
+func (s *Simulator) Deliveries() []events.Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.advance(s.clock.Now())
+	return s.account.bus.Recent()
+}
+
+// PutEvent sends an event through EventBridge, in the name of AWS if its source says so.
+func (s *Simulator) PutEvent(e events.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.advance(s.clock.Now())
+	s.account.put(e)
+	s.tellPollers()
 }
 
 // Calls returns what has been called since the beginning, or since ResetCalls.
@@ -139,14 +176,16 @@ func (s *Simulator) RecentCalls() []RecentCall {
 func (s *Simulator) Launch(spec ec2.WorldInstance) ([]*ec2.Instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.model.Launch(s.call(), spec)
+	defer s.tellPollers()
+	return s.account.ec2.Launch(s.call(), spec)
 }
 
 // Terminate begins to terminate an instance, without a call being counted or throttled.
 func (s *Simulator) Terminate(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.model.TerminateInstances(s.call(), &ec2.InstancesInput{InstanceIDs: []string{instanceID}})
+	defer s.tellPollers()
+	_, err := s.account.ec2.TerminateInstances(s.call(), &ec2.InstancesInput{InstanceIDs: []string{instanceID}})
 	return err
 }
 
@@ -154,7 +193,8 @@ func (s *Simulator) Terminate(instanceID string) error {
 func (s *Simulator) Stop(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.model.StopInstances(s.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{instanceID}}})
+	defer s.tellPollers()
+	_, err := s.account.ec2.StopInstances(s.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{instanceID}}})
 	return err
 }
 
@@ -162,39 +202,40 @@ func (s *Simulator) Stop(instanceID string) error {
 func (s *Simulator) Start(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.model.StartInstances(s.call(), &ec2.InstancesInput{InstanceIDs: []string{instanceID}})
+	defer s.tellPollers()
+	_, err := s.account.ec2.StartInstances(s.call(), &ec2.InstancesInput{InstanceIDs: []string{instanceID}})
 	return err
 }
 
 // AddFault puts a fault in force and returns it with its ID.
 func (s *Simulator) AddFault(f fault.Fault) (fault.Fault, error) {
-	if _, known := s.operations[f.Action]; f.Action != "" && f.Action != actionMetadata && !known {
+	if f.Action != "" && f.Action != actionMetadata && f.Action != events.ActionDeliver && !s.services.models(f.Action) {
 		return fault.Fault{}, fmt.Errorf("fault %s: awssim does not model the action %q", f.Kind, f.Action)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.faults.Add(f, s.clock.Now())
+	return s.account.faults.Add(f, s.clock.Now())
 }
 
 // RemoveFault ends a fault, and tells whether there was one of that ID.
 func (s *Simulator) RemoveFault(id int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.faults.Remove(id)
+	return s.account.faults.Remove(id)
 }
 
 // ClearFaults ends all faults.
 func (s *Simulator) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.Clear()
+	s.account.faults.Clear()
 }
 
 // Faults returns the faults in force, with how often each has struck.
 func (s *Simulator) Faults() []fault.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.faults.List(s.clock.Now())
+	return s.account.faults.List(s.clock.Now())
 }
 
 // ServeHTTP answers AWS calls at /, and the simulator's own ones under /_sim/. The metadata services of instances are
@@ -205,7 +246,7 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/" {
-		s.serveEC2(w, r)
+		s.serveCall(w, r, s.services.of(r))
 		return
 	}
 	s.control.ServeHTTP(w, r)

@@ -419,6 +419,8 @@ func TestControlPlane(t *testing.T) {
 	expect("GET", "/_sim/calls", "", 200)
 	expect("GET", "/_sim/calls/recent", "", 200)
 	expect("POST", "/_sim/calls/reset", "", 204)
+	expect("POST", "/_sim/events", `{"source":"aws.ec2","detailType":"t","detail":{}}`, 204)
+	expect("POST", "/_sim/events", `{"sauce":"aws.ec2"}`, 400)
 	expect("POST", "/_sim/reset", "", 204)
 	if n := len(sim.State().Instances); n != 6 {
 		t.Errorf("%d instances after the reset, want 6", n)

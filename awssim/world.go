@@ -11,11 +11,27 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/multieni/multieni/awssim/autoscaling"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/events"
+	"github.com/multieni/multieni/awssim/lambda"
+	"github.com/multieni/multieni/awssim/sqs"
 )
 
 // World is what the simulated account has at the beginning.
-type World = ec2.World
+type World struct {
+	// World is what EC2 has, and Systems Manager's parameters.
+	ec2.World
+	// AutoScalingGroups begin to launch at once, from the launch templates of the world.
+	AutoScalingGroups []autoscaling.WorldGroup `json:"autoScalingGroups,omitempty"`
+	// Queues of SQS.
+	Queues []sqs.WorldQueue `json:"queues,omitempty"`
+	// Rules of EventBridge.
+	Rules []events.Rule `json:"rules,omitempty"`
+	// Functions of Lambda, and the queues that they work on.
+	Functions           []lambda.Function           `json:"functions,omitempty"`
+	EventSourceMappings []lambda.EventSourceMapping `json:"eventSourceMappings,omitempty"`
+}
 
 //go:embed worlds/example.yaml
 var exampleWorld []byte

@@ -30,6 +30,7 @@ type endpoint struct {
 	url         string
 	region      string
 	credentials aws.CredentialsProvider
+	client      *http.Client
 
 	subnet    types.Subnet  // where rows work
 	sameZone  *types.Subnet // another of its zone and VPC
@@ -83,21 +84,25 @@ func openWith(t *testing.T, s simulator) *endpoint {
 	} else {
 		ec.useEnvironment(t)
 	}
-	client := &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()} // the SDK's default, but closable
-	t.Cleanup(client.CloseIdleConnections)
+	ec.client = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()} // the SDK's default, but closable
+	t.Cleanup(ec.client.CloseIdleConnections)
 	ec.Client = ec2.New(ec2.Options{
 		Region:       ec.region,
 		BaseEndpoint: &ec.url,
 		Credentials:  ec.credentials,
-		HTTPClient:   client,
-		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
-			o.MaxAttempts, o.MaxBackoff = 10, ec.backoff
-		}),
-		APIOptions: []func(*middleware.Stack) error{ec.made.remember},
+		HTTPClient:   ec.client,
+		Retryer:      ec.retryer(),
+		APIOptions:   []func(*middleware.Stack) error{ec.made.remember},
 	})
 	ec.explore(t)
 	t.Cleanup(func() { ec.removeMade(t) })
 	return ec
+}
+
+func (ec *endpoint) retryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.MaxBackoff = 10, ec.backoff
+	})
 }
 
 func (ec *endpoint) useEnvironment(t *testing.T) {

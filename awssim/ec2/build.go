@@ -79,14 +79,14 @@ func (m *Model) buildVPC(spec WorldVPC) {
 func (m *Model) buildGroup(spec WorldSecurityGroup) {
 	m.groups.put(spec.GroupID, &SecurityGroup{
 		GroupID: spec.GroupID, GroupName: spec.GroupName, Description: spec.Description, VPCID: spec.VPCID,
-		SecurityGroupARN: m.arn("security-group", spec.GroupID), OwnerID: m.account, Tags: spec.Tags,
+		SecurityGroupARN: m.ARN("security-group", spec.GroupID), OwnerID: m.account, Tags: spec.Tags,
 	}, m.now(), m.now())
 }
 
 func (m *Model) buildSubnet(spec WorldSubnet) {
 	m.pools[spec.SubnetID] = newPool(spec.CIDRBlock, spec.IPv6CIDRBlock)
 	m.subnets.put(spec.SubnetID, &Subnet{
-		SubnetID: spec.SubnetID, SubnetARN: m.arn("subnet", spec.SubnetID), VPCID: spec.VPCID,
+		SubnetID: spec.SubnetID, SubnetARN: m.ARN("subnet", spec.SubnetID), VPCID: spec.VPCID,
 		AvailabilityZone: spec.AvailabilityZone, AvailabilityZoneID: m.zoneID(spec.AvailabilityZone),
 		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ, MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: m.account, Tags: spec.Tags,
 		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),

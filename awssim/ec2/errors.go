@@ -4,26 +4,16 @@
 package ec2
 
 import (
-	"fmt"
 	"net/http"
+
+	"github.com/multieni/multieni/awssim/apierror"
 )
 
-// Error is a refusal, as EC2 words it. Match Code; EC2 changes messages.
-type Error struct {
-	// Code is EC2's, such as "InvalidNetworkInterfaceID.NotFound".
-	Code string
-	// Message is for people.
-	Message string
-	// Status is that of the HTTP response.
-	Status int
-}
-
-func (e *Error) Error() string { return e.Code + ": " + e.Message }
+// Error is a refusal, as EC2 words it.
+type Error = apierror.Error
 
 // refuse makes the usual error, which is the client's fault.
-func refuse(code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Status: http.StatusBadRequest}
-}
+func refuse(code, format string, args ...any) *Error { return apierror.New(code, format, args...) }
 
 // dryRun is what a valid request with DryRun answers.
 func dryRun() *Error {

@@ -154,3 +154,18 @@ func (m *Model) planInterfaces(in *RunInstancesInput, data LaunchTemplateData, z
 	})
 	return specs, nil
 }
+
+// HasVersion looks a launch template version up, for a service that will launch from it.
+func (m *Model) HasVersion(c Call, spec LaunchTemplateSpecification) error {
+	m.Advance(c.Now)
+	_, err := m.versionOf(spec)
+	return err
+}
+
+// ZoneOf is the zone of a subnet, or empty when there is no such subnet.
+func (m *Model) ZoneOf(subnetID string) string {
+	if subnet := m.subnets.get(subnetID); subnet != nil {
+		return subnet.AvailabilityZone
+	}
+	return ""
+}

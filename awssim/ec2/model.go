@@ -83,7 +83,7 @@ func New(o Options) (*Model, error) {
 	}
 	m := &Model{
 		region:          o.World.Region,
-		account:         cmp.Or(o.World.AccountID, "123456789012"),
+		account:         cmp.Or(o.World.AccountID, DefaultAccountID),
 		world:           o.World,
 		behavior:        o.Behavior,
 		faults:          o.Faults,
@@ -119,6 +119,9 @@ func New(o Options) (*Model, error) {
 	return m, nil
 }
 
+// DefaultAccountID owns a world that does not say who owns it.
+const DefaultAccountID = "123456789012"
+
 // id returns a fresh ID in EC2's shape: 17 hexadecimal digits.
 func (m *Model) id(prefix string) string {
 	return fmt.Sprintf("%s-0%016x", prefix, m.random.Uint64())
@@ -149,7 +152,8 @@ func (m *Model) dnsName(a netip.Addr) string {
 	return "ip-" + strings.ReplaceAll(a.String(), ".", "-") + "." + domain
 }
 
-func (m *Model) arn(kind, id string) string {
+// ARN is the Amazon resource name of an EC2 resource of a kind such as "instance".
+func (m *Model) ARN(kind, id string) string {
 	return fmt.Sprintf("arn:aws:ec2:%s:%s:%s/%s", m.region, m.account, kind, id)
 }
 

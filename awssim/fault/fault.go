@@ -68,11 +68,20 @@ const (
 	ForgetToken Kind = "forgetToken"
 )
 
+// Kinds of messages and events. Their action is ReceiveMessage, with the queue's name as resource, or DeliverEvent, with
+// that of the EventBridge rule; LoseRequest and Delay, which takes Jitter, are for DeliverEvent too.
+const (
+	// Duplicate delivers a second time: a message stays visible, an event comes twice.
+	Duplicate Kind = "duplicate"
+	// Reorder lets messages overtake each other.
+	Reorder Kind = "reorder"
+)
+
 // needs lists the kinds, with the field that the kind cannot do without.
 var needs = map[Kind]string{
 	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "",
 	StaleRead: "age", HideNew: "age", StuckAttaching: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
-	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "",
+	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "", Duplicate: "", Reorder: "",
 }
 
 // MaxReadAge is how far StaleRead can look back.
@@ -106,7 +115,7 @@ type Fault struct {
 	Delay time.Duration `json:"-"`
 	// Age is for StaleRead and HideNew.
 	Age time.Duration `json:"-"`
-	// Jitter is for StaleRead.
+	// Jitter is for StaleRead, and for Delay of events: each is late by another time, up to the one given.
 	Jitter bool `json:"jitter,omitempty"`
 	// Limit is for LowerLimit.
 	Limit int `json:"limit,omitempty"`

@@ -16,6 +16,7 @@ type Timeline struct {
 	due      queue
 	sequence uint64
 	events   uint64 // that have happened
+	running  bool   // Advance
 }
 
 // New returns a timeline that begins at a time.
@@ -53,8 +54,14 @@ func (t *Timeline) NextDue() (time.Time, bool) {
 func (t *Timeline) Happened() uint64 { return t.events }
 
 // Advance lets everything happen that is due by now, in order, each event at its own time.
-// Time never goes backwards: an earlier now counts as the latest seen.
+// Time never goes backwards: an earlier now counts as the latest seen. In the midst of an event it does nothing: the
+// Advance that the event happens in goes on after it.
 func (t *Timeline) Advance(now time.Time) {
+	if t.running {
+		return
+	}
+	t.running = true
+	defer func() { t.running = false }()
 	for len(t.due) > 0 && !t.due[0].at.After(now) {
 		e, ok := heap.Pop(&t.due).(event)
 		if !ok {

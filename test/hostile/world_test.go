@@ -31,11 +31,11 @@ func subnet(zone, colour int) string { return fmt.Sprintf("subnet-0000000000000%
 // fleet is the account with a fleet of instances for each prefix, named PREFIX-0 and on, in the zones by turns. An
 // m5.xlarge takes three interfaces beside its primary one.
 func fleet(prefixes ...string) awssim.World {
-	world := awssim.World{
+	world := awssim.World{World: ec2.World{
 		Region:         region,
 		VPCs:           []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
 		SecurityGroups: []ec2.WorldSecurityGroup{{GroupID: group, GroupName: "ours", VPCID: vpcID}},
-	}
+	}}
 	for z, zone := range zones {
 		world.AvailabilityZones = append(world.AvailabilityZones, ec2.WorldZone{ZoneName: zone, ZoneID: fmt.Sprintf("use1-az%d", z)})
 		for colour := range 3 {

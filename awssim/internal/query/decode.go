@@ -32,6 +32,8 @@ func (e *InvalidValueError) Error() string {
 // number, from 1: SourceDestCheck.Value, Filter.1.Value.2. The fields of an embedded struct belong to the outer one.
 // A pointer field stays nil when the parameter is absent.
 //
+// Other services than EC2 put a "member" between a list and the number, as in Names.member.1; it is passed over.
+//
 // A parameter without a field is an [*UnknownParameterError], a value that cannot be parsed an [*InvalidValueError].
 func Decode(form url.Values, input any) error {
 	root := &node{}
@@ -43,6 +45,9 @@ func Decode(form url.Values, input any) error {
 	return root.into(reflect.ValueOf(input).Elem(), "")
 }
 
+// listMember is between a list and the number of a member, and around a member in an answer, in services other than EC2.
+const listMember = "member"
+
 // node is a parameter name's part between two dots.
 type node struct {
 	value    *string
@@ -51,6 +56,9 @@ type node struct {
 
 func (n *node) insert(path []string, value string) {
 	for _, part := range path {
+		if part == listMember {
+			continue
+		}
 		if n.children == nil {
 			n.children = map[string]*node{}
 		}

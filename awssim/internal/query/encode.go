@@ -20,12 +20,15 @@ import (
 // timeFormat is how EC2 writes a time.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// Encoder writes Go values as the XML of an EC2 response. It remembers what it learned about types; the zero value is
+// Encoder writes Go values as the XML of a response, EC2's unless it is told otherwise. It remembers what it learned about types; the zero value is
 // ready, and safe for concurrent use.
 //
 // It exists beside encoding/xml because EC2's lists are elements that wrap <item> elements at every level, and because
 // a page of 1,000 interfaces has 50,000 elements: it is several times as fast.
 type Encoder struct {
+	// Members names the members of lists as services other than EC2 do: member, and not item.
+	Members bool
+
 	plans sync.Map // reflect.Type -> []field
 }
 
@@ -38,7 +41,7 @@ func (e *Encoder) Encode(buffer *bytes.Buffer, value any) {
 	e.structure(buffer, reflect.Indirect(reflect.ValueOf(value)))
 }
 
-// defaultItem is the element of a list's member.
+// defaultItem is the element of a list's member in EC2.
 const defaultItem = "item"
 
 // field is what Encode needs to know about one field of a struct.
@@ -88,7 +91,7 @@ func (e *Encoder) content(b *bytes.Buffer, item string, value reflect.Value) {
 		b.Write(strconv.AppendFloat(b.AvailableBuffer(), value.Float(), 'f', -1, 64))
 	case reflect.Slice:
 		for i := range value.Len() {
-			e.element(b, item, defaultItem, value.Index(i))
+			e.element(b, item, e.itemName(), value.Index(i))
 		}
 	case reflect.Map:
 		tags(b, value)
@@ -97,6 +100,13 @@ func (e *Encoder) content(b *bytes.Buffer, item string, value reflect.Value) {
 	default:
 		panic(fmt.Sprintf("query: cannot encode a %s", value.Type()))
 	}
+}
+
+func (e *Encoder) itemName() string {
+	if e.Members {
+		return listMember
+	}
+	return defaultItem
 }
 
 // text writes structs that are a single word on the wire, such as times and addresses, and hands on all others.
@@ -168,7 +178,7 @@ func (e *Encoder) plan(structure reflect.Type) []field {
 		fields = append(fields, field{
 			index:    i,
 			name:     name,
-			item:     cmp.Or(item, defaultItem),
+			item:     cmp.Or(item, e.itemName()),
 			omitZero: strings.HasPrefix(options, "omit"),
 			embedded: f.Anonymous && name == "",
 		})

@@ -66,7 +66,7 @@ func onStage(t *testing.T, test func(*stage)) {
 }
 
 func world() awssim.World {
-	return awssim.World{
+	return awssim.World{World: ec2.World{
 		Region: "us-east-1", AvailabilityZones: []ec2.WorldZone{{ZoneName: zone, ZoneID: "use1-az1"}},
 		VPCs:           []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
 		SecurityGroups: []ec2.WorldSecurityGroup{{GroupID: group, GroupName: "data", VPCID: vpcID}},
@@ -75,7 +75,7 @@ func world() awssim.World {
 			{SubnetID: data, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.1.0/24")},
 		},
 		Instances: []ec2.WorldInstance{{InstanceID: instanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts}},
-	}
+	}}
 }
 
 func setStage(t *testing.T) *stage {

@@ -61,14 +61,14 @@ func SubnetIDs(use string) []string {
 
 // World is an account with two zones and room for 8,000 nodes with two interfaces each.
 func World() awssim.World {
-	w := awssim.World{
+	w := awssim.World{World: ec2.World{
 		Region: "us-east-1",
 		VPCs:   []ec2.WorldVPC{{VPCID: vpcID, CIDRBlock: netip.MustParsePrefix("10.0.0.0/16")}},
 		SecurityGroups: []ec2.WorldSecurityGroup{
 			{GroupID: groupID, GroupName: "data", VPCID: vpcID}, {GroupID: OtherGroupID, GroupName: "other", VPCID: vpcID},
 		},
 		Quotas: ec2.WorldQuotas{NetworkInterfaces: 40000},
-	}
+	}}
 	for z, zone := range zones {
 		w.AvailabilityZones = append(w.AvailabilityZones, ec2.WorldZone{ZoneName: zone, ZoneID: fmt.Sprintf("use1-az%d", z+1)})
 	}

@@ -1,0 +1,257 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/events"
+)
+
+// balance lets a group have as many instances as it desires.
+func (m *Model) balance(g *Group) {
+	switch living := g.living(); {
+	case len(living) < g.DesiredCapacity:
+		for range g.DesiredCapacity - len(living) {
+			if !m.launch(g) {
+				return
+			}
+		}
+	case len(living) > g.DesiredCapacity:
+		for _, victim := range g.victims(len(living) - g.DesiredCapacity) {
+			m.terminate(g, victim, "a user request update of AutoScalingGroup constraints")
+		}
+	}
+	if g.deleting && len(g.Instances) == 0 {
+		delete(m.groups, g.AutoScalingGroupName)
+	}
+}
+
+// balanceAfter plans balance.
+func (m *Model) balanceAfter(g *Group, wait time.Duration) {
+	again := func() {
+		if m.groups[g.AutoScalingGroupName] == g {
+			m.balance(g)
+		}
+	}
+	if wait <= 0 {
+		m.timeline.Soon(again)
+		return
+	}
+	m.timeline.At(m.timeline.Now().Add(wait), again)
+}
+
+// living are the instances that count.
+func (g *Group) living() []*Instance {
+	return slices.DeleteFunc(slices.Clone(g.Instances), func(i *Instance) bool { return strings.HasPrefix(i.LifecycleState, Terminating) })
+}
+
+// victims are the instances that go first: of the zone with the most, the oldest.
+func (g *Group) victims(n int) []*Instance {
+	living := slices.DeleteFunc(g.living(), func(i *Instance) bool { return i.ProtectedFromScaleIn })
+	var chosen []*Instance
+	for len(chosen) < n && len(living) > 0 {
+		inZone := map[string]int{}
+		for _, i := range living {
+			inZone[i.AvailabilityZone]++
+		}
+		at := 0
+		for i := range living {
+			if inZone[living[i].AvailabilityZone] > inZone[living[at].AvailabilityZone] {
+				at = i
+			}
+		}
+		chosen = append(chosen, living[at])
+		living = slices.Delete(living, at, at+1)
+	}
+	return chosen
+}
+
+// launch begins one instance where the group has the fewest, and tells whether that worked.
+func (m *Model) launch(g *Group) bool {
+	if m.timeline.Now().Before(g.retry) {
+		return false
+	}
+	request := m.request(g)
+	activity := m.begin(g, "Launching a new EC2 instance", "an instance was started in response to a difference between desired and actual capacity")
+	made, err := m.ec2.LaunchFor(ec2.Call{Now: m.timeline.Now()}, request, m.instanceTags(g))
+	if err != nil {
+		activity.end(m.timeline.Now(), "Failed", err.Error()+". Launching EC2 instance failed.")
+		g.retry = m.timeline.Now().Add(m.options.Behavior.Retry)
+		m.put(g, "EC2 Instance Launch Unsuccessful", "", map[string]any{"StatusCode": "Failed", "StatusMessage": err.Error()})
+		m.balanceAfter(g, m.options.Behavior.Retry)
+		return false
+	}
+	instance := &Instance{
+		InstanceID: made[0].InstanceID, InstanceType: made[0].InstanceType, AvailabilityZone: made[0].Placement.AvailabilityZone,
+		LifecycleState: Pending, HealthStatus: "Healthy", ProtectedFromScaleIn: g.NewInstancesProtectedFromScaleIn,
+		subnet: made[0].SubnetID, running: made[0].State.Name == ec2.Running,
+		LaunchTemplate: &LaunchTemplateSpecification{
+			LaunchTemplateID: made[0].Tags["aws:ec2launchtemplate:id"], LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName,
+			Version: made[0].Tags["aws:ec2launchtemplate:version"],
+		},
+	}
+	g.Instances = append(g.Instances, instance)
+	activity.Description += ": " + instance.InstanceID
+	activity.end(m.timeline.Now(), "Successful", "")
+	m.ec2.SetLifecycleState(instance.InstanceID, InService)
+	m.timeline.At(m.timeline.Now().Add(m.options.Behavior.Hook), func() { m.beginLaunchHooks(g, instance) })
+	return true
+}
+
+// request is the launch of one instance in the subnet, or the zone, with the fewest.
+func (m *Model) request(g *Group) *ec2.RunInstancesInput {
+	count := 1
+	in := &ec2.RunInstancesInput{
+		LaunchTemplate: &ec2.LaunchTemplateSpecification{
+			TemplateName: ec2.TemplateName{LaunchTemplateID: g.LaunchTemplate.LaunchTemplateID, LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName},
+			Version:      g.LaunchTemplate.Version,
+		},
+		MinCount: &count, MaxCount: &count,
+	}
+	if in.LaunchTemplate.LaunchTemplateID != "" {
+		in.LaunchTemplate.LaunchTemplateName = ""
+	}
+	if subnets := g.subnets(); len(subnets) > 0 {
+		in.SubnetID = g.fewest(subnets, func(i *Instance) string { return i.subnet })
+	} else {
+		in.Placement = &ec2.PlacementSpecification{AvailabilityZone: g.fewest(g.AvailabilityZones, func(i *Instance) string { return i.AvailabilityZone })}
+	}
+	return in
+}
+
+func (g *Group) fewest(places []string, of func(*Instance) string) string {
+	count := map[string]int{}
+	for _, i := range g.living() {
+		count[of(i)]++
+	}
+	return slices.MinFunc(places, func(a, b string) int { return cmp.Compare(count[a], count[b]) })
+}
+
+// instanceTags are what the group gives its instances.
+func (m *Model) instanceTags(g *Group) ec2.Tags {
+	tags := ec2.Tags{"aws:autoscaling:groupName": g.AutoScalingGroupName}
+	for _, tag := range g.Tags {
+		if tag.PropagateAtLaunch {
+			tags[tag.Key] = tag.Value
+		}
+	}
+	return tags
+}
+
+func (m *Model) begin(g *Group, description, cause string) *Activity {
+	a := &Activity{
+		ActivityID: m.uuid(), AutoScalingGroupName: g.AutoScalingGroupName, Description: description,
+		Cause: "At " + m.timeline.Now().UTC().Format(time.RFC3339) + " " + cause + ".", StartTime: m.timeline.Now(), StatusCode: "InProgress", Progress: 50,
+	}
+	g.activities = append(g.activities, a)
+	return a
+}
+
+func (a *Activity) end(now time.Time, code, message string) {
+	a.EndTime, a.StatusCode, a.StatusMessage, a.Progress = now, code, message, 100
+}
+
+// watch follows the instances of all groups.
+func (m *Model) watch(changed *ec2.Instance) {
+	g := m.groups[changed.Tags["aws:autoscaling:groupName"]]
+	if g == nil {
+		return
+	}
+	id, state := changed.InstanceID, changed.State.Name
+	m.timeline.Soon(func() { m.follow(g, id, state) })
+}
+
+func (m *Model) follow(g *Group, instanceID, state string) {
+	instance := g.find(instanceID)
+	if instance == nil {
+		return
+	}
+	switch state {
+	case ec2.Running:
+		instance.running = true
+		if m.options.Behavior.HookAfterRunning {
+			m.beginLaunchHooks(g, instance)
+		}
+		m.enterService(g, instance)
+	case ec2.ShuttingDown, ec2.Stopping:
+		if !strings.HasPrefix(instance.LifecycleState, Terminating) {
+			instance.HealthStatus = "Unhealthy"
+			m.timeline.At(m.timeline.Now().Add(m.options.Behavior.Replace), func() {
+				m.terminate(g, instance, "an instance was taken out of service in response to an EC2 health check")
+			})
+		}
+	case ec2.Terminated:
+		instance.LifecycleState = Terminated
+		m.endActions(instance, Abandon)
+		g.Instances = slices.DeleteFunc(g.Instances, func(i *Instance) bool { return i == instance })
+		m.put(g, "EC2 Instance Terminate Successful", instanceID, map[string]any{"StatusCode": "InProgress"})
+		m.balanceAfter(g, 0)
+	}
+}
+
+// beginLaunchHooks lets the hooks of a new instance begin.
+func (m *Model) beginLaunchHooks(g *Group, instance *Instance) {
+	if instance.LifecycleState != Pending || m.options.Behavior.HookAfterRunning && !instance.running {
+		return
+	}
+	if !m.beginHooks(g, instance, Launching) {
+		m.enterService(g, instance)
+		return
+	}
+	instance.LifecycleState = PendingWait
+}
+
+// enterService ends the launch of an instance that runs and that no hook holds.
+func (m *Model) enterService(g *Group, instance *Instance) {
+	waitsForHooks := instance.LifecycleState == Pending && g.hasHook(Launching)
+	if !instance.running || waitsForHooks || instance.LifecycleState != Pending && instance.LifecycleState != PendingProceed {
+		return
+	}
+	instance.LifecycleState = InService
+	m.put(g, "EC2 Instance Launch Successful", instance.InstanceID, map[string]any{"StatusCode": "InProgress"})
+}
+
+// terminate begins to end an instance of a group, which its hooks may hold up.
+func (m *Model) terminate(g *Group, instance *Instance, cause string) {
+	if g.find(instance.InstanceID) == nil || strings.HasPrefix(instance.LifecycleState, Terminating) {
+		return
+	}
+	m.begin(g, "Terminating EC2 instance: "+instance.InstanceID, cause).end(m.timeline.Now(), "Successful", "")
+	m.ec2.SetLifecycleState(instance.InstanceID, Terminated)
+	m.endActions(instance, Abandon)
+	instance.LifecycleState = Terminating
+	if m.beginHooks(g, instance, Leaving) {
+		instance.LifecycleState = TerminatingWait
+	} else {
+		m.end(instance)
+	}
+	m.balanceAfter(g, m.options.Behavior.Replace)
+}
+
+// end terminates the instance itself.
+func (m *Model) end(instance *Instance) {
+	instance.LifecycleState = TerminatingProceed
+	id := instance.InstanceID
+	m.timeline.Soon(func() {
+		// An instance that is terminated already is as good.
+		_, _ = m.ec2.TerminateInstances(ec2.Call{Now: m.timeline.Now()}, &ec2.InstancesInput{InstanceIDs: []string{id}})
+	})
+}
+
+// put sends an event about a group to EventBridge.
+func (m *Model) put(g *Group, detailType, instanceID string, detail map[string]any) {
+	detail["AutoScalingGroupName"] = g.AutoScalingGroupName
+	resources := []string{g.AutoScalingGroupARN}
+	if instanceID != "" {
+		detail["EC2InstanceId"] = instanceID
+		resources = append(resources, fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", m.options.Region, m.options.Account, instanceID))
+	}
+	m.options.Put(events.Event{Source: "aws.autoscaling", DetailType: detailType, Resources: resources, Detail: detail})
+}

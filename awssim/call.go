@@ -1,0 +1,169 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/multieni/multieni/awssim/apierror"
+	"github.com/multieni/multieni/awssim/fault"
+)
+
+// request is a call, read from HTTP.
+type request struct {
+	action string
+	// decode reads the parameters, once it is known what they are to be read into.
+	decode func(input any) *apierror.Error
+	// parameters are those of the call as text, and resources the names that are among them.
+	parameters map[string]string
+	resources  []string
+	userAgent  string
+	// problem is set when the request could not be read.
+	problem *apierror.Error
+}
+
+// answer is what a call came to.
+type answer struct {
+	output any
+	err    *apierror.Error
+	// lost is why the client gets no answer, if it gets none.
+	lost string
+	// wait is how long the answer, or the loss of it, is held back.
+	wait time.Duration
+	// again makes another attempt at a long poll, until its time is over.
+	again func() (output any, isDone bool)
+	until time.Time
+}
+
+func (a answer) code() string {
+	switch {
+	case a.lost != "":
+		return a.lost
+	case a.err != nil:
+		return a.err.Code
+	default:
+		return ""
+	}
+}
+
+// serveCall answers one call of a service.
+func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service) {
+	call := of.protocol.read(r)
+	requestID, a := s.answer(of, call)
+	s.log.LogAttrs(r.Context(), slog.LevelDebug, "call", slog.String("action", call.action), slog.String("code", a.code()),
+		slog.String("requestId", requestID), slog.String("userAgent", call.userAgent))
+	if a.again != nil {
+		// A client that has gone away does not need the answer.
+		if err := s.poll(r.Context(), &a); err != nil {
+			return
+		}
+	}
+	if a.wait > 0 {
+		if err := s.clock.Sleep(r.Context(), a.wait); err != nil {
+			return
+		}
+	}
+	switch {
+	case a.lost != "":
+		panic(http.ErrAbortHandler) // net/http's way to close the connection without an answer
+	case a.err != nil:
+		of.protocol.writeError(w, requestID, a.err)
+	default:
+		of.protocol.writeOutput(w, call.action, requestID, a.output)
+	}
+}
+
+// answer finds out what to answer, and counts the call.
+func (s *Simulator) answer(of service, call request) (requestID string, a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.tellPollers()
+	now := s.clock.Now()
+	s.requests++
+	requestID = fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(s.options.Seed), s.requests)
+	operation := of.operations[call.action]
+	a = s.carryOut(now, of, operation, call)
+	s.recorder.add(RecentCall{
+		Time: now, Action: cmp.Or(call.action, "(none)"), RequestID: requestID, Parameters: call.parameters, Code: a.code(), UserAgent: call.userAgent,
+	}, of.sort(operation))
+	return requestID, a
+}
+
+// carryOut reads the parameters and does what was asked, if faults let it.
+func (s *Simulator) carryOut(now time.Time, of service, operation operation, call request) answer {
+	switch {
+	case call.problem != nil:
+		return answer{err: call.problem}
+	case call.action == "":
+		return answer{err: refusal(http.StatusBadRequest, "MissingAction", "The request must contain the parameter Action")}
+	case operation.do == nil:
+		return answer{err: refusal(http.StatusBadRequest, "InvalidAction",
+			fmt.Sprintf("awssim does not model the action %s of %s", call.action, of.name))}
+	}
+	input := operation.newInput()
+	if err := call.decode(input); err != nil {
+		return answer{err: err}
+	}
+	return s.throughFaults(now, of, operation, input, call.resources)
+}
+
+// throughFaults throttles, lets faults interfere, and does what was asked.
+func (s *Simulator) throughFaults(now time.Time, of service, operation operation, input any, resources []string) answer {
+	draw := func(kind fault.Kind) (fault.Fault, bool) {
+		return s.account.faults.Draw(kind, now, operation.name, resources...)
+	}
+
+	if f, strikes := draw(fault.Hang); strikes {
+		return answer{lost: codeLostRequest, wait: cmp.Or(f.Delay, time.Minute)}
+	}
+	if _, strikes := draw(fault.LoseRequest); strikes {
+		return answer{lost: codeLostRequest}
+	}
+	if _, strikes := draw(fault.Throttle); strikes || !s.throttle.allows(now, operation.name, input) {
+		throttled := of.throttled
+		return answer{err: &throttled}
+	}
+	if f, strikes := draw(fault.Error); strikes {
+		return answer{err: refusal(cmp.Or(f.Status, http.StatusInternalServerError), cmp.Or(f.Code, "InternalError"),
+			cmp.Or(f.Message, "An internal error has occurred"))}
+	}
+	a := s.do(now, operation, input)
+	if _, strikes := draw(fault.LoseReply); strikes {
+		a.lost = codeLostReply
+	}
+	if f, strikes := draw(fault.Delay); strikes {
+		a.wait = f.Delay
+	}
+	return a
+}
+
+func (s *Simulator) do(now time.Time, operation operation, input any) answer {
+	output, err := operation.do(s.account, now, input)
+	if err != nil {
+		return answer{err: refusalOf(err)}
+	}
+	a := answer{output: output}
+	if operation.longPoll == nil || operation.isDone(output) {
+		return a
+	}
+	if patience := operation.longPoll(s.account, input); patience > 0 {
+		a.until = now.Add(patience)
+		a.again = func() (any, bool) {
+			output, err := operation.do(s.account, s.clock.Now(), input)
+			if err != nil {
+				return a.output, true // what was waited for is gone, and with it the reason to wait
+			}
+			return output, operation.isDone(output)
+		}
+	}
+	return a
+}
+
+func refusal(status int, code, message string) *apierror.Error {
+	return &apierror.Error{Code: code, Message: message, Status: status}
+}

@@ -1,0 +1,38 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+// base is where the services around EC2 are: an emulator has them at one address, AWS each at its own (nil).
+func (ec *endpoint) base() *string {
+	if strings.Contains(ec.url, ".amazonaws.com") {
+		return nil
+	}
+	return &ec.url
+}
+
+func (ec *endpoint) autoScaling() *autoscaling.Client {
+	return autoscaling.New(autoscaling.Options{
+		Region: ec.region, BaseEndpoint: ec.base(), Credentials: ec.credentials, HTTPClient: ec.client, Retryer: ec.retryer(),
+	})
+}
+
+func (ec *endpoint) sqs() *sqs.Client {
+	return sqs.New(sqs.Options{
+		Region: ec.region, BaseEndpoint: ec.base(), Credentials: ec.credentials, HTTPClient: ec.client, Retryer: ec.retryer(),
+	})
+}
+
+func (ec *endpoint) eventBridge() *eventbridge.Client {
+	return eventbridge.New(eventbridge.Options{
+		Region: ec.region, BaseEndpoint: ec.base(), Credentials: ec.credentials, HTTPClient: ec.client, Retryer: ec.retryer(),
+	})
+}

@@ -1,0 +1,205 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package events is a model of Amazon EventBridge's default bus: rules choose events by pattern and send them to queues and
+// functions. Schedules, other buses, and targets that rewrite their input are not modelled, and refused.
+//
+// Delivery is best effort, as EventBridge says of the events of Auto Scaling. Faults of the action DeliverEvent, with the
+// rule's name as resource, make it worse: loseRequest loses an event, duplicate delivers it twice, and delay (with jitter)
+// holds events back so that they overtake each other.
+package events
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/timeline"
+)
+
+// ActionDeliver is what faults call a delivery.
+const ActionDeliver = "DeliverEvent"
+
+// Rule sends the events that match a pattern to targets.
+type Rule struct {
+	Name         string         `json:"name"`
+	EventPattern map[string]any `json:"eventPattern"`
+	Description  string         `json:"description,omitempty"`
+	// State is ENABLED, if empty, or DISABLED.
+	State   string   `json:"state,omitempty"`
+	Targets []Target `json:"targets"`
+}
+
+// States of a rule.
+const (
+	Enabled  = "ENABLED"
+	Disabled = "DISABLED"
+)
+
+// Target is a queue or a function.
+type Target struct {
+	// ID is the target's name in its rule; a rule of the world numbers its targets.
+	ID  string `json:"id,omitempty"`
+	ARN string `json:"arn"`
+}
+
+// Event is what happened. The bus adds the rest of the envelope.
+type Event struct {
+	Source     string   `json:"source"`
+	DetailType string   `json:"detailType"`
+	Resources  []string `json:"resources,omitempty"`
+	Detail     any      `json:"detail"`
+}
+
+// envelope is an event as a target gets it.
+type envelope struct {
+	Version    string   `json:"version"`
+	ID         string   `json:"id"`
+	DetailType string   `json:"detail-type"`
+	Source     string   `json:"source"`
+	Account    string   `json:"account"`
+	Time       string   `json:"time"`
+	Region     string   `json:"region"`
+	Resources  []string `json:"resources"`
+	Detail     any      `json:"detail"`
+}
+
+// Options are what a bus starts from.
+type Options struct {
+	// Rules that there are from the beginning.
+	Rules           []Rule
+	Region, Account string
+	Timeline        *timeline.Timeline
+	Faults          *fault.Set
+	Seed            uint64
+	// Latency draws how long a delivery takes.
+	Latency func(*rand.Rand) time.Duration
+	// Deliver gives an event to a target. An error, of a target that there is not, is not told to anybody.
+	Deliver func(targetARN, body string) error
+}
+
+// Bus delivers events. Use it from one goroutine at a time.
+type Bus struct {
+	options Options
+	random  *rand.Rand
+	rules   []*Rule // by name
+	recent  []Delivery
+}
+
+// Delivery is an event on its way to a target.
+type Delivery struct {
+	Time       time.Time `json:"time"`
+	Rule       string    `json:"rule"`
+	TargetARN  string    `json:"targetArn"`
+	DetailType string    `json:"detailType"`
+	// Outcome is "" for delivered, "lost", or why there was no delivery.
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// maxRecent is how many deliveries are remembered.
+const maxRecent = 1000
+
+// New returns a bus with the rules of the world. It refuses patterns that it does not understand.
+func New(o Options) (*Bus, error) {
+	b := &Bus{options: o, random: rand.New(rand.NewPCG(o.Seed, 0xeb))}
+	for _, rule := range o.Rules {
+		for i := range rule.Targets {
+			rule.Targets[i].ID = cmp.Or(rule.Targets[i].ID, strconv.Itoa(i+1))
+		}
+		if err := b.put(&rule); err != nil {
+			return nil, fmt.Errorf("rule %s: %w", rule.Name, err)
+		}
+	}
+	return b, nil
+}
+
+// Put sends an event to the targets of all rules that match, and returns its ID.
+func (b *Bus) Put(e Event) string {
+	o, id := b.options, b.id()
+	at := o.Timeline.Now()
+	body, err := json.Marshal(envelope{
+		Version: "0", ID: id, DetailType: e.DetailType, Source: e.Source, Account: o.Account,
+		Time: at.UTC().Format("2006-01-02T15:04:05Z"), Region: o.Region, Resources: append([]string{}, e.Resources...), Detail: e.Detail,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("events: a detail that is no JSON: %v", err))
+	}
+	var decoded map[string]any
+	// It was JSON a moment ago.
+	_ = json.Unmarshal(body, &decoded)
+	for _, rule := range b.rules {
+		if rule.State == Disabled || !matches(rule.EventPattern, decoded) {
+			continue
+		}
+		for _, target := range rule.Targets {
+			b.send(rule, target, e, string(body))
+		}
+	}
+	return id
+}
+
+func (b *Bus) id() string {
+	high, low := b.random.Uint64(), b.random.Uint64()
+	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", high>>32, high>>16&0xffff, high&0xfff, low>>52, low&0xffffffffffff)
+}
+
+// send delivers once, twice or never.
+func (b *Bus) send(rule *Rule, target Target, e Event, body string) {
+	o := b.options
+	if _, strikes := o.Faults.Draw(fault.LoseRequest, o.Timeline.Now(), ActionDeliver, rule.Name); strikes {
+		b.note(rule, target, e, "lost")
+		return
+	}
+	times := 1
+	if _, strikes := o.Faults.Draw(fault.Duplicate, o.Timeline.Now(), ActionDeliver, rule.Name); strikes {
+		times = 2
+	}
+	for range times {
+		o.Timeline.At(o.Timeline.Now().Add(b.latency(rule)), func() {
+			outcome := ""
+			if err := o.Deliver(target.ARN, body); err != nil {
+				outcome = err.Error()
+			}
+			b.note(rule, target, e, outcome)
+		})
+	}
+}
+
+func (b *Bus) latency(rule *Rule) time.Duration {
+	o := b.options
+	wait := o.Latency(b.random)
+	f, strikes := o.Faults.Draw(fault.Delay, o.Timeline.Now(), ActionDeliver, rule.Name)
+	switch {
+	case !strikes:
+		return wait
+	case f.Jitter:
+		return wait + time.Duration(b.random.Int64N(int64(f.Delay)+1))
+	default:
+		return wait + f.Delay
+	}
+}
+
+func (b *Bus) note(rule *Rule, target Target, e Event, outcome string) {
+	b.recent = append(b.recent, Delivery{b.options.Timeline.Now().UTC(), rule.Name, target.ARN, e.DetailType, outcome})
+	if len(b.recent) > maxRecent {
+		b.recent = b.recent[1:]
+	}
+}
+
+// Recent returns the last deliveries, oldest first.
+func (b *Bus) Recent() []Delivery { return slices.Clone(b.recent) }
+
+// State returns all rules by name.
+func (b *Bus) State() []Rule {
+	all := make([]Rule, len(b.rules))
+	for i, rule := range b.rules {
+		all[i] = *rule
+		all[i].Targets = slices.Clone(rule.Targets)
+	}
+	return all
+}

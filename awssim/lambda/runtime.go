@@ -1,0 +1,165 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lambda
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/awssim/apierror"
+)
+
+// Invocation is work for an environment.
+type Invocation struct {
+	RequestID   string
+	FunctionARN string
+	Payload     json.RawMessage
+	Deadline    time.Time
+}
+
+// FunctionNames are all functions.
+func (m *Model) FunctionNames() []string { return slices.Sorted(maps.Keys(m.functions)) }
+
+// Settings are those of a function.
+func (m *Model) Settings(name string) Function { return m.functions[name].Function }
+
+// Wanted is how many more environments a function needs for what is waiting.
+func (m *Model) Wanted(name string) int {
+	f := m.functions[name]
+	idle, all := 0, 0
+	for _, e := range f.environments {
+		if e.killed {
+			continue
+		}
+		all++
+		if e.running == nil {
+			idle++
+		}
+	}
+	return min(len(f.pending)-idle, f.concurrency()-all)
+}
+
+// Begin tells of an environment that is being started.
+func (m *Model) Begin(name, environmentName string) {
+	m.environment(m.functions[name], environmentName)
+}
+
+// End tells of an environment whose process is gone. What it was at has failed.
+func (m *Model) End(name, environmentName, reason string) {
+	f := m.functions[name]
+	if e := f.environments[environmentName]; e != nil && e.running != nil {
+		m.finish(f, e, nil, reason)
+	}
+	delete(f.environments, environmentName)
+}
+
+// IsKilled tells whether the process of an environment is to be killed.
+func (m *Model) IsKilled(name, environmentName string) bool {
+	e := m.functions[name].environments[environmentName]
+	return e != nil && e.killed
+}
+
+func (m *Model) environment(f *function, name string) *environment {
+	if f.environments[name] == nil {
+		f.environments[name] = &environment{}
+	}
+	return f.environments[name]
+}
+
+func (m *Model) find(functionName, environmentName string) (*function, *environment, error) {
+	f := m.functions[functionName]
+	if f == nil {
+		return nil, nil, apierror.New("Runtime.UnknownFunction", "awssim knows no function %q: name it in the world file", functionName)
+	}
+	e := m.environment(f, environmentName)
+	if e.killed {
+		return nil, nil, apierror.New("Runtime.Killed", "The environment %s ran out of time", environmentName)
+	}
+	return f, e, nil
+}
+
+// Next returns the next invocation of an environment, or nil while there is none. An environment that asks while it is at
+// one has given that up.
+func (m *Model) Next(functionName, environmentName string) (*Invocation, error) {
+	f, e, err := m.find(functionName, environmentName)
+	if err != nil {
+		return nil, err
+	}
+	if e.running != nil {
+		m.finish(f, e, nil, "Runtime.NoResponse")
+	}
+	if len(f.pending) == 0 {
+		return nil, nil
+	}
+	e.running, f.pending = f.pending[0], f.pending[1:]
+	i := e.running
+	i.deadline = m.timeline.Now().Add(f.timeout())
+	m.timeline.At(i.deadline, func() {
+		if e.running == i {
+			e.killed = true
+			f.counts.TimedOut++
+			m.finish(f, e, nil, "Sandbox.Timedout")
+		}
+	})
+	return &Invocation{RequestID: i.id, FunctionARN: f.arn, Payload: i.payload, Deadline: i.deadline}, nil
+}
+
+// Respond ends an invocation well.
+func (m *Model) Respond(functionName, environmentName, requestID string, response json.RawMessage) error {
+	return m.answer(functionName, environmentName, requestID, response, "")
+}
+
+// Fail ends an invocation with an error.
+func (m *Model) Fail(functionName, environmentName, requestID, failure string) error {
+	return m.answer(functionName, environmentName, requestID, nil, failure)
+}
+
+func (m *Model) answer(functionName, environmentName, requestID string, response json.RawMessage, failure string) error {
+	f, e, err := m.find(functionName, environmentName)
+	switch {
+	case err != nil:
+		return err
+	case e.running == nil || e.running.id != requestID:
+		return apierror.New("InvalidRequestID", "Invalid request ID")
+	}
+	m.finish(f, e, response, failure)
+	return nil
+}
+
+func (m *Model) finish(f *function, e *environment, response json.RawMessage, failure string) {
+	i := e.running
+	e.running = nil
+	if failure == "" {
+		f.counts.Succeeded++
+	} else {
+		f.counts.Failed++
+	}
+	f.recent = append(f.recent, Outcome{m.timeline.Now().UTC(), i.id, i.attempt, failure, response})
+	if len(f.recent) > maxRecent {
+		f.recent = f.recent[1:]
+	}
+	i.done(response, failure)
+}
+
+// State is everything about a function.
+type State struct {
+	Function
+	FunctionARN string `json:"functionArn"`
+	Counts
+	Pending      int       `json:"pending"`
+	Environments int       `json:"environments"`
+	Recent       []Outcome `json:"recent"`
+}
+
+// State returns all functions by name.
+func (m *Model) State() []State {
+	var all []State
+	for _, name := range m.FunctionNames() {
+		f := m.functions[name]
+		all = append(all, State{f.Function, f.arn, f.counts, len(f.pending), len(f.environments), slices.Clone(f.recent)})
+	}
+	return all
+}

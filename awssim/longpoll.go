@@ -1,0 +1,77 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"context"
+	"time"
+)
+
+// poll tries a long poll again whenever something has changed, until it is done or its time is over.
+func (s *Simulator) poll(ctx context.Context, a *answer) error {
+	return s.await(ctx, a.until, func() (isDone bool) {
+		a.output, isDone = a.again()
+		return isDone
+	})
+}
+
+// await tries something again whenever anything in the account may have changed, until it is done, a time is reached (none,
+// if zero) or the context ends, whose error it returns. The attempts have the lock.
+func (s *Simulator) await(ctx context.Context, until time.Time, try func() (isDone bool)) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		isDone, next, changed := s.attempt(until, try)
+		if isDone {
+			return nil
+		}
+		if err := s.sleep(ctx, changed, next); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt tries once. It tells when to try again at the latest, and what ends when something changes before.
+func (s *Simulator) attempt(until time.Time, try func() (isDone bool)) (isDone bool, next time.Time, changed context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	before := s.account.timeline.Happened()
+	s.account.advance(now)
+	isDone = try() || !until.IsZero() && !now.Before(until)
+	if isDone || s.account.timeline.Happened() != before {
+		s.tellPollers()
+	}
+	next = until
+	if due, ok := s.account.timeline.NextDue(); ok && (next.IsZero() || due.Before(next)) {
+		next = due
+	}
+	if s.wake == nil {
+		s.changed, s.wake = context.WithCancel(context.Background())
+	}
+	return isDone, next, s.changed
+}
+
+// sleep waits for a time (for ever, if zero), for a change, or for the end of the context, whose error it returns.
+func (s *Simulator) sleep(ctx, changed context.Context, until time.Time) error {
+	either, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(changed, cancel)()
+	if until.IsZero() {
+		<-either.Done()
+	} else {
+		// It ends early when something changes, which is no error.
+		_ = s.clock.Sleep(either, until.Sub(s.clock.Now()))
+	}
+	return ctx.Err()
+}
+
+// tellPollers wakes whoever waits for a change. The caller has the lock.
+func (s *Simulator) tellPollers() {
+	if s.wake != nil {
+		s.wake()
+		s.changed, s.wake = nil, nil
+	}
+}

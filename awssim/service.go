@@ -1,0 +1,126 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awssim
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/awssim/apierror"
+	"github.com/multieni/multieni/awssim/internal/query"
+)
+
+// service is one of AWS's, as it is called over HTTP.
+type service struct {
+	name       string
+	operations map[string]operation
+	protocol   protocol
+	throttled  apierror.Error
+}
+
+const serviceEC2 = "EC2"
+
+// How the services say that there were too many calls.
+const (
+	codeThrottled       = "RequestLimitExceeded"
+	codeThrottledGroups = "Throttling"
+	codeThrottledQueues = "RequestThrottled"
+	codeThrottledEvents = "ThrottlingException"
+)
+
+// protocol is how a service reads and writes HTTP.
+type protocol interface {
+	read(r *http.Request) request
+	writeOutput(w http.ResponseWriter, action, requestID string, output any)
+	writeError(w http.ResponseWriter, requestID string, err *apierror.Error)
+}
+
+// services are all that are modelled: EC2 and Auto Scaling by the version of their API, which a form names, the others by
+// the beginning of their X-Amz-Target.
+type services struct {
+	ec2         service
+	autoScaling service
+	byTarget    map[string]service
+}
+
+func newServices() services {
+	return services{
+		ec2: service{
+			name: serviceEC2, operations: byName(ec2Operations()), protocol: &ec2Protocol{},
+			throttled: apierror.Error{Code: codeThrottled, Message: "Request limit exceeded.", Status: http.StatusServiceUnavailable},
+		},
+		autoScaling: service{
+			name: "Auto Scaling", operations: byName(autoScalingOperations()), protocol: &queryProtocol{encoder: query.Encoder{Members: true}},
+			throttled: apierror.Error{Code: codeThrottledGroups, Message: "Rate exceeded", Status: http.StatusBadRequest},
+		},
+		byTarget: map[string]service{
+			"AmazonSQS": {
+				name: "SQS", operations: byName(sqsOperations()), protocol: jsonProtocol{version: "1.0", namespace: "com.amazonaws.sqs#"},
+				throttled: apierror.Error{Code: codeThrottledQueues, Message: "Rate exceeded", Status: http.StatusBadRequest},
+			},
+			"AWSEvents": {
+				name: "EventBridge", operations: byName(eventOperations()), protocol: jsonProtocol{version: "1.1"},
+				throttled: apierror.Error{Code: codeThrottledEvents, Message: "Rate exceeded", Status: http.StatusBadRequest},
+			},
+		},
+	}
+}
+
+func byName(operations []operation) map[string]operation {
+	named := map[string]operation{}
+	for _, o := range operations {
+		named[o.name] = o
+	}
+	return named
+}
+
+// of finds the service that a call is for. EC2 also answers what is for none.
+func (all services) of(r *http.Request) service {
+	target, _, _ := strings.Cut(r.Header.Get(headerTarget), ".")
+	if known, ok := all.byTarget[target]; ok {
+		return known
+	}
+	// What cannot be parsed is EC2's to refuse.
+	if r.ParseForm() == nil && r.Form.Get("Version") == autoScalingVersion {
+		return all.autoScaling
+	}
+	return all.ec2
+}
+
+// models tells whether any service has an action of that name.
+func (all services) models(action string) bool {
+	known := func(s service) bool { return s.operations[action].do != nil }
+	if known(all.ec2) || known(all.autoScaling) {
+		return true
+	}
+	for _, s := range all.byTarget {
+		if known(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// flat is the parameters of a call, for the ring of recent calls.
+func flat(form url.Values) map[string]string {
+	parameters := map[string]string{}
+	for name := range form {
+		if name != "Action" && name != "Version" {
+			parameters[name] = form.Get(name)
+		}
+	}
+	return parameters
+}
+
+// values is everything that a call says, among it the IDs that it names.
+func values(form url.Values) []string {
+	var all []string
+	for _, given := range form {
+		all = append(all, given...)
+	}
+	slices.Sort(all)
+	return all
+}
