@@ -61,7 +61,7 @@ func Fields() map[string]Field {
 		"networkInterfaces[].subnetSelector":            {Dynamic, Replace},
 		"networkInterfaces[].securityGroupSelector":     {Dynamic, Repair},
 		"networkInterfaces[].name":                      {Behavioral, NoAction},
-		"networkInterfaces[].management":                {Behavioral, NoAction},
+		"networkInterfaces[].management":                {Behavioral, Repair},
 		"subnetSelector":                                {Dynamic, Replace},
 		"securityGroupSelector":                         {Dynamic, Repair},
 		"instanceProfile":                               {Static, Replace},
@@ -105,6 +105,12 @@ func (d Difference) String() string {
 		return where + " has changed"
 	}
 	return fmt.Sprintf("%s: want %s, have %s", where, d.Want, d.Have)
+}
+
+// Told is [Difference.String] with the class and what is done about it.
+func (d Difference) Told() string {
+	doing := map[Action]string{Repair: "can be repaired in place", Replace: "needs a new node", NoAction: "needs nothing"}[d.Action]
+	return fmt.Sprintf("%s (%s; %s)", d, d.Class, doing)
 }
 
 // Drifted reports whether any difference counts as drift: Behavioral ones do not.
@@ -179,6 +185,9 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 		strconv.FormatBool(w.DeleteOnTermination), strconv.FormatBool(i.Attachment.DeleteOnTermination))
 	note(association(w.PublicIP, i.PublicIP.IsValid()), "associatePublicIPAddress", asked(w.PublicIP), strconv.FormatBool(i.PublicIP.IsValid()))
 	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP), strconv.FormatBool(i.CarrierIP.IsValid()))
+	// All interfaces of a template are tagged alike. What the VPC CNI shall use is given to it later; nothing that it uses
+	// is ever taken from it.
+	note(w.Slot != eni.Primary && !w.leftAlone() && i.Tags[ownership.TagNoManage] == "true", "management", string(CNI), string(Unmanaged))
 	if w.leftAlone() {
 		// The VPC CNI adds prefixes to interfaces that are its own.
 		note(w.IPv4Prefixes != len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes), strconv.Itoa(len(i.IPv4Prefixes)))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -15,6 +16,8 @@ import (
 type Existing struct {
 	ID, Name string
 	Tags     map[string]string
+	// Latest is the number of its newest version.
+	Latest int64
 }
 
 // Version is one version of a launch template. Data is as EC2 has it, user data decoded.
@@ -39,6 +42,27 @@ func (v Version) Hash() string {
 		return ""
 	}
 	return hash
+}
+
+// Find returns the newest version with the hash.
+func Find(versions []Version, hash string) (found Version, is bool) {
+	for _, v := range versions {
+		if v.Hash() == hash && v.Number > found.Number {
+			found, is = v, true
+		}
+	}
+	return found, is
+}
+
+// Chosen returns the subnets that the data names, by slot: what is to be kept as a choice (see [Choices]).
+func Chosen(data Document) map[eni.Slot]string {
+	chosen := map[eni.Slot]string{}
+	for _, i := range data.objects(mInterfaces) {
+		if id := text(i["SubnetId"]); id != "" {
+			chosen[slotOf(i)] = id
+		}
+	}
+	return chosen
 }
 
 // Identity is what tells the launch templates of a node template from all others.

@@ -44,6 +44,8 @@ type Template struct {
 	Hash string
 	// Interfaces are those an instance is launched with, in the order of their slots.
 	Interfaces []Interface
+	// Subnets are the IDs of the subnets each interface may be in, of any zone, sorted.
+	Subnets map[eni.Slot][]string
 }
 
 // Name returns the name of the launch template. It fits EC2's 128 characters for node template names of 63.
@@ -174,7 +176,7 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	}
 	m.member(mTags, t.tags(interfaces), FromInline)
 	if !zoned(places, own) {
-		r.anyZone(t, s, m.data, places, interfaces)
+		r.anyZone(s, m.data, places)
 		return
 	}
 	zones := placed(places, choices)
@@ -185,18 +187,18 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	for _, z := range zones {
 		r.Zones = append(r.Zones, z)
 		if z.Subnets != nil {
-			r.add(t, s, inSubnets(m.data, z), z.Zone, interfaces)
+			r.add(s, inSubnets(m.data, z), z.Zone, places)
 		}
 	}
 }
 
-func (r *Rendering) anyZone(t NodeTemplate, s *shape, data Document, places []place, interfaces []Interface) {
+func (r *Rendering) anyZone(s *shape, data Document, places []place) {
 	if len(places[0].candidates) == 0 {
 		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector", "no subnet matches subnetSelector; correct it, or tag a subnet"})
 		return
 	}
 	r.Zones = append(r.Zones, offered(places)...)
-	r.add(t, s, data, "", interfaces)
+	r.add(s, data, "", places)
 }
 
 // judge adds the verdicts on the types of a shape.
@@ -209,7 +211,7 @@ func (r *Rendering) judge(s *shape, interfaces []Interface) {
 }
 
 // add finishes one template, if any type of its shape can be launched from it.
-func (r *Rendering) add(t NodeTemplate, s *shape, data Document, zone string, interfaces []Interface) {
+func (r *Rendering) add(s *shape, data Document, zone string, places []place) {
 	if !slices.ContainsFunc(r.Types, func(v TypeVerdict) bool { return v.Shape == s.name && v.Eligible() }) {
 		return
 	}
@@ -220,7 +222,15 @@ func (r *Rendering) add(t NodeTemplate, s *shape, data Document, zone string, in
 	sortInterfaces(data)
 	hash := data.Hash()
 	m := merge(layer{FromInline, data}, layer{FromInline, Document{mTags: hashTags(data, hash)}})
-	r.Templates = append(r.Templates, Template{Zone: zone, Shape: s.name, Data: m.data, Hash: hash, Interfaces: interfaces})
+	made := Template{Zone: zone, Shape: s.name, Data: m.data, Hash: hash, Subnets: map[eni.Slot][]string{}}
+	for _, p := range places {
+		made.Interfaces = append(made.Interfaces, p.Interface)
+		for _, candidate := range p.candidates {
+			made.Subnets[p.Slot] = append(made.Subnets[p.Slot], candidate.ID)
+		}
+		slices.Sort(made.Subnets[p.Slot])
+	}
+	r.Templates = append(r.Templates, made)
 }
 
 // hashTags put the hash on everything that is launched, so that a node can be told from one of another version.
@@ -429,3 +439,8 @@ const (
 	LabelLayout        = ownership.Prefix + "layout"
 	LabelNetworkPrefix = "network.networking.k8s.aws/"
 )
+
+// IsNodeLabel reports whether a label, or an extended resource, is one of those.
+func IsNodeLabel(key string) bool {
+	return slices.Contains([]string{LabelNodeTemplate, LabelInterfaces, LabelEFAs, LabelLayout}, key) || strings.HasPrefix(key, LabelNetworkPrefix)
+}

@@ -22,6 +22,8 @@ type Mend struct {
 	Groups                     []string
 	DeleteOnTermination        *bool
 	IPv4Prefixes, IPv6Prefixes *int
+	// Tags are put beside those the interface has.
+	Tags map[string]string
 }
 
 // adopted is the generation of a member whose interface was not made for it. A generation that is a time is later.
@@ -106,6 +108,9 @@ func (d Mend) attributes(i eni.Interface) []Attribute {
 	}
 	if len(d.Groups) > 0 {
 		wanted = append(wanted, Groups(d.Groups))
+	}
+	if len(d.Tags) > 0 {
+		wanted = append(wanted, Tags(d.Tags))
 	}
 	counts := i.Counts()
 	if d.IPv4Prefixes != nil {

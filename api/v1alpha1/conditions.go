@@ -52,3 +52,16 @@ const ReasonResolved = "Resolved"
 
 // ReasonUnreadable says that EC2 could not be asked, so it is not known what the fields stand for.
 const ReasonUnreadable = "Unreadable"
+
+// Reasons of the conditions of an AWSNodeTemplate. When it cannot be rendered, the reason is which problem it has, in the
+// words of package launch, for example NoCommonZone.
+const (
+	// ReasonPublished: the launch templates in EC2 are as declared.
+	ReasonPublished = "Published"
+	// ReasonRefused: EC2 would not launch from what was rendered.
+	ReasonRefused = "RefusedByEC2"
+	// ReasonValid: EC2 has said that it would launch.
+	ReasonValid = "Valid"
+	// ReasonAsDeclared: nothing differs from what is declared.
+	ReasonAsDeclared = "AsDeclared"
+)

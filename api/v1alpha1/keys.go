@@ -3,15 +3,19 @@
 
 package v1alpha1
 
-// Finalizer keeps a NodeENI until every one of its interfaces is gone, and a NodeENIState until EC2 has confirmed that
-// the interfaces of its node are.
+// Finalizer keeps a NodeENI until every one of its interfaces is gone, a NodeENIState until EC2 has confirmed that the
+// interfaces of its node are, and an AWSNodeTemplate until its launch templates are.
 const Finalizer = "networking.k8s.aws/finalizer"
 
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
 const FieldOwnerController = "multieni-controller"
 
-// PausedAnnotation on a NodeENI or on a Node stops every change in EC2 for it, whatever its value, until it is removed.
+// PausedAnnotation on a NodeENI, an AWSNodeTemplate or a Node stops every change in EC2 for it, whatever its value, until it is removed.
 const PausedAnnotation = "networking.k8s.aws/paused"
+
+// NodeConditionDrifted is the type of the Node condition that says whether a node that was launched from an
+// AWSNodeTemplate differs from one that would be launched now.
+const NodeConditionDrifted = "networking.k8s.aws/Drifted"
 
 // FieldOwnerAgent is the field owner under which an agent applies status.links of its node's NodeENIState.
 const FieldOwnerAgent = "multieni-agent"

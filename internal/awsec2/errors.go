@@ -70,6 +70,8 @@ var endings = []struct {
 	class  eni.Class
 }{
 	{".NotFound", eni.NotFound},
+	{".NotFoundException", eni.NotFound},
+	{".VersionNotFound", eni.NotFound},
 	{"LimitExceeded", eni.LimitExceeded},
 }
 

@@ -4,12 +4,14 @@
 package awsec2
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -46,8 +48,7 @@ func (c *Client) Image(ctx context.Context, tags map[string]string) (id, archite
 
 // ImageByID returns the architecture of an image, and an empty ID when EC2 does not know it.
 func (c *Client) ImageByID(ctx context.Context, imageID string) (id, architecture string, err error) {
-	id, architecture, err = c.newest(ctx, &ec2.DescribeImagesInput{Filters: []types.Filter{filter("image-id", imageID)}})
-	return id, architecture, err
+	return c.newest(ctx, &ec2.DescribeImagesInput{Filters: []types.Filter{filter("image-id", imageID)}})
 }
 
 func (c *Client) newest(ctx context.Context, input *ec2.DescribeImagesInput) (id, architecture string, err error) {
@@ -80,22 +81,13 @@ func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([
 			return nil, fmt.Errorf("read launch templates: %w", fault(err))
 		}
 		for _, t := range page.LaunchTemplates {
-			all = append(all, launch.Existing{ID: aws.ToString(t.LaunchTemplateId), Name: aws.ToString(t.LaunchTemplateName), Tags: tagMap(t.Tags)})
+			all = append(all, launch.Existing{
+				ID: aws.ToString(t.LaunchTemplateId), Name: aws.ToString(t.LaunchTemplateName), Tags: tagMap(t.Tags), Latest: aws.ToInt64(t.LatestVersionNumber),
+			})
 		}
 	}
-	slices.SortFunc(all, func(a, b launch.Existing) int { return compareTexts(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b launch.Existing) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
-}
-
-func compareTexts(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
 }
 
 // LaunchTemplateVersions returns all versions of a launch template, the oldest first.
@@ -161,14 +153,14 @@ func launchVersion(v types.LaunchTemplateVersion) (launch.Version, error) {
 	return version, nil
 }
 
-// CreateLaunchTemplate makes a launch template, whose first version has the hash, and returns it with what EC2 doubts.
-func (c *Client) CreateLaunchTemplate(ctx context.Context, name, hash string, data launch.Document, tags map[string]string) (id string, warnings []string, err error) {
+// CreateLaunchTemplate makes a launch template, whose first version has the hash, and returns its ID and what EC2 doubts.
+func (c *Client) CreateLaunchTemplate(ctx context.Context, token, name, hash string, data launch.Document, tags map[string]string) (id string, warnings []string, err error) {
 	request, err := requestData(data)
 	if err != nil {
 		return "", nil, err
 	}
 	out, err := c.launches.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
-		LaunchTemplateName: aws.String(name), LaunchTemplateData: request, ClientToken: aws.String(hash),
+		LaunchTemplateName: aws.String(name), LaunchTemplateData: request, ClientToken: aws.String(token),
 		VersionDescription: aws.String(launch.Describe(hash)),
 		TagSpecifications:  []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(tags)}},
 	}, once)
@@ -178,14 +170,14 @@ func (c *Client) CreateLaunchTemplate(ctx context.Context, name, hash string, da
 	return aws.ToString(out.LaunchTemplate.LaunchTemplateId), doubts(out.Warning), nil
 }
 
-// CreateLaunchTemplateVersion adds a version with the hash.
-func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, templateID, hash string, data launch.Document) (number int64, warnings []string, err error) {
+// CreateLaunchTemplateVersion adds a version with the hash, and returns its number and what EC2 doubts.
+func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launch.Document) (number int64, warnings []string, err error) {
 	request, err := requestData(data)
 	if err != nil {
 		return 0, nil, err
 	}
 	out, err := c.launches.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
-		LaunchTemplateId: aws.String(templateID), LaunchTemplateData: request, ClientToken: aws.String(hash),
+		LaunchTemplateId: aws.String(templateID), LaunchTemplateData: request, ClientToken: aws.String(token),
 		VersionDescription: aws.String(launch.Describe(hash)),
 	}, once)
 	if err != nil {
@@ -202,6 +194,33 @@ func doubts(warning *types.ValidationWarning) []string {
 		return "EC2 warns: " + aws.ToString(e.Code) + ": " + aws.ToString(e.Message)
 	})
 }
+
+// InstancesLaunchedFrom returns the version of a launch template that each running instance was launched from, by instance.
+// EC2 itself says so in tags that nobody else can put there.
+func (c *Client) InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error) {
+	all := map[string]int64{}
+	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{
+		Filters: []types.Filter{tagFilter(tagLaunchedFrom+"id", templateID), filter("instance-state-name", "pending", "running", "stopping", "stopped")}, MaxResults: aws.Int32(pageSize),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the instances launched from %s: %w", templateID, fault(err))
+		}
+		for _, reservation := range page.Reservations {
+			for _, i := range reservation.Instances {
+				version, err := strconv.ParseInt(tagMap(i.Tags)[tagLaunchedFrom+"version"], 10, 64)
+				if err == nil {
+					all[aws.ToString(i.InstanceId)] = version
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// tagLaunchedFrom begins the keys of the tags by which EC2 marks what is launched from a launch template.
+const tagLaunchedFrom = "aws:ec2launchtemplate:"
 
 // DeleteLaunchTemplate deletes a launch template with all its versions; one that is gone is as wanted.
 func (c *Client) DeleteLaunchTemplate(ctx context.Context, templateID string) error {

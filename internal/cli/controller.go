@@ -202,7 +202,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
 	})
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
-	inFlight := &controller.InFlight{}
+	inFlight, repairs := &controller.InFlight{}, &controller.Repairs{}
 	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		Applier: apply.New(ec2, watch, apply.Options{
 			Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewBook(ec2, time.Now), Now: time.Now,
 		}),
-		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
+		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Repairs: repairs, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log,
 	})
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
@@ -232,6 +232,9 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Standings)
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)
+	}
+	if err := wireNodeTemplates(mgr, parts{ec2, watch, resolve, repairs}, o, s); err != nil {
+		return fmt.Errorf("set the AWSNodeTemplate controller up: %w", err)
 	}
 	return addProbes(mgr)
 }

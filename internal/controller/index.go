@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/launch"
 )
 
 const stateOwners = "nodeENIUIDs"
@@ -52,12 +53,26 @@ func SlimNode(object any) (any, error) {
 	if value, paused := node.Annotations[v1alpha1.PausedAnnotation]; paused {
 		annotations = map[string]string{v1alpha1.PausedAnnotation: value}
 	}
-	return &corev1.Node{
+	slim := &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
 			Annotations: annotations, CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
 		},
 		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
-	}, nil
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1alpha1.NodeConditionDrifted {
+			slim.Status.Conditions = append(slim.Status.Conditions, c)
+		}
+	}
+	for name, quantity := range node.Status.Capacity {
+		if launch.IsNodeLabel(string(name)) {
+			if slim.Status.Capacity == nil {
+				slim.Status.Capacity = corev1.ResourceList{}
+			}
+			slim.Status.Capacity[name] = quantity
+		}
+	}
+	return slim, nil
 }

@@ -47,6 +47,8 @@ func reported(object client.Object) any {
 	switch object := object.(type) {
 	case *v1alpha1.NodeENI:
 		return object.Status
+	case *v1alpha1.AWSNodeTemplate:
+		return object.Status
 	case *v1alpha1.NodeENIState:
 		status := object.Status
 		status.Links = nil

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -29,16 +30,7 @@ func (r *Repairs) Of(instanceID string) []plan.Mend {
 	for _, some := range r.wanted[instanceID] {
 		all = append(all, some...)
 	}
-	slices.SortFunc(all, func(a, b plan.Mend) int {
-		switch {
-		case a.InterfaceID < b.InterfaceID:
-			return -1
-		case a.InterfaceID > b.InterfaceID:
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortFunc(all, func(a, b plan.Mend) int { return cmp.Compare(a.InterfaceID, b.InterfaceID) })
 	return all
 }
 

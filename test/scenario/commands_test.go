@@ -60,6 +60,10 @@ func commands() map[string]command {
 		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
 		"ec2-terminate": terminate,
 		"ec2-launch":    launch,
+		// [!] ec2-launch-from AWSNODETEMPLATE NODE TYPE ZONE: as a fleet does, from what the status names.
+		"ec2-launch-from": launchFrom,
+		// ec2-born NODE: prints the interfaces of its instance.
+		"ec2-born": born,
 		// ec2-legacy NODE SUBNET NODEENI INDEX: makes and attaches an interface as the aws-multi-eni-controller does.
 		"ec2-legacy": legacy,
 	}

@@ -220,12 +220,16 @@ func (s *stage) deleteObjects() error {
 	ctx := context.Background()
 	var nodeENIs v1alpha1.NodeENIList
 	var states v1alpha1.NodeENIStateList
-	if err := errors.Join(s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states)); err != nil {
+	var nodeTemplates v1alpha1.AWSNodeTemplateList
+	if err := errors.Join(s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates)); err != nil {
 		return err
 	}
 	var errs []error
 	for n := range nodeENIs.Items {
 		errs = append(errs, s.deleteObject(ctx, &nodeENIs.Items[n]))
+	}
+	for n := range nodeTemplates.Items {
+		errs = append(errs, s.deleteObject(ctx, &nodeTemplates.Items[n]))
 	}
 	for n := range states.Items {
 		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))

@@ -27,6 +27,7 @@ func Flags(speed float64) []string {
 		"controller", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		"--poll-interval=" + scaled(o.PollInterval, speed, shortestPoll),
 		"--resync-period=" + scaled(o.ResyncPeriod, speed, shortestResync),
+		"--follow-period=" + scaled(o.FollowPeriod, speed, shortestFollow),
 	}
 	if speed == 1 {
 		return flags
@@ -43,6 +44,7 @@ func Flags(speed float64) []string {
 const (
 	shortestPoll   = 20 * time.Millisecond
 	shortestResync = time.Second
+	shortestFollow = time.Second
 )
 
 func scaled(period time.Duration, speed float64, shortest time.Duration) string {

@@ -1,0 +1,259 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsnodetemplate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/nodetemplate"
+	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/plan"
+)
+
+// facts are what a node template's status follows from.
+type facts struct {
+	now       time.Time
+	template  launch.NodeTemplate
+	rendering launch.Rendering
+	// source is when the launch template referred to was read.
+	sourceReadAt time.Time
+
+	// offers are the versions to launch from now, warnings what EC2 had to say of them, and refusal why it would not launch
+	// from one that was to be offered.
+	offers   []offer
+	warnings []string
+	refusal  error
+
+	fleet []node
+}
+
+// gather finds out what the node template stands for, and renders it. What is wrong with it is among the rendering's
+// problems; an error is one of asking.
+func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (facts, error) {
+	f := facts{now: r.Now()}
+	t, err := nodetemplate.Convert(object, r.Cluster)
+	problems := r.checkOverride(t)
+	if err != nil {
+		problems = append(problems, problemOf(err))
+	}
+	for _, find := range []func(context.Context, *v1alpha1.AWSNodeTemplate, *launch.NodeTemplate, *facts) ([]launch.Problem, error){
+		r.findSource, r.findImage, r.findNetworks, r.findNamed,
+	} {
+		found, err := find(ctx, object, &t, &f)
+		if err != nil {
+			return f, err
+		}
+		problems = append(problems, found...)
+	}
+	types, err := r.Launches.InstanceTypes(ctx)
+	if err != nil {
+		return f, err
+	}
+	choices, err := r.choices(ctx, object)
+	if err != nil {
+		return f, err
+	}
+	f.template = t
+	f.rendering = launch.Render(t, types, choices)
+	if len(problems) > 0 {
+		// What was not found makes for more problems further on, which say nothing new.
+		f.rendering.Problems, f.rendering.Templates = problems, nil
+	}
+	return f, nil
+}
+
+func problemOf(err error) launch.Problem {
+	var p launch.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return launch.Problem{Reason: launch.InvalidInterface, Message: err.Error()}
+}
+
+// checkOverride refuses an override that is not allowed, or that EC2 would not understand.
+func (r *Reconciler) checkOverride(t launch.NodeTemplate) []launch.Problem {
+	const path = "spec.launchTemplateOverride"
+	switch {
+	case len(t.Override) == 0:
+		return nil
+	case r.CheckOverride == nil:
+		return []launch.Problem{{Reason: launch.OverrideNotAllowed, Path: path, Message: "the controller takes no overrides; express it in the other fields, or start it with --feature-gates=LaunchTemplateOverride=true"}}
+	}
+	if err := r.CheckOverride(t.Override); err != nil {
+		return []launch.Problem{{Reason: launch.InvalidOverride, Path: path, Message: err.Error()}}
+	}
+	return nil
+}
+
+// findSource reads the launch template that is referred to.
+func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, f *facts) ([]launch.Problem, error) {
+	ref := object.Spec.LaunchTemplateRef
+	if ref == nil {
+		return nil, nil
+	}
+	source, err := r.Launches.Source(ctx, ref.ID, ref.Name, ref.Version)
+	switch eni.ClassOf(err) {
+	case eni.NotFound, eni.Invalid:
+		return []launch.Problem{{Reason: launch.SourceNotFound, Path: "spec.launchTemplateRef", Message: fmt.Sprintf(
+			"EC2 has no version %s of launch template %s; correct the reference, or make it. Nodes that run are not concerned", ref.Version, ref.ID+ref.Name)}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.sourceReadAt = source.ReadAt
+	t.Source = &launch.Source{
+		ID: source.TemplateID, Name: ref.Name, Version: ref.Version, Resolved: source.Number,
+		Autofill: !nodetemplate.AsItIs(object.Spec), Data: source.Data.Clone(),
+	}
+	return nil, nil
+}
+
+// findImage finds the image, its architecture, and the version of Kubernetes that the image of a family is for.
+func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) ([]launch.Problem, error) {
+	const path = "spec.amiSelector"
+	spec := object.Spec
+	if id := layeredImage(*t); id != "" {
+		t.Image.Architecture = ""
+		if strings.HasPrefix(id, "ami-") {
+			image, err := r.Launches.ImageByID(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if image.ID == "" {
+				return []launch.Problem{{Reason: launch.ImageRequired, Path: path, Message: "EC2 has no image " + id + " in this region that the account may use; correct it, or share the image"}}, nil
+			}
+			t.Image.Architecture = image.Architecture
+		}
+		return nil, nil
+	}
+	if len(spec.AMISelector) > 0 {
+		image, err := r.Launches.Image(ctx, v1alpha1.Strings(spec.AMISelector))
+		if err != nil {
+			return nil, err
+		}
+		if image.ID == "" {
+			return []launch.Problem{{Reason: launch.ImageRequired, Path: path, Message: "no image has all the tags; correct amiSelector, or tag an image"}}, nil
+		}
+		t.Image.ID, t.Image.Architecture = image.ID, image.Architecture
+		return nil, nil
+	}
+	if t.Image.Architecture == "" {
+		t.Image.Architecture = "amd64"
+	}
+	if t.Image.KubernetesVersion == "" {
+		version, err := r.KubernetesVersion()
+		if err != nil {
+			return nil, fmt.Errorf("read the version of the Kubernetes API: %w", err)
+		}
+		t.Image.KubernetesVersion = version
+	}
+	return nil, nil
+}
+
+// layeredImage returns the image that wins, if any layer names one by ID.
+func layeredImage(t launch.NodeTemplate) string {
+	layers := []launch.Document{t.Override}
+	if t.Source != nil {
+		layers = append(layers, t.Source.Data)
+	}
+	for _, layer := range layers {
+		if id, is := layer["ImageId"].(string); is {
+			return id
+		}
+	}
+	return t.Image.ID
+}
+
+// findNetworks resolves the selectors of subnets and security groups.
+func (r *Reconciler) findNetworks(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) (problems []launch.Problem, err error) {
+	if nodetemplate.AsItIs(object.Spec) {
+		return nil, nil
+	}
+	spec := object.Spec
+	var p []launch.Problem
+	if t.Network.Subnets, p, err = r.subnets(ctx, spec.SubnetSelector, "spec.subnetSelector"); err != nil {
+		return nil, err
+	}
+	problems = append(problems, p...)
+	vpc := vpcOf(t.Network.Subnets)
+	if t.Network.Groups, p, err = r.groups(ctx, spec.SecurityGroupSelector, vpc, "spec.securityGroupSelector"); err != nil {
+		return nil, err
+	}
+	problems = append(problems, p...)
+	for n, i := range spec.NetworkInterfaces {
+		path := fmt.Sprintf("spec.networkInterfaces[%d].", n)
+		if len(i.SubnetSelector) > 0 {
+			if t.Interfaces[n].Subnets, p, err = r.subnets(ctx, i.SubnetSelector, path+"subnetSelector"); err != nil {
+				return nil, err
+			}
+			problems = append(problems, p...)
+		}
+		if len(i.SecurityGroupSelector) > 0 {
+			if t.Interfaces[n].Groups, p, err = r.groups(ctx, i.SecurityGroupSelector, vpc, path+"securityGroupSelector"); err != nil {
+				return nil, err
+			}
+			problems = append(problems, p...)
+		}
+	}
+	return problems, nil
+}
+
+// vpcOf returns the VPC of the subnets, or "" when they are in several: the zones are then judged one by one.
+func vpcOf(subnets []eni.Subnet) string {
+	for _, s := range subnets {
+		if s.VPCID != subnets[0].VPCID {
+			return ""
+		}
+	}
+	if len(subnets) == 0 {
+		return ""
+	}
+	return subnets[0].VPCID
+}
+
+func (r *Reconciler) subnets(ctx context.Context, selector map[string]v1alpha1.TagValue, path string) ([]eni.Subnet, []launch.Problem, error) {
+	match, err := r.Resolver.Subnets(ctx, nodetemplate.SubnetTerms(selector))
+	if err != nil {
+		return nil, nil, err
+	}
+	return append([]eni.Subnet{}, match.Subnets()...), described(launch.NoSubnets, path, match.Problems()), nil
+}
+
+func (r *Reconciler) groups(ctx context.Context, selector map[string]v1alpha1.TagValue, vpc, path string) ([]string, []launch.Problem, error) {
+	match, err := r.Resolver.SecurityGroups(ctx, nodetemplate.GroupTerms(selector))
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, problems := match.In(vpc)
+	return append([]string{}, ids...), described(launch.NoSecurityGroups, path, problems), nil
+}
+
+func described(reason launch.Reason, path string, found []plan.Problem) []launch.Problem {
+	var problems []launch.Problem
+	for _, p := range found {
+		problems = append(problems, launch.Problem{Reason: reason, Path: path, Message: p.Message})
+	}
+	return problems
+}
+
+// findNamed reads the subnets that the source and the override name by ID.
+func (r *Reconciler) findNamed(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) ([]launch.Problem, error) {
+	layers := []launch.Document{t.Override}
+	if t.Source != nil && t.Source.Autofill {
+		layers = append(layers, t.Source.Data)
+	}
+	ids := launch.SubnetIDs(layers...)
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var err error
+	t.Named, _, err = r.subnets(ctx, map[string]v1alpha1.TagValue{"aws-ids": v1alpha1.TagValue(strings.Join(ids, ","))}, "")
+	return nil, err
+}

@@ -1,0 +1,172 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsnodetemplate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/plan"
+)
+
+// node is a node that was launched from a node template, with what was found about it.
+type node struct {
+	*corev1.Node
+	instanceID  string
+	labels      map[string]string
+	resources   map[string]int
+	differences []launch.Difference
+	mends       []plan.Mend
+}
+
+func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
+	all := make(map[string]*corev1.Node, len(nodes))
+	for n := range nodes {
+		if _, id, err := eni.ParseProviderID(nodes[n].Spec.ProviderID); err == nil {
+			all[id] = &nodes[n]
+		}
+	}
+	return all
+}
+
+// survey holds every node that was launched from the node template against what is declared now, in the order of their
+// names. While the node template cannot be rendered, nothing is said of a difference.
+func (r *Reconciler) survey(ctx context.Context, f *facts) ([]node, error) {
+	nodes, err := r.nodesByInstance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.meet(ctx, nodes); err != nil {
+		return nil, err
+	}
+	var fleet []node
+	if s := f.template.Source; s != nil && !s.Autofill {
+		fleet, err = r.surveyVersions(ctx, nodes, f)
+	} else {
+		fleet, err = r.surveyLaunched(ctx, nodes, f)
+	}
+	slices.SortFunc(fleet, func(a, b node) int { return cmp.Compare(a.Name, b.Name) })
+	return fleet, err
+}
+
+// meet looks at the instances of nodes that have joined since the last listing: it shows what they were launched with.
+// Those that were there before the first listing are known from it.
+func (r *Reconciler) meet(ctx context.Context, nodes map[string]*corev1.Node) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(200)
+	for _, id := range r.strangers(nodes) {
+		group.Go(func() error {
+			_, err := r.Observer.Look(ctx, id)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// strangers returns the instances that were never looked at, each only once, and forgets those that are gone.
+func (r *Reconciler) strangers(nodes map[string]*corev1.Node) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var strangers []string
+	for id, n := range nodes {
+		if known := r.Observer.Of(id); !r.met[id] && len(known.Launched) == 0 && n.CreationTimestamp.After(known.Since) {
+			strangers = append(strangers, id)
+		}
+		r.met[id] = true
+	}
+	for id := range r.met {
+		if nodes[id] == nil {
+			delete(r.met, id)
+		}
+	}
+	return strangers
+}
+
+func (r *Reconciler) surveyLaunched(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
+	adopted, err := r.adopted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var fleet []node
+	for instanceID, interfaces := range r.Observer.LaunchedFrom(f.template.UID) {
+		at := nodes[instanceID]
+		if at == nil {
+			continue
+		}
+		n := launch.Node{
+			InstanceType: at.Labels[corev1.LabelInstanceTypeStable], Hash: launch.HashOf(interfaces), Interfaces: interfaces, Adopted: map[eni.Slot]bool{},
+		}
+		for _, i := range interfaces {
+			n.Zone = cmp.Or(n.Zone, i.Zone)
+			if i.Attachment != nil {
+				n.Adopted[i.Attachment.Slot] = adopted[i.ID]
+			}
+		}
+		found := node{Node: at, instanceID: instanceID}
+		if f.rendering.Problems == nil {
+			version, _, err := r.shelf.version(ctx, f.template.Name, "", n.Hash)
+			if err != nil {
+				return nil, err
+			}
+			found.differences, found.mends = f.rendering.Drift(f.template, n, version.Data)
+			found.labels, found.resources = f.template.NodeLabels(f.rendering, n), f.template.NodeResources(f.rendering, n)
+		}
+		fleet = append(fleet, found)
+	}
+	return fleet, nil
+}
+
+// adopted are the interfaces that the nodes' states have as members of NodeENIs.
+func (r *Reconciler) adopted(ctx context.Context) (map[string]bool, error) {
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(ctx, &states, unsafeCopy); err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for n := range states.Items {
+		for _, i := range states.Items[n].Status.Interfaces {
+			ids[i.ENIID] = true
+		}
+	}
+	return ids, nil
+}
+
+// surveyVersions asks EC2 which version of somebody else's launch template each instance was launched from: its interfaces
+// have no tags of ours.
+func (r *Reconciler) surveyVersions(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
+	versions, err := r.Launches.InstancesOf(ctx, f.template.Source.ID)
+	if err != nil {
+		return nil, err
+	}
+	var fleet []node
+	for instanceID, version := range versions {
+		if nodes[instanceID] != nil {
+			fleet = append(fleet, node{
+				Node: nodes[instanceID], instanceID: instanceID, labels: f.rendering.Labels,
+				differences: launch.SourceDrift(*f.template.Source, version),
+			})
+		}
+	}
+	return fleet, nil
+}
+
+// repair hands what can be mended in place to the node reconciler, unless it is only to be reported.
+func (r *Reconciler) repair(ctx context.Context, object *v1alpha1.AWSNodeTemplate, fleet []node) {
+	byInstance, names := map[string][]plan.Mend{}, map[string]string{}
+	if object.Spec.DriftPolicy.InPlace != v1alpha1.InPlaceReport {
+		for _, n := range fleet {
+			byInstance[n.instanceID], names[n.instanceID] = n.mends, n.Name
+		}
+	}
+	for _, instanceID := range r.Repairs.Set(string(object.UID), byInstance) {
+		r.Observer.TellNode(ctx, names[instanceID])
+	}
+}

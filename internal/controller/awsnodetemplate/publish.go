@@ -1,0 +1,374 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsnodetemplate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/ownership"
+)
+
+// offer is a version of a launch template to launch from.
+type offer struct {
+	launch.Template
+	name, id string
+	version  int64
+}
+
+// tries is how many instance types EC2 is asked about before its refusal is believed: not every zone has every type.
+const tries = 3
+
+// choices are the subnets that the published versions name.
+func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (launch.Choices, error) {
+	choices := launch.Choices{}
+	for _, p := range object.Status.LaunchTemplates {
+		if p.Zone == "" {
+			continue
+		}
+		version, is, err := r.shelf.version(ctx, object.Name, p.ID, p.ContentHash)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			choices[p.Zone] = launch.Chosen(version.Data)
+		}
+	}
+	return choices, nil
+}
+
+// publish makes the versions that are not there yet, and offers those from which EC2 would launch. Where it would not, the
+// version that was offered before stays.
+func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f *facts) error {
+	for _, template := range f.rendering.Templates {
+		name := f.template.TemplateName(template)
+		before := slices.IndexFunc(object.Status.LaunchTemplates, func(p v1alpha1.PublishedTemplate) bool { return p.Name == name })
+		id, version, warnings, err := r.shelf.put(ctx, f.template, name, template)
+		if fault := refusal(err); fault != nil {
+			f.refusal = fmt.Errorf("EC2 does not take launch template %s: %w", name, fault)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("publish launch template %s: %w", name, err)
+		}
+		f.warnings = append(f.warnings, warnings...)
+		made := offer{template, name, id, version}
+		if before < 0 || object.Status.LaunchTemplates[before].ID != id || object.Status.LaunchTemplates[before].Version != version {
+			err = r.try(ctx, f, made)
+		}
+		if fault := refusal(err); fault != nil {
+			f.refusal = fmt.Errorf("EC2 would not launch from version %d of launch template %s: %w", version, name, fault)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("try launch template %s: %w", name, err)
+		}
+		f.offers = append(f.offers, made)
+	}
+	return nil
+}
+
+// refusal returns the error if EC2 has decided, and nil when it is worth trying again as it is.
+func refusal(err error) error {
+	switch eni.ClassOf(err) {
+	case eni.Throttled, eni.Transient, eni.NotFound, "":
+		return nil
+	default:
+		return err
+	}
+}
+
+// try has EC2 say whether it would launch. Where it may not be asked, that is a warning: a launch needs permissions that
+// the controller need not have.
+func (r *Reconciler) try(ctx context.Context, f *facts, o offer) error {
+	subnet := ""
+	if o.Zone == "" {
+		subnet = anySubnet(f.rendering.Zones)
+	}
+	var first error
+	tried := 0
+	for _, v := range f.rendering.Types {
+		if !v.Eligible() || v.Shape != o.Shape || tried == tries {
+			continue
+		}
+		tried++
+		err := r.EC2.TryLaunch(ctx, o.id, o.version, o.Data, v.Name, subnet)
+		switch {
+		case err == nil:
+			return nil
+		case eni.ClassOf(err) == eni.Unauthorized:
+			f.warnings = append(f.warnings, notTried+"the controller may not ask EC2 whether it would launch: "+err.Error())
+			return nil
+		case first == nil:
+			first = err
+		}
+	}
+	return first
+}
+
+// anySubnet returns a subnet to try a launch in: of a zone with room, if there is one.
+func anySubnet(zones []launch.ZoneVerdict) string {
+	some := ""
+	for _, z := range zones {
+		for _, ids := range z.Subnets {
+			if z.Eligible && len(ids) > 0 {
+				return ids[0]
+			}
+			if len(ids) > 0 {
+				some = ids[0]
+			}
+		}
+	}
+	return some
+}
+
+// collect deletes the launch templates and versions of the node template that nothing refers to any more, after a while.
+func (r *Reconciler) collect(ctx context.Context, f facts) error {
+	launched := r.Observer.LaunchedFrom(f.template.UID)
+	hashes := map[string]bool{}
+	for _, interfaces := range launched {
+		hashes[launch.HashOf(interfaces)] = true
+	}
+	current := map[string]int64{}
+	for _, o := range f.offers {
+		current[o.id] = o.version
+	}
+	return r.shelf.collect(ctx, f.template.Name, current, func(hash string) bool { return hashes[hash] })
+}
+
+// shelf is what is known of the cluster's launch templates in EC2. Only those with our tags are ever on it.
+type shelf struct {
+	ec2     EC2
+	cluster string
+	// fresh is for how long a listing stands.
+	fresh time.Duration
+	now   func() time.Time
+
+	mu        sync.Mutex
+	listedAt  time.Time
+	templates map[string]*kept // by ID
+}
+
+// kept is one launch template with its versions, which are read when the listing shows new ones.
+type kept struct {
+	launch.Existing
+	versions []launch.Version
+	// unwanted is since when nothing wants it.
+	unwanted time.Time
+}
+
+// of returns the launch templates of a node template; its name is enough to tell them, since it is unique in the cluster.
+func (s *shelf) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
+	if s.now().Sub(s.listedAt) >= s.fresh {
+		if err := s.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var all []*kept
+	for _, k := range s.templates {
+		if k.Tags[ownership.TagNodeTemplate] != nodeTemplate {
+			continue
+		}
+		if k.versions == nil {
+			versions, err := s.ec2.LaunchTemplateVersions(ctx, k.ID)
+			if err != nil {
+				return nil, err
+			}
+			k.versions = versions
+		}
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *kept) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func (s *shelf) list(ctx context.Context) error {
+	at := s.now()
+	listed, err := s.ec2.LaunchTemplates(ctx, map[string]string{ownership.TagCluster: s.cluster})
+	if err != nil {
+		return err
+	}
+	templates := map[string]*kept{}
+	for _, e := range listed {
+		k := &kept{Existing: e}
+		if was := s.templates[e.ID]; was != nil {
+			k.unwanted = was.unwanted
+			if was.Latest == e.Latest {
+				k.versions = was.versions
+			}
+		}
+		templates[e.ID] = k
+	}
+	s.templates, s.listedAt = templates, at
+	return nil
+}
+
+// version returns the version of a launch template with the hash.
+func (s *shelf) version(ctx context.Context, nodeTemplate, templateID, hash string) (launch.Version, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.of(ctx, nodeTemplate)
+	if err != nil {
+		return launch.Version{}, false, err
+	}
+	for _, k := range all {
+		if k.ID == templateID || templateID == "" {
+			if v, is := launch.Find(k.versions, hash); is {
+				return v, true, nil
+			}
+		}
+	}
+	return launch.Version{}, false, nil
+}
+
+// put returns the version that says what the template says, made now if it is not there.
+func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (id string, number int64, warnings []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.of(ctx, t.Name)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	at := slices.IndexFunc(all, func(k *kept) bool { return k.Name == name })
+	if at < 0 {
+		return s.create(ctx, t, name, template)
+	}
+	k := all[at]
+	if err := s.claim(ctx, t, k); err != nil {
+		return "", 0, nil, err
+	}
+	if v, is := launch.Find(k.versions, template.Hash); is {
+		return k.ID, v.Number, nil, nil
+	}
+	err = s.withToken(template.Hash, func(token string) (err error) {
+		number, warnings, err = s.ec2.CreateLaunchTemplateVersion(ctx, token, k.ID, template.Hash, template.Data)
+		return err
+	})
+	if eni.ClassOf(err) == eni.NotFound {
+		s.listedAt = time.Time{} // somebody has deleted it
+	}
+	if err != nil {
+		return "", 0, nil, err
+	}
+	k.Latest = max(k.Latest, number)
+	k.versions = append(k.versions, s.made(k.ID, number, template))
+	return k.ID, number, warnings, nil
+}
+
+func (s *shelf) create(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (id string, number int64, warnings []string, err error) {
+	tags := t.Identity()
+	err = s.withToken(template.Hash, func(token string) (err error) {
+		id, warnings, err = s.ec2.CreateLaunchTemplate(ctx, token, name, template.Hash, template.Data, tags)
+		return err
+	})
+	if err != nil {
+		return "", 0, nil, err
+	}
+	s.templates[id] = &kept{
+		Existing: launch.Existing{ID: id, Name: name, Tags: tags, Latest: 1}, versions: []launch.Version{s.made(id, 1, template)},
+	}
+	return id, 1, warnings, nil
+}
+
+// withToken makes a call with the hash as its token, by which it can be made again when its answer is lost. EC2 does not
+// take a token again once what it made is gone, deleted by somebody else: then the time makes another.
+func (s *shelf) withToken(hash string, call func(token string) error) error {
+	err := call(hash)
+	if eni.ClassOf(err) == eni.TokenSpent {
+		err = call(fmt.Sprintf("%s-%d", hash, s.now().Unix()))
+	}
+	return err
+}
+
+// claim makes a launch template ours that belonged to a predecessor of the node template.
+func (s *shelf) claim(ctx context.Context, t launch.NodeTemplate, k *kept) error {
+	if k.Tags[ownership.TagNodeTemplateUID] == t.UID {
+		return nil
+	}
+	if err := s.ec2.PutTags(ctx, k.ID, t.Identity()); err != nil {
+		return err
+	}
+	k.Tags = t.Identity()
+	return nil
+}
+
+func (s *shelf) made(id string, number int64, template launch.Template) launch.Version {
+	return launch.Version{
+		TemplateID: id, Number: number, Description: launch.Describe(template.Hash), CreatedAt: s.now(), Data: launch.Readable(template.Data),
+	}
+}
+
+// collect deletes what is neither current nor in use, after [launch.KeepFor].
+func (s *shelf) collect(ctx context.Context, nodeTemplate string, current map[string]int64, inUse func(hash string) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.of(ctx, nodeTemplate)
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		if number, wanted := current[k.ID]; wanted {
+			k.unwanted = time.Time{}
+			if err := s.retire(ctx, k, number, inUse); err != nil {
+				return err
+			}
+			continue
+		}
+		switch {
+		case slices.ContainsFunc(k.versions, func(v launch.Version) bool { return inUse(v.Hash()) }):
+			k.unwanted = time.Time{}
+		case k.unwanted.IsZero():
+			k.unwanted = s.now()
+		case s.now().Sub(k.unwanted) >= launch.KeepFor:
+			if err := s.remove(ctx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *shelf) retire(ctx context.Context, k *kept, current int64, inUse func(hash string) bool) error {
+	retired := launch.Retired(k.versions, current, inUse, s.now())
+	if len(retired) == 0 {
+		return nil
+	}
+	if err := s.ec2.DeleteLaunchTemplateVersions(ctx, k.ID, retired); err != nil {
+		return err
+	}
+	k.versions = slices.DeleteFunc(k.versions, func(v launch.Version) bool { return slices.Contains(retired, v.Number) })
+	return nil
+}
+
+func (s *shelf) remove(ctx context.Context, k *kept) error {
+	if err := s.ec2.DeleteLaunchTemplate(ctx, k.ID); err != nil {
+		return fmt.Errorf("delete launch template %s: %w", k.Name, err)
+	}
+	delete(s.templates, k.ID)
+	return nil
+}
+
+// clear deletes all launch templates of a node template.
+func (s *shelf) clear(ctx context.Context, nodeTemplate string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listedAt = time.Time{} // what is not on the shelf would be left behind
+	all, err := s.of(ctx, nodeTemplate)
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		if err := s.remove(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package awsnodetemplate looks after AWSNodeTemplate objects: it keeps launch templates in EC2 that say what they
+// declare, and tells of every node launched from them whether it still is as one launched now.
+//
+// What is to be rendered, and what a difference means, package launch decides. Here facts are gathered for it, what it
+// renders is tried and published as a numbered version, and the result is reported: on the object, on its nodes, and to the
+// node reconciler, which repairs interfaces in place.
+package awsnodetemplate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/launch"
+)
+
+// recheck is how soon to look again at what is on its way: a repair, or a deletion that waits for nodes.
+const recheck = 5 * time.Second
+
+// EC2 is what the reconciler asks of EC2 itself.
+type EC2 interface {
+	// LaunchTemplates returns the launch templates with all the tags.
+	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launch.Existing, error)
+	// LaunchTemplateVersions returns all versions of one, the oldest first.
+	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launch.Version, error)
+	CreateLaunchTemplate(ctx context.Context, token, name, hash string, data launch.Document, tags map[string]string) (id string, warnings []string, err error)
+	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launch.Document) (number int64, warnings []string, err error)
+	DeleteLaunchTemplate(ctx context.Context, templateID string) error
+	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
+	// PutTags puts tags on a resource, here a launch template.
+	PutTags(ctx context.Context, id string, tags map[string]string) error
+	// TryLaunch has EC2 say whether it would launch, without launching.
+	TryLaunch(ctx context.Context, templateID string, version int64, data launch.Document, instanceType, subnetID string) error
+}
+
+// Options are what a Reconciler works with.
+type Options struct {
+	Client   client.Client
+	Events   events.EventRecorder
+	Observer *observer.Observer
+	Resolver *resolver.Resolver
+	Launches *resolver.Launches
+	EC2      EC2
+	// CheckOverride reports a member of an override that EC2 does not have. A nil one means that overrides are not allowed.
+	CheckOverride func(launch.Document) error
+	// KubernetesVersion returns the minor version of the API server, such as 1.35.
+	KubernetesVersion func() (string, error)
+	Repairs           *controller.Repairs
+	// Cluster is the cluster's name in ownership tags.
+	Cluster string
+	// Follow is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often EC2's launch
+	// templates are listed.
+	Follow, Relist time.Duration
+	// Concurrency is how many node templates are worked on at the same time.
+	Concurrency int
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Reconciler reconciles AWSNodeTemplates.
+type Reconciler struct {
+	Options
+	shelf *shelf
+
+	mu sync.Mutex
+	// met are the instances whose interfaces were looked at when their node joined.
+	met map[string]bool
+	// standings are how the nodes stood last, by node template.
+	standings map[string]Standing
+}
+
+// New returns a Reconciler to be set up with a manager.
+func New(options Options) *Reconciler {
+	return &Reconciler{
+		Options: options, met: map[string]bool{}, standings: map[string]Standing{},
+		shelf: &shelf{ec2: options.EC2, cluster: options.Cluster, fresh: options.Relist, now: options.Now},
+	}
+}
+
+// Reconcile brings the launch templates of one node template up to date, and the reports on its nodes.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := r.Observer.WaitSynced(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	var object v1alpha1.AWSNodeTemplate
+	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
+		r.forget(request.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !object.DeletionTimestamp.IsZero() {
+		return r.letGo(ctx, &object)
+	}
+	if err := r.accept(ctx, &object); err != nil {
+		return reconcile.Result{}, err
+	}
+	f, err := r.gather(ctx, &object)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if f.rendering.Problems == nil && !controller.Paused(&object) {
+		if err := r.publish(ctx, &object, &f); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if f.fleet, err = r.survey(ctx, &f); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.write(ctx, &object, report(&object, f)); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.tell(ctx, &object, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.repair(ctx, &object, f.fleet)
+	if f.rendering.Problems == nil && f.refusal == nil && !controller.Paused(&object) {
+		err = r.collect(ctx, f)
+	}
+	return reconcile.Result{RequeueAfter: r.next(f)}, err
+}
+
+func (r *Reconciler) write(ctx context.Context, object *v1alpha1.AWSNodeTemplate, after v1alpha1.AWSNodeTemplateStatus) error {
+	if equality.Semantic.DeepEqual(object.Status, after) {
+		return nil
+	}
+	object.Status = after
+	return client.IgnoreNotFound(status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, object))
+}
+
+func (r *Reconciler) next(f facts) time.Duration {
+	for _, n := range f.fleet {
+		if len(n.mends) > 0 {
+			return min(recheck, r.Follow)
+		}
+	}
+	return r.Follow
+}
+
+// accept puts the finalizer on. Nothing is made in EC2 for a node template without it.
+func (r *Reconciler) accept(ctx context.Context, object *v1alpha1.AWSNodeTemplate) error {
+	before := object.DeepCopy()
+	if !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("put the finalizer on AWSNodeTemplate %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// letGo deletes the launch templates once no node that was launched from them runs: a group that still launches from them
+// has nodes. Then it takes the finalizer off.
+func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	r.Repairs.Set(string(object.UID), nil)
+	nodes, err := r.nodesByInstance(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	waiting := 0
+	for instanceID := range r.Observer.LaunchedFrom(string(object.UID)) {
+		if nodes[instanceID] != nil {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		return reconcile.Result{RequeueAfter: min(recheck, r.Follow)}, r.write(ctx, object, leaving(object, waiting))
+	}
+	if err := r.shelf.clear(ctx, object.Name); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.dismiss(ctx, nodes, object.Name); err != nil {
+		return reconcile.Result{}, err
+	}
+	before := object.DeepCopy()
+	controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("take the finalizer off AWSNodeTemplate %s: %w", object.Name, err)
+	}
+	r.forget(object.Name)
+	r.Log.Info("AWSNodeTemplate is gone, and its launch templates with it", "awsnodetemplate", object.Name)
+	return reconcile.Result{}, nil
+}
+
+// Standing is how the nodes of a node template stand.
+type Standing struct {
+	// Nodes were launched from it; Drifted counts those that differ by the first field in which they do.
+	Nodes   int
+	Drifted map[string]int
+	// ReadAt is when the launch template that it refers to was last read; zero without one.
+	ReadAt time.Time
+}
+
+// Standings returns how the nodes stand, by node template, for metrics.
+func (r *Reconciler) Standings() map[string]Standing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.standings)
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.standings, name)
+}
+
+// nodesByInstance returns the cluster's nodes by instance ID.
+func (r *Reconciler) nodesByInstance(ctx context.Context) (map[string]*corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return byInstance(nodes.Items), nil
+}

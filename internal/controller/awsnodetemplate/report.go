@@ -1,0 +1,246 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsnodetemplate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/launch"
+)
+
+// The most entries of lists in the status (api/v1alpha1).
+const (
+	maxTypes     = 200
+	maxSubnets   = 200
+	maxWarnings  = 50
+	maxShadows   = 100
+	maxTemplates = 200
+	maxZones     = 64
+)
+
+// How warnings begin that are heard once, when a version is made: they stand as long as it is offered.
+const (
+	warns    = "EC2 warns: "
+	notTried = "not tried: "
+)
+
+// report works the status out.
+func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateStatus {
+	before := object.Status
+	st := v1alpha1.AWSNodeTemplateStatus{
+		ObservedGeneration: object.Generation, LaunchTemplates: offered(object, f), InstanceTypes: instanceTypes(f.rendering.Types),
+		Source: source(before.Source, f), Nodes: int32(len(f.fleet)),
+	}
+	for _, z := range f.rendering.Zones[:min(len(f.rendering.Zones), maxZones)] {
+		st.Zones = append(st.Zones, zone(z))
+	}
+	for _, s := range f.rendering.Shadows[:min(len(f.rendering.Shadows), maxShadows)] {
+		st.ShadowedFields = append(st.ShadowedFields, clip(s.String(), 256))
+	}
+	if f.rendering.Problems == nil {
+		st.NodeLabels = map[string]v1alpha1.LabelValue{}
+		for key, value := range f.rendering.Labels {
+			st.NodeLabels[key] = v1alpha1.LabelValue(value)
+		}
+	}
+	st.Warnings = warnings(before, st, f)
+	for _, n := range f.fleet {
+		if len(n.drift()) > 0 {
+			st.Drifted++
+		}
+	}
+	st.Conditions = status.Summarize(before.Conditions, object.Generation, outcome(object, f, st), validated(f), drifted(st, f))
+	return st
+}
+
+// leaving is the status of a node template that waits for its nodes to go.
+func leaving(object *v1alpha1.AWSNodeTemplate, nodes int) v1alpha1.AWSNodeTemplateStatus {
+	st := *object.Status.DeepCopy()
+	st.ObservedGeneration, st.Nodes = object.Generation, int32(nodes)
+	st.Conditions = status.Summarize(st.Conditions, object.Generation, status.Outcome{
+		State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
+		Message: fmt.Sprintf("%d nodes that were launched from it still run; its launch templates are kept until they are gone", nodes),
+	})
+	return st
+}
+
+// offered are the versions to launch from. One that could not be renewed stays as it was.
+func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemplate {
+	before := object.Status.LaunchTemplates
+	if f.rendering.Problems != nil || controller.Paused(object) {
+		return before
+	}
+	if s := f.rendering.Source; s != nil {
+		return []v1alpha1.PublishedTemplate{{ID: s.ID, Name: s.Name, Version: s.Resolved}}
+	}
+	var all []v1alpha1.PublishedTemplate
+	for _, t := range f.rendering.Templates {
+		name := f.template.TemplateName(t)
+		if at := slices.IndexFunc(f.offers, func(o offer) bool { return o.name == name }); at >= 0 {
+			o := f.offers[at]
+			all = append(all, v1alpha1.PublishedTemplate{
+				ID: o.id, Name: name, Version: o.version, ContentHash: t.Hash, Zone: t.Zone, Shape: t.Shape, Interfaces: int32(len(t.Interfaces)),
+			})
+		} else if at := slices.IndexFunc(before, func(p v1alpha1.PublishedTemplate) bool { return p.Name == name }); at >= 0 {
+			all = append(all, before[at])
+		}
+	}
+	return all[:min(len(all), maxTemplates)]
+}
+
+func zone(z launch.ZoneVerdict) v1alpha1.TemplateZone {
+	zone := v1alpha1.TemplateZone{Name: z.Zone, Eligible: z.Eligible, Message: clip(z.Message, 1024)}
+	for _, slot := range slices.SortedFunc(maps.Keys(z.Subnets), eni.CompareSlots) {
+		zone.Subnets = append(zone.Subnets, z.Subnets[slot]...)
+	}
+	zone.Subnets = zone.Subnets[:min(len(zone.Subnets), maxSubnets)]
+	return zone
+}
+
+func instanceTypes(verdicts []launch.TypeVerdict) v1alpha1.TemplateInstanceTypes {
+	var all v1alpha1.TemplateInstanceTypes
+	at := map[launch.TypeReason]int{}
+	for _, v := range verdicts {
+		switch {
+		case v.Eligible():
+			all.Eligible++
+			if len(all.Types) < maxTypes {
+				all.Types = append(all.Types, v1alpha1.EligibleType{Name: v.Name, MaxPods: int32(max(0, v.MaxPods)), EFAs: int32(v.EFAs), Shape: v.Shape})
+			}
+		case v.Reason != launch.Excluded:
+			n, known := at[v.Reason]
+			if !known {
+				n = len(all.Rejected)
+				at[v.Reason] = n
+				all.Rejected = append(all.Rejected, v1alpha1.RejectedTypes{Reason: string(v.Reason), Message: clip(v.Name+": "+v.Message, 512)})
+			}
+			all.Rejected[n].Count++
+			if len(all.Rejected[n].Examples) < 3 {
+				all.Rejected[n].Examples = append(all.Rejected[n].Examples, v.Name)
+			}
+		}
+	}
+	all.TypesOmitted = all.Eligible - int32(len(all.Types))
+	slices.SortFunc(all.Rejected, func(a, b v1alpha1.RejectedTypes) int { return cmp.Compare(a.Reason, b.Reason) })
+	return all
+}
+
+// source says what the reference stands for, and since when that is known.
+func source(before *v1alpha1.TemplateSource, f facts) *v1alpha1.TemplateSource {
+	s := f.template.Source
+	if s == nil {
+		return nil
+	}
+	now := &v1alpha1.TemplateSource{ID: s.ID, Version: s.Resolved, ResolvedAt: metav1.NewTime(f.now.Truncate(time.Second))}
+	if before != nil && before.ID == now.ID && before.Version == now.Version {
+		now.ResolvedAt = before.ResolvedAt
+	}
+	return now
+}
+
+// warnings are those of now, and what EC2 said when it made the versions that are still offered.
+func warnings(before, st v1alpha1.AWSNodeTemplateStatus, f facts) []string {
+	var all []string
+	for _, p := range f.rendering.Warnings {
+		all = append(all, p.Error())
+	}
+	all = append(all, f.warnings...)
+	if slices.Equal(before.LaunchTemplates, st.LaunchTemplates) {
+		all = append(all, slices.DeleteFunc(slices.Clone(before.Warnings), func(w string) bool { return !strings.HasPrefix(w, warns) && !strings.HasPrefix(w, notTried) })...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for n := range all {
+		all[n] = clip(all[n], 1024)
+	}
+	return all[:min(len(all), maxWarnings)]
+}
+
+// outcome says in one word and one sentence whether nodes can be launched as declared.
+func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTemplateStatus) status.Outcome {
+	switch {
+	case controller.Paused(object):
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"nothing is changed for it while it has the annotation %s", v1alpha1.PausedAnnotation)}
+	case f.rendering.Problems != nil:
+		return status.Outcome{State: status.Stalled, Reason: string(f.rendering.Problems[0].Reason), Message: told(f.rendering.Problems) + meanwhile(st)}
+	case f.refusal != nil:
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonRefused, Message: f.refusal.Error() + meanwhile(st)}
+	default:
+		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonPublished, Message: fmt.Sprintf(
+			"%s to launch from, for %s", number(len(st.LaunchTemplates), "launch template"), number(int(st.InstanceTypes.Eligible), "instance type"))}
+	}
+}
+
+// meanwhile says what holds meanwhile.
+func meanwhile(st v1alpha1.AWSNodeTemplateStatus) string {
+	if len(st.LaunchTemplates) == 0 {
+		return ""
+	}
+	return " (the launch templates in the status are as before)"
+}
+
+func told(problems []launch.Problem) string {
+	var words []string
+	for _, p := range problems {
+		words = append(words, p.Error())
+	}
+	return strings.Join(words, "; ")
+}
+
+func validated(f facts) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionValidated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "EC2 would launch from it"}
+	switch {
+	case f.rendering.Problems != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(f.rendering.Problems[0].Reason), told(f.rendering.Problems)
+	case f.refusal != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRefused, f.refusal.Error()
+	case f.rendering.Source != nil:
+		c.Message = "the launch template has what nodes need; it is used as it is"
+	}
+	return c
+}
+
+func drifted(st v1alpha1.AWSNodeTemplateStatus, f facts) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionDrifted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsDeclared, Message: "no node differs from it"}
+	if f.rendering.Problems != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(f.rendering.Problems[0].Reason), "what nodes should be like is not known"
+		return c
+	}
+	for _, n := range f.fleet {
+		if drift := n.drift(); len(drift) > 0 {
+			c.Status, c.Reason = metav1.ConditionTrue, string(drift[0].Class)
+			c.Message = fmt.Sprintf("%d of %s differ, %s among them: %s", st.Drifted, number(len(f.fleet), "node"), n.Name, drift[0].Told())
+			return c
+		}
+	}
+	return c
+}
+
+// number says how many, in words that agree.
+func number(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// clip shortens a text to so many bytes.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}

@@ -1,0 +1,115 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/launch"
+)
+
+const (
+	// typesFresh is for how long the instance types of a region are kept; AWS seldom adds one.
+	typesFresh = 24 * time.Hour
+	// typesStopgap is for how long the offline table serves before EC2 is asked again.
+	typesStopgap = 10 * time.Minute
+)
+
+// LaunchReader is what resolving a node template asks of EC2 beside subnets and groups. What EC2 does not have is no error,
+// except for a launch template.
+type LaunchReader interface {
+	InstanceTypes(context.Context) ([]launch.InstanceType, error)
+	Image(ctx context.Context, tags map[string]string) (id, architecture string, err error)
+	ImageByID(ctx context.Context, imageID string) (id, architecture string, err error)
+	LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launch.Version, error)
+	// InstancesLaunchedFrom returns the version of a launch template that each instance was launched from.
+	InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error)
+}
+
+// Image is a machine image that was found; ID is empty for none.
+type Image struct{ ID, Architecture string }
+
+// Source is a version of somebody else's launch template, and when it was read.
+type Source struct {
+	launch.Version
+	ReadAt time.Time
+}
+
+// Launches resolves what node templates name. It is safe for concurrent use.
+type Launches struct {
+	reader LaunchReader
+	// follow is for how long the answer to a question stands whose answer can change by itself.
+	follow  time.Duration
+	now     func() time.Time
+	types   memory[[]launch.InstanceType]
+	images  memory[Image]
+	sources memory[Source]
+	// instances are the versions of launch templates that instances were launched from.
+	instances memory[map[string]int64]
+}
+
+// NewLaunches returns a Launches with empty memory, which asks again after the time given.
+func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time) *Launches {
+	return &Launches{
+		reader: reader, follow: follow, now: now,
+		types: memory[[]launch.InstanceType]{now: now}, images: memory[Image]{now: now}, sources: memory[Source]{now: now},
+		instances: memory[map[string]int64]{now: now},
+	}
+}
+
+// InstanceTypes returns the instance types of the region, or those of the offline table when EC2 may not be asked.
+func (l *Launches) InstanceTypes(ctx context.Context) ([]launch.InstanceType, error) {
+	return l.types.get(ctx, "", func(ctx context.Context) ([]launch.InstanceType, time.Duration, error) {
+		types, err := l.reader.InstanceTypes(ctx)
+		switch {
+		case eni.ClassOf(err) == eni.Unauthorized || err == nil && len(types) == 0:
+			return launch.Offline(), typesStopgap, nil
+		case err != nil:
+			return nil, 0, err
+		default:
+			return types, typesFresh, nil
+		}
+	})
+}
+
+// Image returns the newest image with the tags.
+func (l *Launches) Image(ctx context.Context, tags map[string]string) (Image, error) {
+	return l.images.get(ctx, fmt.Sprintf("%q", tags), func(ctx context.Context) (i Image, keep time.Duration, err error) {
+		i.ID, i.Architecture, err = l.reader.Image(ctx, tags)
+		return i, l.follow, err
+	})
+}
+
+// ImageByID returns an image, if EC2 has it.
+func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
+	return l.images.get(ctx, id, func(ctx context.Context) (i Image, keep time.Duration, err error) {
+		i.ID, i.Architecture, err = l.reader.ImageByID(ctx, id)
+		if keep = typesFresh; i.ID == "" {
+			keep = l.follow
+		}
+		return i, keep, err
+	})
+}
+
+// Source returns a version of a launch template, by ID or else by name. An alias is read anew after the time to follow; a
+// number stands for the same as long as the template is there.
+func (l *Launches) Source(ctx context.Context, templateID, name, version string) (Source, error) {
+	return l.sources.get(ctx, strings.Join([]string{templateID, name, version}, "\n"), func(ctx context.Context) (Source, time.Duration, error) {
+		at := l.now()
+		v, err := l.reader.LaunchTemplateVersion(ctx, templateID, name, version)
+		return Source{v, at}, l.follow, err
+	})
+}
+
+// InstancesOf returns the version of somebody else's launch template that each instance was launched from, by instance.
+func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[string]int64, error) {
+	return l.instances.get(ctx, templateID, func(ctx context.Context) (map[string]int64, time.Duration, error) {
+		versions, err := l.reader.InstancesLaunchedFrom(ctx, templateID)
+		return versions, l.follow, err
+	})
+}

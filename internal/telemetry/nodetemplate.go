@@ -1,0 +1,58 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// NodeTemplate is how the nodes of an AWSNodeTemplate stand.
+type NodeTemplate struct {
+	Nodes int
+	// Drifted counts nodes by the first field in which they differ.
+	Drifted map[string]int
+	// ReadAt is when the launch template it refers to was last read; zero without one.
+	ReadAt time.Time
+}
+
+type nodeTemplates struct {
+	all                  func() map[string]NodeTemplate
+	now                  func() time.Time
+	nodes, drifted, read *prometheus.Desc
+}
+
+// RegisterNodeTemplates registers the gauges of AWSNodeTemplates, of which the function tells by name.
+func RegisterNodeTemplates(registry prometheus.Registerer, all func() map[string]NodeTemplate, now func() time.Time) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "awsnodetemplate", name), help, append([]string{"awsnodetemplate"}, labels...), nil)
+	}
+	registry.MustRegister(nodeTemplates{
+		all: all, now: now,
+		nodes:   desc("nodes", "Nodes that were launched from the AWSNodeTemplate."),
+		drifted: desc("drifted_nodes", "Nodes that differ from the AWSNodeTemplate as it is now, by the first field in which they do.", "field"),
+		read:    desc("source_age_seconds", "Time since the launch template that launchTemplateRef names was last read: how far behind an alias of it can be."),
+	})
+}
+
+// Describe implements [prometheus.Collector].
+func (t nodeTemplates) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{t.nodes, t.drifted, t.read} {
+		descriptions <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (t nodeTemplates) Collect(metrics chan<- prometheus.Metric) {
+	for name, s := range t.all() {
+		metrics <- prometheus.MustNewConstMetric(t.nodes, prometheus.GaugeValue, float64(s.Nodes), name)
+		for field, count := range s.Drifted {
+			metrics <- prometheus.MustNewConstMetric(t.drifted, prometheus.GaugeValue, float64(count), name, field)
+		}
+		if !s.ReadAt.IsZero() {
+			metrics <- prometheus.MustNewConstMetric(t.read, prometheus.GaugeValue, t.now().Sub(s.ReadAt).Seconds(), name)
+		}
+	}
+}
