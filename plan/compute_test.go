@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -315,11 +316,15 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	o := w.observe(ledger)
 	o.Owned[0].DetachingSince = w.now
 	o.Owned[0].Shown = w.now.Add(plan.ForceAfter - time.Second)
-	if p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter)); len(p.Actions) > 0 {
+	p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
+	if len(p.Actions) > 0 {
 		t.Errorf("acts too early, by what was seen:\n%s", p.Explain())
 	}
+	if !strings.Contains(p.Members[0].Why.Message, plan.ForceAfter.String()) {
+		t.Errorf("%q does not announce force", p.Members[0].Why.Message)
+	}
 	o.Owned[0].Shown = w.now.Add(plan.ForceAfter)
-	p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
+	p = plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
 	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
 		t.Errorf("want one forced detach:\n%s", p.Explain())
 	}

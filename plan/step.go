@@ -332,6 +332,7 @@ func (p *planner) remove(m *member) {
 	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching && !p.overdue(m):
 		p.progress(m)
 	case i.Attachment.Status == eni.AttachmentDetaching:
+		m.announceForce()
 		p.progress(m)
 		p.forceIfStuck(m)
 	case !p.ended && p.Held[i.ID] != "":
@@ -340,10 +341,16 @@ func (p *planner) remove(m *member) {
 		p.again(p.now.Add(hindered))
 	default:
 		m.Phase = Detaching
+		m.announceForce()
 		p.plan.Actions = append(p.plan.Actions, Detach{
 			Member: m.Member.Member, InterfaceID: i.ID, AttachmentID: i.Attachment.ID, Why: m.leaving,
 		})
 	}
+}
+
+// announceForce says what comes if EC2 does not get the interface detached, while there is time to do something else.
+func (m *member) announceForce() {
+	m.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after it was asked, it is cut off by force", ForceAfter)
 }
 
 // forceIfStuck cuts the instance off from an interface that a plain detach does not get away from it.

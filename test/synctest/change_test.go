@@ -12,6 +12,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -257,6 +258,45 @@ func TestAnAttachThatGetsStuck(t *testing.T) {
 		}
 		c.EC2.ClearFaults()
 		c.Converge(time.Hour)
+	})
+}
+
+// TestADetachThatGetsStuck never ends the detaches of one instance unless it is forced. That happens after its time and not
+// sooner, once, and is said; nobody else is affected.
+func TestADetachThatGetsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		r := c.Start(c.Defaults())
+		nodes := c.Join(4, "a")
+		c.Converge(10 * time.Minute)
+		_, err := c.EC2.AddFault(fault.Fault{Kind: fault.StuckDetaching, Resource: c.InstanceID(nodes[0])})
+		c.Must(err)
+		since := time.Now()
+		for _, node := range nodes[:2] {
+			c.ChangeNode(node, func(n *corev1.Node) { n.Labels[bubble.PoolLabel] = "none" })
+		}
+		c.Eventually(time.Minute, "what is not stuck is gone", func() string {
+			return gocmp.Diff(map[string]int{nodes[0]: 1, nodes[2]: 1, nodes[3]: 1}, perNode(c, isAny))
+		})
+		c.Converge(time.Hour)
+
+		var forced []bubble.Mutation
+		for _, m := range r.Changes(since) {
+			if m.Force {
+				forced = append(forced, m)
+			}
+		}
+		// EC2's readings are a little late with when the detach began.
+		if len(forced) != 1 || forced[0].At.Sub(since) < plan.ForceAfter || forced[0].At.Sub(since) > plan.ForceAfter+2*time.Minute {
+			t.Errorf("forced %v after the labels were taken off at %s, want once after %s", forced, since, plan.ForceAfter)
+		}
+		if n := events(c, "ForceDetach"); n != 2 { // of the NodeENI and of the Node
+			t.Errorf("%d events tell that an interface is detached by force, want 2", n)
+		}
+		if got := perNode(c, isAttached); got[nodes[2]] != 1 || got[nodes[3]] != 1 {
+			t.Errorf("attached per node: %v, want those of the others untouched", got)
+		}
 	})
 }
 

@@ -39,6 +39,8 @@ type Mutation struct {
 	Instance string
 	// Interface is what the call is about, if it exists already.
 	Interface string
+	// Force is set when an interface is detached without the instance's consent.
+	Force bool
 }
 
 // Replica is one controller.
@@ -133,7 +135,7 @@ func (r *Replica) noteMutation(request *http.Request) {
 	if err != nil || formErr != nil || !strings.HasPrefix(action, "Describe") {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.mutations = append(r.mutations, Mutation{time.Now(), action, instanceIn(form), form.Get("NetworkInterfaceId")})
+		r.mutations = append(r.mutations, Mutation{time.Now(), action, instanceIn(form), form.Get("NetworkInterfaceId"), form.Get("Force") == "true"})
 	}
 }
 

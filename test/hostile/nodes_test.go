@@ -1,0 +1,78 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestNodesAreNotWhatTheySeem takes one Node away whose instance runs, brings another back without a providerID, and a third
+// as another instance after its own was terminated. Only the last is a reason for anything.
+func TestNodesAreNotWhatTheySeem(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
+	s.join(0)
+	s.apply(both())
+	s.label(names("node", 0, 4)...)
+	s.run("--resync-period=1s")
+	s.holds(afterwards, wanted(names("node", 0, 4)))
+
+	away, nameless, reborn := s.node("node-0"), s.node("node-1"), s.node("node-2")
+	s.remove(away)
+	s.remove(nameless)
+	s.add(nameless, "")
+	s.must(s.cloud.Terminate(instanceID(0, 2)))
+	s.remove(reborn)
+	s.add(reborn, providerID(reborn, instanceID(1, 2)))
+	now := wanted(append(names("node", 0, 2), "node-3", "other-2"))
+	s.holds(afterwards, now)
+	s.endure(10 * time.Second) // ten listings
+	s.rests()
+	s.holds(time.Second, now)
+
+	before := len(s.calls())
+	s.add(away, away.Spec.ProviderID)
+	s.must(s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nameless.Name}},
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"providerID":"`+nameless.Spec.ProviderID+`"}}`))))
+	s.reports(afterwards, "both", 8)
+	s.rests()
+	for _, c := range s.calls()[before:] {
+		t.Errorf("%s although all is as it was", c.action)
+	}
+	s.madeOnce(8 + 2)
+	s.onlyRemoved()
+	s.unlabel(away.Name, nameless.Name)
+	s.holds(afterwards, wanted([]string{"node-3", "other-2"}))
+}
+
+func (s *stage) node(name string) *corev1.Node {
+	s.Helper()
+	var node corev1.Node
+	s.must(s.kube.Get(s.Context(), client.ObjectKey{Name: name}, &node))
+	return &node
+}
+
+func (s *stage) remove(node *corev1.Node) {
+	s.Helper()
+	s.must(s.kube.Delete(s.Context(), node.DeepCopy()))
+}
+
+// add makes a Node with the name and the labels of one that was, as another object.
+func (s *stage) add(was *corev1.Node, providerID string) {
+	s.Helper()
+	s.must(s.kube.Create(s.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels}, Spec: corev1.NodeSpec{ProviderID: providerID},
+	}))
+}
+
+// providerID is what a Node says of another instance in its zone.
+func providerID(node *corev1.Node, instance string) string {
+	return "aws:///" + node.Labels[corev1.LabelTopologyZone] + "/" + instance
+}
