@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/pace"
 )
 
 // speed is how many times faster than EC2 the simulated one lives where the controller's own periods do not matter.
@@ -88,9 +90,12 @@ func TestThrottling(t *testing.T) {
 	s.endure(promised/2, r)
 	s.heal()
 	during := len(s.calls()) - before
-	// Waits double from a second to half a minute; no call is made without a read before it.
-	if members := 8 + 4; during == 0 || during > 7*members {
-		t.Errorf("%d attempts to change something while every call is refused, for %d interfaces", during, members)
+	// Interfaces are asked for and detached at the least pace there is, which finds out whether EC2 is better; nothing else is
+	// begun before.
+	const members, actions = 8 + 4, 2
+	refill := awssim.DocumentedLimits()["CreateNetworkInterface"].Refill
+	if most := actions*int(pace.Least*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
+		t.Errorf("%d attempts to change something while every call is refused, want some and at most %d", during, most)
 	}
 
 	s.holds(afterwards, wanted(names("node", 2, 8)))

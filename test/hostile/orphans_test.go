@@ -31,9 +31,8 @@ func TestOrphans(t *testing.T) {
 	if isLong {
 		count = 5000
 	}
-	// Deletions at ten times the speed want ten times the bucket, refilled as fast. What is made by hand is made at once.
+	// What is made by hand is made at once.
 	limits := awssim.DocumentedLimits()
-	limits["DeleteNetworkInterface"] = awssim.Bucket{Capacity: 100 * speed, Refill: 5}
 	delete(limits, "CreateNetworkInterface")
 	world := fleet("node")
 	world.Quotas.NetworkInterfaces = 20000
@@ -65,9 +64,9 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// deletedOnce asserts that each interface took one call to delete, that nothing else was called, and that the calls did not
-// come faster than at the share of EC2's documented limits that is used. That they come no slower either is asserted in
-// test/synctest, where that does not depend on the machine.
+// deletedOnce asserts that each interface took one call to delete, apart from those that EC2 refused for their rate, that
+// nothing else was called, and that the calls came at the pace of EC2's documented limits: few are refused. That none is, and
+// that they come no slower either, is asserted in test/synctest, where that does not depend on the machine.
 func (s *stage) deletedOnce(ids []string) {
 	s.Helper()
 	tried := map[string]int{}
@@ -76,26 +75,27 @@ func (s *stage) deletedOnce(ids []string) {
 			tried[c.form.Get("NetworkInterfaceId")]++
 		}
 	}
+	again := -s.cloud.Calls().Mutating.Throttled
 	for _, id := range ids {
-		if tried[id] != 1 {
-			s.Errorf("%d calls to delete %s", tried[id], id)
+		if tried[id] == 0 {
+			s.Errorf("%s is gone without a call", id)
 		}
+		again += tried[id] - 1
 		delete(tried, id)
 	}
 	if len(tried) > 0 {
 		s.Errorf("calls to remove what is no orphan: %v", slices.Collect(maps.Keys(tried)))
 	}
-	calls := s.cloud.Calls()
-	if calls.Mutating.Throttled+calls.Mutating.Failed > 0 {
-		s.Errorf("%+v: calls were throttled, or failed", calls.Mutating)
+	if again != 0 {
+		s.Errorf("%d interfaces were asked to be deleted although EC2 had done so", again)
 	}
-	const share, refill, burst = 0.7, 5.0, 100 * speed
-	deletions := calls.Actions["DeleteNetworkInterface"]
-	took := deletions.LastAt.Sub(deletions.FirstAt)
-	limit := time.Duration(max(0, float64(deletions.Count)-share*burst) / (share * refill) * float64(time.Second))
-	s.Logf("%d deletions took %s of EC2's time, at least %s by its limits", deletions.Count, took.Round(time.Second), limit.Round(time.Second))
-	if took < limit*95/100 {
-		s.Errorf("%d deletions took %s, want at least %s", deletions.Count, took, limit)
+	bucket := awssim.DocumentedLimits()["DeleteNetworkInterface"]
+	deletions := s.cloud.Calls().Actions["DeleteNetworkInterface"]
+	limit := time.Duration(max(0, float64(len(ids)-bucket.Capacity)/bucket.Refill) * float64(time.Second))
+	s.Logf("%d deletions, %d throttled, took %s of EC2's time, at least %s by its limits",
+		deletions.Count, deletions.Throttled, deletions.LastAt.Sub(deletions.FirstAt).Round(time.Second), limit.Round(time.Second))
+	if deletions.Throttled > deletions.Count/10 {
+		s.Errorf("%d of %d deletions were throttled", deletions.Throttled, deletions.Count)
 	}
 }
 
