@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
@@ -351,19 +352,39 @@ func TestAdversary(t *testing.T) {
 // long reports whether tests may run as long as they are worth it.
 func long() bool { return os.Getenv("MULTIENI_LONG") != "" }
 
-// How long it takes from the moment a link is there until the node says that it is ready.
+// How long it takes from the moment a link is there until its node takes pods. The node is watched, not asked all the time,
+// which would take the processor from whoever is measured.
 func TestLatency(t *testing.T) {
 	times := 20
 	if long() {
 		times = 300
 	}
-	n := newNode(t, "latency", false)
+	n := newNode(t, "latency", true)
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	watcher, err := client.NewWithWatch(server.Config, client.Options{Scheme: n.client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := watcher.Watch(t.Context(), &corev1.NodeList{}, client.MatchingFields{"metadata.name": n.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	until := func(status corev1.ConditionStatus, taint bool) {
+		for change := range watch.ResultChan() {
+			if node, is := change.Object.(*corev1.Node); is && condition(node).Status == status && tainted(node) == taint {
+				return
+			}
+		}
+		t.Fatal("the watch ended")
+	}
 	var all []time.Duration
 	for range times {
-		n.becomes(patience, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, len(all) == 0))
+		until(corev1.ConditionFalse, true)
 		n.Attach("ens6", mac(1), n.vpc, "peer1")
-		all = append(all, n.becomes(patience, ready))
+		begin := time.Now()
+		until(corev1.ConditionTrue, false)
+		all = append(all, time.Since(begin))
 		n.IP("link del ens6")
 		if long() { // interfaces do not come and go several times a second, and the agent's patience with that is bounded
 			time.Sleep(time.Second)
