@@ -105,9 +105,6 @@ type subject struct {
 	links   []hostnet.Link
 	devices []hostpci.Device
 	records []hostpci.Record
-	// certain is set once the controller has said what the node shall have. Until then nothing is taken back: not to know
-	// of an interface is no reason to lose it.
-	certain bool
 	// metadata is what the instance knows about itself, or nil; facts is what the kernel knew last.
 	metadata *eni.Metadata
 	facts    hostnet.Facts
@@ -153,11 +150,8 @@ func (a *Agent) gather(ctx context.Context) (*subject, error) {
 	if a.metadata != nil {
 		s.metadata = a.metadata.known()
 	}
-	s.certain = s.state != nil && s.state.Status.ObservedGeneration > 0
 	s.links, s.devices = Wanted(s.state, a.DefaultMTU)
-	if s.certain {
-		s.records = records(s.state)
-	}
+	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.Record) bool { return !s.wants(r.MAC) && s.spares(r.MAC) })
 	for n, link := range s.links {
 		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
 	}
@@ -167,28 +161,11 @@ func (a *Agent) gather(ctx context.Context) (*subject, error) {
 	return s, nil
 }
 
-// configure carries operations out until none are left, and keeps what it saw in the end.
+// configure carries out what is to be done until nothing is left, and keeps what it saw in the end.
 func (a *Agent) configure(s *subject) error {
-	var devices []string
-	for _, link := range s.links {
-		if link.Device != "" {
-			devices = append(devices, link.Device)
-		}
-	}
 	failures := map[string]error{}
 	for range rounds {
-		facts, err := a.Host.Facts(devices)
-		if err != nil {
-			return fmt.Errorf("look at the network of the node: %w", err)
-		}
-		markPrimary(&facts, s.metadata)
-		s.facts = facts
-		s.observed = hostnet.Observe(s.links, facts)
-		operations := hostnet.Diff(hostnet.Configure(s.links, facts), facts)
-		if !s.certain {
-			operations = slices.DeleteFunc(operations, s.onOthers)
-		}
-		bindings, err := a.decideBindings(s, facts)
+		operations, bindings, err := a.decide(s)
 		if err != nil {
 			return err
 		}
@@ -212,9 +189,23 @@ func (a *Agent) configure(s *subject) error {
 	return s.blame(failures)
 }
 
-// onOthers reports whether an operation is on something else than the links that are wanted.
-func (s *subject) onOthers(o hostnet.Operation) bool {
-	return !slices.ContainsFunc(s.observed, func(seen hostnet.Observation) bool { return seen.Facts != nil && seen.Facts.Index == o.On() })
+// decide looks at the host, and returns what is to be done there.
+func (a *Agent) decide(s *subject) (operations []hostnet.Operation, bindings []hostpci.Binding, err error) {
+	var devices []string
+	for _, link := range s.links {
+		if link.Device != "" {
+			devices = append(devices, link.Device)
+		}
+	}
+	if s.facts, err = a.Host.Facts(devices); err != nil {
+		return nil, nil, fmt.Errorf("look at the network of the node: %w", err)
+	}
+	markPrimary(&s.facts, s.metadata)
+	s.observed = hostnet.Observe(s.links, s.facts)
+	operations = hostnet.Diff(hostnet.Configure(s.links, s.facts), s.facts)
+	operations = slices.DeleteFunc(operations, s.touchesSpared)
+	bindings, err = a.decideBindings(s)
+	return operations, bindings, err
 }
 
 // remember keeps where the devices of the links are.

@@ -26,7 +26,7 @@ type failure struct {
 
 // decideBindings adds how far the devices for user space are to what was observed, and returns what is to be done. The
 // bus is read only if there is such a device.
-func (a *Agent) decideBindings(s *subject, network hostnet.Facts) ([]hostpci.Binding, error) {
+func (a *Agent) decideBindings(s *subject) ([]hostpci.Binding, error) {
 	if len(s.devices)+len(s.records) == 0 {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (a *Agent) decideBindings(s *subject, network hostnet.Facts) ([]hostpci.Bin
 			facts.Failed[b] = f.message
 		}
 	}
-	bindings, observed := hostpci.Decide(s.devices, s.records, facts, network)
+	bindings, observed := hostpci.Decide(s.devices, s.records, facts, s.facts)
 	s.observed = append(s.observed, observed...)
 	return bindings, nil
 }

@@ -19,7 +19,7 @@ import (
 
 // writeFiles writes the files that tell other programs of the host about the interfaces, where that is asked for.
 func (a *Agent) writeFiles(s *subject) error {
-	if !s.certain {
+	if !s.certain() {
 		return nil // what is there may well be right
 	}
 	var failures []error

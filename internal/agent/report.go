@@ -4,8 +4,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,10 +22,9 @@ import (
 // maxMessage is the most characters of a link's message (its schema).
 const maxMessage = 1024
 
-// report writes status.links of the node's state if they changed. Nothing else of the object is sent. What was said
-// before stays until the controller says what the node shall have: it may be the only record of a bound device.
+// report writes status.links of the node's state if they changed. Nothing else of the object is sent.
 func (a *Agent) report(ctx context.Context, s *subject) error {
-	if !s.certain {
+	if s.state == nil {
 		return nil
 	}
 	links := s.linkStates()
@@ -48,9 +49,10 @@ func (a *Agent) report(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// linkStates returns what is to be said about the links, in the order of their MAC addresses.
+// linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those that are
+// left as they are stays: it may be the only record of a bound device.
 func (s *subject) linkStates() []v1alpha1.LinkState {
-	var states []v1alpha1.LinkState
+	states := s.spared()
 	for _, o := range s.observed {
 		nodeENI, eniID := s.owner(o)
 		state := v1alpha1.LinkState{
@@ -70,6 +72,7 @@ func (s *subject) linkStates() []v1alpha1.LinkState {
 		}
 		states = append(states, state)
 	}
+	slices.SortFunc(states, func(a, b v1alpha1.LinkState) int { return cmp.Compare(a.MACAddress, b.MACAddress) })
 	return states
 }
 

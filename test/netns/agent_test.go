@@ -192,8 +192,14 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A state that is gone, or that the controller has yet to fill, is no reason to take a working interface away.
+// That the controller does not know an interface is no reason to take it away: its state may be gone, or new, or it may be
+// looking for what EC2 does not show.
 func TestForgotten(t *testing.T) {
+	state := func() *v1alpha1.NodeENIState {
+		return &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: v1alpha1.NodeENIStateSpec{
+			InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a", Members: []v1alpha1.Member{interfaceOf(1, "").Member},
+		}}
+	}
 	n := newNode(t, "forgotten", true)
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
@@ -205,15 +211,16 @@ func TestForgotten(t *testing.T) {
 		}
 		return ""
 	})
-	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
-	if err := n.client.Delete(t.Context(), state); err != nil {
+
+	unseen := interfaceOf(1, v1alpha1.PhaseCreating)
+	unseen.MACAddress, unseen.ENIID, unseen.PrivateIP = "", "", ""
+	n.promise(unseen)
+	n.becomes(patience, unready(corev1.ConditionFalse, "InterfaceCreating", true))
+	if err := n.client.Delete(t.Context(), state()); err != nil {
 		t.Fatal(err)
 	}
-	n.becomes(patience, unready(corev1.ConditionUnknown, "NoInterfaces", false))
-	state = &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: v1alpha1.NodeENIStateSpec{
-		InstanceID: "i-0123456789abcdef0", Zone: "us-west-2a", Members: []v1alpha1.Member{interfaceOf(1, "").Member},
-	}}
-	if err := n.client.Create(t.Context(), state); err != nil {
+	n.becomes(patience, unready(corev1.ConditionUnknown, "NoInterfaces", true))
+	if err := n.client.Create(t.Context(), state()); err != nil {
 		t.Fatal(err)
 	}
 	n.becomes(patience, unready(corev1.ConditionFalse, "StatusPending", true))

@@ -178,10 +178,15 @@ func apiMember(m ownership.Member) v1alpha1.Member {
 	}
 }
 
-// addHostSettings adds what the agent on the node needs to know of the NodeENI.
+// addHostSettings adds what the agent on the node needs to know of the NodeENI. While there is none to ask, all stays as it was
+// said before: the interface is in use as it is.
 func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
+	was := s.said(m)
+	state.SubnetCIDR = was.SubnetCIDR
 	nodeENI := s.nodeENI(m.NodeENIUID)
 	if nodeENI == nil {
+		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
+		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
 		return
 	}
 	spec := nodeENI.Spec.DeepCopy()
@@ -193,6 +198,18 @@ func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member)
 			state.SubnetCIDR = subnet.CIDR
 		}
 	}
+}
+
+// said returns what the state says of the member's interface.
+func (s *subject) said(m plan.Member) v1alpha1.InterfaceState {
+	if m.Interface != nil && s.state != nil {
+		for _, i := range s.state.Status.Interfaces {
+			if i.ENIID == m.Interface.ID {
+				return i
+			}
+		}
+	}
+	return v1alpha1.InterfaceState{}
 }
 
 // addDevice adds which driver the device shall have, and under which name pods ask for it.
