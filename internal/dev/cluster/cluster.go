@@ -38,6 +38,9 @@ type Options struct {
 	// instead of an API server of our own. It gets the definitions of our kinds
 	// and, for the time being, the simulated nodes.
 	Kubeconfig string
+	// Audit, if set, is the file to which an API server of our own writes an event for every request that changes
+	// something.
+	Audit string
 	// Logger is told about events. Nil means silence.
 	Logger *slog.Logger
 	// Progress shows a person that the first build of the API server is not
@@ -108,7 +111,7 @@ func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
 	if opts.Kubeconfig != "" {
 		api, err = useControlPlane(opts.Kubeconfig)
 	} else {
-		api, err = startControlPlane(ctx, dir, opts.Progress)
+		api, err = startControlPlane(ctx, dir, opts)
 	}
 	if err != nil {
 		return err

@@ -34,8 +34,8 @@ type controlPlane struct {
 }
 
 // startControlPlane starts kube-apiserver and etcd, with all they write below dir.
-func startControlPlane(ctx context.Context, dir string, progress io.Writer) (*controlPlane, error) {
-	programs, err := assets.Dir(ctx, progress)
+func startControlPlane(ctx context.Context, dir string, opts Options) (*controlPlane, error) {
+	programs, err := assets.Dir(ctx, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func startControlPlane(ctx context.Context, dir string, progress io.Writer) (*co
 	if err != nil {
 		return nil, err
 	}
-	env, stop, err := startEnvironment(programs, data, dir)
+	env, stop, err := startEnvironment(programs, data, dir, opts.Audit)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the Kubernetes API server (its log is %s): %w",
 			logFile(dir, assets.APIServer), err), stop())
@@ -60,9 +60,19 @@ func startControlPlane(ctx context.Context, dir string, progress io.Writer) (*co
 	}, nil
 }
 
+// auditPolicy has an event for each request that changes something, once it is answered.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    verbs: [create, update, patch, delete, deletecollection]
+  - level: None
+`
+
 // startEnvironment starts the two servers. The stop function is never nil, and
 // has work to do after an error too.
-func startEnvironment(programs, data, logs string) (*envtest.Environment, func() error, error) {
+func startEnvironment(programs, data, logs, audit string) (*envtest.Environment, func() error, error) {
 	env := &envtest.Environment{
 		ControlPlaneStartTimeout: serverTimeout,
 		ControlPlaneStopTimeout:  serverTimeout,
@@ -79,6 +89,13 @@ func startEnvironment(programs, data, logs string) (*envtest.Environment, func()
 	env.ControlPlane.Etcd = etcd
 	env.ControlPlane.KubectlPath = filepath.Join(programs, assets.Kubectl)
 	server.Path, server.CertDir = filepath.Join(programs, assets.APIServer), data
+	if audit != "" {
+		policy := filepath.Join(data, "audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return env, stop, err
+		}
+		server.Configure().Set("audit-policy-file", policy).Set("audit-log-path", audit)
+	}
 	etcd.Path, etcd.DataDir = filepath.Join(programs, assets.Etcd), filepath.Join(data, "etcd")
 	for name, output := range map[string]*io.Writer{assets.APIServer: &server.Err, assets.Etcd: &etcd.Err} {
 		file, err := os.Create(logFile(logs, name))

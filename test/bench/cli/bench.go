@@ -26,6 +26,7 @@ type settings struct {
 	nodes     int
 	output    string
 	dir       string
+	commands  []string
 }
 
 // New returns the command.
@@ -49,7 +50,10 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 
   # everything, or a choice
   make bench BENCH=all
-  make bench BENCH=a1,c`,
+  make bench BENCH=a1,c
+
+  # our controller and another one, each on servers and a fleet of its own
+  make bench BENCH=live BENCHFLAGS="--controller-cmd multieni --controller-cmd './other --flag'"`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -62,6 +66,9 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 	flags.IntVar(&s.nodes, "nodes", 0, "size of the fleet instead of the scenario's own")
 	flags.StringVarP(&s.output, "output", "o", "table", "what to print: table, json or markdown")
 	flags.StringVar(&s.dir, "dir", ".cache/bench", "folder for result.json, ready.svg and logs; made if missing")
+	flags.StringArrayVar(&s.commands, "controller-cmd", []string{own}, "controller of the live scenarios: "+own+` is ours, anything else is run by the shell with
+KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION, CLUSTER_NAME and EC2_SPEED set, and has to
+understand NodeENIs; may be given several times`)
 	command.AddCommand(newList(), newVirtual())
 	return command
 }
@@ -92,28 +99,48 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	r := report.Report{Commit: commit(ctx), Time: time.Now(), Seed: bubble.Seed, Rig: rig()}
-	screen := newScreen(progress, len(chosen))
+	r := report.Report{Commit: commit(ctx), Time: time.Now(), Seed: bubble.Seed, Rig: machine()}
+	var live []scenario.Scenario
+	screen := newScreen(progress, count(chosen, len(s.commands)))
 	for _, c := range chosen {
 		if s.nodes > 0 {
 			c.Nodes = s.nodes
 		}
-		r.Results = append(r.Results, s.measure(ctx, c, screen))
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if c.Live {
+			live = append(live, c)
+			continue
+		}
+		r.Results = append(r.Results, measure(c, screen, func() (*scenario.Outcome, error) { return runVirtual(ctx, c, screen.show) }))
+	}
+	for n, command := range s.commands {
+		if len(live) > 0 && ctx.Err() == nil {
+			s.runLive(ctx, &r, filepath.Join(s.dir, fmt.Sprintf("live-%d", n+1)), command, live, screen)
 		}
 	}
-	if err := s.keep(r, progress); err != nil {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, err := io.WriteString(out, render(r)); err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, render(r))
-	return err
+	return s.keep(r, progress)
 }
 
-func (s settings) measure(ctx context.Context, c scenario.Scenario, screen *screen) report.Result {
+// count is how many runs there are when live scenarios are run with several controllers.
+func count(chosen []scenario.Scenario, controllers int) (runs int) {
+	for _, c := range chosen {
+		if runs++; c.Live {
+			runs += controllers - 1
+		}
+	}
+	return runs
+}
+
+// measure runs a scenario, tells of it, and returns its result.
+func measure(c scenario.Scenario, screen *screen, run func() (*scenario.Outcome, error)) report.Result {
 	begun := time.Now()
 	screen.begin(c)
-	o, err := runVirtual(ctx, c, screen.show)
+	o, err := run()
 	result := report.New(c, o, time.Since(begun), err)
 	screen.end(result)
 	return result
@@ -146,6 +173,12 @@ func (s settings) keep(r report.Report, progress io.Writer) error {
 	if err := os.WriteFile(path, []byte(encode(r)), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "\n%s has all figures.\n\n", path)
-	return nil
+	picture, err := r.Plot()
+	if err != nil || picture == "" {
+		fmt.Fprintf(progress, "\n%s has all figures.\n\n", path)
+		return err
+	}
+	drawn := filepath.Join(s.dir, "ready.svg")
+	fmt.Fprintf(progress, "\n%s has all figures, %s shows ready nodes over time.\n\n", path, drawn)
+	return os.WriteFile(drawn, []byte(picture), 0o644)
 }

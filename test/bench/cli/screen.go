@@ -36,6 +36,9 @@ func newScreen(out io.Writer, of int) *screen {
 	return &screen{out: out, of: of, isTerminal: isFile && term.IsTerminal(int(file.Fd()))}
 }
 
+// say writes a line that stays.
+func (s *screen) say(what string) { fmt.Fprintf(s.out, "[%d/%d] %s\n", s.number, s.of, what) }
+
 func (s *screen) begin(c scenario.Scenario) {
 	s.number++
 	s.current, s.begun, s.shown = c, time.Now(), time.Now()

@@ -17,10 +17,8 @@ type Report struct {
 	Time   time.Time `json:"time"`
 	Seed   uint64    `json:"seed"`
 	// Rig is the machine.
-	Rig Rig `json:"rig"`
-	// Controller is the command that was measured in the live scenarios.
-	Controller string   `json:"controller"`
-	Results    []Result `json:"results"`
+	Rig     Rig      `json:"rig"`
+	Results []Result `json:"results"`
 }
 
 // Rig is what the figures were measured on.
@@ -40,6 +38,8 @@ type Result struct {
 	Live  bool   `json:"live"`
 	// Speed is how many times faster than EC2 the simulated one lived, in a live scenario.
 	Speed float64 `json:"speed,omitempty"`
+	// Controller is the command that was measured, in a live scenario.
+	Controller string `json:"controller,omitempty"`
 	// Seconds is how long the run took on the machine.
 	Seconds float64 `json:"seconds"`
 	Figures []Row   `json:"figures"`

@@ -46,7 +46,7 @@ func (r Result) write(w io.Writer) {
 func (r Result) conditions() string {
 	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 	if r.Live {
-		return fmt.Sprintf("%s nodes; API server, EC2 at %g x; took %s", thousands(r.Nodes), r.Speed, took)
+		return fmt.Sprintf("%s; %s nodes; API server, EC2 at %g x; took %s", r.Controller, thousands(r.Nodes), r.Speed, took)
 	}
 	return fmt.Sprintf("%s nodes; virtual time; took %s", thousands(r.Nodes), took)
 }
@@ -76,7 +76,7 @@ func (r Report) Markdown() string {
 	fmt.Fprintln(&text, "| scenario | what | limit | measured | ratio | target | verdict |")
 	fmt.Fprintln(&text, "|---|---|---:|---:|---:|---:|---|")
 	for _, result := range r.Results {
-		name := fmt.Sprintf("**%s** %s", result.ID, result.Title)
+		name := fmt.Sprintf("**%s** %s, %s nodes", result.ID, result.Title, thousands(result.Nodes))
 		for _, row := range result.Figures {
 			fmt.Fprintf(&text, "| %s | %s | %s |\n", name, row.What, strings.Join(row.cells(), " | "))
 			name = ""

@@ -43,6 +43,8 @@ const (
 	OrphansGone    = "orphansGone"
 	Strays         = "strays"
 	CPU            = "cpu"
+	CPUPerENI      = "cpuPerENI"
+	APILatency     = "apiWriteP99"
 	RSS            = "rss"
 	PeakRSS        = "peakRSSRatio"
 )

@@ -20,15 +20,15 @@ func coldStarts() []Scenario {
 	full, shared := Documented(), Documented().Left(0.5)
 	return []Scenario{
 		{
-			ID: "a1", Title: "1,000 nodes at once", Nodes: 1000, Quick: 1000, Curve: curve(full),
+			ID: "a1", Title: "all nodes at once", Nodes: 1000, Quick: 1000, Curve: curve(full),
 			Figures: func(nodes int) []Figure { return coldStart(full.Attaching(nodes*MembersPerNode), 1.05, 1.15) },
 		},
 		{
-			ID: "a2", Title: "5,000 nodes at once", Nodes: 5000, Curve: curve(full),
+			ID: "a2", Title: "all nodes at once, a large fleet", Nodes: 5000, Curve: curve(full),
 			Figures: func(nodes int) []Figure { return coldStart(full.Attaching(nodes*MembersPerNode), 1.05, 2300.0/1990) },
 		},
 		{
-			ID: "a3", Title: "5,000 nodes at once, another tenant spends half of each bucket", Nodes: 5000, Curve: curve(shared),
+			ID: "a3", Title: "all nodes at once, another tenant spends half of each bucket", Nodes: 5000, Curve: curve(shared),
 			Figures: func(nodes int) []Figure {
 				return []Figure{
 					makespan(shared.Attaching(nodes*MembersPerNode), 1.1, 1.5), callsPerENI(3, 3.1), medianReady(),
@@ -39,7 +39,7 @@ func coldStarts() []Scenario {
 			},
 		},
 		{
-			ID: "g", Title: "1,000 nodes at once, beside 5,000 leaked ENIs", Nodes: 1000, Curve: curve(full),
+			ID: "g", Title: "all nodes at once, beside five leaked ENIs for each", Nodes: 1000, Curve: curve(full),
 			Figures: func(nodes int) []Figure {
 				return []Figure{
 					makespan(full.Attaching(nodes*MembersPerNode), 1.155, 1.5),
@@ -57,7 +57,7 @@ func coldStarts() []Scenario {
 func quietTimes() []Scenario {
 	return []Scenario{
 		{
-			ID: "b", Title: "5,000 nodes idle for a day", Nodes: 5000, Quick: 100,
+			ID: "b", Title: "idle for a day", Nodes: 5000, Quick: 100,
 			Figures: func(int) []Figure {
 				return []Figure{
 					noChanges(0),
@@ -79,7 +79,7 @@ func quietTimes() []Scenario {
 			},
 		},
 		{
-			ID: "c2", Title: "one node joins behind a queue of 5,000, 20 times", Nodes: 5000, Quick: 1000,
+			ID: "c2", Title: "one node joins behind a queue of others, 20 times", Nodes: 5000, Quick: 1000,
 			Figures: func(int) []Figure {
 				return []Figure{
 					{What: "ready, median", Key: ProbeP50, Unit: Seconds, Target: AtMost(10), Fail: AtMost(60)},
@@ -88,7 +88,7 @@ func quietTimes() []Scenario {
 			},
 		},
 		{
-			ID: "e", Title: "the controller restarts in a cluster of 5,000 nodes", Nodes: 5000, Quick: 500,
+			ID: "e", Title: "the controller restarts", Nodes: 5000, Quick: 500,
 			Figures: func(int) []Figure {
 				return []Figure{
 					{What: "EC2 reads", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
@@ -106,7 +106,7 @@ func removals() []Scenario {
 	full := Documented()
 	return []Scenario{
 		{
-			ID: "d1", Title: "the NodeENIs of 5,000 live nodes deleted", Nodes: 5000, Quick: 500,
+			ID: "d1", Title: "the NodeENIs of live nodes deleted", Nodes: 5000, Quick: 500,
 			Figures: func(nodes int) []Figure {
 				return []Figure{
 					{
@@ -120,7 +120,7 @@ func removals() []Scenario {
 			},
 		},
 		{
-			ID: "d2", Title: "5,000 nodes terminated", Nodes: 5000, Quick: 500,
+			ID: "d2", Title: "all nodes terminated", Nodes: 5000, Quick: 500,
 			Figures: func(int) []Figure {
 				return []Figure{
 					noChanges(10),
@@ -136,7 +136,7 @@ func churns() []Scenario {
 	full := Documented()
 	return []Scenario{
 		{
-			ID: "f1", Title: "3 % of 5,000 nodes replaced per minute, for an hour", Nodes: 5000,
+			ID: "f1", Title: "3 % of the nodes replaced per minute, for an hour", Nodes: 5000,
 			Figures: func(int) []Figure {
 				return []Figure{
 					{What: "nodes ready within 60 s, of those that lived as long", Key: InTimeShare, Unit: Part, Target: AtLeast(0.95)},
@@ -146,7 +146,7 @@ func churns() []Scenario {
 			},
 		},
 		{
-			ID: "f2", Title: "10 % of 5,000 nodes replaced per minute, for ten minutes", Nodes: 5000,
+			ID: "f2", Title: "10 % of the nodes replaced per minute, for ten minutes", Nodes: 5000,
 			Figures: func(nodes int) []Figure {
 				backlog := full.Attaching(nodes*MembersPerNode) - 10*time.Minute
 				return []Figure{

@@ -137,18 +137,24 @@ func (c *Cluster) Join(count int, pool string) (names []string) {
 func (c *Cluster) Launch(count int, pool string) (nodes []*corev1.Node) {
 	c.Helper()
 	for range count {
-		zone := zones[c.launched%len(zones)]
+		zone := ZoneAt(c.launched)
 		c.launched++
 		launched, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: zone})
 		c.Must(err)
-		nodes = append(nodes, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", c.launched), Labels: map[string]string{
-				corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: "m5.xlarge", PoolLabel: pool,
-			}},
-			Spec: corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + launched[0].InstanceID},
-		})
+		nodes = append(nodes, Node(fmt.Sprintf("node-%04d", c.launched), pool, launched[0]))
 	}
 	return nodes
+}
+
+// Node returns the Node that an instance is.
+func Node(name, pool string, instance *ec2.Instance) *corev1.Node {
+	zone := instance.Placement.AvailabilityZone
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: instance.InstanceType, PoolLabel: pool,
+		}},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instance.InstanceID},
+	}
 }
 
 // InstanceOf returns the instance that a Node is.
@@ -159,12 +165,20 @@ func InstanceOf(node *corev1.Node) string {
 // Declare makes a NodeENI for the nodes of a pool in the subnets of a use.
 func (c *Cluster) Declare(name, pool, use string) *v1alpha1.NodeENI {
 	c.Helper()
-	n := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENISpec{
+	n := NodeENI(name, pool, use)
+	c.Must(c.User.Create(c.Context(), n))
+	return n
+}
+
+// NodeENI returns one for the nodes of a pool in the subnets of a use.
+func NodeENI(name, pool, use string) *v1alpha1.NodeENI {
+	return &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENISpec{
 		NodeSelector: map[string]v1alpha1.LabelValue{PoolLabel: v1alpha1.LabelValue(pool)},
 		SubnetIDs:    SubnetIDs(use), SecurityGroupIDs: []string{groupID},
 		DeviceIndex: 1, DeviceIndexPolicy: v1alpha1.DeviceIndexPrefer, DeleteOnTermination: ptr.To(true),
 		UpdatePolicy: v1alpha1.UpdateInPlace, MaxUnavailable: 1,
 	}}
-	c.Must(c.User.Create(c.Context(), n))
-	return n
 }
+
+// ZoneAt returns the zone of the n-th node, which are spread evenly.
+func ZoneAt(n int) string { return zones[n%len(zones)] }

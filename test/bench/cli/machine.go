@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/test/bench/report"
 )
 
-// rig returns what there is to say about the machine.
-func rig() report.Rig {
+// machine returns what there is to say about it.
+func machine() report.Rig {
 	return report.Rig{OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(), Go: runtime.Version()}
 }
 

@@ -1,0 +1,100 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// user is who the controller is to the API server, so that the audit log tells its writes from others'.
+const user = "bench-controller"
+
+// event is what is read of an audit event (audit.k8s.io/v1).
+type event struct {
+	ImpersonatedUser *struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
+	ObjectRef struct {
+		Resource string `json:"resource"`
+	} `json:"objectRef"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+	Answered time.Time `json:"stageTimestamp"`
+}
+
+// isOurs reports whether the event is a write of the controller's that counts. Leases are renewed come what may.
+func (e event) isOurs() bool {
+	return e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == user && e.ObjectRef.Resource != "leases"
+}
+
+// audit follows an audit log, of which it reads each line once.
+type audit struct {
+	path   string
+	read   int64 // bytes of whole lines
+	events []event
+}
+
+// writes is what the controller had the API server write.
+type writes struct {
+	count   int
+	latency []time.Duration // sorted
+}
+
+// since returns the writes of the controller from a time on.
+func (a *audit) since(from time.Time) (writes, error) {
+	if err := a.follow(); err != nil {
+		return writes{}, err
+	}
+	var w writes
+	for _, e := range a.events {
+		if !e.Received.Before(from) {
+			w.count++
+			w.latency = append(w.latency, e.Answered.Sub(e.Received))
+		}
+	}
+	slices.Sort(w.latency)
+	return w, nil
+}
+
+// follow reads what has come to the log. Half a line is left for another time.
+func (a *audit) follow() error {
+	file, err := os.Open(a.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was written yet
+	} else if err != nil {
+		return err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, a.read, 1<<62))
+	if err != nil {
+		return err
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	a.read += int64(len(text))
+	for line := range bytes.Lines(text) {
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("audit log %s: %w", a.path, err)
+		}
+		if e.isOurs() {
+			a.events = append(a.events, e)
+		}
+	}
+	return nil
+}
+
+// p99 is the time in seconds that 99 of 100 writes did not take longer than.
+func (w writes) p99() float64 {
+	if len(w.latency) == 0 {
+		return 0
+	}
+	return w.latency[len(w.latency)*99/100].Seconds()
+}

@@ -1,0 +1,171 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+const (
+	pool = "fleet"
+	// atOnce is how many requests of ours are under way at the same time.
+	atOnce = 16
+	// images is how many images a Node lists, which are most of its size: kubelets report up to 50.
+	images = 50
+)
+
+// launch makes the fleet and its Nodes, and whoever lives on them.
+func (r *Rig) launch(ctx context.Context) error {
+	fmt.Fprintf(r.Progress, "      %d Nodes are made …\n", r.Nodes)
+	nodes, err := r.join(ctx, r.Nodes)
+	if err != nil {
+		return err
+	}
+	r.nodes = nodes
+	return r.playAgents(ctx)
+}
+
+// join launches instances and makes their Nodes, as heavy as a kubelet makes them.
+func (r *Rig) join(ctx context.Context, count int) ([]*corev1.Node, error) {
+	var nodes []*corev1.Node
+	// An instance takes a while to run; with a fast clock that is soon over.
+	before := r.clock.speed
+	for range count {
+		n := len(r.nodes) + len(nodes)
+		launched, err := r.cloud.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: bubble.ZoneAt(n)})
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, bubble.Node(fmt.Sprintf("node-%05d", n), pool, launched[0]))
+	}
+	r.clock.set(1000)
+	err := r.clock.Sleep(ctx, bubble.Booting)
+	r.clock.set(before)
+	if err != nil {
+		return nil, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, node := range nodes {
+		group.Go(func() error {
+			if err := r.kube.Create(ctx, node); err != nil {
+				return err
+			}
+			for n := range images {
+				name := fmt.Sprintf("registry.example.com/team/application-%02d@sha256:%s", n, strings.Repeat("0123456789abcdef", 4))
+				node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 123456789})
+			}
+			return r.kube.Status().Update(ctx, node)
+		})
+	}
+	return nodes, group.Wait()
+}
+
+// declare makes the NodeENIs of the fleet.
+func (r *Rig) declare(ctx context.Context) error {
+	for _, use := range []string{"data", "storage"} {
+		if err := r.kube.Create(ctx, bubble.NodeENI(use, pool, use)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playAgents reports the links of interfaces as soon as they are attached, as the agents of all nodes do. A controller
+// without NodeENIStates has none.
+func (r *Rig) playAgents(ctx context.Context) error {
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	w, err := r.kube.Watch(watching, &v1alpha1.NodeENIStateList{})
+	if err != nil {
+		stop()
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for e := range w.ResultChan() {
+			if state, ok := e.Object.(*v1alpha1.NodeENIState); ok {
+				r.reportLinks(watching, state)
+			}
+		}
+	}()
+	r.stops = append(r.stops, func() error {
+		stop()
+		<-ended
+		return nil
+	})
+	return nil
+}
+
+func (r *Rig) reportLinks(ctx context.Context, state *v1alpha1.NodeENIState) {
+	var links []any
+	for _, i := range state.Status.Interfaces {
+		if i.Phase == v1alpha1.PhaseAttached {
+			links = append(links, map[string]any{
+				"macAddress": i.MACAddress, "nodeENI": i.NodeENI, "eniID": i.ENIID, "state": string(v1alpha1.LinkReady), "mtu": int64(9001),
+			})
+		}
+	}
+	if len(links) == len(state.Status.Links) {
+		return
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"links": links}}}
+	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
+	patch.SetName(state.Name)
+	// A state that has gone meanwhile needs no report.
+	_ = r.kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
+}
+
+// holding counts, from EC2's truth, the nodes that have all their interfaces and the interfaces that are not as declared:
+// attached to a node in another subnet than its, missing, or attached to nothing.
+func (r *Rig) holding(declared bool) (ready, strays int) {
+	state := r.cloud.State()
+	unattached := 0
+	have := map[string]map[string]int{} // by instance and subnet
+	for _, i := range state.NetworkInterfaces {
+		switch a := i.Attachment; {
+		case a == nil:
+			unattached++
+		case a.DeviceIndex > 0 || a.NetworkCardIndex > 0:
+			if have[a.InstanceID] == nil {
+				have[a.InstanceID] = map[string]int{}
+			}
+			if a.Status == ec2.Attached {
+				have[a.InstanceID][i.SubnetID]++
+			} else {
+				strays++
+			}
+		}
+	}
+	for n, node := range r.nodes {
+		off := 0
+		got := have[bubble.InstanceOf(node)]
+		if declared {
+			for _, use := range []string{"data", "storage"} {
+				subnet := bubble.SubnetIDs(use)[n%2]
+				off += max(1-got[subnet], got[subnet]-1)
+				delete(got, subnet)
+			}
+		}
+		for _, count := range got {
+			off += count
+		}
+		if off == 0 {
+			ready++
+		}
+		strays += off
+	}
+	return ready, strays + unattached
+}
