@@ -226,6 +226,10 @@ func (p *planner) waits(m *member) bool {
 
 func (p *planner) waitForInstance(m *member) {
 	m.explain(Problem{InstanceNotReady, fmt.Sprintf("instance %s is %s; interfaces are attached once it runs", p.InstanceID, p.Look.Instance.State)})
+	if p.Look.Instance.State == eni.InstancePending {
+		p.again(p.now.Add(booting))
+		return
+	}
 	p.again(p.now.Add(doubtful))
 }
 
