@@ -82,6 +82,16 @@ func TestLifeOfADevice(t *testing.T) {
 		t.Errorf("systemd-networkd is told %v", got)
 	}
 
+	unseen := i // the controller looks for it, which is no reason to let go of the device, or to forget it
+	unseen.Phase, unseen.MACAddress, unseen.ENIID = v1alpha1.PhaseCreating, "", ""
+	n.promise(unseen)
+	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+		if c := condition(node); c.Reason != "InterfaceCreating" {
+			return "the condition is " + c.Reason
+		}
+		return linkIs(v1alpha1.LinkBound, hostpci.ReasonBound)(node, state)
+	})
+
 	pci.open(true)
 	i.Phase = v1alpha1.PhaseDetaching
 	n.promise(i)
