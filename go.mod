@@ -4,6 +4,7 @@ go 1.26.8
 
 require (
 	github.com/aws/amazon-vpc-resource-controller-k8s v1.8.2
+	github.com/aws/aws-lambda-go v1.55.1
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/aws-sdk-go-v2/config v1.33.14
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.14

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/multieni/multieni/awssim/apierror"
@@ -23,6 +24,8 @@ type request struct {
 	parameters map[string]string
 	resources  []string
 	userAgent  string
+	// caller is the access key that the call is signed with. A function of Lambda has one for each environment.
+	caller string
 	// problem is set when the request could not be read.
 	problem *apierror.Error
 }
@@ -54,6 +57,7 @@ func (a answer) code() string {
 // serveCall answers one call of a service.
 func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service) {
 	call := of.protocol.read(r)
+	call.caller, call.userAgent = accessKey(r), r.UserAgent()
 	requestID, a := s.answer(of, call)
 	s.log.LogAttrs(r.Context(), slog.LevelDebug, "call", slog.String("action", call.action), slog.String("code", a.code()),
 		slog.String("requestId", requestID), slog.String("userAgent", call.userAgent))
@@ -76,6 +80,16 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	default:
 		of.protocol.writeOutput(w, call.action, requestID, a.output)
 	}
+}
+
+// signer is where a signature names its access key.
+var signer = regexp.MustCompile(`Credential=([^/]+)/`)
+
+func accessKey(r *http.Request) string {
+	if found := signer.FindStringSubmatch(r.Header.Get("Authorization")); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // answer finds out what to answer, and counts the call.
@@ -109,15 +123,26 @@ func (s *Simulator) carryOut(now time.Time, of service, operation operation, cal
 	if err := call.decode(input); err != nil {
 		return answer{err: err}
 	}
-	return s.throughFaults(now, of, operation, input, call.resources)
+	return s.throughFaults(now, of, operation, input, call)
 }
 
 // throughFaults throttles, lets faults interfere, and does what was asked.
-func (s *Simulator) throughFaults(now time.Time, of service, operation operation, input any, resources []string) answer {
+func (s *Simulator) throughFaults(now time.Time, of service, operation operation, input any, call request) answer {
 	draw := func(kind fault.Kind) (fault.Fault, bool) {
-		return s.account.faults.Draw(kind, now, operation.name, resources...)
+		return s.account.faults.Draw(kind, now, operation.name, call.resources...)
+	}
+	isFunction := s.account.lambda.IsAlive(call.caller)
+	kill := func(kind fault.Kind) bool {
+		if !isFunction {
+			return false
+		}
+		_, strikes := draw(kind)
+		return strikes && s.account.lambda.Kill(call.caller)
 	}
 
+	if s.account.lambda.IsKilled(call.caller) || kill(fault.KillBefore) {
+		return answer{lost: codeLostRequest}
+	}
 	if f, strikes := draw(fault.Hang); strikes {
 		return answer{lost: codeLostRequest, wait: cmp.Or(f.Delay, time.Minute)}
 	}
@@ -133,7 +158,7 @@ func (s *Simulator) throughFaults(now time.Time, of service, operation operation
 			cmp.Or(f.Message, "An internal error has occurred"))}
 	}
 	a := s.do(now, operation, input)
-	if _, strikes := draw(fault.LoseReply); strikes {
+	if _, strikes := draw(fault.LoseReply); strikes || kill(fault.KillAfter) {
 		a.lost = codeLostReply
 	}
 	if f, strikes := draw(fault.Delay); strikes {

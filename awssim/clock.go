@@ -32,6 +32,11 @@ func (c scaledClock) Now() time.Time {
 	return c.start.Add(time.Duration(float64(time.Since(c.start)) * c.speed))
 }
 
+// machine is when the clock will show a time, by the clock of the machine.
+func (c scaledClock) machine(t time.Time) time.Time {
+	return c.start.Add(time.Duration(float64(t.Sub(c.start)) / c.speed))
+}
+
 // Sleep is part of Clock.
 func (c scaledClock) Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(time.Duration(float64(d) / c.speed))

@@ -15,10 +15,11 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/events"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/lambda"
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-const controlHelp = `awssim: EC2, Auto Scaling, SQS and EventBridge at /, and about the simulation itself:
+const controlHelp = `awssim: EC2, Auto Scaling, SQS and EventBridge at /, Lambda's runtime API, and about the simulation itself:
 
 GET    /_sim/state                  everything that is true, whether describe calls show it already or not
 GET    /_sim/calls                  calls per action: count, throttled, dry runs, errors by code, first and last time
@@ -31,6 +32,8 @@ GET    /_sim/faults                 the faults in force, and how often each has 
 POST   /_sim/faults                 {"kind":"throttle","action":"AttachNetworkInterface","probability":0.5,"duration":"30s"}
 DELETE /_sim/faults[/{id}]          end all, or one
 POST   /_sim/events                 send an event: {"source":"aws.ec2","detailType":"…","detail":{}}
+POST   /_sim/functions              {"functionName":"f","command":["/path/bootstrap"],"environment":{},"timeout":60}
+POST   /_sim/event-source-mappings  {"eventSourceArn":"arn:aws:sqs:…","functionName":"f","batchSize":10}
 POST   /_sim/reset                  back to the world file
 GET    /_sim/healthz                200 when it serves
 `
@@ -63,6 +66,8 @@ func (s *Simulator) controlPlane() http.Handler {
 	})
 	mux.HandleFunc("DELETE /_sim/faults/{id}", s.serveRemoveFault)
 	mux.HandleFunc("POST /_sim/events", s.servePutEvent)
+	mux.HandleFunc("POST /_sim/functions", adding(s.AddFunction))
+	mux.HandleFunc("POST /_sim/event-source-mappings", adding(s.AddEventSourceMapping))
 	mux.HandleFunc("POST /_sim/reset", func(w http.ResponseWriter, _ *http.Request) { done(w, s.Reset()) })
 	return mux
 }
@@ -74,13 +79,14 @@ type everything struct {
 	Queues            []sqs.State              `json:"queues,omitempty"`
 	Rules             []events.Rule            `json:"rules,omitempty"`
 	Deliveries        []events.Delivery        `json:"deliveries,omitempty"`
+	Functions         []lambda.State           `json:"functions,omitempty"`
 }
 
 func (s *Simulator) everything() everything {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.account
-	return everything{a.ec2.State(s.call()), a.autoScaling.State(), a.sqs.State(), a.bus.State(), a.bus.Recent()}
+	return everything{a.ec2.State(s.call()), a.autoScaling.State(), a.sqs.State(), a.bus.State(), a.bus.Recent(), a.lambda.State()}
 }
 
 func (s *Simulator) servePutEvent(w http.ResponseWriter, r *http.Request) {
@@ -90,6 +96,16 @@ func (s *Simulator) servePutEvent(w http.ResponseWriter, r *http.Request) {
 	}
 	s.PutEvent(e)
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// adding serves what adds something to the account.
+func adding[T any](add func(T) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var spec T
+		if read(w, r, &spec) {
+			done(w, add(spec))
+		}
+	}
 }
 
 func (s *Simulator) serveLaunch(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package awssim is AWS for tests and demonstrations: the part of EC2 that has to do with network interfaces, and what
-// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, instance metadata), over HTTP, for the
+// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, Lambda, instance metadata), over HTTP, for the
 // unmodified AWS SDKs and CLI.
 //
 //	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
@@ -22,7 +22,7 @@
 //   - [Listen] puts it on a port.
 //   - Under /_sim/ it can be looked into and changed; GET /_sim/ lists how. State, AutoScalingGroups, Queues,
 //     Deliveries, Calls, Launch, Terminate, AddFault, PutEvent do the same in Go.
-//   - Packages ec2, autoscaling, sqs and events are the models themselves: deterministic state machines without clock or
+//   - Packages ec2, autoscaling, sqs, events and lambda are the models themselves: deterministic state machines without clock or
 //     lock, on one timeline, that can also be driven directly. Package fault says what can be made to go wrong.
 //   - Package conformance checks that this server, or another, does what AWS does.
 //
@@ -48,4 +48,21 @@
 //	sim.AddFault(fault.Fault{Kind: fault.Duplicate, Action: events.ActionDeliver, Probability: 0.2})
 //	sim.AddFault(fault.Fault{Kind: fault.Delay, Action: events.ActionDeliver, Delay: 30 * time.Second, Jitter: true})
 //	sim.AddFault(fault.Fault{Kind: fault.Duplicate, Action: "ReceiveMessage", Probability: 0.1})
+//
+// # A function
+//
+// A function is a program with Lambda's runtime API, such as a Go program with lambda.Start: the bootstrap of
+// provided.al2023. [Listen] runs as many as there is work for, with AWS_ENDPOINT_URL set to the simulator, and kills those
+// that run out of time. A rule invokes one as a target, an event source mapping with the messages of a queue:
+//
+//	world.Functions = []lambda.Function{{FunctionName: "hook", Command: []string{"/path/to/bootstrap"}, Timeout: 60}}
+//	world.EventSourceMappings = []lambda.EventSourceMapping{{
+//		EventSourceARN: "arn:aws:sqs:us-east-1:123456789012:hooks", FunctionName: "hook",
+//		FunctionResponseTypes: []string{lambda.ReportBatchItemFailures},
+//	}}
+//
+// How its invocations ended is in Simulator.Functions. It is killed at a call of its own to AWS, before or after that is
+// carried out, by the faults killBefore and killAfter; here at every seventh call, whatever it is:
+//
+//	sim.AddFault(fault.Fault{Kind: fault.KillAfter, Every: 7})
 package awssim

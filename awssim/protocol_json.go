@@ -27,7 +27,7 @@ type jsonProtocol struct {
 
 func (p jsonProtocol) read(r *http.Request) request {
 	_, action, _ := strings.Cut(r.Header.Get(headerTarget), ".")
-	call := request{action: action, userAgent: r.UserAgent()}
+	call := request{action: action}
 	body, err := io.ReadAll(r.Body)
 	var members map[string]json.RawMessage
 	if err == nil {

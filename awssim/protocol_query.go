@@ -92,7 +92,6 @@ func readForm(r *http.Request) request {
 		decode:     func(input any) *apierror.Error { return decodeForm(form, input) },
 		parameters: flat(form),
 		resources:  values(form),
-		userAgent:  r.UserAgent(),
 	}
 }
 

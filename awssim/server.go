@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"sync"
 	"time"
 )
 
@@ -17,9 +19,13 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener
 	served   chan error
+	// functions runs the programs of Lambda, until stop is called.
+	functions sync.WaitGroup
+	stop      context.CancelFunc
 }
 
-// Listen serves the simulator at an address such as 127.0.0.1:0, until Close or until the context ends.
+// Listen serves the simulator at an address such as 127.0.0.1:0, until Close or until the context ends. Meanwhile it runs
+// the programs of the account's functions.
 func Listen(ctx context.Context, address string, s *Simulator) (*Server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
@@ -32,6 +38,13 @@ func Listen(ctx context.Context, address string, s *Simulator) (*Server, error) 
 		served:   make(chan error, 1),
 	}
 	go func() { server.served <- server.http.Serve(listener) }()
+	running, stop := context.WithCancel(ctx)
+	server.stop = stop
+	at, err := url.Parse(server.URL())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for AWS calls: %w", err), server.Close())
+	}
+	server.functions.Go(func() { s.runFunctions(running, at) })
 	context.AfterFunc(ctx, func() { _ = server.http.Close() })
 	return server, nil
 }
@@ -42,8 +55,11 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 // closeTimeout is how long Close waits for calls to end.
 const closeTimeout = 5 * time.Second
 
-// Close stops listening, lets the calls in progress end, and returns when nothing runs any more.
+// Close kills the programs of functions, stops listening, lets the calls in progress end, and returns when nothing runs
+// any more.
 func (s *Server) Close() error {
+	s.stop()
+	s.functions.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)

@@ -58,10 +58,23 @@ func simulateServices(t *testing.T, options awssim.Options) (*awssim.Simulator, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, who, over := aws.String("http://simulated"), credentials.NewStaticCredentialsProvider("test", "test", ""), &http.Client{Transport: sim.Transport()}
-	return sim, clients{
+	return sim, clientsAt("http://simulated", sim.Transport())
+}
+
+func clientsAt(url string, network http.RoundTripper) clients {
+	at, who, over := &url, credentials.NewStaticCredentialsProvider("test", "test", ""), &http.Client{Transport: network}
+	return clients{
 		asg.New(asg.Options{Region: "us-east-1", BaseEndpoint: at, Credentials: who, HTTPClient: over, RetryMaxAttempts: 1}),
 		queue.New(queue.Options{Region: "us-east-1", BaseEndpoint: at, Credentials: who, HTTPClient: over, RetryMaxAttempts: 1}),
+	}
+}
+
+func (c clients) send(t *testing.T, name string, bodies ...string) {
+	t.Helper()
+	for _, body := range bodies {
+		if _, err := c.queue.SendMessage(t.Context(), &queue.SendMessageInput{QueueUrl: &name, MessageBody: &body}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/multieni/multieni/awssim/autoscaling"
@@ -35,6 +37,8 @@ type Options struct {
 	Limits map[string]Bucket
 	// Seed of everything random. The same seed, world and calls give the same IDs, latencies and faults.
 	Seed uint64
+	// FunctionOutput gets what the programs of functions write; nil means that it is lost.
+	FunctionOutput io.Writer
 	// Logger gets a line per call, at debug level; nil means none.
 	Logger *slog.Logger
 }
@@ -47,7 +51,11 @@ type Simulator struct {
 	log      *slog.Logger
 	services services
 	control  http.Handler
+	runtime  http.Handler
 	tokens   imds.Tokens
+	// haveFunctions is closed when there has ever been a function, so that nobody looks after them before.
+	haveFunctions chan struct{}
+	firstFunction sync.Once
 
 	mu       sync.Mutex // guards what follows
 	account  *account
@@ -60,9 +68,9 @@ type Simulator struct {
 
 // New builds a simulator. Its error says everything that is wrong with the world.
 func New(o Options) (*Simulator, error) {
-	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), services: newServices()}
+	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), services: newServices(), haveFunctions: make(chan struct{})}
 	s.clock = s.options.Clock
-	s.control = s.controlPlane()
+	s.control, s.runtime = s.controlPlane(), s.runtimeAPI()
 	if err := s.Reset(); err != nil {
 		return nil, err
 	}
@@ -99,6 +107,9 @@ func (s *Simulator) Reset() error {
 	s.account = account
 	s.throttle = newThrottle(s.options.Limits, *s.options.Behavior)
 	s.recorder = newRecorder(now)
+	if len(s.options.World.Functions) > 0 {
+		s.noteFunctions()
+	}
 	s.tellPollers()
 	return nil
 }
@@ -238,18 +249,21 @@ func (s *Simulator) Faults() []fault.Fault {
 	return s.account.faults.List(s.clock.Now())
 }
 
-// ServeHTTP answers AWS calls at /, and the simulator's own ones under /_sim/. The metadata services of instances are
-// where package imds says.
+// ServeHTTP answers AWS calls at /, the simulator's own ones under /_sim/, and those of functions that ask for work under
+// /_lambda/. The metadata services of instances are where package imds says.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if service, ok := s.metadataRequest(r); ok {
 		service.ServeHTTP(w, r)
 		return
 	}
-	if r.URL.Path == "/" {
+	switch {
+	case r.URL.Path == "/":
 		s.serveCall(w, r, s.services.of(r))
-		return
+	case strings.HasPrefix(r.URL.Path, "/_lambda/"):
+		s.runtime.ServeHTTP(w, r)
+	default:
+		s.control.ServeHTTP(w, r)
 	}
-	s.control.ServeHTTP(w, r)
 }
 
 func (s *Simulator) call() ec2.Call { return ec2.Call{Now: s.clock.Now()} }

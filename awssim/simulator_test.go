@@ -28,7 +28,13 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets this program be a function too.
+func TestMain(m *testing.M) {
+	if isFunction() {
+		serveFunction()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // inProcess returns a simulator of the example world and a client that needs no network.
 func inProcess(t *testing.T, options awssim.Options) (*awssim.Simulator, *sdk.Client) {

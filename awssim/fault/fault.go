@@ -77,11 +77,20 @@ const (
 	Reorder Kind = "reorder"
 )
 
+// Kinds that kill a function of Lambda which makes the call. A process that is not one is left alone.
+const (
+	// KillBefore kills it before the call is carried out.
+	KillBefore Kind = "killBefore"
+	// KillAfter kills it when the call is carried out, and before it has the answer.
+	KillAfter Kind = "killAfter"
+)
+
 // needs lists the kinds, with the field that the kind cannot do without.
 var needs = map[Kind]string{
 	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "",
 	StaleRead: "age", HideNew: "age", StuckAttaching: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
 	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "", Duplicate: "", Reorder: "",
+	KillBefore: "", KillAfter: "",
 }
 
 // MaxReadAge is how far StaleRead can look back.

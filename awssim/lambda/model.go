@@ -4,6 +4,7 @@
 package lambda
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -18,7 +19,8 @@ import (
 type Function struct {
 	FunctionName string `json:"functionName"`
 	// Command starts the program, which is a bootstrap for a custom runtime such as provided.al2023. Without a command
-	// the program is somebody else's to start, with AWS_LAMBDA_RUNTIME_API set to HOST:PORT/_lambda/FUNCTION/NAME.
+	// the program is somebody else's to start, with AWS_LAMBDA_RUNTIME_API set to HOST:PORT/_lambda/FUNCTION/NAME and any
+	// name that no other process has.
 	Command []string `json:"command,omitempty"`
 	// Environment of the program, beside what Lambda sets.
 	Environment map[string]string `json:"environment,omitempty"`
@@ -68,6 +70,9 @@ type EventSourceMapping struct {
 // ReportBatchItemFailures is the one function response type.
 const ReportBatchItemFailures = "ReportBatchItemFailures"
 
+// maxTimeout of a function in seconds (Lambda developer guide, "Quotas").
+const maxTimeout = 900
+
 // Options are what a model starts from.
 type Options struct {
 	Functions           []Function
@@ -108,6 +113,7 @@ type Counts struct {
 // environment is a process of a function, by the name under which it asks for work.
 type environment struct {
 	running *invocation
+	asked   bool // for work, at least once
 	killed  bool
 }
 
@@ -141,38 +147,47 @@ const maxRecent = 100
 func New(o Options) (*Model, error) {
 	m := &Model{options: o, timeline: o.Timeline, random: rand.New(rand.NewPCG(o.Seed, 0x1a)), functions: map[string]*function{}}
 	for _, f := range o.Functions {
-		if f.FunctionName == "" || m.functions[f.FunctionName] != nil {
-			return nil, fmt.Errorf("function %q: each function needs a name of its own", f.FunctionName)
+		if err := m.AddFunction(f); err != nil {
+			return nil, err
 		}
-		if f.Timeout < 0 || f.Timeout > 900 {
-			return nil, fmt.Errorf("function %s: timeout %d is not from 1 to 900 seconds", f.FunctionName, f.Timeout)
-		}
-		m.functions[f.FunctionName] = &function{Function: f, arn: m.arn(f.FunctionName), environments: map[string]*environment{}}
 	}
 	for _, spec := range o.EventSourceMappings {
-		if err := m.addMapping(spec); err != nil {
-			return nil, fmt.Errorf("event source mapping of %s: %w", spec.EventSourceARN, err)
+		if err := m.AddEventSourceMapping(spec); err != nil {
+			return nil, err
 		}
 	}
 	o.SQS.Watch(m.poll)
 	return m, nil
 }
 
-func (m *Model) addMapping(spec EventSourceMapping) error {
-	f := m.functions[spec.FunctionName]
+// AddFunction adds a function.
+func (m *Model) AddFunction(f Function) error {
+	switch {
+	case f.FunctionName == "" || m.functions[f.FunctionName] != nil:
+		return fmt.Errorf("function %q: each function needs a name of its own", f.FunctionName)
+	case f.Timeout < 0 || f.Timeout > maxTimeout:
+		return fmt.Errorf("function %s: timeout %d is not from 1 to %d seconds", f.FunctionName, f.Timeout, maxTimeout)
+	}
+	m.functions[f.FunctionName] = &function{Function: f, arn: m.arn(f.FunctionName), environments: map[string]*environment{}}
+	return nil
+}
+
+// AddEventSourceMapping lets a function work on a queue.
+func (m *Model) AddEventSourceMapping(spec EventSourceMapping) error {
+	f, queue := m.functions[spec.FunctionName], m.options.SQS
 	switch {
 	case f == nil:
-		return fmt.Errorf("there is no function %q", spec.FunctionName)
-	case !m.options.SQS.HasQueue(spec.EventSourceARN):
-		return fmt.Errorf("there is no queue %q", spec.EventSourceARN)
-	case m.options.SQS.VisibilityTimeout(spec.EventSourceARN) < f.timeout():
-		return fmt.Errorf("Queue visibility timeout: %s is less than Function timeout: %s",
-			m.options.SQS.VisibilityTimeout(spec.EventSourceARN), f.timeout())
+		return fmt.Errorf("event source mapping of %s: there is no function %q", spec.EventSourceARN, spec.FunctionName)
+	case !queue.HasQueue(spec.EventSourceARN):
+		return fmt.Errorf("event source mapping of %s: there is no such queue", spec.EventSourceARN)
+	case queue.VisibilityTimeout(spec.EventSourceARN) < f.timeout():
+		return fmt.Errorf("event source mapping of %s: the queue's visibility timeout of %s is less than the function's timeout of %s",
+			spec.EventSourceARN, queue.VisibilityTimeout(spec.EventSourceARN), f.timeout())
 	}
-	if spec.BatchSize == 0 {
-		spec.BatchSize = 10
-	}
-	m.mappings = append(m.mappings, &mapping{EventSourceMapping: spec, function: f})
+	spec.BatchSize = cmp.Or(spec.BatchSize, 10)
+	p := &mapping{EventSourceMapping: spec, function: f}
+	m.mappings = append(m.mappings, p)
+	m.pollFor(p)
 	return nil
 }
 

@@ -5,6 +5,7 @@ package lambda
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -26,9 +27,10 @@ func (m *Model) FunctionNames() []string { return slices.Sorted(maps.Keys(m.func
 // Settings are those of a function.
 func (m *Model) Settings(name string) Function { return m.functions[name].Function }
 
-// Wanted is how many more environments a function needs for what is waiting.
-func (m *Model) Wanted(name string) int {
-	f := m.functions[name]
+// Begin returns the names of the environments that a function needs beside those it has, for what is waiting. Whoever
+// calls it is to start them.
+func (m *Model) Begin(functionName string) []string {
+	f := m.functions[functionName]
 	idle, all := 0, 0
 	for _, e := range f.environments {
 		if e.killed {
@@ -39,27 +41,65 @@ func (m *Model) Wanted(name string) int {
 			idle++
 		}
 	}
-	return min(len(f.pending)-idle, f.concurrency()-all)
+	var names []string
+	for range min(len(f.pending)-idle, f.concurrency()-all) {
+		name := fmt.Sprintf("ASIA%016X", m.random.Uint64())
+		m.environment(f, name)
+		names = append(names, name)
+	}
+	return names
 }
 
-// Begin tells of an environment that is being started.
-func (m *Model) Begin(name, environmentName string) {
-	m.environment(m.functions[name], environmentName)
-}
-
-// End tells of an environment whose process is gone. What it was at has failed.
-func (m *Model) End(name, environmentName, reason string) {
-	f := m.functions[name]
-	if e := f.environments[environmentName]; e != nil && e.running != nil {
+// End tells of an environment whose process is gone. What it was at has failed; and so has what it was begun for, if it
+// never asked for work.
+func (m *Model) End(functionName, environmentName, reason string) {
+	f := m.functions[functionName]
+	e := f.environments[environmentName]
+	if e == nil {
+		return
+	}
+	if !e.asked && !e.killed && len(f.pending) > 0 {
+		e.running, f.pending = f.pending[0], f.pending[1:]
+	}
+	if e.running != nil {
 		m.finish(f, e, nil, reason)
 	}
 	delete(f.environments, environmentName)
 }
 
+// Kill ends whatever an environment is at: its process is killed. It tells whether there is one of that name alive.
+func (m *Model) Kill(environmentName string) bool {
+	for _, f := range m.functions {
+		if e := f.environments[environmentName]; e != nil && !e.killed {
+			e.killed = true
+			if e.running != nil {
+				m.finish(f, e, nil, "Runtime.ExitError")
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// IsAlive tells whether there is an environment of that name that is not killed.
+func (m *Model) IsAlive(environmentName string) bool {
+	e := m.find(environmentName)
+	return e != nil && !e.killed
+}
+
 // IsKilled tells whether the process of an environment is to be killed.
-func (m *Model) IsKilled(name, environmentName string) bool {
-	e := m.functions[name].environments[environmentName]
+func (m *Model) IsKilled(environmentName string) bool {
+	e := m.find(environmentName)
 	return e != nil && e.killed
+}
+
+func (m *Model) find(environmentName string) *environment {
+	for _, f := range m.functions {
+		if e := f.environments[environmentName]; e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 func (m *Model) environment(f *function, name string) *environment {
@@ -69,22 +109,23 @@ func (m *Model) environment(f *function, name string) *environment {
 	return f.environments[name]
 }
 
-func (m *Model) find(functionName, environmentName string) (*function, *environment, error) {
+func (m *Model) asking(functionName, environmentName string) (*function, *environment, error) {
 	f := m.functions[functionName]
 	if f == nil {
 		return nil, nil, apierror.New("Runtime.UnknownFunction", "awssim knows no function %q: name it in the world file", functionName)
 	}
 	e := m.environment(f, environmentName)
 	if e.killed {
-		return nil, nil, apierror.New("Runtime.Killed", "The environment %s ran out of time", environmentName)
+		return nil, nil, apierror.New("Runtime.Killed", "The environment %s has been killed", environmentName)
 	}
+	e.asked = true
 	return f, e, nil
 }
 
 // Next returns the next invocation of an environment, or nil while there is none. An environment that asks while it is at
 // one has given that up.
 func (m *Model) Next(functionName, environmentName string) (*Invocation, error) {
-	f, e, err := m.find(functionName, environmentName)
+	f, e, err := m.asking(functionName, environmentName)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +159,7 @@ func (m *Model) Fail(functionName, environmentName, requestID, failure string) e
 }
 
 func (m *Model) answer(functionName, environmentName, requestID string, response json.RawMessage, failure string) error {
-	f, e, err := m.find(functionName, environmentName)
+	f, e, err := m.asking(functionName, environmentName)
 	switch {
 	case err != nil:
 		return err
