@@ -368,6 +368,13 @@ func (t NodeTemplate) places(d Document, interfaces []Interface) (places []place
 		case declared >= 0 && t.Interfaces[declared].Subnets != nil:
 			p.candidates, own[i.Slot] = t.Interfaces[declared].Subnets, true
 		}
+		if i.CarrierIP != nil && *i.CarrierIP && len(p.candidates) > 0 {
+			p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool { return isOrdinaryZone(s.Zone) })
+			if len(p.candidates) == 0 {
+				problems = append(problems, Problem{CarrierIPOutsideWavelength, "spec.networkInterfaces", fmt.Sprintf(
+					"%s is to have a carrier IP address, which there is only in Wavelength Zones, and none of its subnets is in one; remove associateCarrierIPAddress, or choose subnets of a Wavelength Zone", i)})
+			}
+		}
 		places = append(places, p)
 	}
 	return places, own, problems

@@ -176,6 +176,7 @@ const (
 	PublicIPRequiresSingleInterface Reason = "PublicIPRequiresSingleInterface"
 	PublicAndCarrierIP              Reason = "PublicAndCarrierIP"
 	CarrierIPOnPrimaryOnly          Reason = "CarrierIPOnPrimaryOnly"
+	CarrierIPOutsideWavelength      Reason = "CarrierIPOutsideWavelength"
 	AddressFormsExclude             Reason = "AddressFormsExclude"
 	NoSecurityGroups                Reason = "NoSecurityGroups"
 	TooManySecurityGroups           Reason = "TooManySecurityGroups"

@@ -6,6 +6,7 @@ package launch
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,12 @@ type place struct {
 func zoned(places []place, own map[eni.Slot]bool) bool {
 	return slices.ContainsFunc(places, func(p place) bool { return own[p.Slot] })
 }
+
+// ordinaryZone matches the names of zones in a region itself, such as us-east-1a. Those of Wavelength Zones are longer, such
+// as us-east-1-wl1-bos-wlz-1 (AWS Wavelength developer guide, "Available Wavelength Zones").
+var ordinaryZone = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+[a-z]$`)
+
+func isOrdinaryZone(name string) bool { return ordinaryZone.MatchString(name) }
 
 // zonesOf returns the zones of the subnets, sorted.
 func zonesOf(subnets []eni.Subnet) []string {
