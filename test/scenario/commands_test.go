@@ -62,6 +62,10 @@ func commands() map[string]command {
 		"ec2-launch":    launch,
 		// [!] ec2-launch-from AWSNODETEMPLATE NODE TYPE ZONE: as a fleet does, from what the status names.
 		"ec2-launch-from": launchFrom,
+		// drifts AWSNODETEMPLATE NODE TABLE: makes each change of the table, sees what the node says, and takes it back.
+		"drifts": drifts,
+		// ec2-foreign-template NAME FILE: makes a launch template of somebody else's, or a new version of it.
+		"ec2-foreign-template": foreignTemplate,
 		// ec2-born NODE: prints the interfaces of its instance.
 		"ec2-born": born,
 		// ec2-legacy NODE SUBNET NODEENI INDEX: makes and attaches an interface as the aws-multi-eni-controller does.

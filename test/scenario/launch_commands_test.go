@@ -5,6 +5,8 @@ package scenario_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +17,8 @@ import (
 	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	k8stypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -29,8 +33,8 @@ func (s *stage) sdk() *ec2sdk.Client {
 	})
 }
 
-// launchFrom launches an instance from what the status of an AWSNodeTemplate names, in the zone that is given: as an Auto
-// Scaling group does, in the first subnet of the zone, where the launch template leaves that open.
+// launchFrom launches an instance from what the status of an AWSNodeTemplate names, in the zone that is given: as a fleet
+// does, in the nodes' subnet of the zone, where the launch template leaves that open.
 func launchFrom(ts *testscript.TestScript, neg bool, args []string) {
 	name, instance, instanceType, zone := args[0], args[1], args[2], args[3]
 	s, ctx := on(ts), context.Background()
@@ -45,7 +49,7 @@ func launchFrom(ts *testscript.TestScript, neg bool, args []string) {
 		Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand},
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
 			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: aws.String(p.ID), Version: aws.String(strconv.FormatInt(p.Version, 10))},
-			Overrides:                   []types.FleetLaunchTemplateOverridesRequest{{InstanceType: types.InstanceType(instanceType), SubnetId: subnetIn(object, p, zone)}},
+			Overrides:                   []types.FleetLaunchTemplateOverridesRequest{{InstanceType: types.InstanceType(instanceType), SubnetId: s.subnetIn(p, zone)}},
 		}},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String(instance)}}}},
 	}
@@ -58,10 +62,11 @@ func launchFrom(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func subnetIn(object v1alpha1.AWSNodeTemplate, p v1alpha1.PublishedTemplate, zone string) *string {
-	for _, z := range object.Status.Zones {
-		if p.Zone == "" && z.Name == zone && len(z.Subnets) > 0 {
-			return aws.String(z.Subnets[0])
+// subnetIn is the subnet for nodes of a zone; none, where the launch template names it.
+func (s *stage) subnetIn(p v1alpha1.PublishedTemplate, zone string) *string {
+	for _, subnet := range s.Simulator.State().Subnets {
+		if p.Zone == "" && subnet.AvailabilityZone == zone && subnet.Tags["network"] == "nodes" {
+			return aws.String(subnet.SubnetID)
 		}
 	}
 	return nil
@@ -100,4 +105,57 @@ func born(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	slices.Sort(lines)
 	fmt.Fprint(ts.Stdout(), strings.Join(lines, ""))
+}
+
+// drifts changes an AWSNodeTemplate as each line of a table says, waits until the node says that it differs in the field of
+// the line, in the class of the line, and changes it back. A line is: FIELD CLASS JSON-PATCH.
+func drifts(ts *testscript.TestScript, _ bool, args []string) {
+	s, ctx := on(ts), context.Background()
+	for line := range strings.Lines(ts.ReadFile(args[2])) {
+		field, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		class, patch, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		if field == "" {
+			continue
+		}
+		var object v1alpha1.AWSNodeTemplate
+		ts.Check(s.api.Get(ctx, client.ObjectKey{Name: args[0]}, &object))
+		before := object.Spec
+		ts.Check(s.api.Patch(ctx, object.DeepCopy(), client.RawPatch(k8stypes.JSONPatchType, []byte(patch))))
+		s.awaitDrift(ts, args[1], class, field)
+		ts.Check(s.api.Get(ctx, client.ObjectKey{Name: args[0]}, &object))
+		object.Spec = before
+		ts.Check(s.api.Update(ctx, &object))
+		s.awaitDrift(ts, args[1], v1alpha1.ReasonAsDeclared, "")
+	}
+}
+
+// awaitDrift waits until a node's condition has the reason and names the field, and no other.
+func (s *stage) awaitDrift(ts *testscript.TestScript, name, reason, field string) {
+	eventually(ts, func() string {
+		var n corev1.Node
+		ts.Check(s.api.Get(context.Background(), client.ObjectKey{Name: name}, &n))
+		for _, c := range n.Status.Conditions {
+			if c.Type == v1alpha1.NodeConditionDrifted && c.Reason == reason && strings.Contains(c.Message, field) && strings.Count(c.Message, "; ") <= 1 {
+				return ""
+			}
+		}
+		return fmt.Sprintf("node %s has %v, and should have reason %s for %s", name, n.Status.Conditions, reason, field)
+	})
+}
+
+// foreignTemplate makes a launch template that is somebody else's, or a new version of it, which becomes the latest.
+func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
+	s, ctx := on(ts), context.Background()
+	var data types.RequestLaunchTemplateData
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &data))
+	data.UserData = aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n/etc/eks/join\n")))
+	for _, t := range s.Simulator.State().LaunchTemplates {
+		if t.LaunchTemplateName == args[0] {
+			_, err := s.sdk().CreateLaunchTemplateVersion(ctx, &ec2sdk.CreateLaunchTemplateVersionInput{LaunchTemplateName: aws.String(args[0]), LaunchTemplateData: &data})
+			ts.Check(err)
+			return
+		}
+	}
+	_, err := s.sdk().CreateLaunchTemplate(ctx, &ec2sdk.CreateLaunchTemplateInput{LaunchTemplateName: aws.String(args[0]), LaunchTemplateData: &data})
+	ts.Check(err)
 }

@@ -51,7 +51,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 	for _, template := range f.rendering.Templates {
 		name := f.template.TemplateName(template)
 		before := slices.IndexFunc(object.Status.LaunchTemplates, func(p v1alpha1.PublishedTemplate) bool { return p.Name == name })
-		id, version, warnings, err := r.shelf.put(ctx, f.template, name, template)
+		version, warnings, err := r.shelf.put(ctx, f.template, name, template)
 		if fault := refusal(err); fault != nil {
 			f.refusal = fmt.Errorf("EC2 does not take launch template %s: %w", name, fault)
 			continue
@@ -60,12 +60,17 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 			return fmt.Errorf("publish launch template %s: %w", name, err)
 		}
 		f.warnings = append(f.warnings, warnings...)
-		made := offer{template, name, id, version}
-		if before < 0 || object.Status.LaunchTemplates[before].ID != id || object.Status.LaunchTemplates[before].Version != version {
+		made := offer{template, name, version.TemplateID, version.Number}
+		if before < 0 || object.Status.LaunchTemplates[before].ID != made.id || object.Status.LaunchTemplates[before].Version != made.version {
 			err = r.try(ctx, f, made)
 		}
-		if fault := refusal(err); fault != nil {
-			f.refusal = fmt.Errorf("EC2 would not launch from version %d of launch template %s: %w", version, name, fault)
+		missing := eni.ClassOf(err) == eni.NotFound
+		switch {
+		case missing && f.now.Sub(version.CreatedAt) < settled:
+			f.unseen = true
+			continue
+		case missing || refusal(err) != nil:
+			f.refusal = fmt.Errorf("EC2 would not launch from version %d of launch template %s: %w", made.version, name, err)
 			continue
 		}
 		if err != nil {
@@ -75,6 +80,9 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 	}
 	return nil
 }
+
+// settled is after what time EC2 shows everywhere what was made (EC2 API reference, "Eventual consistency").
+const settled = time.Minute
 
 // refusal returns the error if EC2 has decided, and nil when it is worth trying again as it is.
 func refusal(err error) error {
@@ -230,12 +238,12 @@ func (s *shelf) version(ctx context.Context, nodeTemplate, templateID, hash stri
 }
 
 // put returns the version that says what the template says, made now if it is not there.
-func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (id string, number int64, warnings []string, err error) {
+func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (v launch.Version, warnings []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.of(ctx, t.Name)
 	if err != nil {
-		return "", 0, nil, err
+		return v, nil, err
 	}
 	at := slices.IndexFunc(all, func(k *kept) bool { return k.Name == name })
 	if at < 0 {
@@ -243,11 +251,12 @@ func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, tem
 	}
 	k := all[at]
 	if err := s.claim(ctx, t, k); err != nil {
-		return "", 0, nil, err
+		return v, nil, err
 	}
 	if v, is := launch.Find(k.versions, template.Hash); is {
-		return k.ID, v.Number, nil, nil
+		return v, nil, nil
 	}
+	var number int64
 	err = s.withToken(template.Hash, func(token string) (err error) {
 		number, warnings, err = s.ec2.CreateLaunchTemplateVersion(ctx, token, k.ID, template.Hash, template.Data)
 		return err
@@ -256,26 +265,27 @@ func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, tem
 		s.listedAt = time.Time{} // somebody has deleted it
 	}
 	if err != nil {
-		return "", 0, nil, err
+		return v, nil, err
 	}
+	v = s.made(k.ID, number, template)
 	k.Latest = max(k.Latest, number)
-	k.versions = append(k.versions, s.made(k.ID, number, template))
-	return k.ID, number, warnings, nil
+	k.versions = append(k.versions, v)
+	return v, warnings, nil
 }
 
-func (s *shelf) create(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (id string, number int64, warnings []string, err error) {
+func (s *shelf) create(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (v launch.Version, warnings []string, err error) {
+	var id string
 	tags := t.Identity()
 	err = s.withToken(template.Hash, func(token string) (err error) {
 		id, warnings, err = s.ec2.CreateLaunchTemplate(ctx, token, name, template.Hash, template.Data, tags)
 		return err
 	})
 	if err != nil {
-		return "", 0, nil, err
+		return v, nil, err
 	}
-	s.templates[id] = &kept{
-		Existing: launch.Existing{ID: id, Name: name, Tags: tags, Latest: 1}, versions: []launch.Version{s.made(id, 1, template)},
-	}
-	return id, 1, warnings, nil
+	v = s.made(id, 1, template)
+	s.templates[id] = &kept{Existing: launch.Existing{ID: id, Name: name, Tags: tags, Latest: 1}, versions: []launch.Version{v}}
+	return v, warnings, nil
 }
 
 // withToken makes a call with the hash as its token, by which it can be made again when its answer is lost. EC2 does not

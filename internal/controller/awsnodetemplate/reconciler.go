@@ -131,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	r.repair(ctx, &object, f.fleet)
-	if f.rendering.Problems == nil && f.refusal == nil && !controller.Paused(&object) {
+	if f.rendering.Problems == nil && f.refusal == nil && !f.unseen && !controller.Paused(&object) {
 		err = r.collect(ctx, f)
 	}
 	return reconcile.Result{RequeueAfter: r.next(f)}, err
@@ -146,6 +146,9 @@ func (r *Reconciler) write(ctx context.Context, object *v1alpha1.AWSNodeTemplate
 }
 
 func (r *Reconciler) next(f facts) time.Duration {
+	if f.unseen {
+		return time.Second
+	}
 	for _, n := range f.fleet {
 		if len(n.mends) > 0 {
 			return min(recheck, r.Follow)

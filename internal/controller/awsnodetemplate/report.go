@@ -71,7 +71,7 @@ func leaving(object *v1alpha1.AWSNodeTemplate, nodes int) v1alpha1.AWSNodeTempla
 	st.ObservedGeneration, st.Nodes = object.Generation, int32(nodes)
 	st.Conditions = status.Summarize(st.Conditions, object.Generation, status.Outcome{
 		State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
-		Message: fmt.Sprintf("%d nodes that were launched from it still run; its launch templates are kept until they are gone", nodes),
+		Message: fmt.Sprintf("its launch templates are kept until the nodes are gone that were launched from them: %d", nodes),
 	})
 	return st
 }
@@ -178,6 +178,8 @@ func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTempl
 		return status.Outcome{State: status.Stalled, Reason: string(f.rendering.Problems[0].Reason), Message: told(f.rendering.Problems) + meanwhile(st)}
 	case f.refusal != nil:
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonRefused, Message: f.refusal.Error() + meanwhile(st)}
+	case f.unseen:
+		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: "EC2 does not show everywhere yet what was just made" + meanwhile(st)}
 	default:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonPublished, Message: fmt.Sprintf(
 			"%s to launch from, for %s", number(len(st.LaunchTemplates), "launch template"), number(int(st.InstanceTypes.Eligible), "instance type"))}
@@ -207,6 +209,8 @@ func validated(f facts) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(f.rendering.Problems[0].Reason), told(f.rendering.Problems)
 	case f.refusal != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRefused, f.refusal.Error()
+	case f.unseen:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "EC2 does not show everywhere yet what was just made"
 	case f.rendering.Source != nil:
 		c.Message = "the launch template has what nodes need; it is used as it is"
 	}
