@@ -30,7 +30,7 @@ func workers(size int) awssim.World {
 	w := awssim.ExampleWorld()
 	heartbeat := 300
 	w.LaunchTemplates = []ec2.WorldLaunchTemplate{{
-		LaunchTemplateName: "workers", LaunchTemplateData: ec2.LaunchTemplateData{ImageID: "ami-0abcdef1234567890", InstanceType: "m5.xlarge"},
+		LaunchTemplateName: "workers", LaunchTemplateData: ec2.LaunchTemplateData{ImageID: w.Images[0].ImageID, InstanceType: "m5.xlarge"},
 	}}
 	w.AutoScalingGroups = []autoscaling.WorldGroup{{
 		AutoScalingGroupName: "workers", LaunchTemplate: autoscaling.LaunchTemplateSpecification{LaunchTemplateName: "workers", Version: "1"},
