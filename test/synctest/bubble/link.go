@@ -28,6 +28,8 @@ type Link struct {
 	isCut  bool
 	open   map[*parcel]bool
 	losses float64
+	// stops tells which requests do not get through; nil for none.
+	stops  func(*http.Request) bool
 	random *rand.Rand
 }
 
@@ -51,6 +53,13 @@ func (l *Link) Lose(part float64) {
 	l.breakOff()
 }
 
+// Stop makes the link lose some requests; nil ends that.
+func (l *Link) Stop(some func(*http.Request) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stops = some
+}
+
 func (l *Link) breakOff() {
 	for p := range l.open {
 		// Closing what is only in memory does not fail.
@@ -60,15 +69,16 @@ func (l *Link) breakOff() {
 }
 
 // fate says what becomes of a request.
-func (l *Link) fate() (isCut, requestLost, replyLost bool) {
+func (l *Link) fate(r *http.Request) (isCut, requestLost, replyLost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.isCut, l.random.Float64() < l.losses, l.random.Float64() < l.losses
+	isStopped := l.stops != nil && l.stops(r)
+	return l.isCut, isStopped || l.random.Float64() < l.losses, l.random.Float64() < l.losses
 }
 
 // RoundTrip is part of [http.RoundTripper].
 func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
-	isCut, requestLost, replyLost := l.fate()
+	isCut, requestLost, replyLost := l.fate(r)
 	if isCut {
 		return nil, inVain(r.Context())
 	}

@@ -73,6 +73,7 @@ func (c *Cluster) Defaults() options.Controller {
 func (c *Cluster) Start(o options.Controller) *Replica {
 	c.Helper()
 	c.started++
+	number, begun := c.started, time.Now()
 	r := &Replica{Ended: make(chan struct{}), Metrics: prometheus.NewRegistry()}
 	r.Kubernetes = newLink(c.API, uint64(c.started), r.noteWrite)
 	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), r.noteMutation)
@@ -83,7 +84,9 @@ func (c *Cluster) Start(o options.Controller) *Replica {
 	}
 	go func() {
 		defer close(r.Ended)
-		r.Err = cli.RunController(ctx, o, surroundings)
+		if r.Err = cli.RunController(ctx, o, surroundings); r.Err != nil {
+			c.Logf("controller %d ended %s after its start: %v", number, time.Since(begun), r.Err)
+		}
 	}()
 	c.Cleanup(r.Halt)
 	return r

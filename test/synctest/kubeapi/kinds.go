@@ -29,6 +29,7 @@ func kinds() []kind {
 		{GroupVersion: schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}, resource: "leases", name: "Lease", isNamespaced: true},
 		{GroupVersion: ours, resource: "nodeenis", name: "NodeENI", isCustom: true},
 		{GroupVersion: ours, resource: "nodeenistates", name: "NodeENIState", isCustom: true},
+		{GroupVersion: ours, resource: "awsnodetemplates", name: "AWSNodeTemplate", isCustom: true},
 	}
 }
 

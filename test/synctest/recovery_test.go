@@ -1,0 +1,115 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// TestRecoveryTakesNoLongerThanItMust lets something go wrong for a minute while a third of a fleet joins and another
+// leaves. How soon all is well afterwards depends on what went wrong, and on nothing else: the calls that are left take
+// seconds at EC2's rates. The same calamities befall the real binary in test/hostile, where time tells nothing.
+func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
+	const third = 20
+	const (
+		// longestWait is the longest after a call that failed or was refused.
+		longestWait = 30 * time.Second
+		// longestDoubt is for how long what is missing from a reading may be there all the same.
+		longestDoubt = 2 * time.Minute
+	)
+	cases := map[string]struct {
+		strike func(*bubble.Cluster, *bubble.Replica)
+		within time.Duration
+	}{
+		"no status can be written": {func(_ *bubble.Cluster, r *bubble.Replica) {
+			r.Kubernetes.Stop(func(r *http.Request) bool {
+				return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/status")
+			})
+		}, longestWait + slowestAttach},
+		"readings lag a minute": {strikes(fault.Fault{Kind: fault.StaleRead, Age: time.Minute, Jitter: true}, fault.Fault{Kind: fault.HideNew, Age: time.Minute}),
+			longestDoubt + longestWait + slowestAttach},
+		"every third answer is lost": {strikes(each(fault.Fault{Kind: fault.LoseReply, Every: 3})...), longestDoubt + longestWait + slowestAttach},
+		// The pace is the least there is, and climbs again within a minute.
+		"every call is refused for its rate": {strikes(fault.Fault{Kind: fault.Throttle}), time.Minute + longestWait + slowestAttach},
+		"every third detach gets stuck":      {strikes(fault.Fault{Kind: fault.StuckDetaching, Every: 3}), plan.ForceAfter + slowestAttach},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := bubble.New(t, bubble.World())
+				c.Declare("data", "a", "data")
+				c.Declare("storage", "a", "storage")
+				r := c.Start(c.Defaults())
+				nodes := c.Join(2*third, "a")
+				c.Converge(10 * time.Minute)
+
+				begun, kept := time.Now(), idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool {
+					return slices.Contains(nodes[:third], i.Tags[ownership.TagNode])
+				}))
+				tc.strike(c, r)
+				for _, node := range nodes[:third] {
+					c.ChangeNode(node, func(n *corev1.Node) { n.Labels[bubble.PoolLabel] = "none" })
+				}
+				c.Join(third, "a")
+				time.Sleep(time.Until(begun.Add(time.Minute)))
+				for _, f := range c.EC2.Faults() {
+					if f.Strikes == 0 {
+						t.Errorf("%s %s never struck", f.Kind, f.Action)
+					}
+				}
+				c.EC2.ClearFaults()
+				r.Kubernetes.Stop(nil)
+
+				took := c.Converge(time.Hour)
+				t.Logf("all is well after %s, at most %s", took, tc.within)
+				if took > tc.within {
+					t.Errorf("all is well only after %s, want at most %s", took, tc.within)
+				}
+				for _, i := range c.EC2.State().NetworkInterfaces {
+					if n := slices.Index(kept, i.NetworkInterfaceID); n >= 0 && isAttached(i) && i.Attachment.AttachTime.Before(begun) {
+						kept = slices.Delete(kept, n, n+1)
+					}
+				}
+				if len(kept) > 0 {
+					t.Errorf("interfaces that were wanted all the time are gone, or were detached: %v", kept)
+				}
+			})
+		})
+	}
+}
+
+// strikes puts faults in force.
+func strikes(faults ...fault.Fault) func(*bubble.Cluster, *bubble.Replica) {
+	return func(c *bubble.Cluster, _ *bubble.Replica) {
+		c.Helper()
+		for _, f := range faults {
+			_, err := c.EC2.AddFault(f)
+			c.Must(err)
+		}
+	}
+}
+
+// each makes a fault of each action that is done to interfaces.
+func each(f fault.Fault) (all []fault.Fault) {
+	for _, action := range []string{
+		"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute", "DetachNetworkInterface", "DeleteNetworkInterface",
+	} {
+		f.Action = action
+		all = append(all, f)
+	}
+	return all
+}
