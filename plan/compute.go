@@ -179,7 +179,8 @@ func (p *planner) place() {
 	}
 	standing, why := Judge(Circumstances{})
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
-		p.placeClaim(&Claim{Standing: standing, Why: why}, byOwner[uid])
+		// That the instance is gone does not make a NodeENI known: its interfaces go like leaks.
+		p.placeClaim(&Claim{Standing: standing, Why: why, Leaked: p.ended}, byOwner[uid])
 	}
 	for _, r := range p.joined {
 		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI + ", and goes with the instance"

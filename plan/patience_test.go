@@ -54,6 +54,33 @@ func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
 	}
 }
 
+// TestAgeCountsAlsoWhenTheInstanceIsGone: what was made for an instance that is gone, by a NodeENI that nobody knows, goes
+// only if it is surely old.
+func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(tags map[string]string)
+		deleted bool
+	}{
+		"surely old":     {func(map[string]string) {}, true},
+		"of unknown age": {func(tags map[string]string) { tags[ownership.TagCreatedAt] = "0" }, false},
+		"made later":     {func(tags map[string]string) { tags[ownership.TagCreatedAt] = "95617584000" }, false},
+		"without a time": {func(tags map[string]string) { delete(tags, ownership.TagCreatedAt) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w.pass(24 * time.Hour)
+			o := w.observe(nil)
+			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+			tc.change(o.Owned[0].Tags)
+			o.Look.Instance.State = eni.InstanceTerminated
+			if p := plan.Compute(desired(), o, w.now); (len(p.Actions) == 1) != tc.deleted {
+				t.Errorf("want it deleted: %t\n%s", tc.deleted, p.Explain())
+			}
+		})
+	}
+}
+
 // TestAnAttachThatNeverEnds is undone again and again, ever more seldom, and told to a person from the third time on.
 func TestAnAttachThatNeverEnds(t *testing.T) {
 	w := newWorld(limits(4))
