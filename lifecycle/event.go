@@ -23,6 +23,8 @@ const (
 	Running Kind = "Running"
 	// Ended instances are shutting down or terminated.
 	Ended Kind = "Ended"
+	// Tick says that time has passed: events get lost, so everything is looked at now and then.
+	Tick Kind = "Tick"
 	// Irrelevant events are well-formed and ask for nothing.
 	Irrelevant Kind = "Irrelevant"
 )
@@ -124,6 +126,8 @@ func Decode(body []byte) (Event, error) {
 		return autoScalingEvent(m)
 	case m.Source == "aws.ec2" && m.DetailType == "EC2 Instance State-change Notification":
 		return stateEvent(m)
+	case m.Source == "aws.events" && m.DetailType == "Scheduled Event":
+		return Event{Kind: Tick, Account: m.Account, Region: m.Region, At: m.Time}, nil
 	case m.DetailType != "":
 		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q of %q concerns no instance's life", m.DetailType, m.Source)}, nil
 	default:

@@ -73,8 +73,9 @@ func TestDecode(t *testing.T) {
 		"Auto Scaling's own notification":            {terminateNotification, terminating},
 		"the same through a topic to a queue":        {inTopic(terminateNotification), terminating},
 		"an instance that runs, whoever launched it": {stateChange("running"), running},
-		"an instance that shuts down":                {stateChange("shutting-down"), ended},
-		"an instance that is terminated":             {stateChange("terminated"), ended},
+		"a schedule":                     {`{"detail-type": "Scheduled Event", "source": "aws.events", "time": "2026-01-02T03:04:05Z", "detail": {}}`, lifecycle.Event{Kind: lifecycle.Tick, At: happened}},
+		"an instance that shuts down":    {stateChange("shutting-down"), ended},
+		"an instance that is terminated": {stateChange("terminated"), ended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := lifecycle.Decode([]byte(tc.body))
@@ -95,7 +96,7 @@ func TestEventsThatAskForNothingAreNoErrors(t *testing.T) {
 		"a stopped instance can come back": stateChange("stopped"),
 		"a pending instance is too early":  stateChange("pending"),
 		"another event of Auto Scaling":    `{"detail-type": "EC2 Instance Launch Successful", "source": "aws.autoscaling", "detail": {}}`,
-		"an event of another service":      `{"detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}`,
+		"an event of another service":      `{"detail-type": "Object Created", "source": "aws.s3", "detail": {}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := lifecycle.Decode([]byte(body))
@@ -138,7 +139,7 @@ func TestDecodeNeverNamesWhatIsNoInstance(t *testing.T) {
 			body[rapid.IntRange(0, len(body)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
 		}
 		e, err := lifecycle.Decode(body)
-		if err == nil && e.Kind != lifecycle.Irrelevant && len(e.InstanceID) != 10 && len(e.InstanceID) != 19 {
+		if err == nil && e.Kind != lifecycle.Irrelevant && e.Kind != lifecycle.Tick && len(e.InstanceID) != 10 && len(e.InstanceID) != 19 {
 			rt.Errorf("%+v out of %s", e, body)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/internal/cli/inspect"
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
+	"github.com/multieni/multieni/internal/cli/lifecyclehook"
 )
 
 // components are the commands that the image can be told to run by its COMPONENT variable.
@@ -37,7 +38,7 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceErrors: true,
 	}
 	root.AddGroup(inspect.Group())
-	root.AddCommand(newController(), newAgent(), newDrain(), launchtemplate.New(), newVersion())
+	root.AddCommand(newController(), newAgent(), newDrain(), launchtemplate.New(), lifecyclehook.New(), newVersion())
 	root.AddCommand(inspect.Commands("multieni")...)
 	return root
 }

@@ -97,6 +97,13 @@ var rules = []rule{
 		refuses: within(awsSDK),
 	},
 	{
+		name:    "what runs before a node joins knows no Kubernetes",
+		reason:  "there is none yet, and a function in AWS Lambda or a node's boot shall not wait for a large program to start",
+		of:      in("cmd/lifecycle-hook", "cmd/eni-bootstrap"),
+		deep:    true,
+		refuses: within("k8s.io", "sigs.k8s.io/controller-runtime"),
+	},
+	{
 		name:    "the simulator knows nothing of us",
 		reason:  "it proves something only if it is EC2 by its own lights, and others can use it",
 		of:      beneath("awssim"),
@@ -210,6 +217,10 @@ func TestEveryRuleCanFail(t *testing.T) {
 		"Kubernetes and AWS meet only where programs are put together": {
 			broken: pkg{ImportPath: module + "/internal/controller/node", Deps: []string{"k8s.io/client-go/rest", serviceEC2}},
 			kept:   pkg{ImportPath: module + "/internal/controller/node", Deps: []string{"k8s.io/client-go/rest"}},
+		},
+		"what runs before a node joins knows no Kubernetes": {
+			broken: pkg{ImportPath: module + "/cmd/lifecycle-hook", Deps: []string{"k8s.io/api/core/v1"}},
+			kept:   pkg{ImportPath: module + "/cmd/lifecycle-hook", Deps: []string{"sigs.k8s.io/yaml"}},
 		},
 		"the simulator knows nothing of us": {
 			broken: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/plan"}}, kept: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/awssim/fault"}},

@@ -1,0 +1,187 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecyclehook is the command of the lifecycle hook's handler. It knows nothing of Kubernetes, so that it can be
+// a small program of its own in AWS Lambda.
+package lifecyclehook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/internal/joinconfig"
+	"github.com/multieni/multieni/internal/lifecyclehook"
+	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/lifecycle"
+)
+
+// lambdaRuntime is the variable by which AWS Lambda tells a custom runtime where to ask for work.
+const lambdaRuntime = "AWS_LAMBDA_RUNTIME_API"
+
+// options are the flags of the command.
+type options struct {
+	config, region, queue, event   string
+	parameters                     []string
+	patience, heartbeat, tickEvery time.Duration
+	atOnce                         int
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "lifecycle-hook",
+		Short: "Give instances their interfaces when they join an Auto Scaling group",
+		Long: `Give instances their network interfaces when they join an Auto Scaling group, a managed
+node group, or just start, and clean up after those that end.
+
+It runs in one of three ways:
+  in AWS Lambda       when ` + lambdaRuntime + ` is set; events come from EventBridge,
+                      or from a queue whose mapping reports failed items of a batch
+  beside a queue      with --queue-url; messages are deleted only when they were handled
+  once                with --event FILE, or - for standard input
+
+What to do stands in a file (--config), in --parameter NAME=VALUE, or in environment
+variables of the same names. The parameters are those of the CloudFormation template:
+MultusSubnetsAz1, MultusSubnetsAz2 and so on, MultusSecurityGroupIds, EksNodeGroupTagKey,
+useIPsFromStartOfSubnet, MultusInterfaceTags, ClusterName, LifecycleHooks, OnFailure.
+Mistakes in them end the command at its start.
+
+Lifecycle hooks are completed only if they are named in LifecycleHooks; those that EKS has
+on every managed node group are never touched.`,
+		Example: `  multieni lifecycle-hook --config networks.yaml --queue-url https://sqs.us-west-2.amazonaws.com/123456789012/multus
+  multieni lifecycle-hook --config networks.yaml --event launch.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c.InOrStdin(), c.ErrOrStderr()) },
+	}
+	f := command.Flags()
+	f.StringVar(&o.config, "config", "", "file that says which instances get which networks, in YAML or JSON")
+	f.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
+	f.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
+	f.StringVar(&o.queue, "queue-url", "", "URL of the queue to take events from")
+	f.StringVar(&o.event, "event", "", "file with one event to handle, or - for standard input")
+	f.DurationVar(&o.patience, "patience", 4*time.Minute, "how long to wait for interfaces that may yet come, such as in a full subnet")
+	f.DurationVar(&o.heartbeat, "heartbeat", 20*time.Second, "time between two heartbeats of a lifecycle action")
+	f.DurationVar(&o.tickEvery, "tick", 5*time.Minute, "beside a queue, how often to look at all instances, since events get lost; 0 for never")
+	f.IntVar(&o.atOnce, "concurrency", 50, "beside a queue, how many events are handled at the same time")
+	command.MarkFlagsMutuallyExclusive("config", "parameter")
+	command.MarkFlagsMutuallyExclusive("queue-url", "event")
+	return command
+}
+
+func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
+	log := slog.New(slog.NewJSONHandler(errOut, nil))
+	want, err := o.load()
+	if err != nil {
+		return err
+	}
+	h, cfg, err := o.handler(ctx, want, log)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.event != "":
+		return once(ctx, h, o.event, in)
+	case o.queue != "":
+		return o.serve(ctx, h, cfg, log)
+	case os.Getenv(lambdaRuntime) != "":
+		lambda.StartWithOptions(h.Lambda, lambda.WithContext(ctx))
+		return nil
+	default:
+		return errors.New("nothing says where events come from: set --queue-url or --event, or run it in AWS Lambda")
+	}
+}
+
+// load reads what to do.
+func (o options) load() (lifecycle.Parameters, error) {
+	if o.config != "" {
+		text, err := os.ReadFile(o.config)
+		if err != nil {
+			return lifecycle.Parameters{}, err
+		}
+		return joinconfig.Document(text)
+	}
+	if len(o.parameters) > 0 {
+		values, err := joinconfig.Pairs(o.parameters)
+		if err != nil {
+			return lifecycle.Parameters{}, err
+		}
+		return lifecycle.ParseParameters(values)
+	}
+	return lifecycle.ParseParameters(joinconfig.Environment(os.Environ()))
+}
+
+func (o options) handler(ctx context.Context, want lifecycle.Parameters, log *slog.Logger) (*lifecyclehook.Handler, aws.Config, error) {
+	region, _, err := awsec2.Region(ctx, o.region, func() string { return "" })
+	if err != nil {
+		return nil, aws.Config{}, err
+	}
+	cfg, err := awsec2.Load(ctx, region, version.String())
+	if err != nil {
+		return nil, aws.Config{}, err
+	}
+	cloud := awsec2.New(cfg, awsec2.Options{Cluster: want.Cluster})
+	if err := joinconfig.Check(ctx, want, cloud); err != nil {
+		return nil, aws.Config{}, fmt.Errorf("check the parameters: %w", err)
+	}
+	return lifecyclehook.New(lifecyclehook.Options{
+		Config: want.Config, Instances: cloud, AutoScaling: lifecyclehook.Scaling{API: autoscaling.NewFromConfig(cfg)},
+		Joiner: join.New(join.Options{
+			Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
+		}),
+		Patience: o.patience, Heartbeat: o.heartbeat, Log: log,
+	}), cfg, nil
+}
+
+func once(ctx context.Context, h *lifecyclehook.Handler, path string, in io.Reader) error {
+	read := func() ([]byte, error) { return os.ReadFile(path) }
+	if path == "-" {
+		read = func() ([]byte, error) { return io.ReadAll(in) }
+	}
+	body, err := read()
+	if err != nil {
+		return err
+	}
+	return h.Handle(ctx, body)
+}
+
+// tick is the event that a schedule of EventBridge sends.
+const tick = `{"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}`
+
+// serve takes messages from the queue, and looks at everything now and then.
+func (o options) serve(ctx context.Context, h *lifecyclehook.Handler, cfg aws.Config, log *slog.Logger) error {
+	log.Info("taking events", "queue", o.queue, "version", version.String())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		consumer := lifecyclehook.Consumer{Queue: sqs.NewFromConfig(cfg), URL: o.queue, Handle: h.Handle, AtOnce: o.atOnce, Log: log}
+		return consumer.Serve(ctx)
+	})
+	if o.tickEvery > 0 {
+		group.Go(func() error {
+			for {
+				// What goes wrong is logged where it does, and tried again at the next tick.
+				_ = h.Handle(ctx, []byte(tick))
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(o.tickEvery):
+				}
+			}
+		})
+	}
+	return group.Wait()
+}

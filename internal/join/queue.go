@@ -1,0 +1,79 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
+)
+
+// instancesKeep is how long a listing of instances serves those who ask at about the same time.
+const instancesKeep = 2 * time.Second
+
+// QueueCloud is what finding one's place among those who wait for an address asks of EC2.
+type QueueCloud interface {
+	Cloud
+	addresses.Reader
+	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
+}
+
+// NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
+func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Queue {
+	q := &queue{cloud: cloud, Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
+	return addresses.NewQueue(cloud, q.instances, q.wanting, now)
+}
+
+type queue struct {
+	*Joiner
+	cloud QueueCloud
+
+	mu     sync.Mutex
+	listed []eni.Instance
+	until  time.Time
+}
+
+// instances lists those that the configuration is for.
+func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
+	if q.Config.Trigger.TagKey == "" {
+		return nil, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.Now().Before(q.until) {
+		return q.listed, nil
+	}
+	listed, err := q.cloud.TaggedInstances(ctx, q.Config.Trigger.TagKey, q.Config.Trigger.TagValue)
+	if err != nil {
+		return nil, err
+	}
+	q.listed, q.until = listed, q.Now().Add(instancesKeep)
+	return listed, nil
+}
+
+// wanting returns the interfaces that an instance gets in a subnet.
+func (q *queue) wanting(ctx context.Context, subnetID string, instance eni.Instance) ([]ownership.Member, error) {
+	found, err := q.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []ownership.Member
+	for n, network := range q.Config.Networks {
+		placements, _ := found[n].Subnets.Place(instance.Zone, instance.VPCID)
+		for _, p := range placements {
+			if slices.ContainsFunc(p.Candidates, func(s eni.Subnet) bool { return s.ID == subnetID }) {
+				members = append(members, ownership.Member{
+					InstanceID: instance.ID, Key: ownership.Key{NodeENIUID: ownership.NetworkUID(network.Name), Ordinal: p.Ordinal},
+				})
+			}
+		}
+	}
+	return members, nil
+}

@@ -1,0 +1,93 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package joinconfig reads what an operator wants done with instances that join, in either of the two forms that package
+// lifecycle knows: a document, or the parameters of the CloudFormation templates for Multus node groups.
+package joinconfig
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/selection"
+)
+
+// parameters are the names that stand for a parameter wherever names and values come from, such as the environment. Those
+// of the subnets go on without end.
+var parameters = [...]string{
+	lifecycle.ParameterGroups, lifecycle.ParameterTagKey, lifecycle.ParameterLowest, lifecycle.ParameterTags, lifecycle.ParameterCluster,
+	lifecycle.ParameterHooks, lifecycle.ParameterFailure,
+}
+
+// Parameters keeps the names that are parameters.
+func Parameters(values map[string]string) map[string]string {
+	kept := map[string]string{}
+	for name, value := range values {
+		for _, known := range parameters {
+			if name == known || strings.HasPrefix(name, lifecycle.ParameterSubnets) {
+				kept[name] = value
+			}
+		}
+	}
+	return kept
+}
+
+// Pairs reads NAME=VALUE.
+func Pairs(lines []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, "=")
+		if !found || len(Parameters(map[string]string{name: value})) == 0 {
+			return nil, fmt.Errorf("%q is not NAME=VALUE with the name of a parameter: %s1 and so on, %s", line, lifecycle.ParameterSubnets, strings.Join(parameters[:], ", "))
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// Environment reads parameters from NAME=VALUE lines that hold others as well.
+func Environment(lines []string) map[string]string {
+	values := map[string]string{}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, "=")
+		maps.Copy(values, Parameters(map[string]string{name: value}))
+	}
+	return values
+}
+
+// Document reads the document form, in YAML or JSON.
+func Document(text []byte) (lifecycle.Parameters, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return lifecycle.Parameters{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	config, err := lifecycle.ParseConfig(asJSON)
+	return lifecycle.Parameters{Config: config}, err
+}
+
+// Reader reads subnets.
+type Reader interface {
+	Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error)
+}
+
+// Check holds what can be known at the start against EC2: the lists of subnets of the parameter form must be one for each zone.
+func Check(ctx context.Context, p lifecycle.Parameters, reader Reader) error {
+	var ids []string
+	for _, zone := range p.Zones {
+		ids = append(ids, zone.IDs...)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	subnets, err := reader.Subnets(ctx, selection.SubnetTerms{IDs: ids})
+	if err != nil {
+		return err
+	}
+	return p.CheckZones(subnets)
+}

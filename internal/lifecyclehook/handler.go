@@ -1,0 +1,281 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecyclehook answers the events of instances' lives: it gives those that join their interfaces, completes the
+// lifecycle actions that wait for that, and cleans up after those that end.
+//
+// An event is a hint. What is done rests on what EC2 and Auto Scaling say when it is handled, so that events can come
+// twice, late, in another order, or not at all as long as another one or a tick comes. A [Handler] handles one; [Serve]
+// takes them from a queue, and [Lambda] from AWS Lambda.
+package lifecyclehook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
+)
+
+const (
+	// groupTag is the tag by which Auto Scaling marks the instances of a group.
+	groupTag = "aws:autoscaling:groupName"
+	// tickAtOnce is how many instances a tick looks at together. Looks at about the same time share their calls.
+	tickAtOnce = 64
+	// margin is how long before the end of a handling's time it is given back, so that hooks can still be answered.
+	margin = 10 * time.Second
+)
+
+// ErrLater says that an event could not be handled to its end and is to be handled again.
+var ErrLater = errors.New("not finished")
+
+// AutoScaling is what handling events asks of Auto Scaling.
+type AutoScaling interface {
+	// Complete ends a lifecycle action. That there is none any more is success.
+	Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error
+	// Heartbeat gives a lifecycle action its whole time again.
+	Heartbeat(ctx context.Context, hook lifecycle.HookRef, instanceID string) error
+	// Waiting returns the hooks in which a launching instance waits.
+	Waiting(ctx context.Context, instanceID string) ([]lifecycle.HookRef, error)
+}
+
+// Instances is what handling events asks of EC2 beside what the joiner does.
+type Instances interface {
+	Look(ctx context.Context, instanceID string) (eni.Look, error)
+	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
+	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
+}
+
+// Joiner is package join's.
+type Joiner interface {
+	Ensure(context.Context, join.Request) (join.Result, error)
+	Part(ctx context.Context, instanceID string) error
+	Bury(ctx context.Context, instanceID string) error
+}
+
+// Options are what a Handler works with.
+type Options struct {
+	Config      lifecycle.Config
+	Instances   Instances
+	AutoScaling AutoScaling
+	Joiner      Joiner
+	// Patience is how long to wait for interfaces that may yet come.
+	Patience time.Duration
+	// Heartbeat is the time between two heartbeats.
+	Heartbeat time.Duration
+	Log       *slog.Logger
+}
+
+// Handler is safe for concurrent use.
+type Handler struct{ Options }
+
+// New returns a Handler.
+func New(o Options) *Handler { return &Handler{o} }
+
+// Handle handles one message. A [lifecycle.MalformedError] will be no better the next time; any other error is reason to
+// handle the message again.
+func (h *Handler) Handle(ctx context.Context, body []byte) error {
+	event, err := lifecycle.Decode(body)
+	if err != nil {
+		return err
+	}
+	log := h.Log.With("event", event.Kind, "instance", event.InstanceID)
+	switch event.Kind {
+	case lifecycle.Launching, lifecycle.Running:
+		err = h.welcome(ctx, event)
+	case lifecycle.Terminating:
+		err = h.part(ctx, event)
+	case lifecycle.Ended:
+		err = h.Joiner.Bury(ctx, event.InstanceID)
+	case lifecycle.Tick:
+		err = h.tick(ctx)
+	default:
+		log.Info("nothing is to be done", "why", event.Why)
+	}
+	if err != nil {
+		log.Warn("the event is to be handled again", "err", err)
+		return err
+	}
+	log.Info("handled", "group", event.Hook.Group, "hook", event.Hook.Name)
+	return nil
+}
+
+// welcome gives an instance its interfaces, and tells the hooks that wait for it.
+func (h *Handler) welcome(ctx context.Context, event lifecycle.Event) error {
+	look, err := h.Instances.Look(ctx, event.InstanceID)
+	if err != nil {
+		return err
+	}
+	instance := look.Instance
+	switch {
+	case instance.State == eni.InstanceMissing:
+		return fmt.Errorf("%w: EC2 does not know instance %s yet", ErrLater, event.InstanceID)
+	case instance.State.Ending():
+		h.Log.Info("the instance has ended", "instance", instance.ID)
+		return nil
+	case !h.Config.Trigger.Matches(instance.Tags) || !h.Config.Serves(groupOf(event, instance)):
+		h.Log.Info("the instance is not to be served", "instance", instance.ID, "tag", h.Config.Trigger.TagKey)
+		return h.complete(ctx, h.ours(event.Hook), instance.ID, lifecycle.Continue)
+	}
+	hooks, err := h.hooks(ctx, event, instance)
+	if err != nil {
+		return err
+	}
+	return h.prepare(ctx, instance.ID, hooks)
+}
+
+// prepare gives an instance its interfaces while hooks wait.
+func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecycle.HookRef) error {
+	stop := h.beat(ctx, hooks, instanceID)
+	defer stop()
+	work, cancel := endsBefore(ctx, margin)
+	defer cancel()
+	result, err := h.Joiner.Ensure(work, join.Request{InstanceID: instanceID, Unused: len(hooks) > 0, Patience: h.Patience})
+	stop()
+	if err != nil {
+		return errors.Join(ErrLater, err)
+	}
+	log := h.Log.With("instance", instanceID, "outcome", result.Outcome)
+	switch result.Outcome {
+	case lifecycle.Ready:
+		log.Info("the instance has its networks", "lacking", result.Lacking)
+		return h.complete(ctx, hooks, instanceID, lifecycle.Continue)
+	case lifecycle.Failed:
+		log.Error("a required network cannot be had, and no interface was left on the instance for it", "why", result.Why, "onFailure", h.Config.OnFailure)
+		return h.complete(ctx, hooks, instanceID, h.Config.OnFailure)
+	default:
+		log.Info("the instance needs nothing any more", "why", result.Why)
+		return nil
+	}
+}
+
+// endsBefore returns a context that ends some time before its parent, if that ends at a known time at all.
+func endsBefore(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	if end, known := ctx.Deadline(); known {
+		return context.WithDeadline(ctx, end.Add(-by))
+	}
+	return context.WithCancel(ctx)
+}
+
+// hooks returns those of ours that wait for a launching instance: the event's own, or those that Auto Scaling names when the
+// event was another one, since the hook's may have been lost.
+func (h *Handler) hooks(ctx context.Context, event lifecycle.Event, instance eni.Instance) ([]lifecycle.HookRef, error) {
+	if event.Kind == lifecycle.Launching {
+		return h.ours(event.Hook), nil
+	}
+	if len(h.Config.Hooks) == 0 || instance.Tags[groupTag] == "" {
+		return nil, nil
+	}
+	waiting, err := h.AutoScaling.Waiting(ctx, instance.ID)
+	return h.ours(waiting...), err
+}
+
+// ours keeps the hooks that are ours to complete.
+func (h *Handler) ours(hooks ...lifecycle.HookRef) []lifecycle.HookRef {
+	var ours []lifecycle.HookRef
+	for _, hook := range hooks {
+		if hook.Name != "" && h.Config.Mine(hook) {
+			ours = append(ours, hook)
+		}
+	}
+	return ours
+}
+
+func (h *Handler) complete(ctx context.Context, hooks []lifecycle.HookRef, instanceID string, result lifecycle.Policy) error {
+	for _, hook := range hooks {
+		if err := h.AutoScaling.Complete(ctx, hook, instanceID, result); err != nil {
+			return err
+		}
+		h.Log.Info("the lifecycle action is completed", "instance", instanceID, "group", hook.Group, "hook", hook.Name, "result", result)
+	}
+	return nil
+}
+
+// beat keeps lifecycle actions from running out of time until it is stopped.
+func (h *Handler) beat(ctx context.Context, hooks []lifecycle.HookRef, instanceID string) (stop func()) {
+	if len(hooks) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(h.Heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			for _, hook := range hooks {
+				if err := h.AutoScaling.Heartbeat(ctx, hook, instanceID); err != nil && ctx.Err() == nil {
+					h.Log.Warn("no heartbeat", "instance", instanceID, "hook", hook.Name, "err", err)
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// part sees that an instance that waits to be terminated takes its interfaces along. It never keeps it waiting.
+func (h *Handler) part(ctx context.Context, event lifecycle.Event) error {
+	err := h.Joiner.Part(ctx, event.InstanceID)
+	return errors.Join(err, h.complete(ctx, h.ours(event.Hook), event.InstanceID, lifecycle.Continue))
+}
+
+// tick looks at every instance that is to be served, and at what is left of those that are no more.
+func (h *Handler) tick(ctx context.Context) error {
+	instances, err := h.Instances.TaggedInstances(ctx, h.Config.Trigger.TagKey, h.Config.Trigger.TagValue)
+	if err != nil {
+		return err
+	}
+	owned, _, err := h.Instances.ListOwned(ctx)
+	if err != nil {
+		return err
+	}
+	alive := map[string]bool{}
+	var group errgroup.Group
+	group.SetLimit(tickAtOnce)
+	for _, i := range instances {
+		alive[i.ID] = true
+		group.Go(func() error { return h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID}) })
+	}
+	for id := range instancesOf(h.Config.Cluster, owned) {
+		if !alive[id] {
+			group.Go(func() error {
+				if err := h.Joiner.Bury(ctx, id); !errors.Is(err, join.ErrAlive) {
+					return err
+				}
+				return nil
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// instancesOf returns the instances for which interfaces of networks were made.
+func instancesOf(cluster string, owned []eni.Interface) map[string]bool {
+	ids := map[string]bool{}
+	for _, i := range owned {
+		if m, verdict := ownership.Read(cluster, i.Tags); verdict == ownership.Ours && ownership.IsNetwork(m.NodeENIUID) {
+			ids[m.InstanceID] = true
+		}
+	}
+	return ids
+}
+
+// groupOf is the Auto Scaling group of an instance, "" if it has none.
+func groupOf(event lifecycle.Event, instance eni.Instance) string {
+	if event.Hook.Group != "" {
+		return event.Hook.Group
+	}
+	return instance.Tags[groupTag]
+}

@@ -1,0 +1,279 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecyclehook_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/internal/lifecyclehook"
+	"github.com/multieni/multieni/lifecycle"
+)
+
+const id = "i-1234567890abcdef0"
+
+// world is everything around a handler, and notes what the handler does.
+type world struct {
+	mu   sync.Mutex
+	did  []string
+	tags map[string]string
+	// state is the instance's, outcome what becomes of preparing it, and takes how long that is.
+	state   eni.InstanceState
+	outcome lifecycle.Outcome
+	takes   time.Duration
+	fails   error
+	waiting []lifecycle.HookRef
+	owned   []eni.Interface
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.did = append(w.did, fmt.Sprintf(format, args...))
+}
+
+func (w *world) Look(_ context.Context, instanceID string) (eni.Look, error) {
+	return eni.Look{Instance: eni.Instance{ID: instanceID, State: w.state, Tags: w.tags}}, nil
+}
+
+func (w *world) TaggedInstances(_ context.Context, key, _ string) ([]eni.Instance, error) {
+	if _, tagged := w.tags[key]; !tagged {
+		return nil, nil
+	}
+	return []eni.Instance{{ID: id, State: w.state, Tags: w.tags}}, nil
+}
+
+func (w *world) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
+	return w.owned, time.Time{}, nil
+}
+
+func (w *world) Complete(_ context.Context, hook lifecycle.HookRef, _ string, result lifecycle.Policy) error {
+	w.note("complete %s %s", hook.Name, result)
+	return nil
+}
+
+func (w *world) Heartbeat(_ context.Context, hook lifecycle.HookRef, _ string) error {
+	w.note("heartbeat %s", hook.Name)
+	return nil
+}
+
+func (w *world) Waiting(context.Context, string) ([]lifecycle.HookRef, error) { return w.waiting, nil }
+
+func (w *world) Ensure(ctx context.Context, r join.Request) (join.Result, error) {
+	w.note("ensure unused=%t", r.Unused)
+	select {
+	case <-time.After(w.takes):
+	case <-ctx.Done():
+		return join.Result{}, ctx.Err()
+	}
+	return join.Result{Verdict: lifecycle.Verdict{Outcome: w.outcome}}, w.fails
+}
+
+func (w *world) Part(context.Context, string) error { w.note("part"); return w.fails }
+
+func (w *world) Bury(_ context.Context, instanceID string) error {
+	w.note("bury %s", instanceID)
+	return w.fails
+}
+
+// handler serves instances with the tag multus-ng of groups multus-*, and completes the hook multus-hook.
+func (w *world) handler() *lifecyclehook.Handler {
+	return lifecyclehook.New(lifecyclehook.Options{
+		Config: lifecycle.Config{
+			Cluster: "c", Trigger: lifecycle.Trigger{TagKey: "multus-ng"}, Groups: []string{"multus-*"}, Hooks: []string{"multus-hook"}, OnFailure: lifecycle.Abandon,
+		},
+		Instances: w, AutoScaling: w, Joiner: w, Patience: time.Minute, Heartbeat: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// hookEvent is a notification of a hook for the instance.
+func hookEvent(transition, hook string) string {
+	return fmt.Sprintf(`{"LifecycleTransition": "autoscaling:EC2_INSTANCE_%s", "AutoScalingGroupName": "multus-group", "LifecycleHookName": %q, "EC2InstanceId": %q, "LifecycleActionToken": "t"}`,
+		transition, hook, id)
+}
+
+func stateChange(state string) string {
+	return fmt.Sprintf(`{"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": %q, "state": %q}}`, id, state)
+}
+
+const tick = `{"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}`
+
+func TestHandle(t *testing.T) {
+	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
+	launching := hookEvent("LAUNCHING", "multus-hook")
+	for name, tc := range map[string]*struct {
+		body string
+		tags map[string]string
+		world
+		want  []string
+		again bool
+	}{
+		"a launch":                          {body: launching, tags: served, want: []string{"ensure unused=true", "complete multus-hook CONTINUE"}},
+		"a launch that cannot be prepared":  {body: launching, tags: served, world: world{outcome: lifecycle.Failed}, want: []string{"ensure unused=true", "complete multus-hook ABANDON"}},
+		"a launch of an instance that ends": {body: launching, tags: served, world: world{outcome: lifecycle.Gone}, want: []string{"ensure unused=true"}},
+		"EKS's own hook is left alone":      {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, want: []string{"ensure unused=false"}},
+		"heartbeats while it takes long": {body: launching, tags: served, world: world{takes: 50 * time.Second},
+			want: []string{"ensure unused=true", "heartbeat multus-hook", "heartbeat multus-hook", "complete multus-hook CONTINUE"}},
+		"an instance without the tag is a success": {body: launching, tags: map[string]string{"other": ""}, want: []string{"complete multus-hook CONTINUE"}},
+		"so is one without any tags":               {body: launching, want: []string{"complete multus-hook CONTINUE"}},
+		"and one of another group":                 {body: stateChange("running"), tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"}},
+		"an instance that runs, of no group":       {body: stateChange("running"), tags: map[string]string{"multus-ng": ""}},
+		"an instance that runs, when the hook's event was lost": {body: stateChange("running"), tags: served,
+			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}, {Group: "multus-group", Name: "Launch-LC-Hook"}}},
+			want:  []string{"ensure unused=true", "complete multus-hook CONTINUE"}},
+		"a tick finds whom events were lost for": {body: tick, tags: served,
+			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}}}, want: []string{"ensure unused=true", "complete multus-hook CONTINUE"}},
+		"an instance that EC2 does not know yet":  {body: launching, tags: served, world: world{state: eni.InstanceMissing}, again: true},
+		"an instance that has ended":              {body: launching, tags: served, world: world{state: eni.InstanceTerminated}},
+		"no certainty in time":                    {body: launching, tags: served, world: world{fails: errors.New("throttled")}, want: []string{"ensure unused=true"}, again: true},
+		"a termination":                           {body: hookEvent("TERMINATING", "multus-hook"), want: []string{"part", "complete multus-hook CONTINUE"}},
+		"a termination is never kept waiting":     {body: hookEvent("TERMINATING", "multus-hook"), world: world{fails: errors.New("throttled")}, want: []string{"part", "complete multus-hook CONTINUE"}, again: true},
+		"EKS's own hook at a termination":         {body: hookEvent("TERMINATING", "Terminate-LC-Hook"), want: []string{"part"}},
+		"the end of an instance":                  {body: stateChange("terminated"), want: []string{"bury " + id}},
+		"the end of an instance, as yet not seen": {body: stateChange("shutting-down"), world: world{fails: join.ErrAlive}, want: []string{"bury " + id}, again: true},
+		"a test of notifications":                 {body: `{"Event": "autoscaling:TEST_NOTIFICATION"}`},
+		"what is no event":                        {body: `{}`, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &tc.world
+				w.tags = tc.tags
+				if w.state == "" {
+					w.state = eni.InstanceRunning
+				}
+				if w.outcome == "" {
+					w.outcome = lifecycle.Ready
+				}
+				if err := w.handler().Handle(t.Context(), []byte(tc.body)); (err != nil) != tc.again {
+					t.Errorf("the error is %v", err)
+				}
+				if diff := cmp.Diff(tc.want, w.did, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A function that is about to be stopped gives the event back instead of being killed.
+func TestTimeRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{state: eni.InstanceRunning, takes: time.Hour, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := w.handler().Handle(ctx, []byte(hookEvent("LAUNCHING", "multus-hook")))
+		if !errors.Is(err, lifecyclehook.ErrLater) || ctx.Err() != nil {
+			t.Errorf("%v; the context is over: %v", err, ctx.Err())
+		}
+	})
+}
+
+func TestLambdaNamesWhatIsToComeAgain(t *testing.T) {
+	w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
+	payload, _ := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "1", Body: hookEvent("LAUNCHING", "multus-hook")}, {MessageId: "2", Body: "no event"}, {MessageId: "3", Body: stateChange("terminated")},
+	}})
+	response, err := w.handler().Lambda(t.Context(), payload)
+	text, _ := json.Marshal(response)
+	if want := `{"batchItemFailures":[{"itemIdentifier":"2"}]}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+	if response, err := w.handler().Lambda(t.Context(), []byte(stateChange("running"))); response != nil || err != nil {
+		t.Errorf("an event by itself: %v, %v", response, err)
+	}
+}
+
+// queue is a queue in which each message becomes visible again when its time is over.
+type queue struct {
+	mu       sync.Mutex
+	messages map[string]time.Time
+	did      []string
+}
+
+func (q *queue) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	deadline := time.Now().Add(time.Duration(in.WaitTimeSeconds) * time.Second)
+	for {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		q.mu.Lock()
+		for body, visible := range q.messages {
+			if !time.Now().Before(visible) {
+				q.messages[body] = time.Now().Add(time.Duration(in.VisibilityTimeout) * time.Second)
+				q.mu.Unlock()
+				return &sqs.ReceiveMessageOutput{Messages: []types.Message{{Body: aws.String(body), ReceiptHandle: aws.String(body), MessageId: aws.String(body)}}}, nil
+			}
+		}
+		q.mu.Unlock()
+		if !time.Now().Before(deadline) {
+			return &sqs.ReceiveMessageOutput{}, nil
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func (q *queue) ChangeMessageVisibility(_ context.Context, in *sqs.ChangeMessageVisibilityInput, _ ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.messages[*in.ReceiptHandle] = time.Now().Add(time.Duration(in.VisibilityTimeout) * time.Second)
+	return &sqs.ChangeMessageVisibilityOutput{}, nil
+}
+
+func (q *queue) DeleteMessage(_ context.Context, in *sqs.DeleteMessageInput, _ ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.messages, *in.ReceiptHandle)
+	q.did = append(q.did, "delete "+*in.ReceiptHandle)
+	return &sqs.DeleteMessageOutput{}, nil
+}
+
+func TestMessagesAreDeletedOnlyWhenTheyWereHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{messages: map[string]time.Time{"good": {}, "slow": {}, "bad": {}}}
+		var mu sync.Mutex
+		handled := map[string]int{}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		consumer := lifecyclehook.Consumer{Queue: q, URL: "q", AtOnce: 2, Log: slog.New(slog.DiscardHandler), Handle: func(_ context.Context, body []byte) error {
+			mu.Lock()
+			handled[string(body)]++
+			mu.Unlock()
+			switch string(body) {
+			case "slow":
+				time.Sleep(5 * time.Minute)
+			case "bad":
+				return errors.New("not yet")
+			}
+			return nil
+		}}
+		if err := consumer.Serve(ctx); err != nil {
+			t.Error(err)
+		}
+		slices.Sort(q.did)
+		if got := strings.Join(q.did, ", "); got != "delete good, delete slow" {
+			t.Error(got)
+		}
+		if handled["good"] != 1 || handled["slow"] != 1 || handled["bad"] < 8 {
+			t.Errorf("handled: %v", handled)
+		}
+	})
+}

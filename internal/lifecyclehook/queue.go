@@ -1,0 +1,121 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecyclehook
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+const (
+	// longPoll is how long SQS waits for a message (SQS API reference, WaitTimeSeconds: at most 20 seconds).
+	longPoll = 20
+	// receive is how many messages are asked for at once (SQS API reference, MaxNumberOfMessages: at most 10).
+	receive = 10
+	// visibility is how long a message stays invisible to others, in seconds. While it is handled that is prolonged.
+	visibility = 60
+)
+
+// Queue is the calls of SQS that taking messages makes. Each method is one IAM action of the same name.
+type Queue interface {
+	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
+	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
+}
+
+var _ Queue = (*sqs.Client)(nil)
+
+// Consumer takes messages from a queue.
+type Consumer struct {
+	Queue Queue
+	// URL is the queue's.
+	URL string
+	// Handle handles a message; an error leaves it in the queue, from where it comes again or goes to the dead letters.
+	Handle func(context.Context, []byte) error
+	// AtOnce is how many messages are handled at the same time.
+	AtOnce int
+	Log    *slog.Logger
+}
+
+// Serve takes messages until the context ends, and then waits for those that are being handled. A message is deleted only
+// when it was handled to its end.
+func (c *Consumer) Serve(ctx context.Context) error {
+	slots := make(chan struct{}, c.AtOnce)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for ctx.Err() == nil {
+		out, err := c.Queue.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: &c.URL, MaxNumberOfMessages: receive, WaitTimeSeconds: longPoll, VisibilityTimeout: visibility,
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				c.Log.Error("no messages can be taken from the queue; it is tried again", "queue", c.URL, "err", err)
+				pause(ctx, 5*time.Second)
+			}
+			continue
+		}
+		for _, message := range out.Messages {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return nil // what was not begun comes again by itself
+			}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				c.one(ctx, message)
+			})
+		}
+	}
+	return nil
+}
+
+func (c *Consumer) one(ctx context.Context, message types.Message) {
+	stop := c.hold(ctx, message)
+	err := c.Handle(ctx, []byte(aws.ToString(message.Body)))
+	stop()
+	if err != nil {
+		return
+	}
+	// The message was handled: that we are asked to stop is no reason to have it handled again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if _, err := c.Queue.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle}); err != nil {
+		c.Log.Warn("a message that was handled could not be deleted and will come again", "message", aws.ToString(message.MessageId), "err", err)
+	}
+}
+
+// hold keeps a message invisible to others until it is stopped.
+func (c *Consumer) hold(ctx context.Context, message types.Message) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause(ctx, visibility/3*time.Second) {
+			if _, err := c.Queue.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+				QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle, VisibilityTimeout: visibility,
+			}); err != nil && ctx.Err() == nil {
+				c.Log.Warn("a message may be handled twice", "message", aws.ToString(message.MessageId), "err", err)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// pause reports whether the time has passed before the context ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecyclehook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/smithy-go"
+
+	"github.com/multieni/multieni/lifecycle"
+)
+
+// ScalingAPI is the calls of Auto Scaling that handling events makes. Each method is one IAM action of the same name.
+type ScalingAPI interface {
+	CompleteLifecycleAction(context.Context, *autoscaling.CompleteLifecycleActionInput, ...func(*autoscaling.Options)) (*autoscaling.CompleteLifecycleActionOutput, error)
+	RecordLifecycleActionHeartbeat(context.Context, *autoscaling.RecordLifecycleActionHeartbeatInput, ...func(*autoscaling.Options)) (*autoscaling.RecordLifecycleActionHeartbeatOutput, error)
+	DescribeAutoScalingInstances(context.Context, *autoscaling.DescribeAutoScalingInstancesInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeAutoScalingInstancesOutput, error)
+	DescribeLifecycleHooks(context.Context, *autoscaling.DescribeLifecycleHooksInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeLifecycleHooksOutput, error)
+}
+
+var _ ScalingAPI = (*autoscaling.Client)(nil)
+
+// Scaling is Auto Scaling behind its API.
+type Scaling struct{ API ScalingAPI }
+
+var _ AutoScaling = Scaling{}
+
+// pendingWait is the state of an instance that waits in a launch hook (Auto Scaling user guide, "Lifecycle hooks").
+const pendingWait = "Pending:Wait"
+
+// Complete implements [AutoScaling].
+func (s Scaling) Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error {
+	_, err := s.API.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
+		AutoScalingGroupName: &hook.Group, LifecycleHookName: &hook.Name, InstanceId: &instanceID, LifecycleActionResult: aws.String(string(result)),
+		LifecycleActionToken: unlessEmpty(hook.Token),
+	})
+	if err != nil && !isOver(err) {
+		return fmt.Errorf("complete hook %s of group %s for instance %s: %w", hook.Name, hook.Group, instanceID, err)
+	}
+	return nil
+}
+
+// Heartbeat implements [AutoScaling].
+func (s Scaling) Heartbeat(ctx context.Context, hook lifecycle.HookRef, instanceID string) error {
+	_, err := s.API.RecordLifecycleActionHeartbeat(ctx, &autoscaling.RecordLifecycleActionHeartbeatInput{
+		AutoScalingGroupName: &hook.Group, LifecycleHookName: &hook.Name, InstanceId: &instanceID, LifecycleActionToken: unlessEmpty(hook.Token),
+	})
+	if err != nil && !isOver(err) {
+		return fmt.Errorf("prolong hook %s of group %s for instance %s: %w", hook.Name, hook.Group, instanceID, err)
+	}
+	return nil
+}
+
+// Waiting implements [AutoScaling].
+func (s Scaling) Waiting(ctx context.Context, instanceID string) ([]lifecycle.HookRef, error) {
+	instances, err := s.API.DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
+	if err != nil {
+		return nil, fmt.Errorf("ask Auto Scaling about instance %s: %w", instanceID, err)
+	}
+	var waiting []lifecycle.HookRef
+	for _, i := range instances.AutoScalingInstances {
+		if aws.ToString(i.LifecycleState) != pendingWait {
+			continue
+		}
+		hooks, err := s.API.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: i.AutoScalingGroupName})
+		if err != nil {
+			return nil, fmt.Errorf("list the hooks of group %s: %w", aws.ToString(i.AutoScalingGroupName), err)
+		}
+		for _, hook := range hooks.LifecycleHooks {
+			if aws.ToString(hook.LifecycleTransition) == "autoscaling:EC2_INSTANCE_LAUNCHING" {
+				waiting = append(waiting, lifecycle.HookRef{Group: aws.ToString(i.AutoScalingGroupName), Name: aws.ToString(hook.LifecycleHookName)})
+			}
+		}
+	}
+	return waiting, nil
+}
+
+// isOver recognises that a lifecycle action was completed or has run out of time. Auto Scaling has no code of its own for
+// that, only these words.
+func isOver(err error) bool {
+	answer := smithy.APIError(nil)
+	return errors.As(err, &answer) && answer.ErrorCode() == "ValidationError" &&
+		strings.Contains(strings.ToLower(answer.ErrorMessage()), "no active lifecycle action")
+}
+
+func unlessEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
