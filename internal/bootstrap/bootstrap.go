@@ -1,0 +1,145 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bootstrap gives an instance its interfaces while it boots, before the kubelet starts, and makes their links usable.
+//
+// What was done is written down. When the instance boots again and instance metadata still shows all of it, nothing is asked
+// of EC2: the links are configured anew and that is all.
+package bootstrap
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/lifecycle"
+)
+
+// linkPoll is how often the links are looked at while one is not there yet.
+const linkPoll = 250 * time.Millisecond
+
+// Host is the network of the host.
+type Host interface {
+	Facts(devices []string) (hostnet.Facts, error)
+	Apply(hostnet.Operation) error
+}
+
+// Options are what a boot works with.
+type Options struct {
+	// Metadata reads instance metadata.
+	Metadata func(context.Context) (eni.Metadata, error)
+	// Ensure gives the instance its interfaces in EC2.
+	Ensure func(ctx context.Context, instanceID string, unused bool) (join.Result, error)
+	Host   Host
+	// Dir is where the record is kept.
+	Dir string
+	// MTU of the links; 0 stands for the largest inside a VPC.
+	MTU int
+	// LinkTimeout is how long to wait for links.
+	LinkTimeout time.Duration
+	Log         *slog.Logger
+}
+
+// Report is how a boot ended.
+type Report struct {
+	Record
+	// Failed says what required thing is missing; empty when nothing is.
+	Failed string
+}
+
+// Run brings the instance's interfaces and links up. Its error means that not even the instance is known; everything else
+// that goes wrong is in the report.
+func Run(ctx context.Context, o Options) (Report, error) {
+	metadata, err := o.Metadata(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	record, err := o.load()
+	if err != nil {
+		o.Log.Warn("the record of the last boot cannot be used", "err", err)
+	}
+	first := record.InstanceID != metadata.InstanceID
+	if first || len(record.Lacking) > 0 || !record.shownBy(metadata) {
+		result, err := o.Ensure(ctx, metadata.InstanceID, first)
+		if err != nil {
+			return Report{Record: record, Failed: err.Error()}, nil
+		}
+		record = recordOf(metadata.InstanceID, result)
+		if result.Outcome != lifecycle.Ready {
+			return Report{Record: record, Failed: cmp.Or(result.Why, string(result.Outcome))}, nil
+		}
+		if err := o.store(record); err != nil {
+			return Report{Record: record, Failed: err.Error()}, nil
+		}
+	} else {
+		o.Log.Info("the interfaces of the last boot are still attached; EC2 is not asked", "interfaces", len(record.Interfaces))
+	}
+	if err := o.configure(ctx, record, metadata.PrimaryMAC); err != nil {
+		return Report{Record: record, Failed: err.Error()}, nil
+	}
+	return Report{Record: record}, nil
+}
+
+// configure makes the links usable, and waits for those that the kernel does not show yet.
+func (o Options) configure(ctx context.Context, record Record, primary string) error {
+	ctx, cancel := context.WithTimeout(ctx, o.LinkTimeout)
+	defer cancel()
+	links := record.links(o.MTU)
+	for {
+		waiting, err := o.configureOnce(links, primary)
+		if err == nil && waiting == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("within %s: %s", o.LinkTimeout, waiting)
+		case <-time.After(linkPoll):
+		}
+	}
+}
+
+// configureOnce does what can be done now, and says what is not as it should be.
+func (o Options) configureOnce(links []hostnet.Link, primary string) (waiting string, err error) {
+	facts, err := o.facts(primary)
+	if err != nil {
+		return "", err
+	}
+	for _, op := range hostnet.Diff(hostnet.Configure(links, facts), facts) {
+		o.Log.Info("configuring", "what", op.String())
+		if err := o.Host.Apply(op); err != nil {
+			return "", fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	if facts, err = o.facts(primary); err != nil {
+		return "", err
+	}
+	var problems []string
+	for _, observed := range hostnet.Observe(links, facts) {
+		if !observed.State.Usable() {
+			problems = append(problems, fmt.Sprintf("the link of %s (%s) is %s: %s", observed.Link.Name, observed.Link.MAC, observed.State, observed.Message))
+		}
+	}
+	return strings.Join(problems, "; "), nil
+}
+
+// facts marks the primary link as what it is even while it has no route yet.
+func (o Options) facts(primary string) (hostnet.Facts, error) {
+	facts, err := o.Host.Facts(nil)
+	if err != nil {
+		return facts, fmt.Errorf("look at the network of the host: %w", err)
+	}
+	if n := slices.IndexFunc(facts.Links, func(l hostnet.LinkFacts) bool { return l.Device != "" && strings.EqualFold(l.MAC, primary) }); n >= 0 {
+		facts.PrimaryLink = facts.Links[n].Index
+	}
+	return facts, nil
+}

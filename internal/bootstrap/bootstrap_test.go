@@ -1,0 +1,163 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrap_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/hostnet/hostnettest"
+	"github.com/multieni/multieni/internal/bootstrap"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+const (
+	id         = "i-1234567890abcdef0"
+	primaryMAC = "02:00:00:00:00:01"
+	mac        = "02:00:00:00:00:02"
+)
+
+// instance is an instance that boots, with a host whose links are only counted.
+type instance struct {
+	metadata eni.Metadata
+	result   join.Result
+	err      error
+	asked    []bool
+	kernel   *hostnettest.Kernel
+	applied  []string
+	linkAt   time.Time
+}
+
+func (i *instance) Facts([]string) (hostnet.Facts, error) {
+	facts := i.kernel.Facts()
+	if time.Now().Before(i.linkAt) {
+		facts.Links = facts.Links[:1]
+	}
+	return facts, nil
+}
+
+func (i *instance) Apply(op hostnet.Operation) error {
+	i.applied = append(i.applied, op.String())
+	return i.kernel.Apply(op)
+}
+
+// links are those of an instance that has just booted.
+func links() *hostnettest.Kernel {
+	return hostnettest.New(hostnet.Facts{PrimaryLink: 2, Links: []hostnet.LinkFacts{
+		{Index: 2, Name: "ens5", MAC: primaryMAC, Device: "0000:00:05.0", Up: true, Carrier: true, MTU: 9001, MaxMTU: 9216},
+		{Index: 3, Name: "ens6", MAC: mac, Device: "0000:00:06.0", MTU: 1500, Carrier: true, MaxMTU: 9216},
+	}})
+}
+
+func newInstance() *instance {
+	attached := eni.Interface{ID: "eni-1", MAC: mac, SubnetID: "subnet-1", Attachment: &eni.Attachment{InstanceID: id, Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached}}
+	return &instance{
+		kernel: links(), linkAt: time.Now().Add(5 * time.Second),
+		metadata: eni.Metadata{InstanceID: id, PrimaryMAC: primaryMAC},
+		result: join.Result{Verdict: lifecycle.Verdict{Outcome: lifecycle.Ready}, Members: []plan.Member{
+			{Member: ownership.Member{NodeENI: "multus"}, Wanted: true, Phase: plan.Attached, Interface: &attached},
+		}},
+	}
+}
+
+func (i *instance) boot(t *testing.T, dir string) bootstrap.Report {
+	t.Helper()
+	report, err := bootstrap.Run(t.Context(), bootstrap.Options{
+		Metadata: func(context.Context) (eni.Metadata, error) { return i.metadata, nil },
+		Ensure: func(_ context.Context, _ string, unused bool) (join.Result, error) {
+			i.asked = append(i.asked, unused)
+			return i.result, i.err
+		},
+		Host: i, Dir: dir, LinkTimeout: time.Minute, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// The second boot asks nothing of EC2; a copy of the disk in another instance counts for nothing.
+func TestBootsOfADisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		i := newInstance()
+		if report := i.boot(t, dir); len(i.asked) != 1 || !i.asked[0] || report.Failed != "" {
+			t.Errorf("the first boot asked EC2 as %v, failed %q", i.asked, report.Failed)
+		}
+		i.kernel = links()
+		i.metadata.Interfaces = []eni.Interface{{ID: "eni-1", MAC: mac}}
+		i.asked, i.applied, i.err = nil, nil, errors.New("throttled")
+		if report := i.boot(t, dir); len(i.asked) != 0 || len(i.applied) == 0 || report.Failed != "" {
+			t.Errorf("the second boot asked EC2 as %v, did %q, failed %q", i.asked, i.applied, report.Failed)
+		}
+		i.metadata.Interfaces = nil
+		if report := i.boot(t, dir); len(i.asked) != 1 || i.asked[0] || report.Failed == "" {
+			t.Errorf("an interface was taken away: asked as %v, failed %q", i.asked, report.Failed)
+		}
+		i.asked, i.metadata.InstanceID = nil, "i-00000000000000000"
+		if i.boot(t, dir); len(i.asked) != 1 || !i.asked[0] {
+			t.Errorf("another instance asked as %v", i.asked)
+		}
+	})
+}
+
+func TestFailuresAreReported(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*instance)
+		failed string
+	}{
+		"EC2 does not answer": {func(i *instance) { i.err = errors.New("throttled") }, "throttled"},
+		"a required network": {func(i *instance) {
+			i.result.Verdict = lifecycle.Verdict{Outcome: lifecycle.Failed, Why: "the subnet is full"}
+		}, "the subnet is full"},
+		"a link that does not come":  {func(i *instance) { i.linkAt = time.Now().Add(time.Hour) }, mac},
+		"a record that is not to be": {func(i *instance) {}, "keep the record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				i := newInstance()
+				if tc.change(i); tc.failed == "keep the record" {
+					dir += "/file"
+					if err := os.WriteFile(dir, nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if report := i.boot(t, dir); !strings.Contains(report.Failed, tc.failed) {
+					t.Errorf("it failed by %q", report.Failed)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatTheKubeletIsTold(t *testing.T) {
+	r := bootstrap.Report{Record: bootstrap.Record{Interfaces: []bootstrap.Interface{{Network: "n3"}, {Network: "multus"}, {Network: "n3", NetworkCardIndex: 1}}}}
+	want := `apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  kubelet:
+    maxPodsExpression: "((default_enis - 2) * (ips_per_eni - 1)) + 2"
+    flags:
+    - "--node-labels=networking.k8s.aws/network.multus=true,networking.k8s.aws/network.n3=true"
+    - "--register-with-taints=networking.k8s.aws/networks=missing:NoSchedule"
+`
+	if got := r.NodeConfig(true); got != want {
+		t.Error(got)
+	}
+	if got := r.Environment(false); got != "MULTIENI_KUBELET_ARGS=\"--node-labels=networking.k8s.aws/network.multus=true,networking.k8s.aws/network.n3=true\"\nMULTIENI_INTERFACES=2\n" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrap
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/join"
+)
+
+// recordName is the record's file name.
+const recordName = "bootstrap.json"
+
+// Record is what a boot did. It is kept on the disk, which an image can be made of: it counts for one instance only.
+type Record struct {
+	InstanceID string      `json:"instanceID"`
+	Interfaces []Interface `json:"interfaces"`
+	// Lacking are the optional networks that the instance goes without.
+	Lacking []string `json:"lacking,omitempty"`
+}
+
+// Interface is one interface of the record.
+type Interface struct {
+	Network          string         `json:"network"`
+	ENIID            string         `json:"eniID"`
+	MACAddress       string         `json:"macAddress"`
+	SubnetID         string         `json:"subnetID"`
+	NetworkCardIndex int            `json:"networkCardIndex"`
+	DeviceIndex      int            `json:"deviceIndex"`
+	Addresses        []netip.Prefix `json:"addresses"`
+}
+
+func recordOf(instanceID string, result join.Result) Record {
+	r := Record{InstanceID: instanceID, Lacking: result.Lacking}
+	for _, m := range result.Members {
+		if m.Interface != nil && m.Interface.Ready() {
+			r.add(m.NodeENI, *m.Interface)
+		}
+	}
+	return r
+}
+
+func (r *Record) add(network string, i eni.Interface) {
+	made := Interface{
+		Network: network, ENIID: i.ID, MACAddress: i.MAC, SubnetID: i.SubnetID,
+		NetworkCardIndex: i.Attachment.Slot.Card, DeviceIndex: i.Attachment.Slot.Device,
+	}
+	for _, address := range slices.Concat([]netip.Addr{i.PrimaryIPv4}, i.SecondaryIPv4, i.IPv6) {
+		if address.IsValid() {
+			made.Addresses = append(made.Addresses, netip.PrefixFrom(address, address.BitLen()))
+		}
+	}
+	made.Addresses = slices.Concat(made.Addresses, i.IPv4Prefixes, i.IPv6Prefixes)
+	r.Interfaces = append(r.Interfaces, made)
+}
+
+// shownBy reports whether instance metadata shows every interface of the record.
+func (r Record) shownBy(m eni.Metadata) bool {
+	for _, i := range r.Interfaces {
+		if shown := m.ByMAC(i.MACAddress); shown == nil || shown.ID != i.ENIID {
+			return false
+		}
+	}
+	return len(r.Interfaces) > 0
+}
+
+// links are the links of the interfaces, named after their networks.
+func (r Record) links(mtu int) []hostnet.Link {
+	var links []hostnet.Link
+	seen := map[string]int{}
+	for _, i := range r.Interfaces {
+		name := i.Network
+		if n := seen[name]; n > 0 {
+			name = fmt.Sprintf("%s-%d", name, n)
+		}
+		seen[i.Network]++
+		links = append(links, hostnet.Link{
+			Name: name, MAC: strings.ToLower(i.MACAddress), Slot: eni.Slot{Card: i.NetworkCardIndex, Device: i.DeviceIndex},
+			MTU: mtu, Mode: hostnet.None, Assigned: i.Addresses,
+		})
+	}
+	return links
+}
+
+// load returns the record of the last boot, an empty one if there is none.
+func (o Options) load() (Record, error) {
+	text, err := os.ReadFile(filepath.Join(o.Dir, recordName))
+	if errors.Is(err, os.ErrNotExist) {
+		return Record{}, nil
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	var r Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Record{}, fmt.Errorf("read %s: %w", recordName, err)
+	}
+	return r, nil
+}
+
+// store writes the record so that it is there whole or not at all.
+func (o Options) store(r Record) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return fmt.Errorf("keep the record: %w", err)
+	}
+	path := filepath.Join(o.Dir, recordName)
+	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("keep the record: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}
