@@ -7,6 +7,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,20 +111,25 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 			live = append(live, c)
 			continue
 		}
-		r.Results = append(r.Results, measure(c, screen, func() (*scenario.Outcome, error) { return runVirtual(ctx, c, screen.show) }))
+		result := measure(c, screen, func() (*scenario.Outcome, error) { return runVirtual(ctx, c, screen.show) })
+		if ctx.Err() != nil {
+			break
+		}
+		r.Results = append(r.Results, result)
 	}
 	for n, command := range s.commands {
 		if len(live) > 0 && ctx.Err() == nil {
 			s.runLive(ctx, &r, filepath.Join(s.dir, fmt.Sprintf("live-%d", n+1)), command, live, screen)
 		}
 	}
-	if ctx.Err() != nil {
+	// What was measured before an interrupt counts.
+	if len(r.Results) == 0 {
 		return ctx.Err()
 	}
 	if _, err := io.WriteString(out, render(r)); err != nil {
 		return err
 	}
-	return s.keep(r, progress)
+	return errors.Join(s.keep(r, progress), ctx.Err())
 }
 
 // count is how many runs there are when live scenarios are run with several controllers.

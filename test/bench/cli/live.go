@@ -25,6 +25,9 @@ func (s settings) runLive(ctx context.Context, r *report.Report, dir, command st
 			}
 			return servers.Run(ctx, c, screen.show)
 		})
+		if ctx.Err() != nil {
+			break
+		}
 		result.Controller = command
 		r.Results = append(r.Results, result)
 	}
