@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/awssim/lambda"
 	"github.com/multieni/multieni/awssim/sqs"
+	"github.com/multieni/multieni/awssim/ssm"
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
@@ -29,6 +30,7 @@ type account struct {
 	sqs         *sqs.Model
 	bus         *events.Bus
 	lambda      *lambda.Model
+	ssm         *ssm.Model
 }
 
 // newAccount builds the world as of now.
@@ -56,6 +58,7 @@ func newAccount(o Options, now time.Time) (*account, error) {
 	}); err != nil {
 		return nil, err
 	}
+	a.ssm = ssm.New(a.ec2)
 	a.ec2.Watch(a.announce)
 	a.autoScaling, err = autoscaling.New(autoscaling.Options{
 		Groups: w.AutoScalingGroups, Behavior: services.AutoScaling, Region: w.Region, Account: owner, Timeline: a.timeline, EC2: a.ec2,

@@ -125,7 +125,7 @@ func (t Tally) with(code string) Tally {
 	t.Count++
 	switch code {
 	case "", codeDryRun:
-	case codeThrottled, codeThrottledGroups, codeThrottledQueues, codeThrottledEvents:
+	case codeThrottled, codeThrottledGroups, codeThrottledQueues, codeThrottledJSON:
 		t.Throttled++
 	default:
 		t.Failed++

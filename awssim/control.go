@@ -19,7 +19,8 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-const controlHelp = `awssim: EC2, Auto Scaling, SQS and EventBridge at /, Lambda's runtime API, and about the simulation itself:
+const controlHelp = `awssim: EC2, Auto Scaling, EventBridge, SQS and parameters of Systems Manager at /, functions of Lambda,
+and about the simulation itself:
 
 GET    /_sim/state                  everything that is true, whether describe calls show it already or not
 GET    /_sim/calls                  calls per action: count, throttled, dry runs, errors by code, first and last time

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package awssim is AWS for tests and demonstrations: the part of EC2 that has to do with network interfaces, and what
-// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, Lambda, instance metadata), over HTTP, for the
+// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, Lambda, parameters, instance metadata), over HTTP, for the
 // unmodified AWS SDKs and CLI.
 //
 //	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})

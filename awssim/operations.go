@@ -11,6 +11,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/events"
 	"github.com/multieni/multieni/awssim/sqs"
+	"github.com/multieni/multieni/awssim/ssm"
 )
 
 // operation is an action of a service.
@@ -104,6 +105,15 @@ func eventOperations() []operation {
 		of(model, "PutRule", (*events.Bus).PutRule),
 		of(model, "PutTargets", (*events.Bus).PutTargets),
 		of(model, "RemoveTargets", (*events.Bus).RemoveTargets),
+	}
+}
+
+func parameterOperations() []operation {
+	model := func(a *account) *ssm.Model { return a.ssm }
+	return []operation{
+		of(model, "GetParameter", (*ssm.Model).GetParameter),
+		of(model, "GetParameters", (*ssm.Model).GetParameters),
+		of(model, "PutParameter", (*ssm.Model).PutParameter),
 	}
 }
 

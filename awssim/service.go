@@ -28,7 +28,7 @@ const (
 	codeThrottled       = "RequestLimitExceeded"
 	codeThrottledGroups = "Throttling"
 	codeThrottledQueues = "RequestThrottled"
-	codeThrottledEvents = "ThrottlingException"
+	codeThrottledJSON   = "ThrottlingException"
 )
 
 // protocol is how a service reads and writes HTTP.
@@ -63,7 +63,11 @@ func newServices() services {
 			},
 			"AWSEvents": {
 				name: "EventBridge", operations: byName(eventOperations()), protocol: jsonProtocol{version: "1.1"},
-				throttled: apierror.Error{Code: codeThrottledEvents, Message: "Rate exceeded", Status: http.StatusBadRequest},
+				throttled: apierror.Error{Code: codeThrottledJSON, Message: "Rate exceeded", Status: http.StatusBadRequest},
+			},
+			"AmazonSSM": {
+				name: "Systems Manager", operations: byName(parameterOperations()), protocol: jsonProtocol{version: "1.1"},
+				throttled: apierror.Error{Code: codeThrottledJSON, Message: "Rate exceeded", Status: http.StatusBadRequest},
 			},
 		},
 	}

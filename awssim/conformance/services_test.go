@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
 // base is where the services around EC2 are: an emulator has them at one address, AWS each at its own (nil).
@@ -33,6 +34,12 @@ func (ec *endpoint) sqs() *sqs.Client {
 
 func (ec *endpoint) eventBridge() *eventbridge.Client {
 	return eventbridge.New(eventbridge.Options{
+		Region: ec.region, BaseEndpoint: ec.base(), Credentials: ec.credentials, HTTPClient: ec.client, Retryer: ec.retryer(),
+	})
+}
+
+func (ec *endpoint) systemsManager() *ssm.Client {
+	return ssm.New(ssm.Options{
 		Region: ec.region, BaseEndpoint: ec.base(), Credentials: ec.credentials, HTTPClient: ec.client, Retryer: ec.retryer(),
 	})
 }

@@ -5,6 +5,7 @@ package ec2
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -132,6 +133,25 @@ func (m *Model) buildImage(spec Image) {
 
 // parameterPrefix, before the name of a Systems Manager parameter, stands for the image ID that the parameter holds.
 const parameterPrefix = "resolve:ssm:"
+
+// Parameter reads a parameter of Systems Manager.
+func (m *Model) Parameter(name string) (string, bool) {
+	value, ok := m.parameters[name]
+	return value, ok
+}
+
+// SetParameter writes one.
+func (m *Model) SetParameter(name, value string) {
+	if m.parameters == nil {
+		m.parameters = map[string]string{}
+	}
+	m.parameters[name] = value
+}
+
+// ParameterARN is the Amazon resource name of one.
+func (m *Model) ParameterARN(name string) string {
+	return fmt.Sprintf("arn:aws:ssm:%s:%s:parameter/%s", m.region, m.account, strings.TrimPrefix(name, "/"))
+}
 
 // resolveImage returns the image ID that a launch template means.
 func (m *Model) resolveImage(id string) (string, error) {

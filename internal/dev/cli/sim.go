@@ -58,14 +58,17 @@ func newSim() *cobra.Command {
 		Short: "Run the simulated AWS alone",
 		Long: `Run the simulated AWS alone, until it is interrupted.
 
-It answers the EC2 API at /, for every AWS SDK and the AWS CLI, with any credentials. What
-it holds can be read and changed at /_sim/; "curl URL/_sim/" lists how.`,
+It answers EC2, Auto Scaling, EventBridge, SQS and Systems Manager's parameters at /, for every
+AWS SDK and the AWS CLI, with any credentials, and runs functions of Lambda. What it holds can
+be read and changed at /_sim/; "curl URL/_sim/" lists how.`,
 		Example: `  multieni-dev sim --addr 127.0.0.1:4566
 
   # in another shell
   export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_REGION=us-east-1
   export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
   aws ec2 describe-network-interfaces
+  aws sqs create-queue --queue-name hooks
+  aws autoscaling describe-auto-scaling-groups
   curl $AWS_ENDPOINT_URL/_sim/state
   curl $AWS_ENDPOINT_URL/_sim/calls`,
 		Args: cobra.NoArgs,

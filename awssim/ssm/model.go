@@ -1,0 +1,133 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ssm is a model of the Parameter Store of AWS Systems Manager, as far as reading and writing plain parameters goes.
+// Its parameters are those of the world, the same that EC2 resolves the images of launch templates from. Secure strings,
+// versions by number or label, and policies are not modelled.
+package ssm
+
+import (
+	"regexp"
+
+	"github.com/multieni/multieni/awssim/apierror"
+	"github.com/multieni/multieni/awssim/ec2"
+)
+
+// maxNames of one GetParameters, and maxValue of a standard parameter in bytes (Systems Manager endpoints and quotas).
+const (
+	maxNames = 10
+	maxValue = 4096
+)
+
+// typeString is the one type of parameters.
+const typeString = "String"
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+
+// Model is the parameters of an account in a region. Use it from one goroutine at a time.
+type Model struct {
+	ec2      *ec2.Model
+	versions map[string]int // of what was put
+}
+
+// New returns a model of the parameters that EC2 knows.
+func New(of *ec2.Model) *Model { return &Model{ec2: of, versions: map[string]int{}} }
+
+// Parameter is a parameter.
+type Parameter struct {
+	ARN     string `json:"ARN"`
+	Name    string `json:"Name"`
+	Type    string `json:"Type"`
+	Value   string `json:"Value"`
+	Version int    `json:"Version"`
+}
+
+// GetParameterInput is the request of GetParameter. Plain parameters need no decryption, so that it does not matter.
+type GetParameterInput struct {
+	Name           string `json:"Name"`
+	WithDecryption bool   `json:"WithDecryption"`
+}
+
+// GetParameterOutput is its answer.
+type GetParameterOutput struct {
+	Parameter *Parameter `json:"Parameter"`
+}
+
+// GetParameter reads a parameter.
+func (m *Model) GetParameter(in *GetParameterInput) (*GetParameterOutput, error) {
+	p := m.find(in.Name)
+	if p == nil {
+		return nil, apierror.New("ParameterNotFound", "Parameter %s not found.", in.Name)
+	}
+	return &GetParameterOutput{p}, nil
+}
+
+func (m *Model) find(name string) *Parameter {
+	value, ok := m.ec2.Parameter(name)
+	if !ok {
+		return nil
+	}
+	return &Parameter{ARN: m.ec2.ParameterARN(name), Name: name, Type: typeString, Value: value, Version: m.versions[name] + 1}
+}
+
+// GetParametersInput is the request of GetParameters.
+type GetParametersInput struct {
+	Names          []string `json:"Names"`
+	WithDecryption bool     `json:"WithDecryption"`
+}
+
+// GetParametersOutput is its answer.
+type GetParametersOutput struct {
+	Parameters        []*Parameter `json:"Parameters"`
+	InvalidParameters []string     `json:"InvalidParameters"`
+}
+
+// GetParameters reads up to ten parameters, and tells which there are not.
+func (m *Model) GetParameters(in *GetParametersInput) (*GetParametersOutput, error) {
+	if len(in.Names) < 1 || len(in.Names) > maxNames {
+		return nil, apierror.New("ValidationException", "%d names were given, and there must be from 1 to %d", len(in.Names), maxNames)
+	}
+	out := &GetParametersOutput{Parameters: []*Parameter{}, InvalidParameters: []string{}}
+	for _, name := range in.Names {
+		if p := m.find(name); p != nil {
+			out.Parameters = append(out.Parameters, p)
+		} else {
+			out.InvalidParameters = append(out.InvalidParameters, name)
+		}
+	}
+	return out, nil
+}
+
+// PutParameterInput is the request of PutParameter.
+type PutParameterInput struct {
+	Name      string `json:"Name"`
+	Type      string `json:"Type"`
+	Value     string `json:"Value"`
+	Overwrite bool   `json:"Overwrite"`
+}
+
+// PutParameterOutput is its answer.
+type PutParameterOutput struct {
+	Tier    string `json:"Tier"`
+	Version int    `json:"Version"`
+}
+
+// PutParameter writes a parameter.
+func (m *Model) PutParameter(in *PutParameterInput) (*PutParameterOutput, error) {
+	known := m.find(in.Name)
+	switch {
+	case !validName.MatchString(in.Name):
+		return nil, apierror.New("ValidationException", "Parameter name %q: must be of letters, digits and .-_/", in.Name)
+	case in.Type != typeString && (in.Type != "" || known == nil):
+		return nil, apierror.New("UnsupportedParameterType", "The parameter type %q is not supported: awssim models only %s.", in.Type, typeString)
+	case in.Value == "" || len(in.Value) > maxValue:
+		return nil, apierror.New("ValidationException", "The value has %d bytes, and must have from 1 to %d.", len(in.Value), maxValue)
+	case known != nil && !in.Overwrite:
+		return nil, apierror.New("ParameterAlreadyExists", "The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
+	}
+	if known != nil {
+		m.versions[in.Name]++
+	}
+	m.ec2.SetParameter(in.Name, in.Value)
+	return &PutParameterOutput{"Standard", m.versions[in.Name] + 1}, nil
+}
