@@ -20,6 +20,8 @@ type simulator struct {
 	speed float64
 	// quota is how many interfaces the account may have; 0 means EC2's default.
 	quota int
+	// templates is how many launch templates, and how many versions of each; 0 means EC2's default.
+	templates int
 	// stuck makes every detach hang until it is forced, which on AWS takes patience to meet.
 	stuck bool
 }
@@ -30,6 +32,7 @@ func (s simulator) start(t *testing.T, ec *endpoint) {
 	world, err := awssim.LoadWorldFile("testdata/world.yaml")
 	ok(t, err)
 	world.Quotas.NetworkInterfaces = s.quota
+	world.Quotas.LaunchTemplates, world.Quotas.LaunchTemplateVersions = s.templates, s.templates
 	sim, err := awssim.New(awssim.Options{World: world, Clock: awssim.ScaledClock(s.speed)})
 	ok(t, err)
 	if s.stuck {
