@@ -71,12 +71,20 @@ func TestPermissions(t *testing.T) {
 }
 
 // unprovoked are permissions for what this life does not bring about: the same event again within minutes becomes one
-// that counts, and API servers that do not stream a first list are asked for it.
+// that counts, API servers that do not stream a first list are asked for it, and there is no AWSNodeTemplate that would be
+// published and told of on its Nodes.
 var unprovoked = map[permission]bool{
 	{"patch", "events.k8s.io", "events"}:            true,
 	{"list", "", "nodes"}:                           true,
 	{"list", "networking.k8s.aws", "nodeenis"}:      true,
 	{"list", "networking.k8s.aws", "nodeenistates"}: true,
+
+	{"get", "networking.k8s.aws", "awsnodetemplates"}:          true,
+	{"list", "networking.k8s.aws", "awsnodetemplates"}:         true,
+	{"patch", "networking.k8s.aws", "awsnodetemplates"}:        true,
+	{"patch", "networking.k8s.aws", "awsnodetemplates/status"}: true,
+	{"patch", "", "nodes"}:                                     true,
+	{"patch", "", "nodes/status"}:                              true,
 }
 
 // grants returns what the manifests grant the controller.
