@@ -1,0 +1,223 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cloudformation_test checks the CloudFormation templates as far as that is possible without AWS: what they refer to
+// exists, and the function may call what it calls.
+package cloudformation_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/joinconfig"
+	"github.com/multieni/multieni/internal/lifecyclehook"
+	"github.com/multieni/multieni/lifecycle"
+)
+
+// template is a template as CloudFormation reads it.
+type template struct {
+	AWSTemplateFormatVersion, Description string
+	Parameters                            map[string]struct {
+		Type, Description, AllowedPattern string
+		Default                           any
+		AllowedValues                     []any
+	}
+	Conditions, Outputs map[string]any
+	Resources           map[string]struct {
+		Type       string
+		DependsOn  any
+		Properties map[string]any
+	}
+}
+
+func read(t *testing.T, path string) template {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed template
+	if err := yaml.UnmarshalStrict(text, &parsed); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return parsed
+}
+
+func all(t *testing.T) map[string]template {
+	t.Helper()
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) != 4 {
+		t.Fatalf("%d templates, %v", len(paths), err)
+	}
+	templates := map[string]template{}
+	for _, path := range paths {
+		templates[path] = read(t, path)
+	}
+	return templates
+}
+
+// references collects the names that a part of a template refers to.
+func references(part any, to map[string]bool) {
+	switch part := part.(type) {
+	case []any:
+		for _, one := range part {
+			references(one, to)
+		}
+	case map[string]any:
+		for key, value := range part {
+			text, isText := value.(string)
+			list, isList := value.([]any)
+			switch {
+			case key == "Ref" && isText, key == "Condition" && isText:
+				to[text] = true
+			case key == "Fn::GetAtt" && isList:
+				to[list[0].(string)] = true
+			case key == "Fn::If" && isList:
+				to[list[0].(string)] = true
+			case key == "Fn::Sub" && isText:
+				substitutes(text, nil, to)
+			case key == "Fn::Sub" && isList:
+				substitutes(list[0].(string), list[1].(map[string]any), to)
+			}
+			references(value, to)
+		}
+	}
+}
+
+var variable = regexp.MustCompile(`\$\{([^!}][^}]*)\}`)
+
+func substitutes(text string, own map[string]any, to map[string]bool) {
+	for _, found := range variable.FindAllStringSubmatch(text, -1) {
+		name, _, _ := strings.Cut(found[1], ".")
+		if _, local := own[name]; !local && !strings.HasPrefix(found[1], "AWS::") {
+			to[name] = true
+		}
+	}
+}
+
+func TestWhatTemplatesReferToExists(t *testing.T) {
+	for name, parsed := range all(t) {
+		t.Run(name, func(t *testing.T) {
+			used := map[string]bool{}
+			for _, r := range parsed.Resources {
+				if !regexp.MustCompile(`^AWS::\w+::\w+$`).MatchString(r.Type) {
+					t.Errorf("type %q", r.Type)
+				}
+				references(r.Properties, used)
+				if on, ok := r.DependsOn.(string); ok {
+					used[on] = true
+				}
+			}
+			references(parsed.Outputs, used)
+			references(parsed.Conditions, used)
+			for reference := range used {
+				_, parameter := parsed.Parameters[reference]
+				_, resource := parsed.Resources[reference]
+				_, condition := parsed.Conditions[reference]
+				if !parameter && !resource && !condition && !strings.HasPrefix(reference, "AWS::") {
+					t.Errorf("there is no %s", reference)
+				}
+			}
+			for parameter := range parsed.Parameters {
+				if !used[parameter] {
+					t.Errorf("parameter %s is not used", parameter)
+				}
+			}
+		})
+	}
+}
+
+// The function is told what the template's parameters say, under the same names, and understands it.
+func TestTheFunctionUnderstandsItsParameters(t *testing.T) {
+	hook := read(t, "lifecycle-hook.yaml")
+	variables := hook.Resources["Function"].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+	values := map[string]string{}
+	for name := range variables {
+		if len(joinconfig.Parameters(map[string]string{name: ""})) == 0 {
+			t.Errorf("the function does not know %s", name)
+		}
+		if text, ok := hook.Parameters[name].Default.(string); ok {
+			values[name] = text
+		}
+	}
+	values["ClusterName"], values["MultusSubnetsAz1"], values["MultusSecurityGroupIds"] = "c", "subnet-1", "sg-1"
+	p, err := lifecycle.ParseParameters(values)
+	if err != nil || p.Trigger.TagKey != "multus-ng" || p.Networks[0].IPv4Allocation != lifecycle.LowestFree {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// strings lists the actions that the statements of a policy allow.
+func actions(policy any) []string {
+	text, _ := json.Marshal(policy)
+	var document struct {
+		Statement []struct{ Action []string }
+	}
+	_ = json.Unmarshal(text, &document)
+	var allowed []string
+	for _, s := range document.Statement {
+		allowed = append(allowed, s.Action...)
+	}
+	slices.Sort(allowed)
+	return allowed
+}
+
+// Each method of the interfaces is a call, and an action of the same name.
+func TestTheFunctionMayCallWhatItCalls(t *testing.T) {
+	role := read(t, "lifecycle-hook.yaml").Resources["Role"].Properties
+	called := []string{"sqs:GetQueueAttributes"} // by Lambda itself
+	for prefix, api := range map[string]reflect.Type{
+		"ec2:": reflect.TypeFor[awsec2.API](), "autoscaling:": reflect.TypeFor[lifecyclehook.ScalingAPI](), "sqs:": reflect.TypeFor[lifecyclehook.Queue](),
+	} {
+		for method := range api.Methods() {
+			called = append(called, prefix+method.Name)
+		}
+	}
+	slices.Sort(called)
+	if diff := cmp.Diff(called, actions(role["Policies"].([]any)[0].(map[string]any)["PolicyDocument"])); diff != "" {
+		t.Errorf("(-called +allowed):\n%s", diff)
+	}
+}
+
+func TestNodesMayCallWhatTheyCall(t *testing.T) {
+	var called []string
+	for method := range reflect.TypeFor[awsec2.API]().Methods() {
+		called = append(called, "ec2:"+method.Name)
+	}
+	slices.Sort(called)
+	policy := read(t, "launch-template-bootstrap.yaml").Resources["NodePolicy"].Properties["PolicyDocument"]
+	if diff := cmp.Diff(called, actions(policy)); diff != "" {
+		t.Errorf("(-called +allowed):\n%s", diff)
+	}
+}
+
+// The configuration in the user data is one that eni-bootstrap takes.
+func TestTheUserDataHoldsAConfiguration(t *testing.T) {
+	data := read(t, "launch-template-bootstrap.yaml").Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)["UserData"]
+	text := data.(map[string]any)["Fn::Base64"].(map[string]any)["Fn::Sub"].([]any)[0].(string)
+	_, document, _ := strings.Cut(text, "networks.yaml <<'END'\n")
+	document, _, found := strings.Cut(document, "END\n")
+	if !found {
+		t.Fatal("the user data holds no configuration")
+	}
+	for name, value := range map[string]string{"ClusterName": "c", "MultusTriggerTagKey": "multus-ng", "Subnets": "subnet-1, subnet-2", "Groups": "sg-1"} {
+		document = strings.ReplaceAll(document, "${"+name+"}", value)
+	}
+	p, err := joinconfig.Document([]byte(document))
+	if err != nil || len(p.Networks) != 1 || len(p.Networks[0].SubnetIDs) != 2 || *p.Networks[0].SourceDestCheck || !p.Networks[0].IPv6 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if len(text) > 16*1024 {
+		t.Errorf("%d bytes of user data", len(text))
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package joinconfig_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/multieni/multieni/internal/joinconfig"
+	"github.com/multieni/multieni/lifecycle"
+)
+
+// The configuration that users are shown is one.
+func TestTheDocumentedConfiguration(t *testing.T) {
+	page, err := os.ReadFile("../../docs/multus-node-groups.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	p, err := joinconfig.Document([]byte(text))
+	if err != nil || len(p.Networks) != 1 || p.OnFailure != lifecycle.Abandon || !p.Mine(lifecycle.HookRef{Name: "multus-launch"}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestDocumentsAreReadStrictly(t *testing.T) {
+	for name, text := range map[string]string{
+		"an unknown field": "cluster: c\ntrigger: {tagKey: t}\nnetwork: []\n", "a field twice": "cluster: c\ncluster: d\n", "no YAML": "{",
+	} {
+		if _, err := joinconfig.Document([]byte(text)); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
+
+func TestParametersByName(t *testing.T) {
+	got := joinconfig.Environment([]string{"PATH=/bin", "MultusSubnetsAz7=subnet-1,subnet-2", "MultusInterfaceTags=a=b"})
+	if len(got) != 2 || got["MultusSubnetsAz7"] != "subnet-1,subnet-2" || got["MultusInterfaceTags"] != "a=b" {
+		t.Errorf("%v", got)
+	}
+	for _, wrong := range []string{"MultusSubnetsAz1", "PATH=/bin"} {
+		if _, err := joinconfig.Pairs([]string{wrong}); err == nil {
+			t.Errorf("%s passes", wrong)
+		}
+	}
+}
+
+// A node that prepares itself needs no tag to be chosen by.
+func TestOneInstance(t *testing.T) {
+	values := map[string]string{"ClusterName": "c", "MultusSubnetsAz1": "subnet-1", "MultusSecurityGroupIds": "sg-1"}
+	if p, err := joinconfig.ForOneInstance(values); err != nil || p.Trigger.TagKey != "" || len(p.Networks) != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
