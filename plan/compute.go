@@ -23,8 +23,8 @@ const (
 	// RecreateAfter is how long an interface that somebody else removed must have existed, or its successor waits: a
 	// fight with another program over an interface is had slowly.
 	RecreateAfter = 10 * time.Minute
-	// MaxUnattached is how many interfaces of an instance may exist without being attached. Whatever goes wrong, no more
-	// than these can be left behind.
+	// MaxUnattached is how many interfaces of an instance may be on their way to their slots at a time. Whatever goes
+	// wrong, no more than these can be left behind.
 	MaxUnattached = 3
 	// FullFor is for how long a subnet that had no address for an interface is not asked for another.
 	FullFor = 2 * time.Minute
@@ -144,7 +144,8 @@ type member struct {
 	// born is the interface the instance was launched with that serves as the member's.
 	born    *eni.Interface
 	leaving string
-	// doubtful is set on an interface that nothing stands for, while it is not certain that what does exists.
+	// doubtful is set on an interface that nothing stands for, while it is not certain that what does exists, and on a
+	// member of which only a look can tell what keeps it.
 	doubtful bool
 	problem  *Problem
 }
@@ -293,16 +294,22 @@ func (p *planner) seatAll() {
 			}
 		}
 	}
-	for _, m := range p.members {
-		if m.record != nil && m.record.Attachment == nil && (m.wish != nil || m.leaving != "") {
-			p.unattached++
-		}
-	}
 	slices.SortStableFunc(standing, func(a, b *member) int {
 		return cmp.Or(first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
 	})
 	for _, m := range standing {
 		p.seatOne(m)
+	}
+	p.countUnattached()
+}
+
+// countUnattached leaves out the interfaces for which there is no seat: they wait for a person, and others need not.
+func (p *planner) countUnattached() {
+	for _, m := range p.members {
+		onItsWay := m.wish != nil && (m.problem == nil || m.problem.Reason.Passing()) || m.leaving != ""
+		if onItsWay && m.record != nil && m.record.Attachment == nil {
+			p.unattached++
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,8 +123,13 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 		claims []plan.Claim
 		change func(*plan.Observed)
 		want   plan.Reason
+		says   string
 	}{
-		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing},
+		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
+		"selectors that are not all resolved": {
+			claims: []plan.Claim{unresolved(replacing(claim("a", wish(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.MayReplace = true },
+			want: plan.Replacing, says: "selectors of its NodeENI are resolved",
+		},
 		"a member of another NodeENI that has no slot": {
 			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), exactly(claim("b", wish(0, 0, "s1")))},
 			change: func(o *plan.Observed) { o.MayReplace = true }, want: plan.Replacing,
@@ -143,14 +149,16 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 				tc.change(&o)
 			}
 			p := plan.Compute(desired(tc.claims...), o, w.now)
-			if got := p.Members[0]; got.Why.Reason != tc.want || got.Why.Message == "" || len(got.Drift) == 0 || len(p.Actions) > 0 {
-				t.Errorf("want the reason %s, a drift and no call:\n%s", tc.want, p.Explain())
+			if got := p.Members[0]; got.Why.Reason != tc.want || !strings.Contains(got.Why.Message, tc.says) || len(got.Drift) == 0 || len(p.Actions) > 0 {
+				t.Errorf("want the reason %s that says %q, a drift and no call:\n%s", tc.want, tc.says, p.Explain())
 			}
 		})
 	}
 }
 
 func replacing(c plan.Claim) plan.Claim { c.Replace = true; return c }
+
+func unresolved(c plan.Claim) plan.Claim { c.Resolved = false; return c }
 
 func exactly(c plan.Claim) plan.Claim { c.Exact = true; return c }
 
@@ -176,6 +184,21 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 				t.Errorf("want %s:\n%s", tc.want, p.Explain())
 			}
 		})
+	}
+}
+
+// TestWhoHasNoSeatKeepsNobodyWaiting lets strangers take the slots of as many interfaces as may exist unattached.
+func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
+	w := newWorld(limits(8))
+	crowded := exactly(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3")))
+	p := plan.Compute(desired(crowded), w.observe(nil), w.now)
+	for n, create := range p.Actions {
+		w.apply(create)
+		w.occupy(device(n + 1))
+	}
+	p = plan.Compute(desired(crowded, claim("b", wish(0, 4, "s4"))), w.observe(p.Ledger), w.now)
+	if len(p.Members) != 4 || p.Members[2].Phase != plan.Blocked || p.Members[3].Phase != plan.Creating {
+		t.Errorf("want three blocked interfaces, and one that is made:\n%s", p.Explain())
 	}
 }
 

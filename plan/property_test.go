@@ -200,7 +200,7 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.NodeENIUID, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
-		if claim.Replace && !claim.Exact && !s.c.last.Unsettled {
+		if claim.Replace && claim.Resolved && !claim.Exact && !s.c.last.Unsettled {
 			s.fail("%s may be replaced and is not: %v", m.Interface.ID, m.Drift)
 		}
 	case claim.Exact && m.Slot != m.Asked:

@@ -100,6 +100,60 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 	}
 }
 
+func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	c.Exact = true
+	p := plan.Compute(desired(c), w.observe(nil), w.now)
+	o := w.observe(p.Ledger)
+	o.Setbacks = map[ownership.Key]plan.Setback{
+		{NodeENIUID: "uid-a", Ordinal: 1}: refused(w.now.Add(-time.Hour), device(1)),
+		{NodeENIUID: "uid-a"}:             refused(w.now, device(1)),
+	}
+	m := plan.Compute(desired(c), o, w.now).Members[0]
+	if m.Phase != plan.Blocked || m.Why.Reason != plan.SlotTaken {
+		t.Fatalf("%s %s: the slot is refused for the second time", m.Phase, m.Why)
+	}
+	tenMinutes := w.now.Add(10 * time.Minute)
+	if o.Look.At = tenMinutes; plan.Compute(desired(c), o, tenMinutes.Add(-time.Second)).Members[0].Phase != plan.Blocked {
+		t.Error("a slot that was refused twice is asked for again within 10 minutes")
+	}
+	if m := plan.Compute(desired(c), o, tenMinutes).Members[0]; m.Phase != plan.Creating {
+		t.Errorf("%s %s: the slot is not asked for again after 10 minutes", m.Phase, m.Why)
+	}
+}
+
+// TestAskingAgainInVainIsNoNews lets an interface ask again, one after the other, for the slots that EC2 refused.
+func TestAskingAgainInVainIsNoNews(t *testing.T) {
+	w := newWorld(limits(3))
+	d, key := desired(claim("a", wish(0, 1, "s1"))), ownership.Key{NodeENIUID: "uid-a"}
+	w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
+	setback := refused(w.now, device(1), device(2))
+	says := func() plan.Member {
+		o := w.observe(nil)
+		o.Setbacks = map[ownership.Key]plan.Setback{key: setback}
+		return plan.Compute(d, o, w.now).Members[0]
+	}
+	w.now = w.now.Add(time.Second)
+	first := says()
+	if first.Phase != plan.Blocked || first.Why.Reason != plan.InstanceFull {
+		t.Fatalf("%s %s", first.Phase, first.Why)
+	}
+	w.now = w.now.Add(time.Hour)
+	if m := says(); m.Phase != plan.Attaching || m.Slot != device(1) {
+		t.Fatalf("%s at %s: the first slot is not asked for again", m.Phase, m.Slot)
+	}
+	setback = setback.Next(eni.SlotTaken, "taken", w.now).Refused(device(1), w.now)
+	if m := says(); m.Phase != first.Phase || m.Why != first.Why {
+		t.Errorf("after another refusal it says %s %s", m.Phase, m.Why)
+	}
+	blind := w.observe(nil)
+	blind.Setbacks, blind.Look = map[ownership.Key]plan.Setback{key: setback}, nil
+	if p := plan.Compute(d, blind, w.now); !p.NeedsLook {
+		t.Errorf("without a look it says %s %s", p.Members[0].Phase, p.Members[0].Why)
+	}
+}
+
 func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"))

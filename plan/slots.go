@@ -24,12 +24,14 @@ type seats struct {
 	leaving map[eni.Slot]bool
 	// reserved are the slots that somebody asks for exactly.
 	reserved map[eni.Slot]bool
+	// refused are the slots that EC2 has called taken although it shows nobody there, believed or due to be asked for again.
+	refused map[eni.Slot]bool
 }
 
 // seat returns the seating order as the look shows it. Of our own interfaces only what is known otherwise counts, since it
 // can be newer: one that the look shows and that is not known any more is gone, and holds no slot.
 func (p *planner) seat() *seats {
-	s := &seats{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}}
+	s := &seats{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
 	for _, r := range p.Owned {
 		s.hold(r.Interface, p.InstanceID)
 	}
@@ -47,22 +49,51 @@ func (p *planner) seat() *seats {
 			}
 		}
 	}
-	for _, setback := range p.Setbacks {
-		for slot, refusal := range setback.Taken {
-			s.believe(slot, refusal, lookedAt, p.now)
-		}
+	for slot, refusal := range p.refusals() {
+		s.believe(slot, refusal, lookedAt, p.now)
 	}
 	return s
+}
+
+// refusals returns what EC2 refused per slot, to whichever member: a slot that nobody can use is the same for all.
+func (p *planner) refusals() map[eni.Slot]Refusal {
+	all := map[eni.Slot]Refusal{}
+	for _, setback := range p.Setbacks {
+		for slot, refusal := range setback.Taken {
+			known := all[slot]
+			if refusal.At.Before(known.At) {
+				refusal.At = known.At
+			}
+			all[slot] = Refusal{At: refusal.At, Count: known.Count + refusal.Count}
+		}
+	}
+	return all
 }
 
 // believe takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
 // an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface"). After the
 // second refusal no further look is waited for.
 func (s *seats) believe(slot eni.Slot, refusal Refusal, lookedAt, now time.Time) {
-	ghost := (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until())
-	if ghost && s.holders[slot] == "" {
-		s.holders[slot] = "EC2, which shows no interface there; stopping and starting the instance can free it"
+	if s.holders[slot] != "" {
+		return
 	}
+	s.refused[slot] = true
+	if (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until()) {
+		s.holders[slot] = ghost
+	}
+}
+
+const ghost = "EC2, which shows no interface there; stopping and starting the instance can free it"
+
+// hopeless reports why no further interface fits if EC2 goes on to refuse what it refused: so that asking again, slot by
+// slot, is not told as news.
+func (s *seats) hopeless(slot eni.Slot) *Problem {
+	pessimist := *s
+	pessimist.holders = maps.Clone(s.holders)
+	for refused := range s.refused {
+		pessimist.holders[refused] = ghost
+	}
+	return pessimist.room(slot)
 }
 
 func (s *seats) hold(i eni.Interface, instanceID string) {

@@ -63,6 +63,9 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
 		}
 	}
+	if !m.claim.Resolved {
+		return waits("all selectors of its NodeENI are resolved")
+	}
 	if p.plan.WouldReplace != "" && p.Turn != "" {
 		return waits("%s", p.Turn)
 	}
@@ -220,6 +223,13 @@ func (p *planner) waits(m *member) bool {
 		return false
 	}
 	m.explain(setback.problem())
+	if setback.Class == eni.SlotTaken && m.wish != nil && !m.seated() && !m.claim.Exact {
+		// Whether there is a slot left that was not refused, only a look can tell.
+		m.doubtful = p.Look == nil
+		if full := p.seats.hopeless(m.wish.Slot); full != nil {
+			m.explain(*full)
+		}
+	}
 	p.again(setback.Retry())
 	return true
 }

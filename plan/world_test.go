@@ -46,12 +46,17 @@ func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
 		tokens:     map[string]string{},
 	}
 	for _, slot := range append([]eni.Slot{eni.Primary}, foreign...) {
-		i := w.make("subnet-node", nil)
-		i.Status = eni.InUse
-		i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: slot, Status: eni.AttachmentAttached}
-		w.interfaces[i.ID] = i
+		w.occupy(slot)
 	}
 	return w
+}
+
+// occupy lets an interface that is not ours hold a slot.
+func (w *world) occupy(slot eni.Slot) {
+	i := w.make("subnet-node", nil)
+	i.Status = eni.InUse
+	i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: slot, Status: eni.AttachmentAttached}
+	w.interfaces[i.ID] = i
 }
 
 func (w *world) make(subnet string, tags map[string]string) eni.Interface {
