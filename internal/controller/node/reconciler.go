@@ -36,8 +36,12 @@ const conflictWait = 100 * time.Millisecond
 // maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached.
 const maxRounds = 12
 
-// turnCheck is how often a node asks for its turn to replace interfaces, or to get its first ones during a ramp.
-const turnCheck = 10 * time.Second
+// How often a node asks for its turn: to get its first interfaces during a ramp, or to replace some. Many nodes can wait for
+// the latter, for as long as a person needs to see to the one that holds it up.
+const (
+	turnCheck    = 10 * time.Second
+	replaceCheck = 30 * time.Second
+)
 
 // Limiter tells what an instance type can carry.
 type Limiter interface {
@@ -216,7 +220,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 		p = plan.Compute(desired, observed, r.Now())
 	}
 	if observed.Turn != "" {
-		p.LookAgain = sooner(p.LookAgain, r.Now().Add(turnCheck))
+		p.LookAgain = sooner(p.LookAgain, r.Now().Add(replaceCheck))
 	}
 	return p, nil
 }
