@@ -29,18 +29,27 @@ bench: ## Measure against EC2's limits: a few minutes, or BENCH=all, BENCH=a1,c;
 
 # These run for minutes on their own, and by a clock, their own or the machine's: one after the other, not slowed down
 # tenfold by the race detector, and never from the cache, which does not know the program that they start.
-HOSTILE := ./test/hostile ./test/simulation ./test/synctest/...
+HOSTILE := ./test/hostile ./test/synctest/...
 GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
 
 # Random cases are the same in every run of `test`, so that it fails for a change and not by chance; `test-long` draws
 # new ones, fifty times as many.
 .PHONY: test
-test: ## Run every test that guards a change: all with the race detector, then `test-hostile`
+test: ## Run every test that guards a change: all with the race detector, then `test-simulation` and `test-hostile`
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m $(GUARD)
-	@$(MAKE) test-hostile
+	@$(MAKE) test-simulation test-hostile
+
+.PHONY: test-simulation
+test-simulation: ## Run the controller through 2,000 seeded schedules of 500 steps each; see docs/reliability.md
+	go test -count=1 -timeout 30m ./test/simulation
+	go test -count=1 -timeout 30m -race -run 'TestSimulation$$' ./test/simulation
+
+.PHONY: mutants
+mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md: about an hour
+	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
 
 .PHONY: test-hostile
-test-hostile: ## Run the controller through seeded schedules, in a bubble of virtual time, and against hostile worlds
+test-hostile: ## Run the controller in a bubble of virtual time, and against hostile worlds
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -p 1 -timeout 30m $(HOSTILE)
 
 .PHONY: test-long

@@ -36,6 +36,7 @@ func (r *run) act() {
 	} {
 		// Each step offers one chance in about ten; the rates are per chance.
 		if rate := r.faults.rate[actor.fault]; rate > 0 && r.chance(min(1, rate*4)) {
+			r.faults.struck[actor.fault]++
 			actor.act()
 			return
 		}
@@ -118,6 +119,7 @@ func (c *cluster) join() {
 	wanted := ec2.WorldInstance{InstanceType: instanceTypes[r.pick(len(instanceTypes))], AvailabilityZone: zone, Name: name}
 	if r.faults.has(cniTakesSlots) && r.chance(0.7) {
 		wanted.CNI = &ec2.CNI{WarmENIs: 1 + r.pick(2)}
+		r.faults.struck[cniTakesSlots]++
 	}
 	launched, err := r.model.Launch(r.call(), wanted)
 	if err != nil {

@@ -213,11 +213,23 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				st := into.(*v1alpha1.NodeENIState).Status
 				w.p.run.stamp(current.Status.Conditions, st.Conditions)
 				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				if said := phases(st.Interfaces); said != phases(current.Status.Interfaces) {
+					w.p.run.note(w.p, "says of node %s:%s", name, said)
+				}
 				current.Status = st
 			}
 			return current, nil
 		})
 	})
+}
+
+// phases is what a status says of a node's interfaces, in a few words.
+func phases(interfaces []v1alpha1.InterfaceState) string {
+	var words []byte
+	for _, i := range interfaces {
+		words = fmt.Appendf(words, " %s[%d] %s %s", i.NodeENI, i.Ordinal, i.Phase, i.Reason)
+	}
+	return string(words)
 }
 
 // stamp gives conditions the times that the virtual clock would have given them: the library that sets them knows only the
@@ -233,6 +245,7 @@ func (r *run) stamp(before, after []metav1.Condition) {
 
 // lint notes what is wrong with a status that a process writes.
 func (p *process) lint(k kind, name string, faults []string) {
+	p.run.judged("I9")
 	for _, fault := range faults {
 		p.run.violate("I9", "the status of %s %s: %s", k, name, fault)
 	}

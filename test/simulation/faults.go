@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/multieni/multieni/awssim/ec2"
@@ -114,8 +115,8 @@ type swarm struct {
 	recovering time.Time
 	// model are the faults that the model of EC2 draws.
 	model *fault.Set
-	// struck counts what went wrong.
-	struck int
+	// struck counts what went wrong, by fault.
+	struck [faultNames]int
 	off    bool
 }
 
@@ -143,24 +144,32 @@ func (s *swarm) has(f faultName) bool { return s.rate[f] > 0 }
 
 // addModelFaults puts in force what the model itself does wrong.
 func (s *swarm) addModelFaults() {
-	add := func(f faultName, faults ...fault.Fault) {
-		for _, one := range faults {
+	settings := map[fault.Kind]fault.Fault{
+		fault.StaleRead: {Age: time.Minute, Jitter: true}, fault.HideNew: {Age: time.Minute}, fault.LowerLimit: {Limit: 2},
+	}
+	for f := range faultNames {
+		for _, kind := range modelFaults[f] {
 			if !s.has(f) {
 				continue
 			}
-			one.Probability = s.rate[f]
+			one := settings[kind]
+			one.Kind, one.Probability = kind, s.rate[f]
 			if _, err := s.model.Add(one, s.run.now); err != nil {
 				panic(err)
 			}
 		}
 	}
-	add(staleReads, fault.Fault{Kind: fault.StaleRead, Age: time.Minute, Jitter: true})
-	add(pageErrors, fault.Fault{Kind: fault.InvalidateNextToken})
-	add(forgottenTokens, fault.Fault{Kind: fault.ForgetToken})
-	add(stuckAttachments, fault.Fault{Kind: fault.StuckAttaching}, fault.Fault{Kind: fault.StuckDetaching})
-	add(hiddenNews, fault.Fault{Kind: fault.HideNew, Age: time.Minute})
-	add(dyingInstances, fault.Fault{Kind: fault.InstanceDies})
-	add(quotas, fault.Fault{Kind: fault.Quota}, fault.Fault{Kind: fault.LowerLimit, Limit: 2})
+}
+
+// modelFaults are the faults that the model of EC2 draws.
+var modelFaults = map[faultName][]fault.Kind{
+	staleReads:       {fault.StaleRead},
+	pageErrors:       {fault.InvalidateNextToken},
+	forgottenTokens:  {fault.ForgetToken},
+	stuckAttachments: {fault.StuckAttaching, fault.StuckDetaching},
+	hiddenNews:       {fault.HideNew},
+	dyingInstances:   {fault.InstanceDies},
+	quotas:           {fault.Quota, fault.LowerLimit},
 }
 
 // behavior is how long EC2 takes in a run, and what it does where nobody knows.
@@ -189,7 +198,7 @@ func (s *swarm) strikes(f faultName) bool {
 	if s.off || s.rate[f] == 0 || s.run.random.Float64() >= s.rate[f] {
 		return false
 	}
-	s.struck++
+	s.struck[f]++
 	return true
 }
 
@@ -205,7 +214,7 @@ func (s *swarm) bursts() {
 		if s.off || s.rate[burst.fault] == 0 || s.during(burst.fault) || !s.run.chance(s.rate[burst.fault]/10) {
 			continue
 		}
-		s.struck++
+		s.struck[burst.fault]++
 		lasts := time.Duration(s.run.random.Int64N(int64(burst.longest)))
 		s.until[burst.fault] = s.run.now.Add(lasts)
 		s.run.note(nil, "%s for %s", Catalogue()[burst.fault].What, lasts.Round(time.Second))
@@ -233,6 +242,7 @@ func (s *swarm) skew() time.Duration {
 	if s.off || !s.has(clockSkew) {
 		return 0
 	}
+	s.struck[clockSkew]++
 	return time.Duration(s.run.random.Int64N(int64(2*time.Hour))) - time.Hour
 }
 
@@ -241,7 +251,7 @@ func (s *swarm) oldList() int {
 	if s.off || !s.has(watchTrouble) || !s.run.chance(0.3) {
 		return 0
 	}
-	s.struck++
+	s.struck[watchTrouble]++
 	return s.run.pick(4)
 }
 
@@ -257,5 +267,12 @@ func (s *swarm) latency() time.Duration {
 // end ends everything that goes wrong.
 func (s *swarm) end() {
 	s.off = true
+	for _, drawn := range s.model.List(s.run.now) {
+		for f, kinds := range modelFaults {
+			if slices.Contains(kinds, drawn.Kind) {
+				s.struck[f] += drawn.Strikes
+			}
+		}
+	}
 	s.model.Clear()
 }

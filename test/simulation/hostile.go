@@ -209,7 +209,6 @@ func (c *cluster) troubleWatch() {
 		p.heldUntil[k] = c.run.now.Add(lasts)
 		p.lost[k] = c.run.chance(0.5)
 		c.run.note(p, "hears nothing of %ss for %s", k, seconds(lasts))
-		c.run.faults.struck++
 	}
 }
 
@@ -217,7 +216,6 @@ func (c *cluster) troubleWatch() {
 func (c *cluster) kill() {
 	p := c.processes[c.run.pick(len(c.processes))]
 	if p.depth == 0 && p.runs() && c.run.chance(0.3) {
-		c.run.faults.struck++
 		p.end("is killed")
 	}
 }

@@ -51,6 +51,8 @@ type watch struct {
 	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
 	ruined map[string]map[eni.Slot]bool
 	sent   budget
+	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
+	told map[string]time.Time
 }
 
 // staleness is for how long what somebody did by hand can be unknown to a process: readings lag up to a minute, and calls
@@ -77,6 +79,7 @@ func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]bool{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
+		told: map[string]time.Time{},
 	}
 }
 
@@ -129,6 +132,7 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	if r.watch.stripped[string(nodeENI.GetUID())] {
 		return
 	}
+	r.judged("I7")
 	for _, i := range t.owned[c.name] {
 		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
 		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) {
@@ -149,6 +153,7 @@ func (r *run) calling(p *process, q request) {
 	case q.create != nil:
 		r.creating(p, *q.create)
 	case q.action == "AttachNetworkInterface":
+		r.judged("I2")
 		if exists && i.Tags[ownership.TagInstanceID] != q.instance && r.watch.identity[i.ID] == nil {
 			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, describe(i))
 		}
@@ -158,12 +163,15 @@ func (r *run) calling(p *process, q request) {
 	case strings.HasPrefix(q.action, "Detach"), q.action == "DeleteNetworkInterface":
 		if exists {
 			r.removing(p, q, i)
+		} else {
+			r.insisting(p, q)
 		}
 	}
 }
 
 // creating checks that an interface is made with its whole identity, for a NodeENI that exists.
 func (r *run) creating(p *process, c apply.CreateRequest) {
+	r.judged("I12")
 	m, verdict := ownership.Read(p.cluster.name, c.Tags)
 	if verdict != ownership.Ours {
 		r.violate("I1", "%s creates an interface without its identity: %v", p.name, c.Tags)
@@ -185,10 +193,12 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
 		created, known := ownership.CreatedAt(i.Tags)
+		r.judged("I3")
 		switch {
 		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
-		case known && r.now.Sub(created) > staleness && !r.faults.has(clockSkew):
+		case r.faults.has(clockSkew):
+		case known && r.now.Sub(created) > staleness:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
 	}
@@ -196,6 +206,7 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 
 // removing checks that an interface is only taken away for a reason that the process can know of.
 func (r *run) removing(p *process, q request, i eni.Interface) {
+	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
 	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && !r.truth().ended(s.instanceID) && r.watch.stripped[s.uid] && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
@@ -216,9 +227,28 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		p.name, q.action, q.target, describe(i), last.version, seen)
 }
 
+// insisting checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to
+// be known.
+func (r *run) insisting(p *process, q request) {
+	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" && r.now.Sub(told) < staleness {
+		r.violate("I8", "%s %s %s again, %s after EC2 said that it does not exist", p.name, q.action, q.target, seconds(r.now.Sub(told)))
+	}
+}
+
+// answered is told of every answer to a mutating call that reached its process.
+func (r *run) answered(p *process, q request, err error) {
+	refused := (*ec2.Error)(nil)
+	if q.action != "DeleteNetworkInterface" || !errors.As(err, &refused) || !strings.HasSuffix(refused.Code, ".NotFound") {
+		return
+	}
+	if _, exists := r.truth().interfaces[q.target]; !exists && !p.observer.Newborn(p.now(), q.target) {
+		r.watch.told[p.name+q.target] = r.now
+	}
+}
+
 // called is told of every call that reached EC2.
 func (r *run) called(p *process, q request, err error) {
-	r.calls[q.action]++
+	r.covers.Calls[q.action]++
 	if !q.mutates {
 		if err != nil {
 			r.note(p, "%s: %v", q.action, err)
@@ -290,6 +320,7 @@ func (r *run) count(q request) {
 // wrote is told of every write that reached an API server.
 func (r *run) wrote(p *process, verb string, k kind, name string, err error) {
 	r.watch.writes++
+	r.covers.Calls[verb+" "+k.String()]++
 	r.note(p, "%s %s %s: %v", verb, k, name, err)
 }
 
@@ -331,6 +362,7 @@ func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(unattached), spot.compare) {
 		n := unattached[s]
+		r.judged("I4")
 		if most := mostOrphans + r.most(c, s); n > most {
 			r.violate("I4", "%d unattached interfaces of NodeENI %s on %s, %d are allowed", n, s.uid, s.instanceID, most)
 		}

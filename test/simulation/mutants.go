@@ -7,10 +7,12 @@ package simulation
 // shows that the suite finds it.
 type Mutant struct {
 	Name string
+	// Like names who has, or had, it.
+	Like string
 	// Edits are made in order.
 	Edits []Edit
-	// Pending says why a mutant cannot be made; it is empty for those that can.
-	Pending string
+	// Below is set where the change is below the ports of the step driver: then TestPipeline has to find it.
+	Below bool
 }
 
 // Edit replaces one text in a file, which is named from the root of the module.
@@ -29,58 +31,66 @@ func Mutants() []Mutant {
 		changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n	if err != nil {\n"
 	)
 	return []Mutant{
-		{Name: "no client token", Edits: []Edit{{applier, token, ""}}},
-		{Name: "random client token", Edits: []Edit{{applier, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
-		{Name: "client token without generation", Edits: []Edit{{
+		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{applier, token, ""}}},
+		{Name: "random client token", Like: "Cilium, by the SDK's default", Edits: []Edit{{applier, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
+		{Name: "client token without generation", Like: "a token that names the slot alone", Edits: []Edit{{
 			identity, "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, 0))",
 		}}},
-		{Name: "tags after create", Edits: []Edit{{
-			applier, "		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),\n	})\n	if err != nil {\n		return err\n	}\n",
-			"	})\n	if err != nil {\n		return err\n	}\n" +
-				"	made.Tags = c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags)\n" +
-				"	if err := a.cloud.PutTags(ctx, made.ID, made.Tags); err != nil {\n		return err\n	}\n",
+		{Name: "tags after create", Like: "whoever tags with CreateTags", Edits: []Edit{{
+			applier, "		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
+			"	}\n	if !c.Spec.LowestFree {\n		made, err := a.cloud.CreateInterface(ctx, request)\n		if err != nil {\n			return made, err\n		}\n" +
+				"		made.Tags = c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
 		}}},
-		{Name: "finalizer dropped first", Edits: []Edit{
+		{Name: "finalizer dropped first", Like: "VPC resource controller", Edits: []Edit{
 			{nodeENI, "len(states.Items) > 0 || r.Observer.Holds(string(uid)) {", "false {"},
 			{nodeENI, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
 		}},
-		{Name: "unreadable time is long ago", Edits: []Edit{{
+		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
 			identity, "return known && !created.After(now) && now.Sub(created) >= LeakAge", "_ = known\n	return !created.After(now) && now.Sub(created) >= LeakAge",
 		}}},
-		{Name: "detach as a probe", Edits: []Edit{{
+		{Name: "detach as a probe", Like: "aws-multi-eni-controller", Edits: []Edit{{
 			applier, "	after := c.To.On\n",
 			"	after := c.To.On\n	if i, ok := a.notes.Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
 		}}},
-		{Name: "next free index from the cache", Edits: []Edit{
+		{Name: "next free index from the cache", Like: "Cilium", Edits: []Edit{
 			{"plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
-			{"plan/slots.go", "			s.believe(slot, refusal, lookedAt, p.now)\n", "			_, _ = slot, refusal\n"},
+			{"plan/slots.go", "		s.believe(slot, refusal, lookedAt, p.now)\n", "		_, _, _ = slot, refusal, lookedAt\n"},
 		}},
-		{Name: "a list replaces newer facts", Edits: []Edit{
+		{Name: "a list replaces newer facts", Like: "Cilium", Edits: []Edit{
 			{inventory, "if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {", "if !ok {"},
 			{inventory, "	return !begun.Before(e.seenBegun) &&\n		!slices.ContainsFunc", "	return true || !begun.Before(e.seenBegun) &&\n		!slices.ContainsFunc"},
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
-		{Name: "not found is absent at once", Edits: []Edit{
+		{Name: "not found is absent at once", Like: "cloud-provider-aws, once", Edits: []Edit{
 			{inventory, "if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {", "if !ok {"},
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
-		{Name: "cluster is listed before the cloud, one sighting convicts", Edits: []Edit{
+		{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
 			{sweeper, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	s.before = now\n"},
 			{sweeper, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]bool\n"},
 			{sweeper, ">= ownership.SightingGap {", ">= 0 {"},
 			{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
 			{"internal/controller/node/desired.go", "s.nodeENI(m.NodeENIUID) != nil || ", ""},
 		}},
-		{Name: "leaks are judged without the UID", Edits: []Edit{{sweeper, "alive[uid])", "len(alive) > 0)"}}},
-		{Name: "delete after a failed change", Edits: []Edit{{applier, changeFail, changeFail + "		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n"}}},
-		{Name: "old leader not fenced", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
-		{Name: "change skipped after a crash", Edits: []Edit{{
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "alive[uid])", "len(alive) > 0)"}}},
+		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n"}}},
+		{Name: "old leader not fenced", Like: "whoever relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
+		{Name: "change skipped after a crash", Like: "whoever sets DeleteOnTermination only once", Edits: []Edit{{
 			"plan/drift.go", "	if a := i.Attachment; a != nil {\n		wanted", "	if a := i.Attachment; a != nil && a.Status != eni.AttachmentAttached {\n		wanted",
 		}}},
-		{Name: "not found is retried", Pending: "the class of a NotFound answer is decided in internal/awsec2, below the ports of the simulation; its own tests cover it"},
-		{Name: "one bad ID fails a batch", Pending: "batches are made in internal/awsec2, below the ports of the simulation; its own tests cover it"},
-		{Name: "one limiter for all actions", Pending: "pacing is in internal/awsec2, below the ports of the simulation; its own tests and the benchmarks cover it"},
+		{Name: "a delete is retried whatever EC2 says", Like: "VPC resource controller", Edits: []Edit{{
+			applier, "	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n",
+			"	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n	for range 3 {\n		if err != nil {\n			err = a.cloud.DeleteInterface(ctx, d.InterfaceID)\n		}\n	}\n",
+		}}},
+		{Name: "one bad ID fails a batch", Like: "EBS CSI driver, once", Below: true, Edits: []Edit{{
+			"internal/awsec2/look.go", "	if err := group.Wait(); err != nil {\n",
+			"	_ = group.Wait()\n	if len(instances) < len(ids) {\n		return nil, &eni.Fault{Class: eni.NotFound, Operation: \"DescribeInstances\", Err: fmt.Errorf(\"one ID is not known\")}\n	}\n" +
+				"	if err := group.Wait(); err != nil {\n",
+		}}},
+		{Name: "one limiter for all actions", Like: "Cilium, VPC resource controller", Below: true, Edits: []Edit{{
+			"internal/awsec2/pacing.go", "		spender := p.spenders[call.Action]\n", "		spender := p.spenders[\"ModifyNetworkInterfaceAttribute\"]\n",
+		}}},
 	}
 }

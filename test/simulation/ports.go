@@ -66,6 +66,9 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 		r.pass(timeout)
 		return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
 	}
+	if q.mutates {
+		r.answered(p, q, err)
+	}
 	p.mayCrash("after the reply of", q.action)
 	p.notices()
 	return faultOf(q.action, err)
@@ -73,7 +76,9 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 
 // permit asks the fence, as the product's EC2 client does before each mutating call.
 func (p *process) permit() error {
-	if !p.expired {
+	if p.expired {
+		p.run.judged("I10")
+	} else {
 		p.renew()
 	}
 	return p.fence.Check()
@@ -86,7 +91,7 @@ func (p *process) quietly(action string, do func(ec2.Call) error) error {
 	if err := p.refused(request{action: action}); err != nil {
 		return err
 	}
-	p.doomed = p.doomed || r.faults.strikesCrash()
+	p.doomed = p.doomed || r.faults.strikesCrash(false)
 	return faultOf(action, do(ec2.Call{Now: r.now}))
 }
 
@@ -106,13 +111,13 @@ func (p *process) refused(q request) error {
 	case s.strikes(serverError):
 		return refuse(eni.Transient, "InternalError")
 	case s.during(throttling) && r.chance(0.8):
-		s.struck++
+		s.struck[throttling]++
 		return refuse(eni.Throttled, "RequestLimitExceeded")
 	case s.during(revokedPermission) && strings.HasPrefix(q.action, s.action):
-		s.struck++
+		s.struck[revokedPermission]++
 		return refuse(eni.Unauthorized, "UnauthorizedOperation")
 	case s.during(zoneOutage) && q.mutates && r.zoneOf(q) == s.zone:
-		s.struck++
+		s.struck[zoneOutage]++
 		return refuse(eni.Transient, "Unavailable")
 	}
 	return nil
@@ -152,7 +157,7 @@ func (p *process) unwritable(k kind, name string) error {
 	s := p.run.faults
 	switch {
 	case s.during(apiOutage):
-		s.struck++
+		s.struck[apiOutage]++
 		p.run.pass(timeout)
 		return apierrors.NewServiceUnavailable("injected")
 	case s.strikes(lostRequest):
@@ -166,19 +171,22 @@ func (p *process) unwritable(k kind, name string) error {
 	return nil
 }
 
-// strikesCrash draws whether a process crashes at a point.
-func (s *swarm) strikesCrash() bool {
+// strikesCrash draws whether a process crashes at a point. Reads are many, and a crash at one of them teaches less.
+func (s *swarm) strikesCrash(mutates bool) bool {
 	if s.off || !s.has(crashes) {
 		return false
 	}
-	rate := s.rate[crashes] / 5
-	if s.has(doubleCrashes) && s.run.now.Before(s.recovering) {
-		rate = max(rate, s.rate[doubleCrashes]/2)
+	rate, kind := s.rate[crashes]/5, crashes
+	if mutates {
+		rate = s.rate[crashes]
+	}
+	if again := s.rate[doubleCrashes] / 2; again > rate && s.run.now.Before(s.recovering) {
+		rate, kind = again, doubleCrashes
 	}
 	if !s.run.chance(rate) {
 		return false
 	}
-	s.struck++
+	s.struck[kind]++
 	s.recovering = s.run.now.Add(time.Minute)
 	return true
 }
@@ -192,8 +200,8 @@ func (p *process) notices() {
 
 // mayCrash is a named point at which a process can crash, and where one that is over ends.
 func (p *process) mayCrash(when, what string) {
-	if p.doomed || p.run.faults.strikesCrash() {
-		p.run.crashPoints[when+" "+what]++
+	if p.doomed || p.run.faults.strikesCrash(!strings.HasPrefix(what, "Describe")) {
+		p.run.covers.CrashPoints[when+" "+what]++
 		p.run.note(p, "crashes %s %s", when, what)
 		panic(crash{p})
 	}

@@ -125,6 +125,8 @@ func (r *run) rest() {
 	for r.now.Before(until) {
 		r.step()
 	}
+	r.judged("I8")
+	r.judged("I13")
 	if r.watch.mutations > 0 {
 		r.violate("I8", "%d mutating calls although nothing was to be done", r.watch.mutations)
 	}
@@ -167,6 +169,7 @@ func (c *cluster) settled() *Violation {
 	claims := c.claims()
 	have := map[spot][]eni.Interface{}
 	for _, i := range c.run.truth().owned[c.name] {
+		c.run.judged("I5")
 		s := spotOf(i)
 		have[s] = append(have[s], i)
 		if _, wanted := claims[s]; !wanted && !c.mayStay(i) {
@@ -195,6 +198,7 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 
 func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violation {
 	listed := slices.Clone(claim.subnets)
+	c.run.judged("I6")
 	for _, i := range have {
 		if i.Attachment == nil || i.Attachment.Status != eni.AttachmentAttached {
 			if c.excused(s, claim, i.ID) {

@@ -34,12 +34,10 @@ type Result struct {
 	Hash uint64
 	// Tail is the end of the trace.
 	Tail []string
-	// Steps counts all steps, those after the chaos included; Calls counts the calls to EC2 by action.
+	// Steps counts all steps, those after the chaos included.
 	Steps int
-	Calls map[string]int
-	// CrashPoints counts the crashes by point; Struck counts all injected faults.
-	CrashPoints map[string]int
-	Struck      int
+	// Coverage is what the run exercised.
+	Coverage Coverage
 	// Virtual is how much time passed.
 	Virtual time.Duration
 }
@@ -72,15 +70,14 @@ type run struct {
 	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
 	depth, pauses int
 
-	calls       map[string]int
-	crashPoints map[string]int
+	covers Coverage
 }
 
 // Run makes one run: chaos for the given number of steps, then healing, convergence, and a quiet period.
 func Run(o Options) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), now: beginning,
-		calls: map[string]int{}, crashPoints: map[string]int{}, scheme: runtime.NewScheme(),
+		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
 	defer func() {
@@ -91,8 +88,11 @@ func Run(o Options) (result Result) {
 			}
 			result.Violation = violation
 		}
-		result.Hash, result.Tail, result.Steps, result.Calls = r.trace.hash, r.trace.tail(), r.steps, r.calls
-		result.CrashPoints, result.Struck, result.Virtual = r.crashPoints, r.faults.struck, r.now.Sub(beginning)
+		for f, n := range r.faults.struck {
+			r.covers.Faults[Catalogue()[f].ID] += n
+		}
+		result.Hash, result.Tail, result.Steps, result.Coverage = r.trace.hash, r.trace.tail(), r.steps, r.covers
+		result.Virtual = r.now.Sub(beginning)
 	}()
 	r.begin()
 	for r.steps < o.Steps {
@@ -120,6 +120,7 @@ func (r *run) begin() {
 	r.watch = newWatch()
 	names := []string{"red"}
 	if r.faults.has(secondCluster) {
+		r.faults.struck[secondCluster]++
 		names = append(names, "green")
 	}
 	for _, name := range names {

@@ -4,7 +4,9 @@
 package simulation_test
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,49 +15,89 @@ import (
 	"github.com/multieni/multieni/test/simulation"
 )
 
+// defaultSeeds is how many runs guard a change. The race detector sees in a few of them what it can see in one goroutine.
+const defaultSeeds, racedSeeds = 2000, 50
+
 // TestSimulation runs seed after seed, each with its own swarm of faults.
 func TestSimulation(t *testing.T) {
-	seeds, steps, first := number("SIM_SEEDS", defaultSeeds), number("SIM_STEPS", 500), number("SIM_FIRST", 1)
-	begun := time.Now()
-	var next, total, struck atomic.Int64
-	var failed atomic.Int64
-	var mu sync.Mutex
-	calls, points := map[string]int{}, map[string]int{}
-	var virtual time.Duration
+	begun, s := time.Now(), newSweep()
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for {
-				n := next.Add(1) - 1
-				if n >= int64(seeds) || failed.Load() >= int64(number("SIM_FAILURES", 3)) {
-					return
-				}
-				seed := uint64(first) + uint64(n)
-				result := simulation.Run(simulation.Options{Seed: seed, Steps: steps})
-				total.Add(int64(result.Steps))
-				struck.Add(int64(result.Struck))
-				mu.Lock()
-				virtual += result.Virtual
-				for action, n := range result.Calls {
-					calls[action] += n
-				}
-				for point, n := range result.CrashPoints {
-					points[point] += n
-				}
-				if result.Violation != nil {
-					failed.Add(1)
-					report(t, seed, steps, result)
-				}
-				mu.Unlock()
-			}
-		})
+		workers.Go(func() { s.run(t) })
 	}
 	workers.Wait()
-	took := time.Since(begun)
-	t.Logf("%d seeds, %d steps (%.0f per second), %d faults, %d h of virtual time, in %s",
-		min(next.Load(), int64(seeds)), total.Load(), float64(total.Load())/took.Seconds(), struck.Load(), int(virtual.Hours()), took.Round(time.Second))
-	t.Logf("calls: %v", calls)
-	t.Logf("crashes: %v", points)
+	s.tell(t, time.Since(begun))
+	if s.seeds < defaultSeeds || t.Failed() {
+		return
+	}
+	for _, gap := range s.coverage.Missing() {
+		t.Errorf("after %d seeds %s", s.seeds, gap)
+	}
 }
 
-const defaultSeeds = 2000
+// sweep is a range of seeds, and what came of them.
+type sweep struct {
+	first, seeds, steps, failures int
+	next                          atomic.Int64
+
+	mu       sync.Mutex
+	failed   int
+	total    int
+	virtual  time.Duration
+	coverage simulation.Coverage
+}
+
+func newSweep() *sweep {
+	seeds := defaultSeeds
+	if raced {
+		seeds = racedSeeds
+	}
+	return &sweep{
+		first: number("SIM_FIRST", 1), seeds: number("SIM_SEEDS", seeds), steps: number("SIM_STEPS", 500), failures: number("SIM_FAILURES", 3),
+		coverage: simulation.NewCoverage(),
+	}
+}
+
+// run takes one seed after the other.
+func (s *sweep) run(t *testing.T) {
+	for n := s.next.Add(1) - 1; n < int64(s.seeds); n = s.next.Add(1) - 1 {
+		seed := uint64(s.first) + uint64(n)
+		if !s.add(t, seed, simulation.Run(simulation.Options{Seed: seed, Steps: s.steps})) {
+			return
+		}
+	}
+}
+
+// add adds a run, and reports whether there shall be more.
+func (s *sweep) add(t *testing.T, seed uint64, result simulation.Result) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total += result.Steps
+	s.virtual += result.Virtual
+	s.coverage.Add(result.Coverage)
+	if result.Violation != nil {
+		s.failed++
+		report(t, seed, s.steps, result)
+	}
+	return s.failed < s.failures
+}
+
+func (s *sweep) tell(t *testing.T, took time.Duration) {
+	t.Logf("%d seeds, %d steps (%.0f per second), %d faults, %d h of virtual time, in %s",
+		min(int(s.next.Load()), s.seeds), s.total, float64(s.total)/took.Seconds(), sum(s.coverage.Faults), int(s.virtual.Hours()), took.Round(time.Second))
+	for _, part := range []struct {
+		name   string
+		counts map[string]int
+	}{{"faults", s.coverage.Faults}, {"calls", s.coverage.Calls}, {"crashes", s.coverage.CrashPoints}, {"checks", s.coverage.Checks}} {
+		for _, key := range slices.Sorted(maps.Keys(part.counts)) {
+			t.Logf("%s: %7d %s", part.name, part.counts[key], key)
+		}
+	}
+}
+
+func sum(counts map[string]int) (all int) {
+	for _, n := range counts {
+		all += n
+	}
+	return all
+}

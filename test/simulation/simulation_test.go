@@ -6,6 +6,7 @@ package simulation_test
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,12 @@ var (
 	steps = flag.Int("steps", 500, "steps of the run to replay")
 	calm  = flag.Bool("calm", false, "replay without faults")
 )
+
+// TestMain lets the garbage collector run rarely: what a run needs is small, and it makes a lot of it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 func TestReplay(t *testing.T) {
 	if *seed == 0 {

@@ -1,0 +1,89 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Coverage is what runs exercised: a harness that no longer does what it is there for finds nothing, and looks well.
+type Coverage struct {
+	// Faults counts what went wrong, by the ID of the catalogue.
+	Faults map[string]int
+	// Calls counts the calls to EC2 and the writes to the API server, by call site.
+	Calls map[string]int
+	// CrashPoints counts the crashes, by point and call site.
+	CrashPoints map[string]int
+	// Checks counts how often an invariant had something to judge, by its number.
+	Checks map[string]int
+}
+
+// NewCoverage returns a coverage of nothing.
+func NewCoverage() Coverage {
+	return Coverage{Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Checks: map[string]int{}}
+}
+
+// Add adds what another run exercised.
+func (c Coverage) Add(other Coverage) {
+	for _, sum := range []struct{ to, from map[string]int }{
+		{c.Faults, other.Faults}, {c.Calls, other.Calls}, {c.CrashPoints, other.CrashPoints}, {c.Checks, other.Checks},
+	} {
+		for key, n := range sum.from {
+			sum.to[key] += n
+		}
+	}
+}
+
+// Invariants returns the numbers of the invariants that the step driver judges. I11 and I14 are judged by other suites.
+func Invariants() []string {
+	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13"}
+}
+
+// callSites are the calls that the product makes which change something; reads are found by being made.
+var callSites = []string{
+	"AssignPrivateIpAddresses", "AttachNetworkInterface", "CreateNetworkInterface", "CreateTags", "DeleteNetworkInterface",
+	"DetachNetworkInterface", "DetachNetworkInterface(Force)", "ModifyDeleteOnTermination", "ModifyDescription", "ModifyGroups",
+	"ModifySourceDestCheck", "UnassignPrivateIpAddresses",
+	"create NodeENIState", "delete NodeENIState", "patch NodeENI", "patch NodeENIState", "status of NodeENI", "status of NodeENIState",
+}
+
+// oftenCalled is from how many calls on a crash at each position of a call site can be expected.
+const oftenCalled = 3000
+
+// crashPositions are where a process can crash at a call site.
+var crashPositions = []string{"before", "after the effect of", "after the reply of"}
+
+// Missing returns what was never exercised: faults that are injected, invariants, call sites, and crashes at each position
+// of those that are called often.
+func (c Coverage) Missing() []string {
+	var missing []string
+	for _, f := range Catalogue() {
+		if f.Missing == "" && c.Faults[f.ID] == 0 {
+			missing = append(missing, fmt.Sprintf("fault %s (%s) never struck", f.ID, f.What))
+		}
+	}
+	for _, invariant := range Invariants() {
+		if c.Checks[invariant] == 0 {
+			missing = append(missing, fmt.Sprintf("invariant %s had nothing to judge", invariant))
+		}
+	}
+	sites := slices.Concat(callSites, slices.Collect(maps.Keys(c.Calls)))
+	slices.Sort(sites)
+	for _, site := range slices.Compact(sites) {
+		if c.Calls[site] == 0 {
+			missing = append(missing, fmt.Sprintf("%s was never called", site))
+		}
+		for _, position := range crashPositions {
+			if c.Calls[site] >= oftenCalled && c.CrashPoints[position+" "+site] == 0 {
+				missing = append(missing, fmt.Sprintf("no process ever crashed %s %s", position, site))
+			}
+		}
+	}
+	return missing
+}
+
+// judged counts that an invariant had something to judge.
+func (r *run) judged(invariant string) { r.covers.Checks[invariant]++ }
