@@ -152,3 +152,21 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 		t.Errorf("still remembered since %s", since)
 	}
 }
+
+// TestNetworksAreNoLeaks has interfaces that instances got before they joined: no NodeENI was ever to be there for them.
+func TestNetworksAreNoLeaks(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	uid := ownership.NetworkUID("multus")
+	s := sweeper.New(sweeper.Options{Reader: &kubernetes{}, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
+	watch := observe(t, &cloud{owners: []string{uid}, now: clock}, clock)
+	for range 3 {
+		if next := s.Pass(t.Context(), watch); next != period {
+			t.Errorf("it is suspected: the next pass is in %s", next)
+		}
+		now = now.Add(time.Hour)
+	}
+	if _, gone := s.Gone(uid); gone {
+		t.Error("it is convicted")
+	}
+}
