@@ -75,7 +75,7 @@ build: ## Build the programs into bin/
 	go build -o bin/ ./cmd/...
 
 # Where generated files are, beside those that people write.
-GENERATED := api config charts deploy docs
+GENERATED := api config charts deploy docs internal/awsec2
 
 .PHONY: generate
 generate: ## Generate deepcopy functions, definitions and apply configurations from api/, manifests from the chart
@@ -86,6 +86,22 @@ generate: ## Generate deepcopy functions, definitions and apply configurations f
 image: ## Build the container image for amd64 and arm64 into dist/image, an OCI layout; no container engine is needed. PUSH=reference pushes it
 	go -C tools/image build -o ../../bin/image .
 	bin/image --version $(VERSION) $(if $(PUSH),--push $(PUSH))
+
+# What is built for people's machines, and for which.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+RELEASE := -trimpath -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
+
+.PHONY: programs
+programs: ## Build multieni and kubectl-eni for people's machines into dist/, as archives with checksums
+	@mkdir -p dist
+	for platform in $(PLATFORMS); do os=$${platform%/*} arch=$${platform#*/}; \
+	  for program in multieni kubectl-eni; do \
+	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build $(RELEASE) -o dist/$$os-$$arch/$$program ./cmd/$$program; \
+	    cp LICENSE dist/$$os-$$arch/; \
+	    tar -C dist/$$os-$$arch -czf dist/$${program}_$(VERSION)_$${os}_$$arch.tar.gz $$program LICENSE; \
+	  done; \
+	done
+	cd dist && sha256sum *.tar.gz > checksums.txt
 
 .PHONY: chart
 chart: ## Package the chart into dist/

@@ -123,6 +123,10 @@ func (s *Simulator) carryOut(now time.Time, of service, operation operation, cal
 	if err := call.decode(input); err != nil {
 		return answer{err: err}
 	}
+	if policy := s.options.Policies[call.caller]; policy != nil && of.name == serviceEC2 &&
+		!policy.Allows(s.account.ec2.Requests(call.action, input)...) {
+		return answer{err: refusal(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
+	}
 	return s.throughFaults(now, of, operation, input, call)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/events"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/awssim/imds"
 	"github.com/multieni/multieni/awssim/sqs"
 )
@@ -35,6 +36,9 @@ type Options struct {
 	ServiceBehavior *ServiceBehavior
 	// Limits are the token buckets by action; nil means [DocumentedLimits]. An empty map means no throttling.
 	Limits map[string]Bucket
+	// Policies are what principals may do with EC2, by their access key ID. Whoever is not among them may do everything. Signatures
+	// are not checked.
+	Policies map[string]*iam.Policy
 	// Seed of everything random. The same seed, world and calls give the same IDs, latencies and faults.
 	Seed uint64
 	// FunctionOutput gets what the programs of functions write; nil means that it is lost.

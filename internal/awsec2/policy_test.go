@@ -5,7 +5,6 @@ package awsec2_test
 
 import (
 	"encoding/json"
-	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -15,35 +14,48 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// TestPolicy compares the controller's IAM policy with the calls it makes: each method of API and of LaunchAPI is one action.
-func TestPolicy(t *testing.T) {
-	content, err := os.ReadFile("../../deploy/iam/controller.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var policy struct {
-		Statement []struct {
-			Effect string
-			Action []string
+// Whatever call is added to an API, the policy of its component allows it, and what is called no more it allows no more.
+func TestPoliciesAllowWhatIsCalled(t *testing.T) {
+	tagging := []string{"ec2:CreateTags"} // launch templates are tagged as they are created
+	for component, called := range map[awsec2.Component][]string{
+		awsec2.Controller:    methods(reflect.TypeFor[awsec2.API]()),
+		awsec2.NodeTemplates: append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), tagging...),
+	} {
+		content, err := awsec2.Policy(component, awsec2.PolicyOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := json.Unmarshal(content, &policy); err != nil {
-		t.Fatal(err)
-	}
-	var allowed, called []string
-	for _, s := range policy.Statement {
-		if s.Effect == "Allow" {
+		var policy struct {
+			Statement []struct{ Action []string }
+		}
+		if err := json.Unmarshal(content, &policy); err != nil {
+			t.Fatal(err)
+		}
+		var allowed []string
+		for _, s := range policy.Statement {
+			if len(s.Action) == 0 {
+				t.Errorf("%s: a statement is about no action", component)
+			}
 			allowed = append(allowed, s.Action...)
 		}
-	}
-	for _, api := range []reflect.Type{reflect.TypeFor[awsec2.API](), reflect.TypeFor[awsec2.LaunchAPI]()} {
-		for method := range api.Methods() {
-			called = append(called, "ec2:"+method.Name)
+		slices.Sort(allowed)
+		slices.Sort(called)
+		if diff := cmp.Diff(called, slices.Compact(allowed)); diff != "" {
+			t.Errorf("%s: the policy allows other actions than are called (-called +allowed):\n%s", component, diff)
 		}
 	}
-	slices.Sort(allowed)
-	slices.Sort(called)
-	if diff := cmp.Diff(called, allowed); diff != "" {
-		t.Errorf("deploy/iam/controller.json allows other actions than are called (-called +allowed):\n%s", diff)
+}
+
+func methods(api reflect.Type) []string {
+	var actions []string
+	for method := range api.Methods() {
+		actions = append(actions, "ec2:"+method.Name)
+	}
+	return actions
+}
+
+func TestPolicyOfNobody(t *testing.T) {
+	if _, err := awsec2.Policy("janitor", awsec2.PolicyOptions{}); err == nil {
+		t.Error("a component that does not exist has a policy")
 	}
 }

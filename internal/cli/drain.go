@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +83,9 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 	if err != nil {
 		return fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
+	if left, err := drainOnce(ctx, api); err != nil || left == "" {
+		return done(out, err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	worker := make(chan error, 1)
@@ -95,9 +99,8 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 		case err != nil && ctx.Err() == nil:
 			return err
 		case err == nil && left == "":
-			fmt.Fprintln(out, "nothing is left")
 			cancel()
-			return waitFor(ended)
+			return done(out, waitFor(ended))
 		case err == nil && left != said:
 			fmt.Fprintln(out, left)
 			said = left
@@ -114,6 +117,14 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 	}
 }
 
+// done says that nothing is left, unless there was an error.
+func done(out io.Writer, err error) error {
+	if err == nil {
+		fmt.Fprintln(out, "nothing is left")
+	}
+	return err
+}
+
 // waitFor waits until a worker has ended; nil has ended.
 func waitFor(worker <-chan error) error {
 	if worker == nil {
@@ -122,14 +133,22 @@ func waitFor(worker <-chan error) error {
 	return <-worker
 }
 
+// listed is the error of a list, except that a kind without definition has no objects.
+func listed(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
 // drainOnce deletes the NodeENIs that are not being deleted and says what is left; "" is nothing.
 func drainOnce(ctx context.Context, api client.Client) (left string, err error) {
 	var nodeENIs v1alpha1.NodeENIList
-	if err := api.List(ctx, &nodeENIs); err != nil {
+	if err := listed(api.List(ctx, &nodeENIs)); err != nil {
 		return "", fmt.Errorf("list NodeENIs: %w", err)
 	}
 	var states v1alpha1.NodeENIStateList
-	if err := api.List(ctx, &states); err != nil {
+	if err := listed(api.List(ctx, &states)); err != nil {
 		return "", fmt.Errorf("list NodeENIStates: %w", err)
 	}
 	for i := range nodeENIs.Items {

@@ -38,7 +38,7 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceErrors: true,
 	}
 	root.AddGroup(inspect.Group())
-	root.AddCommand(newController(), newAgent(), newDrain(), launchtemplate.New(), lifecyclehook.New(), newVersion())
+	root.AddCommand(newController(), newAgent(), newDrain(), newIAMPolicy(), launchtemplate.New(), lifecyclehook.New(), newVersion())
 	root.AddCommand(inspect.Commands("multieni")...)
 	return root
 }

@@ -32,6 +32,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/dev/child"
 	devcli "github.com/multieni/multieni/internal/dev/cli"
@@ -162,7 +163,11 @@ func (s *stage) start() error {
 			return err
 		}
 	}
-	aws := awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Seed: 1}
+	policy, err := controllerPolicy()
+	if err != nil {
+		return err
+	}
+	aws := awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Seed: 1, Policies: map[string]*iam.Policy{controllerKey: policy}}
 	c, err := cluster.Start(context.Background(), cluster.Options{
 		Dir: s.dir, AWS: &aws, Kubeconfig: shared.Kubeconfig, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -177,6 +182,27 @@ func (s *stage) start() error {
 	}
 	s.api, err = client.New(c.Config, client.Options{Scheme: scheme})
 	return err
+}
+
+// controllerKey is the access key of the controller, which may do what its IAM policies allow; the others in a story may
+// do everything.
+const controllerKey = "controller"
+
+// controllerPolicy is both of the controller's.
+func controllerPolicy() (*iam.Policy, error) {
+	root, err := child.Root()
+	if err != nil {
+		return nil, err
+	}
+	var documents [][]byte
+	for _, name := range []string{"controller", "node-templates"} {
+		document, err := os.ReadFile(filepath.Join(root, "deploy/iam", name+".json"))
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document)
+	}
+	return iam.Parse(documents...)
 }
 
 func exists(file string) bool {
@@ -197,7 +223,7 @@ func (s *stage) startController(args ...string) error {
 		return err
 	}
 	s.controller, err = child.Start(child.Options{
-		Program: program, Args: append(child.Flags(speed), args...), Env: s.Env(), Log: s.log(),
+		Program: program, Args: append(child.Flags(speed), args...), Env: append(s.Env(), "AWS_ACCESS_KEY_ID="+controllerKey), Log: s.log(),
 	})
 	return err
 }

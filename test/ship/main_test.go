@@ -65,8 +65,14 @@ var helmProgram = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// helm runs the real helm with the cluster's kubeconfig and settings of its own.
+// helm runs the real helm on the shared API server.
 func helm(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	return helmOn(t, shared, args...)
+}
+
+// helmOn runs the real helm with a cluster's kubeconfig and settings of its own.
+func helmOn(t *testing.T, c *cluster.Cluster, args ...string) (out string, err error) {
 	t.Helper()
 	program, err := helmProgram()
 	if err != nil {
@@ -74,7 +80,7 @@ func helm(t *testing.T, args ...string) (out string, err error) {
 	}
 	command := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()
-	command.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig,
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig,
 		"HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home)
 	command.Dir = root
 	both, err := command.CombinedOutput()

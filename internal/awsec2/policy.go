@@ -1,0 +1,156 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/ownership"
+)
+
+// Component is a part of multieni with permissions of its own.
+type Component string
+
+// The components that call EC2.
+const (
+	// Controller is `multieni controller`.
+	Controller Component = "controller"
+	// NodeTemplates is the part of `multieni controller` that keeps launch templates for AWSNodeTemplates, beside Controller.
+	NodeTemplates Component = "node-templates"
+	// Operator is whoever uses `kubectl eni`: it looks, collects leaks, and imports interfaces of other controllers.
+	Operator Component = "operator"
+)
+
+// Components returns all components.
+func Components() []Component { return []Component{Controller, NodeTemplates, Operator} }
+
+// PolicyOptions fit a policy to a place.
+type PolicyOptions struct {
+	// Partition of AWS; "aws" if empty, else for example "aws-cn" or "aws-us-gov".
+	Partition string
+	// Cluster is the cluster's name in tags. If empty the policy asks that there is any. With EKS Pod Identity and the
+	// name of the EKS cluster as cluster name, "${aws:PrincipalTag/eks-cluster-name}" makes one policy for all clusters.
+	Cluster string
+}
+
+// statement is one statement of an IAM policy.
+type statement struct {
+	Sid       string
+	Effect    string
+	Action    []string
+	Resource  []string
+	Condition map[string]map[string]string `json:",omitempty"`
+}
+
+// Policy returns the IAM policy of a component: every action of [API] or [LaunchAPI] that the component calls, on the kinds of
+// resources that it touches (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2").
+// Interfaces are created, changed and tagged only with, or if they carry, the cluster's tag.
+func Policy(component Component, o PolicyOptions) ([]byte, error) {
+	if o.Partition == "" {
+		o.Partition = "aws"
+	}
+	var all []statement
+	switch component {
+	case Controller:
+		all = o.controller()
+	case NodeTemplates:
+		all = o.nodeTemplates()
+	case Operator:
+		all = o.operator()
+	default:
+		return nil, fmt.Errorf("there is no component %q", component)
+	}
+	content, err := json.MarshalIndent(struct {
+		Version   string
+		Statement []statement
+	}{"2012-10-17", all}, "", "  ")
+	return append(content, '\n'), err
+}
+
+// called are the actions of [API] whose names begin so.
+func called(prefixes ...string) []string {
+	var actions []string
+	for _, action := range apiActions() {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(action, p) }) {
+			actions = append(actions, "ec2:"+action)
+		}
+	}
+	return actions
+}
+
+func (o PolicyOptions) controller() []statement {
+	return []statement{
+		o.look(),
+		o.allow("CreateForTheCluster", called("CreateNetworkInterface"), o.having("aws:RequestTag"), "network-interface"),
+		o.allow("CreateInSubnets", called("CreateNetworkInterface"), nil, "subnet", "security-group"),
+		o.allow("TagWhatIsCreated", called("CreateTags"),
+			with(o.having("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
+		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "network-interface"),
+		o.allow("ChangeWhatIsTheClusters", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"),
+			o.having("aws:ResourceTag"), "network-interface"),
+		o.allow("AttachToInstances", called("Attach", "Detach", "Modify"), nil, "instance"),
+		o.allow("UseSecurityGroups", called("Modify"), nil, "security-group"),
+	}
+}
+
+// nodeTemplates has the calls for launch templates. RunInstances is called as a dry run only, to have EC2 check a
+// template, which a policy cannot tell from a launch.
+func (o PolicyOptions) nodeTemplates() []statement {
+	templates := statement{Sid: "LaunchTemplates", Effect: "Allow", Resource: []string{"*"}}
+	for _, action := range launchActions() {
+		templates.Action = append(templates.Action, "ec2:"+action)
+	}
+	created := map[string]map[string]string{"StringEquals": {"ec2:CreateAction": "CreateLaunchTemplate"}}
+	return []statement{templates, o.allow("TagLaunchTemplates", called("CreateTags"), created, "launch-template")}
+}
+
+func (o PolicyOptions) operator() []statement {
+	stranger := with(o.having("aws:RequestTag"), "Null", "aws:ResourceTag/"+ownership.TagCluster, "true")
+	return []statement{
+		o.look(),
+		o.allow("CollectLeaks", called("DeleteNetworkInterface"), o.having("aws:ResourceTag"), "network-interface"),
+		o.allow("ImportWhatIsNobodys", called("CreateTags"), stranger, "network-interface"),
+	}
+}
+
+func (o PolicyOptions) look() statement {
+	return statement{Sid: "Look", Effect: "Allow", Action: called("Describe", "Get"), Resource: []string{"*"}}
+}
+
+func (o PolicyOptions) allow(sid string, actions []string, condition map[string]map[string]string, kinds ...string) statement {
+	s := statement{Sid: sid, Effect: "Allow", Action: actions, Condition: condition}
+	for _, kind := range kinds {
+		s.Resource = append(s.Resource, fmt.Sprintf("arn:%s:ec2:*:*:%s/*", o.Partition, kind))
+	}
+	return s
+}
+
+// having asks for the cluster's tag, in the request or on the resource.
+func (o PolicyOptions) having(where string) map[string]map[string]string {
+	key := where + "/" + ownership.TagCluster
+	if o.Cluster == "" {
+		return map[string]map[string]string{"StringLike": {key: "?*"}}
+	}
+	return map[string]map[string]string{"StringEquals": {key: o.Cluster}}
+}
+
+// keepingIts asks for the cluster's tag on the resource, and that a request gives no other.
+func (o PolicyOptions) keepingIts() map[string]map[string]string {
+	condition := o.having("aws:ResourceTag")
+	if o.Cluster != "" {
+		return with(condition, "StringEqualsIfExists", "aws:RequestTag/"+ownership.TagCluster, o.Cluster)
+	}
+	return condition
+}
+
+func with(condition map[string]map[string]string, operator, key, value string) map[string]map[string]string {
+	if condition[operator] == nil {
+		condition[operator] = map[string]string{}
+	}
+	condition[operator][key] = value
+	return condition
+}

@@ -1,0 +1,71 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ship_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Documents lead to files and sections that exist.
+func TestLinksOfDocuments(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "awssim/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, page := range pages {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range link.FindAllStringSubmatch(string(content), -1) {
+			target, _, _ := strings.Cut(match[1], "#")
+			if target == "" || strings.Contains(target, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
+				t.Errorf("%s leads to %s, which is not there", page, target)
+			}
+		}
+	}
+}
+
+// Each alert has its section in the runbook.
+func TestAlertsHaveARunbook(t *testing.T) {
+	runbook := read(t, "docs/runbook.md")
+	alerts := regexp.MustCompile(`(?m)alert: (\w+)[\s\S]*?runbook.md#(\w+)$`).FindAllStringSubmatch(read(t, chart+"/files/alerts.yaml"), -1)
+	if len(alerts) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	for _, alert := range alerts {
+		if !strings.Contains(runbook, "\n## "+alert[1]+"\n") || strings.ToLower(alert[1]) != alert[2] {
+			t.Errorf("%s leads to #%s, and the runbook has no such section", alert[1], alert[2])
+		}
+	}
+}
+
+// The script applies everything that runs multieni, with the published image and the region.
+func TestDeployScript(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "hack/deploy.sh")
+	command.Dir = root
+	command.Env = append(os.Environ(), "USE_GHCR=true", "AWS_REGION=eu-west-1", "KUBECTL="+shared.Kubectl, "KUBECONFIG="+shared.Kubeconfig)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := kubectl(t, "get", "deployment", "-n", "eni-controller-system", "eni-controller", "-o",
+		`jsonpath={.spec.template.spec.containers[0].image} {.spec.template.spec.containers[0].env[?(@.name=="AWS_REGION")].value}`)
+	if want := "ghcr.io/multieni/multieni:v0.1.0 eu-west-1"; got != want {
+		t.Errorf("the controller is %s, want %s", got, want)
+	}
+	kubectl(t, "get", "daemonset", "-n", "eni-manager-system", "eni-manager")
+}

@@ -1,0 +1,225 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ship_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// maxCompressed is what the image of the aws-multi-eni-controller takes, in bytes.
+const maxCompressed = 22e6
+
+// image is the image of this machine's architecture as `make image` writes it: the layout, and the program out of it.
+type image struct {
+	layout, program string
+	config          imageConfig
+	compressed      int64
+	files           map[string]int64 // name to mode
+}
+
+type imageConfig struct {
+	Architecture string
+	Config       struct {
+		User       string
+		Entrypoint []string
+		Labels     map[string]string
+	}
+}
+
+const imageVersion = "v9.9.9"
+
+// buildImage builds the image once for all tests, in a folder that their process leaves behind for the system to clean:
+// what runs out of it is larger than what a test should copy.
+var buildImage = sync.OnceValues(func() (image, error) {
+	dir, err := os.MkdirTemp("", "multieni-image-")
+	if err != nil {
+		return image{}, err
+	}
+	builder := filepath.Join(dir, "builder")
+	layout := filepath.Join(dir, "image")
+	for _, command := range []*exec.Cmd{
+		exec.Command("go", "-C", "tools/image", "build", "-o", builder, "."),
+		exec.Command(builder, "--arch", runtime.GOARCH, "--version", imageVersion, "--out", layout),
+	} {
+		command.Dir, command.Env = root, append(os.Environ(), "GOFLAGS=")
+		if out, err := command.CombinedOutput(); err != nil {
+			return image{}, fmt.Errorf("%s: %w\n%s", command, err, out)
+		}
+	}
+	return unpack(layout, dir)
+})
+
+// built returns the image.
+func built(t *testing.T) image {
+	t.Helper()
+	i, err := buildImage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// descriptor is a reference to a blob of an OCI layout.
+type descriptor struct {
+	Digest string
+	Size   int64
+}
+
+// blob reads a JSON blob of a layout.
+func blob(layout, digest string, into any) error {
+	content, err := os.ReadFile(filepath.Join(layout, "blobs", filepath.FromSlash(strings.ReplaceAll(digest, ":", "/"))))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
+}
+
+// unpack reads the only image of a layout and puts its program into a folder.
+func unpack(layout, dir string) (image, error) {
+	var index struct{ Manifests []descriptor }
+	content, err := os.ReadFile(filepath.Join(layout, "index.json"))
+	if err != nil {
+		return image{}, err
+	}
+	if err := json.Unmarshal(content, &index); err != nil {
+		return image{}, err
+	}
+	var manifest struct {
+		Config descriptor
+		Layers []descriptor
+	}
+	i := image{layout: layout, program: filepath.Join(dir, "multieni"), files: map[string]int64{}}
+	if err := blob(layout, index.Manifests[0].Digest, &manifest); err != nil {
+		return image{}, err
+	}
+	for _, layer := range manifest.Layers {
+		i.compressed += layer.Size
+		if err := i.unpackLayer(layer.Digest); err != nil {
+			return image{}, err
+		}
+	}
+	return i, blob(layout, manifest.Config.Digest, &i.config)
+}
+
+func (i image) unpackLayer(digest string) error {
+	file, err := os.Open(filepath.Join(i.layout, "blobs", filepath.FromSlash(strings.ReplaceAll(digest, ":", "/"))))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return err
+	}
+	archive := tar.NewReader(unzipped)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		i.files[header.Name] = header.Mode
+		if header.Name != "multieni" {
+			continue
+		}
+		program, err := os.OpenFile(i.program, os.O_CREATE|os.O_WRONLY, 0o755)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(program, archive); err != nil {
+			return errors.Join(err, program.Close())
+		}
+		if err := program.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// The image has nothing in it but the program and what TLS needs, runs as nobody, and is small.
+func TestImage(t *testing.T) {
+	i := built(t)
+	if i.compressed > maxCompressed {
+		t.Errorf("the image has %d bytes, the limit is %.0f", i.compressed, maxCompressed)
+	}
+	t.Logf("linux/%s: %.1f MB compressed", runtime.GOARCH, float64(i.compressed)/1e6)
+	want := []string{"etc/", "etc/passwd", "etc/ssl/", "etc/ssl/certs/", "etc/ssl/certs/ca-certificates.crt", "multieni", "tmp/"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(i.files))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	got := []any{i.config.Architecture, i.config.Config.User, i.config.Config.Entrypoint, i.config.Config.Labels["org.opencontainers.image.version"]}
+	if diff := cmp.Diff([]any{runtime.GOARCH, "65532:65532", []string{"/multieni"}, imageVersion}, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+// The program in the image is a static one that knows its version, and COMPONENT says what it is.
+func TestProgramOfTheImage(t *testing.T) {
+	i := built(t)
+	for name, c := range map[string]struct {
+		env, args, says string
+	}{
+		"its version":           {"", "version", imageVersion},
+		"the controller":        {"COMPONENT=eni-controller", "--help", "Run the controller"},
+		"the agent":             {"COMPONENT=eni-manager", "--help", "Run the agent of a node"},
+		"a command beside them": {"COMPONENT=eni-manager", "version", imageVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := exec.CommandContext(t.Context(), i.program, c.args)
+			command.Env = []string{c.env} // nothing of this machine
+			out, err := command.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), c.says) {
+				t.Errorf("%v\n%s\nwant %q", err, out, c.says)
+			}
+		})
+	}
+}
+
+// The bill of materials names what is in the program.
+func TestBillOfMaterials(t *testing.T) {
+	i := built(t)
+	content, err := os.ReadFile(i.layout + "-sbom-" + runtime.GOARCH + ".spdx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bill struct {
+		SPDXVersion string `json:"spdxVersion"`
+		Packages    []struct {
+			Name    string `json:"name"`
+			Version string `json:"versionInfo"`
+		} `json:"packages"`
+	}
+	if err := json.Unmarshal(content, &bill); err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, p := range bill.Packages {
+		versions[p.Name] = p.Version
+	}
+	for _, module := range []string{"stdlib", "sigs.k8s.io/controller-runtime", "github.com/aws/aws-sdk-go-v2/service/ec2"} {
+		if versions[module] == "" {
+			t.Errorf("%s is in the program and not on its bill", module)
+		}
+	}
+	if bill.SPDXVersion != "SPDX-2.3" || versions["github.com/multieni/multieni"] != imageVersion {
+		t.Errorf("the bill is of %s %s", bill.SPDXVersion, versions["github.com/multieni/multieni"])
+	}
+}
