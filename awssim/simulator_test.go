@@ -427,6 +427,12 @@ func TestControlPlane(t *testing.T) {
 	expect("POST", "/_sim/calls/reset", "", 204)
 	expect("POST", "/_sim/events", `{"source":"aws.ec2","detailType":"t","detail":{}}`, 204)
 	expect("POST", "/_sim/events", `{"sauce":"aws.ec2"}`, 400)
+	expect("POST", "/_sim/functions", `{"functionName":"f"}`, 204)
+	expect("POST", "/_sim/functions", `{"functionName":"f"}`, 400)
+	expect("POST", "/_sim/event-source-mappings", `{"eventSourceArn":"arn:aws:sqs:us-east-1:123456789012:none","functionName":"f"}`, 400)
+	if state := expect("GET", "/_sim/state", "", 200); !strings.Contains(state, `"functionArn": "arn:aws:lambda:us-east-1:123456789012:function:f"`) {
+		t.Error("the state has no functions")
+	}
 	expect("POST", "/_sim/reset", "", 204)
 	if n := len(sim.State().Instances); n != 6 {
 		t.Errorf("%d instances after the reset, want 6", n)
