@@ -417,6 +417,9 @@ func (p *planner) tidyLedger() {
 		if current[key] {
 			return false
 		}
+		if generation == adopted {
+			return true // nothing was ever made for it
+		}
 		tried := time.Unix(generation, 0)
 		for _, at := range []time.Time{p.Setbacks[key].At, p.Since} {
 			if at.After(tried) {

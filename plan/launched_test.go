@@ -164,3 +164,16 @@ func TestMends(t *testing.T) {
 		}
 	})
 }
+
+// Nothing was made for an adopted member, so nothing has to come to light before it is let go.
+func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
+	w := newWorld(limits(4))
+	w.launchedAt(device(1), "s1")
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	observed := w.observe(ledger)
+	observed.Since = w.now
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"}
+	if p := plan.Compute(desired(released), observed, w.now); len(ledger) != 1 || len(p.Ledger) > 0 || len(p.Actions) > 0 {
+		t.Errorf("ledger %v, then %v, actions %v", ledger, p.Ledger, p.Actions)
+	}
+}
