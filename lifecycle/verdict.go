@@ -48,7 +48,7 @@ func (c Config) Judge(state eni.InstanceState, d Demand, p plan.Plan) Verdict {
 	}
 	v := Verdict{Outcome: Ready}
 	for _, m := range p.Members {
-		if m.Wanted && !m.Ready() {
+		if m.Wanted && !settled(m) {
 			v = c.weigh(v, m)
 		}
 	}
@@ -59,6 +59,10 @@ func (c Config) Judge(state eni.InstanceState, d Demand, p plan.Plan) Verdict {
 	}
 	return v
 }
+
+// settled reports whether nothing is left to do for a member. One that is attached can still wait to be mended after a call
+// that failed: until it goes with its instance, for example, nobody may conclude that it is as declared.
+func settled(m plan.Member) bool { return m.Ready() && m.Why.Reason == "" }
 
 // weigh takes a member into account that is not there. Failure weighs more than waiting, and waiting more than an optional
 // network that cannot be had.
@@ -101,7 +105,7 @@ func (c Config) Expire(v Verdict, p plan.Plan) Verdict {
 	expired := Verdict{Outcome: Ready, Lacking: v.Lacking}
 	for _, m := range p.Members {
 		switch {
-		case !m.Wanted || m.Ready():
+		case !m.Wanted || settled(m):
 		case c.required(m.NodeENI):
 			return Verdict{Outcome: Failed, Why: "in the time there was: " + v.Why}
 		case !slices.Contains(expired.Lacking, m.NodeENI):

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,7 +172,7 @@ func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(t)
 				dying, die := context.WithCancel(t.Context())
-				s.cfg.HTTPClient = &http.Client{Transport: &mortal{s.sim.Transport(), calls, die}}
+				s.cfg.HTTPClient = &http.Client{Transport: &mortal{RoundTripper: s.sim.Transport(), left: calls, die: die}}
 				_, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Patience: time.Minute})
 				if err == nil && calls < 8 {
 					t.Error("it survived")
@@ -189,8 +190,17 @@ func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
 // mortal lets a number of calls that change something through, loses the answer of the last, and ends the process.
 type mortal struct {
 	http.RoundTripper
+	mu   sync.Mutex
 	left int
 	die  func()
+}
+
+// call reports whether one more call goes through, and whether it is the last.
+func (m *mortal) call() (alive, last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left--
+	return m.left >= 0, m.left <= 0
 }
 
 func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -202,13 +212,13 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	if bytes.Contains(body, []byte("Action=Describe")) || bytes.Contains(body, []byte("Action=Get")) {
 		return m.RoundTripper.RoundTrip(r)
 	}
-	if m.left == 0 {
+	alive, last := m.call()
+	if !alive {
 		m.die()
 		return nil, errors.New("the process is dead")
 	}
-	m.left--
 	response, err := m.RoundTripper.RoundTrip(r)
-	if m.left == 0 {
+	if last {
 		m.die()
 		return nil, errors.New("the process is dead")
 	}
