@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
 )
 
 // The sizes of a cluster. They are small, so that things meet.
@@ -77,6 +78,9 @@ func (c *cluster) stripFinalizer() {
 		if !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) > 0 {
 			c.run.note(nil, "%s: a user strips NodeENI %s of its finalizer", c.name, object.GetName())
 			c.run.watch.stripped[string(object.GetUID())] = true
+			if c.run.faults.has(humanHands) {
+				c.spoilAge(string(object.GetUID()))
+			}
 			_, _ = c.api.update(nodeENIs, object.GetName(), "", func(o client.Object) (client.Object, error) {
 				o.SetFinalizers(nil)
 				return o, nil
@@ -84,6 +88,23 @@ func (c *cluster) stripFinalizer() {
 			return
 		}
 	}
+}
+
+// spoilAge lets nobody tell any more how old the interfaces of a NodeENI are.
+func (c *cluster) spoilAge(uid string) {
+	value := "spoilt"
+	for _, i := range c.run.truth().owned[c.name] {
+		if spotOf(i).uid != uid {
+			continue
+		}
+		c.run.watch.handled(c.run, i)
+		c.run.watch.remember(i)
+		c.run.note(nil, "somebody spoils the age of %s", i.ID)
+		_, _ = c.run.model.CreateTags(c.run.call(), &ec2.TagsInput{
+			ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: ownership.TagCreatedAt, Value: &value}},
+		})
+	}
+	c.run.touched()
 }
 
 func (c *cluster) any(k kind) client.Object {

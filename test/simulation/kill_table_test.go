@@ -1,0 +1,57 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/test/simulation"
+)
+
+// TestKillTable fails when the documented table is not that of the mutants that exist, or when a mutant is not found any
+// more about where the table says. Two mutants are tried; with MULTIENI_LONG set, all.
+func TestKillTable(t *testing.T) {
+	rows := documented(t)
+	var names []string
+	for n, m := range simulation.Mutants() {
+		names = append(names, m.Name)
+		seed, there := rows[m.Name]
+		if !there || raced || os.Getenv("MULTIENI_LONG") == "" && n%11 != 0 {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			// Any change of the product shifts what the seeds mean a little.
+			if _, _, err := kill(t, m, 1, 2*seed+50); err != nil {
+				t.Errorf("%v; the table says seed %d, and make mutants makes it anew", err, seed)
+			}
+		})
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(names)), slices.Sorted(maps.Keys(rows))); diff != "" {
+		t.Errorf("docs/reliability.md does not list the mutants that exist (-exist +listed):\n%s", diff)
+	}
+}
+
+var rowForm = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| (\d+) \| \w+ \|$`)
+
+// documented returns the seeds of the kill table by mutant.
+func documented(t *testing.T) map[string]int {
+	t.Helper()
+	_, table, _ := tableIn(t)
+	rows := map[string]int{}
+	for _, match := range rowForm.FindAllStringSubmatch(table, -1) {
+		seed, err := strconv.Atoi(match[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[match[1]] = seed
+	}
+	return rows
+}
