@@ -60,6 +60,10 @@ test-long: ## Run all tests with fifty times as many random cases, new ones ever
 lint: ## Check the habits of .golangci.yml
 	$(TOOL) golangci-lint run
 
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what our code reaches, dependencies included; needs https://vuln.go.dev
+	$(TOOL) govulncheck ./...
+
 .PHONY: verify
 verify: ## Check that all is formatted, vetted, tidy and generated from its sources
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted; run gofmt -w ." >&2; exit 1; }
@@ -78,7 +82,7 @@ build: ## Build the programs into bin/
 GENERATED := api config charts deploy docs internal/awsec2
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, definitions and apply configurations from api/, manifests from the chart
+generate: ## Generate deepcopy functions, definitions, apply configurations and their reference from api/, manifests from the chart
 	go generate ./api/...
 	go run ./hack/manifests
 

@@ -19,3 +19,4 @@
 package v1alpha1
 
 //go:generate go tool -modfile=../../tools/go.mod controller-gen object:headerFile=../header.go.txt applyconfiguration:headerFile=../header.go.txt crd:headerFile=../header.yaml.txt paths=. output:crd:artifacts:config=../../config/crd
+//go:generate go tool -modfile=../../tools/go.mod crd-ref-docs --source-path=. --config=../../hack/reference/config.yaml --templates-dir=../../hack/reference --renderer=markdown --output-path=../../docs/reference.md --log-level=ERROR
