@@ -264,6 +264,7 @@ func TestAFailedPollGoesOn(t *testing.T) {
 		free.Status, free.Attachment = eni.Available, nil
 		c.set(free)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if o.Unattached(func(string) bool { return true }) != 1 {
 			t.Error("the poll gave up")
 		}
