@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/userdata"
 )
 
 func document(t *testing.T, text string) launch.Document {
@@ -29,7 +30,7 @@ func TestValidationCases(t *testing.T) {
 	source := func(autofill bool, text string) *launch.Source {
 		return &launch.Source{ID: "lt-1", Version: "$Latest", Resolved: 3, Autofill: autofill, Data: document(t, text)}
 	}
-	joined := launch.Bootstrap{ClusterName: "blue", Endpoint: "https://x", CA: "Q0E=", ServiceCIDR: "172.20.0.0/16"}
+	joined := userdata.Cluster{ClusterName: "blue", Endpoint: "https://x", CA: "Q0E=", ServiceCIDR: "172.20.0.0/16"}
 	yes := true
 	cases := map[string]struct {
 		change func(*launch.NodeTemplate)
@@ -72,7 +73,7 @@ func TestValidationCases(t *testing.T) {
 			n.Source, n.RejectConflicts = source(true, `{"NetworkInterfaces": [{"DeviceIndex": 1, "Description": "theirs"}]}`), true
 		}, launch.Shadowed},
 		"10 more user data than EC2 takes": {func(n *launch.NodeTemplate) {
-			n.UserData = "#!/bin/sh\n" + strings.Repeat("x", launch.MaxUserData)
+			n.UserData = "#!/bin/sh\n" + strings.Repeat("x", userdata.Max)
 		}, launch.UserDataTooLarge},
 		"12 public address and several interfaces": {func(n *launch.NodeTemplate) {
 			n.Interfaces = []launch.Interface{at(0), at(1)}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/userdata"
 )
 
 // Rendering is what a node template comes to.
@@ -333,7 +334,7 @@ func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 		}
 		return tooLarge(user)
 	}
-	user, problem := userData(t.family(m), t.UserData, t.Bootstrap, node{labels(t, interfaces), leftAlone(interfaces)})
+	user, problem := userData(t.family(m), t.UserData, t.Bootstrap, userdata.Node{Labels: labels(t, interfaces), LeftAlone: leftAlone(interfaces)})
 	if problem != nil {
 		return []Problem{*problem}
 	}
@@ -342,11 +343,11 @@ func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 }
 
 func tooLarge(user string) []Problem {
-	if len(user) <= MaxUserData {
+	if len(user) <= userdata.Max {
 		return nil
 	}
 	return []Problem{{UserDataTooLarge, "spec.userData", fmt.Sprintf(
-		"the user data comes to %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot", len(user), MaxUserData)}}
+		"the user data comes to %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot", len(user), userdata.Max)}}
 }
 
 // places finds the subnets of each interface: one that a later layer names, its own, or those of the template.

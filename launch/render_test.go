@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/instancetype"
 	"github.com/multieni/multieni/launch"
 	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/userdata"
 )
 
 // subnet has room for a thousand interfaces.
@@ -280,7 +281,7 @@ func tagsOf(template launch.Template, kind string) map[string]string {
 func TestUserDataIsMergedForTheFamily(t *testing.T) {
 	n := plain()
 	n.Image = launch.Image{Family: launch.AL2023, KubernetesVersion: "1.35"}
-	n.Bootstrap = launch.Bootstrap{ClusterName: "blue", Endpoint: "https://x", CA: "Q0E=", ServiceCIDR: "172.20.0.0/16", ClusterDNS: "172.20.0.10"}
+	n.Bootstrap = userdata.Cluster{ClusterName: "blue", Endpoint: "https://x", CA: "Q0E=", ServiceCIDR: "172.20.0.0/16", ClusterDNS: "172.20.0.10"}
 	n.Interfaces = []launch.Interface{at(0), at(1)}
 	r := launch.Render(n, of(t, "m5.large"), nil)
 	if len(r.Problems) > 0 {

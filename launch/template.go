@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/userdata"
 )
 
 // NodeTemplate is a declared node template. Fields that are not set are left to EC2, or to the defaults of [Render].
@@ -25,7 +26,7 @@ type NodeTemplate struct {
 	Image Image
 	// UserData is plain text.
 	UserData        string
-	Bootstrap       Bootstrap
+	Bootstrap       userdata.Cluster
 	InstanceProfile string
 	Monitoring      *bool
 	Metadata        *MetadataOptions

@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/internal/cli/inspect"
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
 	"github.com/multieni/multieni/internal/cli/lifecyclehook"
+	"github.com/multieni/multieni/internal/cli/userdata"
 )
 
 // components are the commands that the image can be told to run by its COMPONENT variable.
@@ -38,7 +39,7 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceErrors: true,
 	}
 	root.AddGroup(inspect.Group())
-	root.AddCommand(newController(), newAgent(), newDrain(), newIAMPolicy(), launchtemplate.New(), lifecyclehook.New(), newVersion())
+	root.AddCommand(newController(), newAgent(), newDrain(), newIAMPolicy(), launchtemplate.New(), lifecyclehook.New(), userdata.New(), newVersion())
 	root.AddCommand(inspect.Commands("multieni")...)
 	return root
 }

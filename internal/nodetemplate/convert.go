@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/launch"
 	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/userdata"
 )
 
 // idsKey stands for the things themselves in a selector, as in Karpenter's v1alpha1 API.
@@ -39,7 +40,7 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launch.NodeTempl
 		}
 	}
 	if c := spec.Cluster; c != nil {
-		t.Bootstrap = launch.Bootstrap{
+		t.Bootstrap = userdata.Cluster{
 			ClusterName: c.Name, Endpoint: c.Endpoint, CA: c.CertificateAuthority, ServiceCIDR: c.ServiceCIDR, ClusterDNS: c.DNS,
 		}
 		t.Image.KubernetesVersion = c.Version

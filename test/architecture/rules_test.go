@@ -26,6 +26,7 @@ var core = []string{
 	"forecast",
 	"adoption",
 	"view",
+	"userdata",
 }
 
 // dataOnly are foreign packages that hold facts or values and import nothing that is not in the standard library: what EC2

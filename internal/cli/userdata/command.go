@@ -1,0 +1,158 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package userdata holds the commands of multieni that write EC2 user data, without asking EC2 or Kubernetes.
+package userdata
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/internal/joinconfig"
+	"github.com/multieni/multieni/userdata"
+)
+
+// New returns the command userdata.
+func New() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "userdata",
+		Short: "Write the user data of nodes that give themselves their interfaces",
+		Long: `Write EC2 user data of nodes that give themselves their interfaces while they boot. Nothing
+is asked of EC2 or Kubernetes.`,
+	}
+	command.AddCommand(newRender())
+	return command
+}
+
+// input is the flags of render.
+type input struct {
+	boot                          userdata.Boot
+	family, config, merge, output string
+}
+
+func newRender() *cobra.Command {
+	var in input
+	command := &cobra.Command{
+		Use:   "render",
+		Short: "Print user data that starts eni-bootstrap before the kubelet",
+		Long: `Print user data for a launch template. Nodes that are launched with it run eni-bootstrap
+before their kubelet, at every boot; the kubelet does not start while a required network
+is missing, unless --on-failure says so.
+
+What the nodes get stands in a file of networks (--config), which is checked and put into
+the user data; in an SSM parameter that holds such a file (--ssm-parameter), so that it can
+change without a new launch template; or in the parameters that the tags of each instance
+hold (--instance-tags; the launch template must enable instance tags in metadata).
+
+--family says how a node starts:
+  AL2           a script before /etc/eks/bootstrap.sh; the unit kubelet.service needs ours
+  AL2023        a script; the unit nodeadm-run.service, which starts the kubelet, needs ours
+  Bottlerocket  settings in TOML; a bootstrap container of --image does the work. There is no
+                shell: scripts of yours cannot be merged, the node cannot be labelled or
+                tainted by what was found, and --on-failure is fail or continue. The image's
+                entrypoint must be
+                  eni-bootstrap --config=/.bottlerocket/bootstrap-containers/current/user-data
+                    --state-dir=/.bottlerocket/bootstrap-containers/current
+
+Your own user data is merged with --merge: a script, #cloud-config, a NodeConfig, or a MIME
+message of several for Amazon Linux; settings for Bottlerocket. It comes after ours. EC2
+takes 16384 bytes in all.
+
+In a managed node group EKS adds what a node needs to join. Self-managed nodes, and images of
+your own, need --cluster-name and the flags beside it, or your part that says the same.`,
+		Example: `  # nodes load the program, and do not join without their networks
+  multieni userdata render --family AL2023 --config networks.yaml \
+    --program-url https://example.com/eni-bootstrap --program-sha256 $(sha256sum eni-bootstrap | cut -d' ' -f1)
+
+  # the program is in the image; what else nodes are to do comes along
+  multieni userdata render --family AL2 --config networks.yaml --on-failure taint --merge my-script.sh
+
+  # as aws ec2 create-launch-template takes it
+  multieni userdata render --family AL2023 --ssm-parameter /multus/networks -o base64`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return in.run(c.InOrStdin(), c.OutOrStdout()) },
+	}
+	in.bind(command)
+	return command
+}
+
+func (in *input) bind(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&in.family, "family", string(userdata.AL2023), "family of the image: AL2, AL2023 or Bottlerocket")
+	f.StringVar(&in.config, "config", "", "file that says which networks nodes get, in YAML or JSON; - for standard input")
+	f.StringVar(&in.boot.SSMParameter, "ssm-parameter", "", "name of an SSM parameter that holds such a file")
+	f.BoolVar(&in.boot.InstanceTags, "instance-tags", false, "nodes find the parameters in their tags")
+	f.StringVar(&in.boot.ProgramURL, "program-url", "", "where nodes load eni-bootstrap from; without it, it is in the image")
+	f.StringVar(&in.boot.ProgramSHA256, "program-sha256", "", "SHA-256 of the program, in hexadecimal")
+	f.StringVar(&in.boot.Image, "image", "", "container image of eni-bootstrap, for Bottlerocket")
+	f.StringVar(&in.boot.OnFailure, "on-failure", userdata.Fail, "what a node does without a required network: fail (its kubelet does not start), taint or continue")
+	f.StringVar(&in.merge, "merge", "", "file with your own user data; - for standard input")
+	f.StringVar(&in.boot.Cluster.ClusterName, "cluster-name", "", "cluster that self-managed nodes join")
+	f.StringVar(&in.boot.Cluster.Endpoint, "cluster-endpoint", "", "address of its API server")
+	f.StringVar(&in.boot.Cluster.CA, "certificate-authority", "", "certificate authority of its API server, base64 of PEM")
+	f.StringVar(&in.boot.Cluster.ServiceCIDR, "service-cidr", "", "range of its services")
+	f.StringVar(&in.boot.Cluster.ClusterDNS, "cluster-dns", "", "address of its DNS service, if not the one the image derives")
+	f.StringVarP(&in.output, "output", "o", "text", "form of the output: text, or base64 as launch templates hold it")
+}
+
+func (in *input) run(stdin io.Reader, out io.Writer) error {
+	if in.output != "text" && in.output != "base64" {
+		return fmt.Errorf("-o is %q and must be text or base64", in.output)
+	}
+	if in.config == "-" && in.merge == "-" {
+		return errors.New("--config and --merge cannot both be standard input")
+	}
+	b := in.boot
+	b.Family = familyOf(in.family)
+	var err error
+	if b.Networks, err = read(in.config, stdin); err != nil {
+		return err
+	}
+	if b.User, err = read(in.merge, stdin); err != nil {
+		return err
+	}
+	if in.config != "" {
+		if _, err := joinconfig.Document([]byte(b.Networks)); err != nil {
+			return fmt.Errorf("--config=%s: %w", in.config, err)
+		}
+	}
+	text, err := b.Render()
+	if err != nil {
+		return err
+	}
+	if in.output == "base64" {
+		text = base64.StdEncoding.EncodeToString([]byte(text)) + "\n"
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}
+
+// familyOf takes the name of a family in any case.
+func familyOf(name string) userdata.Family {
+	known := userdata.Families()
+	if n := slices.IndexFunc(known, func(f userdata.Family) bool { return strings.EqualFold(name, string(f)) }); n >= 0 {
+		return known[n]
+	}
+	return userdata.Family(name)
+}
+
+// read reads a file named by a flag; no name, no text.
+func read(name string, stdin io.Reader) (string, error) {
+	var text []byte
+	var err error
+	switch name {
+	case "":
+	case "-":
+		text, err = io.ReadAll(stdin)
+	default:
+		text, err = os.ReadFile(name)
+	}
+	return string(text), err
+}

@@ -1,0 +1,2 @@
+#!/bin/bash
+sysctl -w vm.nr_hugepages=512

@@ -1,0 +1,179 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package userdata
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Family is the family of an image, by which it is known how a node starts.
+type Family string
+
+// The families that eni-bootstrap can be started on.
+const (
+	AL2          Family = "AL2"
+	AL2023       Family = "AL2023"
+	Bottlerocket Family = "Bottlerocket"
+)
+
+// Families are all of them.
+func Families() []Family { return []Family{AL2, AL2023, Bottlerocket} }
+
+// The policies for a node that lacks a required network.
+const (
+	Fail     = "fail"
+	Taint    = "taint"
+	Continue = "continue"
+)
+
+// Boot says how a node gives itself its interfaces before its kubelet starts.
+type Boot struct {
+	Family Family
+	// Networks is what eni-bootstrap is told with --config. Instead, SSMParameter names where it stands, or the instance's
+	// tags hold the parameters.
+	Networks, SSMParameter string
+	InstanceTags           bool
+	// ProgramURL and ProgramSHA256 say where nodes load the program from; without them it is in the image.
+	ProgramURL, ProgramSHA256 string
+	// Image is the container image of eni-bootstrap that Bottlerocket runs.
+	Image string
+	// OnFailure is Fail, Taint or Continue.
+	OnFailure string
+	// Cluster is what self-managed nodes must be told to join; EKS tells it to those of a managed node group by itself.
+	Cluster Cluster
+	// User is the user's own user data.
+	User string
+}
+
+// Render writes the user data. The same input gives the same output, to the letter. Its errors name the flag to change.
+func (b Boot) Render() (string, error) {
+	if err := b.check(); err != nil {
+		return "", err
+	}
+	render := b.linux
+	if b.Family == Bottlerocket {
+		render = b.bottlerocket
+	}
+	text, err := render()
+	if err != nil {
+		return "", err
+	}
+	if len(text) > Max {
+		return "", fmt.Errorf("the user data comes to %d bytes and EC2 takes %d: keep the networks in an SSM parameter (--ssm-parameter), or let a part of --merge load the rest from S3", len(text), Max)
+	}
+	return text, nil
+}
+
+var (
+	// A quote or a space would end a word of the script.
+	urlPattern       = regexp.MustCompile(`^https?://[^\s'"\\]+$`)
+	sha256Pattern    = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	parameterPattern = regexp.MustCompile(`^[A-Za-z0-9_./:-]+$`) // Systems Manager user guide, "Parameter names"
+	wordPattern      = regexp.MustCompile(`^[A-Za-z0-9_./:=@+-]*$`)
+)
+
+func (b Boot) check() error {
+	sources := 0
+	for _, given := range []bool{b.Networks != "", b.SSMParameter != "", b.InstanceTags} {
+		if given {
+			sources++
+		}
+	}
+	partial := b.Cluster != (Cluster{ClusterDNS: b.Cluster.ClusterDNS}) && !b.Cluster.Complete()
+	switch {
+	case !slices.Contains(Families(), b.Family):
+		return fmt.Errorf("--family is %q and must be one of %v", b.Family, Families())
+	case !slices.Contains([]string{Fail, Taint, Continue}, b.OnFailure):
+		return fmt.Errorf("--on-failure is %q and must be %s, %s or %s", b.OnFailure, Fail, Taint, Continue)
+	case sources != 1:
+		return fmt.Errorf("%d of --config, --ssm-parameter and --instance-tags are given: one must say which networks the nodes get", sources)
+	case b.SSMParameter != "" && !parameterPattern.MatchString(b.SSMParameter):
+		return fmt.Errorf("--ssm-parameter is %q, which is not the name of a parameter", b.SSMParameter)
+	case b.ProgramURL != "" && !urlPattern.MatchString(b.ProgramURL):
+		return fmt.Errorf("--program-url is %q and must be an http or https address without spaces and quotes", b.ProgramURL)
+	case (b.ProgramURL != "") != (b.ProgramSHA256 != ""), b.ProgramSHA256 != "" && !sha256Pattern.MatchString(b.ProgramSHA256):
+		return fmt.Errorf("--program-sha256 is %q and must be the SHA-256 of what --program-url holds, as 64 hexadecimal digits: see sha256sum eni-bootstrap", b.ProgramSHA256)
+	case partial, b.Cluster.ClusterDNS != "" && !b.Cluster.Complete():
+		return fmt.Errorf("--cluster-name, --cluster-endpoint, --certificate-authority and --service-cidr are needed together; nodes of a managed node group without an image of their own need none")
+	case slices.ContainsFunc([]string{b.Cluster.ClusterName, b.Cluster.Endpoint, b.Cluster.CA, b.Cluster.ServiceCIDR, b.Cluster.ClusterDNS},
+		func(s string) bool { return !wordPattern.MatchString(s) }):
+		return fmt.Errorf("one of --cluster-name, --cluster-endpoint, --certificate-authority, --service-cidr and --cluster-dns has a character that none of them can have")
+	default:
+		return nil
+	}
+}
+
+// linux writes the parts for Amazon Linux.
+func (b Boot) linux() (string, error) {
+	theirs, err := Split(b.User)
+	if err != nil {
+		return "", fmt.Errorf("--merge cannot be merged: %w", err)
+	}
+	script, err := b.script()
+	if err != nil {
+		return "", err
+	}
+	parts := append([]Part{{KindScript, script}}, theirs...)
+	if b.Family == AL2 && slices.ContainsFunc(theirs, func(p Part) bool { return strings.HasPrefix(p.Kind, KindNodeConfig) }) {
+		return "", fmt.Errorf("--merge has a NodeConfig, which nothing on Amazon Linux 2 reads: call /etc/eks/bootstrap.sh in a script instead, or give --cluster-name and so on")
+	}
+	switch {
+	case !b.Cluster.Complete():
+	case b.Family == AL2:
+		parts = append(parts, Part{KindScript, b.joinAL2()})
+	default:
+		parts = slices.Insert(parts, 1, Part{KindNodeConfig, NodeConfig(b.Cluster, Node{})})
+	}
+	return MIME(parts), nil
+}
+
+// joinAL2 calls the program by which a node on Amazon Linux 2 joins its cluster.
+func (b Boot) joinAL2() string {
+	text := fmt.Sprintf("#!/bin/bash\nset -euo pipefail\n/etc/eks/bootstrap.sh '%s' --apiserver-endpoint '%s' --b64-cluster-ca '%s'",
+		b.Cluster.ClusterName, b.Cluster.Endpoint, b.Cluster.CA)
+	if b.Cluster.ClusterDNS != "" {
+		text += fmt.Sprintf(" --dns-cluster-ip '%s'", b.Cluster.ClusterDNS)
+	}
+	return text + "\n"
+}
+
+// bottlerocket writes settings. Bottlerocket has no shell: a container does the work before the kubelet starts, and is told
+// the networks by its user data.
+func (b Boot) bottlerocket() (string, error) {
+	const table = "settings.bootstrap-containers.multieni"
+	ours := []string{table}
+	if b.Cluster.Complete() {
+		ours = append(ours, "settings.kubernetes")
+	}
+	user := strings.TrimSpace(b.User)
+	opened, conflict := Opens(user, ours...)
+	switch {
+	case b.Image == "" || !wordPattern.MatchString(b.Image):
+		return "", fmt.Errorf("--image is %q and must name a container image of eni-bootstrap: Bottlerocket can start nothing else", b.Image)
+	case b.Networks == "":
+		return "", fmt.Errorf("--config is needed for Bottlerocket: a bootstrap container takes no arguments, it is told the networks by its user data")
+	case b.ProgramURL != "":
+		return "", fmt.Errorf("--program-url has no meaning for Bottlerocket, which loads the program as --image")
+	case b.OnFailure == Taint:
+		return "", fmt.Errorf("--on-failure=%s cannot be had on Bottlerocket, where a bootstrap container cannot change what the kubelet is told: use %s or %s", Taint, Fail, Continue)
+	case strings.HasPrefix(user, "#!"), strings.HasPrefix(user, "MIME-Version:"), strings.HasPrefix(user, "#cloud-config"):
+		return "", fmt.Errorf("--merge is a script or a MIME message, which nothing on Bottlerocket runs: give settings in TOML")
+	case conflict:
+		return "", fmt.Errorf("--merge opens the table %s, which is written for it", opened)
+	}
+	var text strings.Builder
+	if b.Cluster.Complete() {
+		text.WriteString(Kubernetes(b.Cluster, Node{}) + "\n")
+	}
+	fmt.Fprintf(&text, "[%s]\nsource = %q\nmode = \"always\"\nessential = %t\nuser-data = %q\n",
+		table, b.Image, b.OnFailure == Fail, base64.StdEncoding.EncodeToString([]byte(b.Networks)))
+	if user != "" {
+		fmt.Fprintf(&text, "\n%s\n", user)
+	}
+	return text.String(), nil
+}

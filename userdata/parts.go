@@ -1,0 +1,91 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package userdata writes EC2 user data: what an instance is told when it boots for the first time.
+package userdata
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"strings"
+)
+
+// Max is the most bytes of user data before they are encoded (EC2 user guide, "User data").
+const Max = 16 * 1024
+
+// The kinds of parts, as cloud-init and nodeadm know them.
+const (
+	KindScript      = "text/x-shellscript"
+	KindCloudConfig = "text/cloud-config"
+	KindNodeConfig  = "application/node.eks.aws"
+)
+
+// boundary parts user data; it appears in no configuration.
+const boundary = "multieni-part"
+
+// Part is one part of user data.
+type Part struct{ Kind, Body string }
+
+// MIME joins parts into one message, in their order.
+func MIME(parts []Part) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
+	for _, p := range parts {
+		fmt.Fprintf(&text, "--%s\nContent-Type: %s\n\n%s\n", boundary, p.Kind, strings.TrimRight(p.Body, "\n"))
+	}
+	fmt.Fprintf(&text, "--%s--\n", boundary)
+	return text.String()
+}
+
+// Split takes somebody's user data apart. It recognises what it is by how it begins; the error says why it is nothing known.
+func Split(user string) ([]Part, error) {
+	begin := strings.TrimSpace(user)
+	switch {
+	case begin == "":
+		return nil, nil
+	case strings.HasPrefix(begin, "MIME-Version:"), strings.HasPrefix(begin, "Content-Type: multipart/"):
+		return mimeParts(begin)
+	case strings.HasPrefix(begin, "#!"):
+		return []Part{{KindScript, user}}, nil
+	case strings.HasPrefix(begin, "#cloud-config"):
+		return []Part{{KindCloudConfig, user}}, nil
+	case strings.Contains(begin, "apiVersion: node.eks.aws/"):
+		return []Part{{KindNodeConfig, user}}, nil
+	default:
+		return nil, errors.New("it is neither a MIME message, a script that begins with #!, #cloud-config, nor a NodeConfig of node.eks.aws")
+	}
+}
+
+func mimeParts(text string) ([]Part, error) {
+	message, err := mail.ReadMessage(strings.NewReader(text + "\n"))
+	if err != nil {
+		return nil, fmt.Errorf("its MIME header cannot be read: %w", err)
+	}
+	_, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
+	if err != nil || params["boundary"] == "" {
+		return nil, errors.New("its MIME header names no boundary")
+	}
+	reader := multipart.NewReader(message.Body, params["boundary"])
+	var parts []Part
+	for {
+		next, err := reader.NextRawPart()
+		if err == io.EOF {
+			return parts, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its MIME parts cannot be read: %w", err)
+		}
+		body, err := io.ReadAll(next)
+		if err != nil {
+			return nil, fmt.Errorf("its MIME parts cannot be read: %w", err)
+		}
+		if next.Header.Get("Content-Transfer-Encoding") != "" {
+			return nil, errors.New("one of its MIME parts is encoded; write the parts as plain text")
+		}
+		parts = append(parts, Part{next.Header.Get("Content-Type"), string(body)})
+	}
+}
