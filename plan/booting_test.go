@@ -14,7 +14,7 @@ import (
 // A Node that has just joined is on an instance that runs, whatever EC2 still shows; one that is stopped may stay so.
 func TestWhenAnInstanceIsLookedAtAgain(t *testing.T) {
 	cases := map[eni.InstanceState]time.Duration{
-		eni.InstancePending:  time.Second,
+		eni.InstancePending:  400 * time.Millisecond,
 		eni.InstanceStopping: 15 * time.Second,
 	}
 	for state, after := range cases {

@@ -46,7 +46,7 @@ const (
 	ending = 5 * time.Second
 	// booting is when to look again at an instance that is shown as pending: it has a Node, so it runs, and EC2 is about to
 	// show that.
-	booting = time.Second
+	booting = 400 * time.Millisecond
 	// doubtful is when to look again at what no event will tell of.
 	doubtful = 15 * time.Second
 )

@@ -5,6 +5,7 @@ package awsec2
 
 import (
 	"net/netip"
+	"unique"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -19,10 +20,10 @@ func networkInterface(n types.NetworkInterface) eni.Interface {
 		Status:           eni.Status(n.Status),
 		Description:      aws.ToString(n.Description),
 		MAC:              aws.ToString(n.MacAddress),
-		SubnetID:         aws.ToString(n.SubnetId),
-		VPCID:            aws.ToString(n.VpcId),
-		Zone:             aws.ToString(n.AvailabilityZone),
-		Groups:           convertAll(n.Groups, func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) }),
+		SubnetID:         shared(n.SubnetId),
+		VPCID:            shared(n.VpcId),
+		Zone:             shared(n.AvailabilityZone),
+		Groups:           convertAll(n.Groups, func(g types.GroupIdentifier) string { return shared(g.GroupId) }),
 		SourceDestCheck:  aws.ToBool(n.SourceDestCheck),
 		Addresses:        addresses(n),
 		Tags:             tagMap(n.TagSet),
@@ -143,10 +144,13 @@ func limits(t types.InstanceTypeInfo) eni.Limits {
 func tagMap(tags []types.Tag) map[string]string {
 	m := make(map[string]string, len(tags))
 	for _, tag := range tags {
-		m[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+		m[shared(tag.Key)] = shared(tag.Value)
 	}
 	return m
 }
+
+// shared returns the one copy of a string that thousands of interfaces share, or "".
+func shared(s *string) string { return unique.Make(aws.ToString(s)).Value() }
 
 // addr and prefix give the zero value for what is absent or unreadable.
 func addr(s *string) netip.Addr {

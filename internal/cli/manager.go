@@ -75,7 +75,9 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: controller.SlimNode}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Node{}: {Transform: controller.SlimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.SlimState},
+			},
 		},
 		Metrics:                             metricsserver.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:              o.ProbeAddress,

@@ -85,6 +85,35 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 	}
 }
 
+func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
+	member := v1alpha1.Member{NodeENI: "data", NodeENIUID: "u", Generation: 3}
+	state := &v1alpha1.NodeENIState{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"k": "v"}, Finalizers: []string{"f"}},
+		Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Zone: "z", InstanceType: "t", Members: append(make([]v1alpha1.Member, 0, 4), member)},
+		Status: v1alpha1.NodeENIStateStatus{
+			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Attached", Message: "all"}},
+			Interfaces: append(make([]v1alpha1.InterfaceState, 0, 4), v1alpha1.InterfaceState{Member: member, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", SubnetID: "s"}),
+			Links:      []v1alpha1.LinkState{{MACAddress: "m", NodeENI: "data", State: v1alpha1.LinkReady, Reason: "Ready"}},
+		},
+	}
+	want := state.DeepCopy()
+	state.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+	object, err := controller.SlimState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slim := object.(*v1alpha1.NodeENIState)
+	if diff := cmp.Diff(want, slim); diff != "" {
+		t.Error(diff)
+	}
+	if cap(slim.Spec.Members) > 1 || cap(slim.Status.Interfaces) > 1 {
+		t.Errorf("there is room for %d members and %d interfaces", cap(slim.Spec.Members), cap(slim.Status.Interfaces))
+	}
+	if other, err := controller.SlimState("a tombstone"); err != nil || other != "a tombstone" {
+		t.Errorf("what is no state became %v, %v", other, err)
+	}
+}
+
 func TestNodeUpdatesThatMatter(t *testing.T) {
 	base := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"k": "v"}}}
 	cases := map[string]struct {

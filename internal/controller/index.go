@@ -7,13 +7,10 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/launch"
 )
 
 const stateOwners = "nodeENIUIDs"
@@ -41,38 +38,4 @@ func Owners(state *v1alpha1.NodeENIState) []string {
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids)
-}
-
-// SlimNode is a cache transform that keeps of a Node only what is used here, so that thousands of them fit in memory.
-func SlimNode(object any) (any, error) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	var annotations map[string]string
-	if value, paused := node.Annotations[v1alpha1.PausedAnnotation]; paused {
-		annotations = map[string]string{v1alpha1.PausedAnnotation: value}
-	}
-	slim := &corev1.Node{
-		TypeMeta: node.TypeMeta,
-		ObjectMeta: metav1.ObjectMeta{
-			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
-			Annotations: annotations, CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
-		},
-		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
-	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == v1alpha1.NodeConditionDrifted {
-			slim.Status.Conditions = append(slim.Status.Conditions, c)
-		}
-	}
-	for name, quantity := range node.Status.Capacity {
-		if launch.IsNodeLabel(string(name)) {
-			if slim.Status.Capacity == nil {
-				slim.Status.Capacity = corev1.ResourceList{}
-			}
-			slim.Status.Capacity[name] = quantity
-		}
-	}
-	return slim, nil
 }
