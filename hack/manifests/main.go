@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command manifests writes what is derived from config/ and from the chart: the chart's templates of definitions,
-// permissions and admission policies; the plain manifests of deploy/, which are the chart rendered by helm; and the IAM
-// policies, which follow from the EC2 calls that are made.
+// permissions and admission policies; the plain manifests of deploy/, which are the chart rendered by helm; the IAM
+// policies, which follow from the EC2 calls that are made; and the pages that list metrics and values.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 }
 
 func run() error {
-	for _, step := range []func() error{writeTemplates, writeManifests, writeKustomization, writeActions, writePolicies, writeMetrics} {
+	for _, step := range []func() error{writeTemplates, writeManifests, writeKustomization, writeActions, writePolicies, writeMetrics, writeChartPage} {
 		if err := step(); err != nil {
 			return err
 		}

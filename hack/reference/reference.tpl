@@ -27,7 +27,7 @@ What the fields above are made of, by name.
 In{{ range $i, $user := $.type.SortedReferences }}{{ if $i }},{{ end }} {{ markdownRenderTypeLink $user }}{{ end }}.
 {{ end }}
 {{- if .type.IsAlias }}
-Underlying type: {{ markdownRenderTypeLink .type.UnderlyingType }}{{ with .type.Validation }}; {{ join "; " . | markdownRenderFieldDoc }}{{ end }}.
+Underlying type: {{ markdownRenderTypeLink .type.UnderlyingType }}{{ with .type.Validation }}; {{ join "; " . }}{{ end }}.
 {{ end }}
 {{- if .type.Members }}
 | field | | default | constraints |
@@ -47,5 +47,5 @@ Underlying type: {{ markdownRenderTypeLink .type.UnderlyingType }}{{ with .type.
 
 {{- define "constraints" -}}
 {{- if has "Required: {}" . }}required{{ end }}
-{{- range $i, $c := without . "Required: {}" "Optional: {}" }}{{ if or $i (has "Required: {}" $) }}; {{ end }}{{ markdownRenderFieldDoc $c }}{{ end -}}
+{{- range $i, $c := without . "Required: {}" "Optional: {}" }}{{ if or $i (has "Required: {}" $) }}; {{ end }}{{ $c | replace "|" "\\|" }}{{ end -}}
 {{- end -}}

@@ -15,20 +15,20 @@ import (
 // Documents lead to files and sections that exist.
 func TestLinksOfDocuments(t *testing.T) {
 	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "awssim/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "awssim/*.md", "charts/multieni/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
 		pages = append(pages, found...)
 	}
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link, code := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile("`[^`\n]*`")
 	for _, page := range pages {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range link.FindAllStringSubmatch(string(content), -1) {
+		for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(string(content), ""), -1) {
 			target, _, _ := strings.Cut(match[1], "#")
 			if target == "" || strings.Contains(target, "://") {
 				continue
