@@ -54,6 +54,37 @@ func TestAlertsHaveARunbook(t *testing.T) {
 	}
 }
 
+// Each reason that an object or a command can give is told of in the page on troubleshooting.
+func TestReasonsAreTold(t *testing.T) {
+	page := read(t, "docs/troubleshooting.md")
+	reason := regexp.MustCompile(`(?m)^\t\w+ +(?:Type)?Reason = "(\w+)"`)
+	for _, file := range []string{"plan/reason.go", "launch/template.go", "launch/eligibility.go"} {
+		reasons := reason.FindAllStringSubmatch(read(t, file), -1)
+		if len(reasons) == 0 {
+			t.Errorf("%s has no reasons", file)
+		}
+		for _, match := range reasons {
+			if !strings.Contains(page, "`"+match[1]+"`") {
+				t.Errorf("%s gives the reason %s, and docs/troubleshooting.md does not tell of it", file, match[1])
+			}
+		}
+	}
+}
+
+// A page that nothing leads to is not found.
+func TestReadmeLeadsToEveryPage(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := read(t, "README.md")
+	for _, page := range pages {
+		if name := "docs/" + filepath.Base(page); !strings.Contains(readme, "("+name+")") {
+			t.Errorf("the README does not lead to %s", name)
+		}
+	}
+}
+
 // The script applies everything that runs multieni, with the published image and the region.
 func TestDeployScript(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "hack/deploy.sh")

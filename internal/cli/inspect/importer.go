@@ -103,7 +103,7 @@ type importer struct {
 
 // find reads the cluster and EC2.
 func (i *importer) find(ctx context.Context) error {
-	o, err := read(ctx, i.api)
+	o, err := readWanted(ctx, i.api)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,20 @@ type objects struct {
 }
 
 func read(ctx context.Context, api client.Reader) (objects, error) {
+	o, err := readWanted(ctx, api)
+	if err != nil {
+		return o, err
+	}
+	var states v1alpha1.NodeENIStateList
+	if err := api.List(ctx, &states); err != nil {
+		return o, fmt.Errorf("list NodeENIStates: %w", err)
+	}
+	o.states = states.Items
+	return o, nil
+}
+
+// readWanted leaves out the states, of which there are none before multieni is installed, nor their definition.
+func readWanted(ctx context.Context, api client.Reader) (objects, error) {
 	var o objects
 	var nodeENIs v1alpha1.NodeENIList
 	if err := api.List(ctx, &nodeENIs); err != nil {
@@ -37,15 +51,11 @@ func read(ctx context.Context, api client.Reader) (objects, error) {
 		}
 		return o, fmt.Errorf("list NodeENIs: %w", err)
 	}
-	var states v1alpha1.NodeENIStateList
-	if err := api.List(ctx, &states); err != nil {
-		return o, fmt.Errorf("list NodeENIStates: %w", err)
-	}
 	var nodes corev1.NodeList
 	if err := api.List(ctx, &nodes); err != nil {
 		return o, fmt.Errorf("list Nodes: %w", err)
 	}
-	return objects{nodeENIs.Items, states.Items, nodes.Items}, nil
+	return objects{nodeENIs: nodeENIs.Items, nodes: nodes.Items}, nil
 }
 
 func readFleet(ctx context.Context, api client.Reader) (view.Fleet, error) {
