@@ -1,0 +1,49 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/multieni/multieni/test/bench/rig"
+	"github.com/multieni/multieni/test/bench/scenario"
+)
+
+// The real controller gives a small fleet its interfaces on the rig and takes them away again, and everything that the
+// two scenarios promise is measured. Whether the figures are good is what `make bench` is for.
+func TestLiveScenariosMeasureWhatTheyPromise(t *testing.T) {
+	r, err := rig.Open(t.Context(), rig.Options{Nodes: 5, Dir: t.TempDir(), Progress: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, s := range scenario.Catalogue() {
+		if !slices.Contains([]string{"a-live", "d1-live"}, s.ID) {
+			continue
+		}
+		s.Nodes = 5
+		t.Run(s.ID, func(t *testing.T) {
+			outcome, err := r.Run(t.Context(), s, func(scenario.Progress) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range s.Judge(outcome.Measured) {
+				switch {
+				case f.Measured == nil:
+					t.Errorf("%s is not measured", f.Key)
+				case f.Key == scenario.Strays && *f.Measured != 0:
+					t.Errorf("%v interfaces are not as declared", *f.Measured)
+				case f.Key == scenario.CallsPerENI && *f.Measured < f.Target.Value:
+					t.Errorf("%v calls per interface, and it takes %v", *f.Measured, f.Target.Value)
+				}
+			}
+		})
+	}
+}
