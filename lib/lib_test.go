@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +57,14 @@ func TestAPI(t *testing.T) {
 	}
 }
 
+// firstSection is the heading of the first declarations that go doc prints.
+var firstSection = regexp.MustCompile(`(?m)^(CONSTANTS|VARIABLES|FUNCTIONS|TYPES)$`)
+
 // declarations returns what go doc prints without its words.
 func declarations(doc string) string {
 	var kept strings.Builder
-	_, doc, _ = strings.Cut(doc, "\nCONSTANTS\n")
+	// What comes first is the comment of the package.
+	doc = doc[firstSection.FindStringIndex(doc)[0]:]
 	for line := range strings.Lines(doc) {
 		words := strings.HasPrefix(line, "    ") || strings.HasPrefix(strings.TrimSpace(line), "//")
 		if !words && strings.TrimSpace(line) != "" {
