@@ -41,7 +41,7 @@ func (p *ec2Protocol) writeOutput(w http.ResponseWriter, action, requestID strin
 		action, ec2Namespace, requestID)
 	p.encoder.Encode(&body, output)
 	fmt.Fprintf(&body, "</%sResponse>", action)
-	writeXML(w, http.StatusOK, body.Bytes())
+	writeXML(w, http.StatusOK, requestID, body.Bytes())
 }
 
 func (p *ec2Protocol) writeError(w http.ResponseWriter, requestID string, err *apierror.Error) {
@@ -51,7 +51,7 @@ func (p *ec2Protocol) writeError(w http.ResponseWriter, requestID string, err *a
 	body.WriteString("</Code><Message>")
 	writeText(&body, err.Message)
 	fmt.Fprintf(&body, "</Message></Error></Errors><RequestID>%s</RequestID></Response>", requestID)
-	writeXML(w, err.Status, body.Bytes())
+	writeXML(w, err.Status, requestID, body.Bytes())
 }
 
 // queryProtocol is the query protocol as all other services speak it, here Auto Scaling.
@@ -64,7 +64,7 @@ func (p *queryProtocol) writeOutput(w http.ResponseWriter, action, requestID str
 	fmt.Fprintf(&body, `<%sResponse xmlns="%s"><%sResult>`, action, autoScalingNamespace, action)
 	p.encoder.Encode(&body, output)
 	fmt.Fprintf(&body, "</%sResult><ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata></%sResponse>", action, requestID, action)
-	writeXML(w, http.StatusOK, body.Bytes())
+	writeXML(w, http.StatusOK, requestID, body.Bytes())
 }
 
 func (p *queryProtocol) writeError(w http.ResponseWriter, requestID string, err *apierror.Error) {
@@ -78,7 +78,7 @@ func (p *queryProtocol) writeError(w http.ResponseWriter, requestID string, err 
 	body.WriteString("</Code><Message>")
 	writeText(&body, err.Message)
 	fmt.Fprintf(&body, "</Message></Error><RequestId>%s</RequestId></ErrorResponse>", requestID)
-	writeXML(w, err.Status, body.Bytes())
+	writeXML(w, err.Status, requestID, body.Bytes())
 }
 
 // readForm reads a call that is a form.
@@ -112,8 +112,10 @@ func writeText(body *bytes.Buffer, text string) {
 	_ = xml.EscapeText(body, []byte(text))
 }
 
-func writeXML(w http.ResponseWriter, status int, body []byte) {
+func writeXML(w http.ResponseWriter, status int, requestID string, body []byte) {
 	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	// Of a success the SDKs read the ID here, and not in the body.
+	w.Header().Set("X-Amzn-Requestid", requestID)
 	w.WriteHeader(status)
 	// A client that has gone away is no concern of ours.
 	_, _ = w.Write(body)

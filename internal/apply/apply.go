@@ -123,8 +123,16 @@ func (a *Applier) follow(ctx context.Context, chain []plan.Action) []Outcome {
 }
 
 func (a *Applier) one(ctx context.Context, action plan.Action) error {
-	ctx = pace.In(ctx, ClassOf(action))
-	var err error
+	ctx, end := traced(pace.In(ctx, ClassOf(action)), action)
+	err := a.carryOut(ctx, action)
+	end(err)
+	if err != nil {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	return nil
+}
+
+func (a *Applier) carryOut(ctx context.Context, action plan.Action) (err error) {
 	switch action := action.(type) {
 	case plan.Create:
 		err = a.create(ctx, action)
@@ -137,10 +145,7 @@ func (a *Applier) one(ctx context.Context, action plan.Action) error {
 	case plan.Delete:
 		err = a.removing(ctx, func() error { return a.delete(ctx, action) })
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", action, err)
-	}
-	return nil
+	return err
 }
 
 // ClassOf returns the class of work an action belongs to. What the making of an interface ends with belongs to it.

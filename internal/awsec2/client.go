@@ -55,7 +55,10 @@ func New(cfg aws.Config, options Options) *Client {
 	api := ec2.NewFromConfig(cfg, func(o *ec2.Options) {
 		o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) { s.MaxAttempts = readAttempts })
 		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-			return stack.Finalize.Insert(pacing.middleware(), "Retry", middleware.After)
+			if err := stack.Finalize.Insert(pacing.middleware(), "Retry", middleware.After); err != nil {
+				return err
+			}
+			return stack.Finalize.Insert(tracing(), pacingID, middleware.Before)
 		})
 	})
 	c := &Client{api: api, launches: api, cluster: options.Cluster, pacing: pacing}

@@ -14,6 +14,8 @@ import (
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/smithy-go/middleware"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/pace"
@@ -96,6 +98,7 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 		}
 		sentAt := time.Now()
 		call.Waited = sentAt.Sub(begun)
+		trace.SpanFromContext(ctx).SetAttributes(attribute.Float64("multieni.waited_seconds", call.Waited.Seconds()))
 		spender.sent()
 		out, metadata, err = next.HandleFinalize(ctx, in)
 		call.Duration = time.Since(sentAt)

@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -65,7 +67,9 @@ that NodeENI objects declare.
 
 It needs access to the Kubernetes API (in a pod, its service account; else KUBECONFIG) and to
 EC2 (the SDK's credential chain: Pod Identity, web identity, profile, environment). The
-endpoint can be set with AWS_ENDPOINT_URL.`,
+endpoint can be set with AWS_ENDPOINT_URL.
+
+It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector (OTLP over HTTP).`,
 		Example: `  # in a cluster
   multieni controller
 
@@ -85,6 +89,12 @@ endpoint can be set with AWS_ENDPOINT_URL.`,
 			if err != nil {
 				return err
 			}
+			traces, flush, err := telemetry.NewTraces(c.Context(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			defer flush(log)
+			s.Traces = traces
 			return RunController(c.Context(), o, s)
 		},
 	}
@@ -100,7 +110,9 @@ type Surroundings struct {
 	AWS func(ctx context.Context, region string) (aws.Config, error)
 	// Metrics is where the controller's own metrics are registered.
 	Metrics prometheus.Registerer
-	Log     *slog.Logger
+	// Traces is where spans go; nowhere if nil.
+	Traces trace.TracerProvider
+	Log    *slog.Logger
 }
 
 // findSurroundings returns those of a process of its own.
@@ -215,7 +227,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 			Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewBook(ec2, time.Now), Now: time.Now,
 		}),
 		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Repairs: repairs, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
-		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log,
+		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	})
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
 		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },

@@ -16,6 +16,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,6 +60,7 @@ type stage struct {
 	events     *events.FakeRecorder
 	observer   *observer.Observer
 	reconciler *node.Reconciler
+	spans      *tracetest.SpanRecorder
 }
 
 func onStage(t *testing.T, test func(*stage)) {
@@ -84,7 +87,7 @@ func setStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, ec2: sim, events: events.NewFakeRecorder(1000)}
+	s := &stage{T: t, ec2: sim, events: events.NewFakeRecorder(1000), spans: tracetest.NewSpanRecorder()}
 	s.cache, s.api = s.store(), s.store()
 	s.both(func(c client.Client) {
 		s.must(c.Create(t.Context(), &corev1.Node{
@@ -111,6 +114,7 @@ func setStage(t *testing.T) *stage {
 		Applier:  apply.New(cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
 		Limiter:  cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
 		InFlight: &controller.InFlight{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
+		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)),
 	})
 	return s
 }

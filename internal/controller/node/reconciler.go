@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,6 +72,8 @@ type Options struct {
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
+	// Traces is where spans of what is done go; nowhere if nil.
+	Traces trace.TracerProvider
 }
 
 // Reconciler reconciles nodes by name.
@@ -84,6 +87,7 @@ type Reconciler struct {
 	braked     atomic.Bool
 	doubts     doubts
 	gates      *gates
+	tracer     trace.Tracer
 	// admitted receives the names of nodes that have waited at a gate and are let in.
 	admitted chan string
 }
@@ -91,7 +95,7 @@ type Reconciler struct {
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
 	g := newGates(options.Concurrency)
-	return &Reconciler{Options: options, gates: g, admitted: make(chan string, g.sum)}
+	return &Reconciler{Options: options, gates: g, tracer: tracer(options.Traces), admitted: make(chan string, g.sum)}
 }
 
 // Reconcile brings one node's interfaces to what is declared for it.
@@ -103,7 +107,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	v := r.gates.visit(request.Name)
 	defer func() { r.admit(v.end()) }()
 
-	s, err := r.gather(ctx, request.Name)
+	ctx, span := r.traceReconcile(ctx, request.Name)
+	result, err := r.reconcile(ctx, request.Name, v)
+	finish(span, err)
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, name string, v *visit) (reconcile.Result, error) {
+	s, err := r.gather(ctx, name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -173,7 +184,9 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		if !ok {
 			continue
 		}
-		r.note(s, instanceID, r.Applier.Do(ctx, p.Actions))
+		carryOut, span := r.tracePlan(ctx, s, instanceID, p)
+		r.note(s, instanceID, r.Applier.Do(carryOut, p.Actions))
+		span.End()
 		end()
 	}
 	p.LookAgain = r.Now()

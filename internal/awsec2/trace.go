@@ -1,0 +1,44 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go/middleware"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// tracing makes every attempt at a request a span of the trace that its context belongs to, if any. The span begins before
+// the wait for the turn of the request, so that a trace shows what EC2's limits cost.
+func tracing() middleware.FinalizeMiddleware {
+	return middleware.FinalizeMiddlewareFunc("multieni:Tracing", func(
+		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+	) (middleware.FinalizeOutput, middleware.Metadata, error) {
+		of := trace.SpanFromContext(ctx)
+		if !of.IsRecording() {
+			return next.HandleFinalize(ctx, in)
+		}
+		ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/awsec2").Start(ctx,
+			"EC2/"+awsmiddleware.GetOperationName(ctx), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+				attribute.String("rpc.system.name", "aws-api"),
+				attribute.String("rpc.method", "EC2/"+awsmiddleware.GetOperationName(ctx)),
+				attribute.String("cloud.region", awsmiddleware.GetRegion(ctx)),
+			))
+		defer span.End()
+		out, metadata, err := next.HandleFinalize(ctx, in)
+		if id, answered := awsmiddleware.GetRequestIDMetadata(metadata); answered {
+			span.SetAttributes(attribute.String("aws.request_id", id))
+		}
+		if err != nil {
+			f := faultOf(err)
+			span.SetAttributes(attribute.String("error.type", string(f.Class)), attribute.String("multieni.ec2.code", f.Code))
+			span.SetStatus(codes.Error, f.Error())
+		}
+		return out, metadata, err
+	})
+}
