@@ -111,6 +111,25 @@ func each[T any](lines string, parse func(string) (T, error)) []T {
 	return all
 }
 
+// Tags returns the instance's tags, if instance metadata shows them: an instance that is not set to show them has none.
+func (c *Client) Tags(ctx context.Context) (map[string]string, error) {
+	const at = "tags/instance/"
+	keys, err := c.get(ctx, at)
+	if isMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tags := map[string]string{}
+	for key := range strings.FieldsSeq(keys) { // a key that is shown has no spaces
+		if tags[key], err = c.get(ctx, at+key); err != nil {
+			return nil, err
+		}
+	}
+	return tags, nil
+}
+
 func (c *Client) get(ctx context.Context, path string) (string, error) {
 	out, err := c.client.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
 	if err != nil {

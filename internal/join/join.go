@@ -88,7 +88,7 @@ type Request struct {
 type Result struct {
 	lifecycle.Verdict
 	Instance eni.Instance
-	// Members are the networks' interfaces; Served those of NodeENIs that do for one.
+	// Members are the networks' interfaces, without those that were taken away again; Served those of NodeENIs that do for one.
 	Members []plan.Member
 	Served  []eni.Interface
 }
@@ -114,7 +114,7 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 		switch v.Outcome {
 		case lifecycle.Failed:
 			r.undo(ctx, request.Unused, v.Why)
-			return r.result(v), nil
+			return r.withoutUndone(r.result(v), request.Unused), nil
 		case lifecycle.Ready, lifecycle.Gone:
 			return r.result(v), nil
 		}

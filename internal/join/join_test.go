@@ -338,3 +338,18 @@ func TestWhatWaitsToBeTerminatedWillGoWithItsInstance(t *testing.T) {
 		s.want(both()...)
 	})
 }
+
+// What is taken away again is not said to be there: a boot would label its node with networks that it lost.
+func TestAFailureDoesNotClaimWhatIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		if _, err := s.sim.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: subnetA2}); err != nil {
+			t.Fatal(err)
+		}
+		result := s.ensure(t.Context(), s.joiner(), join.Request{Unused: true, Patience: 30 * time.Second})
+		if result.Outcome != lifecycle.Failed || len(result.Members) != 0 {
+			t.Errorf("%s with %+v", result.Outcome, result.Members)
+		}
+		s.want()
+	})
+}

@@ -167,7 +167,7 @@ func (r *run) touch(action plan.Action) {
 func (r *run) undo(ctx context.Context, unused bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
-	undone := func(record inventory.Record) bool { return unused || r.touched[record.ID] }
+	undone := func(record inventory.Record) bool { return r.undone(record.ID, unused) }
 	for ctx.Err() == nil {
 		left := false
 		for _, record := range networksOf(r.watch.Of(r.instanceID).Owned) {
@@ -180,6 +180,17 @@ func (r *run) undo(ctx context.Context, unused bool, why string) {
 		r.rest(ctx, 5*poll)
 	}
 	r.Log.Warn("not everything could be taken away again; it carries tags by which it is found", "instance", r.instanceID)
+}
+
+// undone reports whether an interface goes when a required one cannot be had.
+func (r *run) undone(id string, unused bool) bool { return unused || r.touched[id] }
+
+// withoutUndone leaves out of a result what undo took away, or left for others to take away.
+func (r *run) withoutUndone(result Result, unused bool) Result {
+	result.Members = slices.DeleteFunc(slices.Clone(result.Members), func(m plan.Member) bool {
+		return m.Interface == nil || r.undone(m.Interface.ID, unused)
+	})
+	return result
 }
 
 // rest waits until EC2 is done with what is under way, or for the given time if nothing is.

@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/version"
 	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/userdata"
 )
 
 // The exit codes beside 0, which means that every network is there, and 1, which means that the command was used wrongly.
@@ -47,16 +48,10 @@ type ExitError struct {
 // Error implements error.
 func (e *ExitError) Error() string { return e.Why }
 
-// The policies of --on-failure.
-const (
-	failurePolicyFail     = "fail"
-	failurePolicyTaint    = "taint"
-	failurePolicyContinue = "continue"
-)
-
 type options struct {
 	config, ssmParameter, region, dir, nodeConfig, environment, onFailure string
 	parameters                                                            []string
+	instanceTags                                                          bool
 	patience, linkTimeout                                                 time.Duration
 	mtu                                                                   int
 }
@@ -71,15 +66,16 @@ func New() *cobra.Command {
 adopt them, attach them, wait for their links, and make these usable.
 
 It asks instance metadata (version 2) who it is. What to do stands in --parameter
-NAME=VALUE or environment variables of the same names, in a file (--config), or in a
-parameter of the SSM Parameter Store (--ssm-parameter); the first of these that is given
-counts. Subnets of all zones can be named: the node takes those of its own, so one launch
+NAME=VALUE or environment variables of the same names, in a file (--config), in a parameter
+of the SSM Parameter Store (--ssm-parameter), or in tags of the instance with the names of the
+parameters (--instance-tags; the instance must show its tags in instance metadata). Subnets of all zones can be named: the node takes those of its own, so one launch
 template does for a node group of any number of zones.
 
 At a reboot the interfaces are verified with instance metadata, and nothing is asked of EC2.
 
 Exit codes: 0 all is there; 10 an optional network is missing; 20 a required one is.`,
 		Example: `  eni-bootstrap --config /etc/multieni/networks.yaml --on-failure=taint
+  eni-bootstrap --instance-tags --node-config /etc/eks/nodeadm.d/40-multieni.yaml
   eni-bootstrap --parameter ClusterName=c --parameter MultusSubnetsAz1=subnet-0a1,subnet-0a2 --parameter MultusSecurityGroupIds=sg-01`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr()) },
@@ -88,23 +84,24 @@ Exit codes: 0 all is there; 10 an optional network is missing; 20 a required one
 	f.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
 	f.StringVar(&o.config, "config", "", "file that says which networks the node gets, in YAML or JSON")
 	f.StringVar(&o.ssmParameter, "ssm-parameter", "", "name of an SSM parameter that holds such a file")
+	f.BoolVar(&o.instanceTags, "instance-tags", false, "take the parameters from the instance's tags, as instance metadata shows them")
 	f.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
 	f.StringVar(&o.dir, "state-dir", "/var/lib/multieni", "folder of the record of what was done")
 	f.StringVar(&o.nodeConfig, "node-config", "", "write labels, taint and the number of pods to this file for nodeadm, such as /etc/eks/nodeadm.d/40-multieni.yaml")
 	f.StringVar(&o.environment, "environment", "", "write them to this file for EnvironmentFile= of a systemd unit")
-	f.StringVar(&o.onFailure, "on-failure", failurePolicyFail, "what to do without a required network: fail (exit 20), taint (register the node with a taint, exit 0) or continue (exit 0)")
+	f.StringVar(&o.onFailure, "on-failure", userdata.Fail, "what to do without a required network: fail (exit 20), taint (register the node with a taint, exit 0) or continue (exit 0)")
 	f.DurationVar(&o.patience, "patience", 3*time.Minute, "how long to wait for interfaces that may yet come")
 	f.DurationVar(&o.linkTimeout, "link-timeout", time.Minute, "how long to wait for links")
 	f.IntVar(&o.mtu, "mtu", 0, "MTU of the links; 0 for the largest inside a VPC")
-	command.MarkFlagsMutuallyExclusive("config", "ssm-parameter", "parameter")
+	command.MarkFlagsMutuallyExclusive("config", "ssm-parameter", "parameter", "instance-tags")
 	return command
 }
 
 func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	switch o.onFailure {
-	case failurePolicyFail, failurePolicyTaint, failurePolicyContinue:
+	case userdata.Fail, userdata.Taint, userdata.Continue:
 	default:
-		return fmt.Errorf("--on-failure=%s: it can be %s, %s or %s", o.onFailure, failurePolicyFail, failurePolicyTaint, failurePolicyContinue)
+		return fmt.Errorf("--on-failure=%s: it can be %s, %s or %s", o.onFailure, userdata.Fail, userdata.Taint, userdata.Continue)
 	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))
 	host, err := netlink.Open(netlink.Options{})
@@ -119,7 +116,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	report, err := bootstrap.Run(ctx, bootstrap.Options{
 		Metadata: metadata.Read, Host: host, Dir: o.dir, MTU: o.mtu, LinkTimeout: o.linkTimeout, Log: log,
 		Ensure: func(ctx context.Context, instanceID string, unused bool) (join.Result, error) {
-			return o.ensure(ctx, instanceID, unused, log)
+			return o.ensure(ctx, metadata, join.Request{InstanceID: instanceID, Unused: unused, Patience: o.patience}, log)
 		},
 	})
 	if err != nil {
@@ -137,7 +134,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 // conclude turns a report into the command's end.
 func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 	switch {
-	case report.Failed != "" && o.onFailure == failurePolicyFail:
+	case report.Failed != "" && o.onFailure == userdata.Fail:
 		return &ExitError{Missing, "a required network is missing: " + report.Failed}
 	case report.Failed != "":
 		log.Error("a required network is missing, and the node joins all the same", "why", report.Failed, "onFailure", o.onFailure)
@@ -150,7 +147,7 @@ func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 }
 
 // ensure gives the instance its interfaces in EC2.
-func (o options) ensure(ctx context.Context, instanceID string, unused bool, log *slog.Logger) (join.Result, error) {
+func (o options) ensure(ctx context.Context, metadata *imds.Client, request join.Request, log *slog.Logger) (join.Result, error) {
 	region, _, err := awsec2.Region(ctx, o.region, func() string { return "" })
 	if err != nil {
 		return join.Result{}, err
@@ -159,7 +156,7 @@ func (o options) ensure(ctx context.Context, instanceID string, unused bool, log
 	if err != nil {
 		return join.Result{}, err
 	}
-	want, err := o.load(ctx, cfg)
+	want, err := o.load(ctx, cfg, metadata)
 	if err != nil {
 		return join.Result{}, err
 	}
@@ -170,11 +167,11 @@ func (o options) ensure(ctx context.Context, instanceID string, unused bool, log
 	joiner := join.New(join.Options{
 		Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
 	})
-	return joiner.Ensure(ctx, join.Request{InstanceID: instanceID, Unused: unused, Patience: o.patience})
+	return joiner.Ensure(ctx, request)
 }
 
 // load reads what to do.
-func (o options) load(ctx context.Context, cfg aws.Config) (lifecycle.Parameters, error) {
+func (o options) load(ctx context.Context, cfg aws.Config, metadata *imds.Client) (lifecycle.Parameters, error) {
 	switch {
 	case len(o.parameters) > 0:
 		values, err := joinconfig.Pairs(o.parameters)
@@ -190,6 +187,8 @@ func (o options) load(ctx context.Context, cfg aws.Config) (lifecycle.Parameters
 		return joinconfig.Document(text)
 	case o.ssmParameter != "":
 		return fromSSM(ctx, cfg, o.ssmParameter)
+	case o.instanceTags:
+		return fromTags(ctx, metadata)
 	default:
 		return joinconfig.ForOneInstance(joinconfig.Environment(os.Environ()))
 	}
@@ -207,9 +206,25 @@ func fromSSM(ctx context.Context, cfg aws.Config, name string) (lifecycle.Parame
 	return joinconfig.Document([]byte(*got.Parameter.Value))
 }
 
+func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters, error) {
+	tags, err := metadata.Tags(ctx)
+	if err != nil {
+		return lifecycle.Parameters{}, err
+	}
+	values := joinconfig.Parameters(tags)
+	if len(values) == 0 {
+		return lifecycle.Parameters{}, fmt.Errorf("instance metadata shows no tag that is a parameter: tag the instance with %s1 and so on, and set InstanceMetadataTags to enabled in its metadata options", lifecycle.ParameterSubnets)
+	}
+	p, err := joinconfig.ForOneInstance(values)
+	if err != nil {
+		return lifecycle.Parameters{}, fmt.Errorf("the tags of the instance: %w", err)
+	}
+	return p, nil
+}
+
 // tellKubelet writes the kubelet's inputs where they are wanted.
 func (o options) tellKubelet(report bootstrap.Report) error {
-	taint := report.Failed != "" && o.onFailure == failurePolicyTaint
+	taint := report.Failed != "" && o.onFailure == userdata.Taint
 	for path, text := range map[string]string{o.nodeConfig: report.NodeConfig(taint), o.environment: report.Environment(taint)} {
 		if path == "" {
 			continue
