@@ -93,7 +93,9 @@ image: ## Build the container image for amd64 and arm64 into dist/image, an OCI 
 
 # What is built for people's machines, and for which.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-RELEASE := -trimpath -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
+# The tags leave out what calls methods by name (net/rpc of Lambda's library, the traces of gRPC's), for whose sake the
+# linker would keep every method of every client.
+RELEASE := -trimpath -tags lambda.norpc,grpcnotrace -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
 
 .PHONY: programs
 programs: ## Build multieni and kubectl-eni for people's machines into dist/, as archives with checksums
