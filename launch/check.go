@@ -116,9 +116,7 @@ func checkLayer(d Document, path string) []Problem {
 		}
 	}
 	for n, spec := range d.objects(mTags) {
-		for _, problem := range CheckTags(tagsOf(spec["Tags"]), fmt.Sprintf("%s.%s[%d].Tags", path, mTags, n)) {
-			problems = append(problems, problem)
-		}
+		problems = append(problems, CheckTags(tagsOf(spec["Tags"]), fmt.Sprintf("%s.%s[%d].Tags", path, mTags, n))...)
 	}
 	return problems
 }

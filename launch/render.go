@@ -49,7 +49,7 @@ type Template struct {
 	Subnets map[eni.Slot][]string
 }
 
-// Name returns the name of the launch template. It fits EC2's 128 characters for node template names of 63.
+// TemplateName returns the name of the launch template. It fits EC2's 128 characters for node template names of 63.
 func (t NodeTemplate) TemplateName(of Template) string {
 	sum := sha256.Sum256([]byte(t.Cluster))
 	parts := []string{"multieni", hex.EncodeToString(sum[:4]), t.Name}

@@ -40,12 +40,10 @@ func (n intent) claim() plan.Claim {
 
 // intents is what people declare for one node, and how they change it.
 type intents struct {
-	rt       *rapid.T
-	all      []*intent
-	names    int
-	uids     int
-	absent   bool
-	foreseen int
+	rt     *rapid.T
+	all    []*intent
+	uids   int
+	absent bool
 }
 
 func newIntents(rt *rapid.T) *intents {

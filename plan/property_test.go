@@ -233,7 +233,7 @@ func (s *story) justified(claim plan.Claim, m plan.Member) {
 		}
 	}
 	full := attached >= s.cloud.limits.Interfaces
-	if !full && !(claim.Exact && taken) {
+	if !full && (!claim.Exact || !taken) {
 		s.fail("%s[%d] is blocked for %s, and there is room", m.NodeENIUID, m.Ordinal, m.Why.Reason)
 	}
 }

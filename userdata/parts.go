@@ -73,7 +73,7 @@ func mimeParts(text string) ([]Part, error) {
 	var parts []Part
 	for {
 		next, err := reader.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return parts, nil
 		}
 		if err != nil {

@@ -201,11 +201,11 @@ func (p Page) paragraph(indent, text string) string {
 func hanging(indent string) string { return strings.Repeat(" ", utf8.RuneCountInString(indent)) }
 
 // names lists the first of some names and counts the rest.
-func (p Page) names(all []string, most int) string {
-	if p.Wide || len(all) <= most+1 {
+func (p Page) names(all []string) string {
+	if p.Wide || len(all) <= mostNames+1 {
 		return strings.Join(all, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNames], ", "), len(all)-mostNames)
 }
 
 // count writes a number with its noun, whose plural has an s.

@@ -123,7 +123,7 @@ func (v Planned) Text(p Page) string {
 		for i, n := range group {
 			names[i] = n.Name
 		}
-		b.WriteString(p.paint(strong, p.paragraph("", p.names(names, mostNames))))
+		b.WriteString(p.paint(strong, p.paragraph("", p.names(names))))
 		for i, step := range first.Steps {
 			b.WriteString(p.paint(first.signs[i], p.paragraph("  ", step)))
 		}

@@ -96,7 +96,7 @@ func (t Topology) Text(p Page) string {
 	for _, z := range t.Zones {
 		b.WriteString(p.paint(strong, z.Name) + "\n")
 		for _, g := range z.Groups {
-			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.names(g.Nodes, mostNames), cmp.Or(g.Type, "unknown type"))))
+			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.names(g.Nodes), cmp.Or(g.Type, "unknown type"))))
 			for _, port := range g.Interfaces {
 				line := fmt.Sprintf("card %d device %d  %s  %s  %s", port.Card, port.Device, port.NodeENI, port.Subnet, port.State)
 				b.WriteString(p.paragraph("    "+p.sign(port.mood)+" ", line))

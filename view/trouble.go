@@ -105,7 +105,7 @@ func (t Trouble) text(p Page) string {
 	if t.Passing {
 		m = busy
 	}
-	text := p.paragraph(p.sign(m)+" ", t.Reason+" — "+t.NodeENI+" on "+p.names(t.Nodes, mostNames))
+	text := p.paragraph(p.sign(m)+" ", t.Reason+" — "+t.NodeENI+" on "+p.names(t.Nodes))
 	cause, next := split(t.Message)
 	text += p.paragraph("  ", cause)
 	if next = cmp.Or(next, t.Advice); next != "" {

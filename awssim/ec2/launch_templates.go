@@ -386,7 +386,7 @@ func (m *Model) versionOf(spec LaunchTemplateSpecification) (*LaunchTemplateVers
 }
 
 func (m *Model) versionNamed(template *LaunchTemplate, name string) (*LaunchTemplateVersion, error) {
-	number := 0
+	var number int
 	switch name {
 	case VersionLatest:
 		number = template.LatestVersionNumber

@@ -269,7 +269,7 @@ type Message struct {
 	Attributes    map[string]string `json:"Attributes,omitempty"`
 }
 
-func (m *Model) show(q *queue, x *message) Message {
+func (m *Model) show(x *message) Message {
 	return Message{
 		MessageID: x.id, ReceiptHandle: x.handle, MD5OfBody: checksum(x.body), Body: x.body,
 		Attributes: map[string]string{

@@ -220,7 +220,7 @@ func (m *Model) receive(q *queue, atMost int, timeout time.Duration) []Message {
 			x.firstReceived = now
 		}
 		x.handle = x.id + "#" + m.uuid()
-		taken = append(taken, m.show(q, x))
+		taken = append(taken, m.show(x))
 		if _, strikes := m.faults.Draw(fault.Duplicate, now, "ReceiveMessage", q.name, q.arn); !strikes {
 			x.visible = now.Add(timeout)
 		}
