@@ -60,13 +60,13 @@ shows what the NodeENIState knows.`,
 }
 
 // picture draws a node with what EC2 shows of it, if that can be had.
-func (e *cloud) picture(ctx context.Context, api client.Client, node view.Node) view.Picture {
+func (c *cloud) picture(ctx context.Context, api client.Client, node view.Node) view.Picture {
 	if node.InstanceID == "" {
 		return view.NewPicture(node, nil, eni.Limits{}, "the node is no EC2 instance")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	cloud, err := e.connect(ctx, api)
+	cloud, err := c.connect(ctx, api)
 	if err != nil {
 		return view.NewPicture(node, nil, eni.Limits{}, err.Error())
 	}

@@ -17,7 +17,7 @@ func (c *collection) patch(after *unstructured.Unstructured, format types.PatchT
 	case format == types.ApplyPatchType && ofStatus:
 		after.Object["status"] = content["status"]
 		content = map[string]any{"metadata": lock(content)}
-	case ofStatus || format != types.MergePatchType && !(format == types.StrategicMergePatchType && c.name == "Event"):
+	case ofStatus || format != types.MergePatchType && (format != types.StrategicMergePatchType || c.name != "Event"):
 		// Of an Event clients patch only members that both formats of a merge treat alike.
 		return apierrors.NewBadRequest(fmt.Sprintf("a patch of %s in the format %s is not simulated", c.resource, format))
 	case c.isCustom:

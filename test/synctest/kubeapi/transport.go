@@ -149,7 +149,7 @@ func (s *Server) target(version schema.GroupVersion, path []string) (target, err
 		t.key.name, subresource = path[1], path[2]
 	}
 	t.ofStatus = subresource == "status"
-	if t.collection == nil || subresource != "" && !(t.ofStatus && t.isCustom) {
+	if t.collection == nil || subresource != "" && (!t.ofStatus || !t.isCustom) {
 		return t, apierrors.NewNotFound(schema.GroupResource{Group: version.Group, Resource: path[0]}, t.key.name)
 	}
 	return t, nil
