@@ -86,7 +86,7 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	log := h.Log.With("event", event.Kind, "instance", event.InstanceID)
+	log, begin := h.Log.With("event", event.Kind, "instance", event.InstanceID), time.Now()
 	switch event.Kind {
 	case lifecycle.Launching, lifecycle.Running:
 		err = h.welcome(ctx, event)
@@ -100,10 +100,10 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 		log.Info("nothing is to be done", "why", event.Why)
 	}
 	if err != nil {
-		log.Warn("the event is to be handled again", "err", err)
+		log.Warn("the event is to be handled again", "took", time.Since(begin), "err", err)
 		return err
 	}
-	log.Info("handled", "group", event.Hook.Group, "hook", event.Hook.Name)
+	log.Info("handled", "took", time.Since(begin), "group", event.Hook.Group, "hook", event.Hook.Name)
 	return nil
 }
 
