@@ -42,9 +42,14 @@ func Run(t *testing.T, s scenario.Scenario, events io.Writer) {
 	}
 	encoder := json.NewEncoder(events)
 	var one sync.Mutex
+	ended := false
 	tell := func(e Event) {
 		one.Lock()
 		defer one.Unlock()
+		if ended {
+			return // The progress of the very moment in which the run ended.
+		}
+		ended = e.Outcome != nil
 		if err := encoder.Encode(e); err != nil {
 			panic(fmt.Sprintf("nobody hears how scenario %s goes: %v", s.ID, err))
 		}
