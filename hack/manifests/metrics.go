@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
@@ -30,17 +28,8 @@ controller-runtime (` + "`controller_runtime_*`, `workqueue_*`, `rest_client_*`"
 var described = regexp.MustCompile(`fqName: "([^"]+)", help: "(.*)", unit: ".*", constLabels: .*, variableLabels: \{([^}]*)\}`)
 
 func writeMetrics() error {
-	registry := prometheus.NewRegistry()
-	telemetry.NewEC2Calls(registry)
-	telemetry.RegisterOwned(registry, telemetry.Owned{})
-	telemetry.RegisterNodeENIs(registry, nil)
-	telemetry.RegisterNodeTemplates(registry, nil, nil)
-	telemetry.RegisterBuckets(registry, nil)
-	descriptions := make(chan *prometheus.Desc, 1000)
-	registry.Describe(descriptions)
-	close(descriptions)
 	var rows []string
-	for d := range descriptions {
+	for _, d := range telemetry.Catalog() {
 		part := described.FindStringSubmatch(d.String())
 		if part == nil {
 			return fmt.Errorf("client_golang describes a metric in another form: %s", d)

@@ -228,6 +228,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		}),
 		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Repairs: repairs, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Attached: telemetry.NewAttachTimes(s.Metrics).Observe,
 	})
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
 		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
@@ -242,6 +243,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		Now: time.Now, Log: s.Log,
 	})
 	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Standings)
+	telemetry.RegisterBlocked(s.Metrics, nodeENIs.Blocked)
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)
 	}

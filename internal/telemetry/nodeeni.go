@@ -3,7 +3,52 @@
 
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// AttachTimes is how long nodes wait for their interfaces.
+type AttachTimes struct{ seconds prometheus.Histogram }
+
+// NewAttachTimes registers the metric.
+func NewAttachTimes(registry prometheus.Registerer) *AttachTimes {
+	m := &AttachTimes{prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "attach_duration_seconds",
+		Help: "Time from the first plan that wants an interface on a node to the one that finds it attached. " +
+			"Waiting for EC2 counts, for its request rate as well; while a person must do something, time stands still.",
+		Buckets: []float64{0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600},
+	})}
+	registry.MustRegister(m.seconds)
+	return m
+}
+
+// Observe takes one interface in that was just found attached.
+func (m *AttachTimes) Observe(took time.Duration) { m.seconds.Observe(took.Seconds()) }
+
+// blocked tells for which reasons interfaces are blocked.
+type blocked struct {
+	counts      func() map[string]int
+	description *prometheus.Desc
+}
+
+// RegisterBlocked registers the gauge of blocked interfaces. The function counts them by reason.
+func RegisterBlocked(registry prometheus.Registerer, counts func() map[string]int) {
+	registry.MustRegister(blocked{counts, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "blocked_interfaces"),
+		"Network interfaces that nodes are to have and do not get, by reason; docs/troubleshooting.md says what each means.",
+		[]string{"reason"}, nil)})
+}
+
+// Describe implements [prometheus.Collector].
+func (b blocked) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- b.description }
+
+// Collect implements [prometheus.Collector].
+func (b blocked) Collect(metrics chan<- prometheus.Metric) {
+	for reason, count := range b.counts() {
+		metrics <- prometheus.MustNewConstMetric(b.description, prometheus.GaugeValue, float64(count), reason)
+	}
+}
 
 // standings tells how the fleet stands with each NodeENI.
 type standings struct {

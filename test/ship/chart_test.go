@@ -366,16 +366,14 @@ func TestMetricsOfAlertsAndDashboardExist(t *testing.T) {
 // names are the metrics of the controller.
 func names(t *testing.T) map[string]bool {
 	t.Helper()
-	own := prometheus.NewRegistry()
-	telemetry.NewEC2Calls(own)
-	telemetry.RegisterOwned(own, telemetry.Owned{})
-	telemetry.RegisterNodeENIs(own, nil)
 	descriptions := make(chan *prometheus.Desc, 1000)
-	own.Describe(descriptions)
 	metrics.Registry.(prometheus.Collector).Describe(descriptions)
 	close(descriptions)
 	fqName := regexp.MustCompile(`fqName: "([^"]+)"`)
 	all := map[string]bool{}
+	for _, d := range telemetry.Catalog() {
+		all[fqName.FindStringSubmatch(d.String())[1]] = true
+	}
 	for d := range descriptions {
 		all[fqName.FindStringSubmatch(d.String())[1]] = true
 	}

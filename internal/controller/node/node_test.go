@@ -61,6 +61,8 @@ type stage struct {
 	observer   *observer.Observer
 	reconciler *node.Reconciler
 	spans      *tracetest.SpanRecorder
+	// waited is how long the node waited for each interface that it got.
+	waited []time.Duration
 }
 
 func onStage(t *testing.T, test func(*stage)) {
@@ -114,7 +116,7 @@ func setStage(t *testing.T) *stage {
 		Applier:  apply.New(cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
 		Limiter:  cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
 		InFlight: &controller.InFlight{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
-		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)),
+		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
 	return s
 }

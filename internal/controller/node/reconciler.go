@@ -74,6 +74,8 @@ type Options struct {
 	Log *slog.Logger
 	// Traces is where spans of what is done go; nowhere if nil.
 	Traces trace.TracerProvider
+	// Attached is told of every interface that is found attached how long its node had to wait for it; nil tells nobody.
+	Attached func(after time.Duration)
 }
 
 // Reconciler reconciles nodes by name.
@@ -86,6 +88,7 @@ type Reconciler struct {
 	admissions admissions
 	braked     atomic.Bool
 	doubts     doubts
+	waits      waits
 	gates      *gates
 	tracer     trace.Tracer
 	// admitted receives the names of nodes that have waited at a gate and are let in.
@@ -94,6 +97,9 @@ type Reconciler struct {
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
+	if options.Attached == nil {
+		options.Attached = func(time.Duration) {}
+	}
 	g := newGates(options.Concurrency)
 	return &Reconciler{Options: options, gates: g, tracer: tracer(options.Traces), admitted: make(chan string, g.sum)}
 }
@@ -234,6 +240,9 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	}
 	if observed.Turn != "" {
 		p.LookAgain = sooner(p.LookAgain, r.Now().Add(replaceCheck))
+	}
+	for _, after := range r.waits.note(instanceID, p.Members, r.Now()) {
+		r.Attached(after)
 	}
 	return p, nil
 }

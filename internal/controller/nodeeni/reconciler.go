@@ -129,6 +129,23 @@ func (r *Reconciler) Standings() map[string]map[string]int {
 	return counts
 }
 
+// Blocked counts the interfaces that are blocked, by reason.
+func (r *Reconciler) Blocked() map[string]int {
+	var all v1alpha1.NodeENIStateList
+	if err := r.Client.List(context.Background(), &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // a cache that is not filled yet has nothing to tell
+	}
+	counts := map[string]int{}
+	for n := range all.Items {
+		for _, i := range all.Items[n].Status.Interfaces {
+			if i.Phase == v1alpha1.PhaseBlocked {
+				counts[i.Reason]++
+			}
+		}
+	}
+	return counts
+}
+
 func (r *Reconciler) next(deleting bool, f facts) time.Duration {
 	switch {
 	case deleting:

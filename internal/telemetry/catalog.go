@@ -1,0 +1,28 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Catalog returns the descriptions of all metrics of a controller's own, for its documents.
+func Catalog() []*prometheus.Desc {
+	registry := prometheus.NewRegistry()
+	NewEC2Calls(registry)
+	NewAttachTimes(registry)
+	RegisterBuckets(registry, nil)
+	RegisterOwned(registry, Owned{})
+	RegisterNodeENIs(registry, nil)
+	RegisterBlocked(registry, nil)
+	RegisterNodeTemplates(registry, nil, nil)
+	found := make(chan *prometheus.Desc)
+	go func() {
+		defer close(found)
+		registry.Describe(found)
+	}()
+	var all []*prometheus.Desc
+	for description := range found {
+		all = append(all, description)
+	}
+	return all
+}
