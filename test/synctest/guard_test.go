@@ -178,6 +178,9 @@ func TestTheBrake(t *testing.T) {
 		if got := r.Metric("multieni_creation_braked"); got != 1 {
 			t.Errorf("the metric of the brake is %g", got)
 		}
+		if r.Metric("multieni_blocked_interfaces", string(plan.Unauthorized)) == 0 || r.Metric("multieni_blocked_interfaces", string(plan.BrakeEngaged)) == 0 {
+			t.Error("no metric tells how many interfaces are blocked, and for which reasons")
+		}
 		if events(c, string(plan.BrakeEngaged)) == 0 {
 			t.Error("no event tells of the brake")
 		}
@@ -188,8 +191,8 @@ func TestTheBrake(t *testing.T) {
 		}
 		c.EC2.ClearFaults()
 		t.Logf("all is well %s after EC2 attaches again", c.Converge(2*time.Hour))
-		if got := r.Metric("multieni_creation_braked"); got != 0 {
-			t.Errorf("the metric of the brake is %g although all is well", got)
+		if braked, blocked := r.Metric("multieni_creation_braked"), r.Metric("multieni_blocked_interfaces"); braked != 0 || blocked != 0 {
+			t.Errorf("the metric of the brake is %g, and that of blocked interfaces %g, although all is well", braked, blocked)
 		}
 		if removed := len(slices.DeleteFunc(r.Changes(time.Time{}), func(m bubble.Mutation) bool { return m.Action != "DetachNetworkInterface" })); removed > 0 {
 			t.Errorf("%d interfaces were detached", removed)

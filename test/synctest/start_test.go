@@ -51,6 +51,9 @@ func TestColdStart(t *testing.T) {
 		if late := r.Changes(begun.Add(makespan)); len(late) > 0 {
 			t.Errorf("%d changing calls after all was well", len(late))
 		}
+		if observed := r.Metric("multieni_attach_duration_seconds"); observed != float64(enis) {
+			t.Errorf("the metric of the time to attach has seen %g interfaces of %d", observed, enis)
+		}
 	})
 }
 

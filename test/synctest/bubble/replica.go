@@ -159,7 +159,8 @@ func (r *Replica) Writes() int {
 	return r.writes
 }
 
-// Metric returns the sum of a metric of the controller, or of those of its series that carry the label value.
+// Metric returns the sum of a metric of the controller, or of those of its series that carry the label value. Of a histogram
+// that is how many were observed.
 func (r *Replica) Metric(name string, labelValue ...string) float64 {
 	families, err := r.Metrics.Gather()
 	if err != nil {
@@ -178,7 +179,7 @@ func (r *Replica) Metric(name string, labelValue ...string) float64 {
 				}
 			}
 			if carried == len(labelValue) {
-				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}
