@@ -4,13 +4,18 @@
 package lifecyclehook_test
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/autoscaling"
@@ -19,23 +24,32 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/awssim/lambda"
 	"github.com/multieni/multieni/awssim/sqs"
-	"github.com/multieni/multieni/internal/cli/lifecyclehook"
 	"github.com/multieni/multieni/ownership"
 )
 
-// TestMain lets this very program be the function that the simulated Lambda runs: nothing but the command.
+// programs is where bootstrap is built.
+var programs string
+
 func TestMain(m *testing.M) {
-	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		command := lifecyclehook.New()
-		command.SetArgs(nil)
-		if err := command.ExecuteContext(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	var err error
+	if programs, err = os.MkdirTemp("", "lifecycle-hook"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(programs) // a temporary folder that stays does no harm
+	os.Exit(code)
 }
+
+// bootstrap builds the function as docs/multus-node-groups.md says, for this machine.
+var bootstrap = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(programs, "bootstrap")
+	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", program, "github.com/multieni/multieni/cmd/lifecycle-hook")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the function: %w: %s", err, output)
+	}
+	return program, nil
+})
 
 const (
 	account  = "123456789012"
@@ -45,7 +59,7 @@ const (
 // deployed is what deploy/cloudformation/lifecycle-hook.yaml makes, around a group of instances in three zones.
 func deployed(t *testing.T, size int) awssim.World {
 	t.Helper()
-	program, err := os.Executable()
+	program, err := bootstrap()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +83,7 @@ func deployed(t *testing.T, size int) awssim.World {
 		{Name: "states", EventPattern: map[string]any{"source": []any{"aws.ec2"}}, Targets: target},
 		{Name: "schedule", EventPattern: map[string]any{"source": []any{"aws.events"}}, Targets: target},
 	}
-	w.Functions = []lambda.Function{{FunctionName: "hook", Command: []string{program}, Timeout: 600, Concurrency: 3, Environment: map[string]string{
+	w.Functions = []lambda.Function{{FunctionName: "hook", Command: []string{program}, Timeout: 600, Concurrency: 10, Environment: map[string]string{
 		"ClusterName": "c", "EksNodeGroupTagKey": "multus-ng", "LifecycleHooks": "multus", "OnFailure": "ABANDON", "useIPsFromStartOfSubnet": "true",
 		"MultusSubnetsAz1": "subnet-0f59b4f14737be9ad", "MultusSubnetsAz2": "subnet-0bb0000000000000b", "MultusSubnetsAz3": "subnet-0bb0000000000000c",
 		"MultusSecurityGroupIds": "sg-05da196f3314d4af8", "MultusInterfaceTags": "cnf=upf",
@@ -80,20 +94,91 @@ func deployed(t *testing.T, size int) awssim.World {
 	return w
 }
 
-// The function as it is deployed, run for real by the simulated Lambda, which kills it at its calls, while EventBridge loses,
-// repeats and reorders events and EC2 throttles.
+// A hundred instances in three zones, prepared by the function as it is deployed and built. It is killed at its calls, in the
+// middle of a batch, while EventBridge loses, repeats and delays events and EC2 throttles.
 func TestScaleOutByTheFunction(t *testing.T) {
-	const size = 9
-	sim, err := awssim.New(awssim.Options{World: deployed(t, size), Clock: awssim.ScaledClock(10), FunctionOutput: t.Output()})
+	const size = 100
+	s := scaleOut(t, deployed(t, size), slices.Concat(killsOf(
+		"CreateNetworkInterface", "ModifyNetworkInterfaceAttribute", "AttachNetworkInterface", "CompleteLifecycleAction",
+	), []fault.Fault{
+		{Kind: fault.LoseRequest, Action: events.ActionDeliver, Resource: "lifecycle", Probability: 0.1},
+		{Kind: fault.Duplicate, Action: events.ActionDeliver, Probability: 0.3},
+		{Kind: fault.Delay, Action: events.ActionDeliver, Delay: 20 * time.Second, Jitter: true, Probability: 0.3},
+		{Kind: fault.Throttle, Probability: 0.03},
+	})...)
+	s.await(t, size, 5*time.Second)
+	check(t, s.Simulator, size)
+	s.completedOnce(t)
+	calls := s.Calls()
+	t.Logf("%d invocations failed of %d; %d calls that change EC2, %d of them throttled", s.Functions()[0].Failed,
+		s.Functions()[0].Failed+s.Functions()[0].Succeeded, calls.Mutating.Count, calls.Mutating.Throttled)
+	if killed := s.Functions()[0].Failed; killed < 8 {
+		t.Errorf("the function was killed %d times; it should have been before and after each of four calls", killed)
+	}
+}
+
+// killsOf kills the function at its third call of each action, once before it is carried out and once, later, after.
+func killsOf(actions ...string) []fault.Fault {
+	var kills []fault.Fault
+	for _, action := range actions {
+		kills = append(kills, fault.Fault{Kind: fault.KillBefore, Action: action, Every: 3, Count: 1}, fault.Fault{Kind: fault.KillAfter, Action: action, Every: 20, Count: 1})
+	}
+	return kills
+}
+
+// The calls by which an instance gets two interfaces and its hook is completed, and how often each is made.
+var changes = map[string]int{
+	"CreateNetworkInterface": 2, "ModifyNetworkInterfaceAttribute": 4, "AttachNetworkInterface": 2, "CompleteLifecycleAction": 1,
+}
+
+// At whichever call that changes something the function is killed, before it had an effect or before the answer came: the
+// next event finishes what was begun, and nothing is made twice. To be killed at a call that only reads is the same as to be
+// killed after the one before it.
+func TestTheFunctionIsKilledAtEveryCall(t *testing.T) {
+	type death struct {
+		fault.Fault
+		*scene
+	}
+	var deaths []death
+	for _, action := range slices.Sorted(maps.Keys(changes)) {
+		for n := range changes[action] {
+			for _, kind := range []fault.Kind{fault.KillBefore, fault.KillAfter} {
+				f := fault.Fault{Kind: kind, Action: action, Every: n + 1, Count: 1}
+				w := deployed(t, 1)
+				w.AutoScalingGroups[0].VPCZoneIdentifier = "subnet-0aa0000000000000a"
+				w.Functions[0].Environment["MultusSubnetsAz1"] = "subnet-0f59b4f14737be9ad,subnet-abcdef1234567890"
+				deaths = append(deaths, death{f, scaleOut(t, w, f)}) // all at once: they mostly wait
+			}
+		}
+	}
+	for _, d := range deaths {
+		t.Run(fmt.Sprintf("%s %s %d", d.Kind, d.Action, d.Every), func(t *testing.T) {
+			d.await(t, 1, time.Second)
+			if failed := d.Functions()[0].Failed; failed != 1 || len(d.Faults()) > 0 {
+				t.Errorf("%d invocations failed, and these faults have not struck: %v", failed, d.Faults())
+			}
+			want := []string{"subnet-0f59b4f14737be9ad 10.0.64.4 device 1", "subnet-abcdef1234567890 10.0.112.4 device 2"}
+			if diff := cmp.Diff(want, d.has(t)); diff != "" {
+				t.Errorf("interfaces (-want +got):\n%s", diff)
+			}
+			d.completedOnce(t)
+		})
+	}
+}
+
+// speed is how many times faster than AWS the simulated one lives.
+const speed = 20
+
+// scene is a simulated AWS in which a group launches its instances.
+type scene struct{ *awssim.Simulator }
+
+func scaleOut(t *testing.T, w awssim.World, faults ...fault.Fault) *scene {
+	t.Helper()
+	sim, err := awssim.New(awssim.Options{World: w, Clock: awssim.ScaledClock(speed), FunctionOutput: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []fault.Fault{
-		{Kind: fault.KillAfter, Action: "CreateNetworkInterface", Count: 1}, {Kind: fault.KillBefore, Action: "AttachNetworkInterface", Count: 1},
-		{Kind: fault.KillAfter, Action: "ModifyNetworkInterfaceAttribute", Count: 1},
-		{Kind: fault.LoseRequest, Action: events.ActionDeliver, Resource: "lifecycle", Count: 1}, {Kind: fault.Duplicate, Action: events.ActionDeliver, Probability: 0.3},
-		{Kind: fault.Throttle, Probability: 0.03},
-	} {
+	for _, f := range faults {
 		if _, err := sim.AddFault(f); err != nil {
 			t.Fatal(err)
 		}
@@ -102,22 +187,38 @@ func TestScaleOutByTheFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
-	deadline, nextTick := time.Now().Add(4*time.Minute), time.Now().Add(30*time.Second)
-	for inService(sim) < size {
+	t.Cleanup(func() { _ = server.Close() })
+	return &scene{sim}
+}
+
+// await waits until so many instances are in service. A schedule sends a tick now and then, by the clock of the machine.
+func (s *scene) await(t *testing.T, size int, tick time.Duration) {
+	t.Helper()
+	deadline, next := time.Now().Add(2*time.Minute), time.Now().Add(tick)
+	for ; inService(s.Simulator) < size; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d are in service; the function is at %+v", inService(sim), size, sim.Functions()[0])
+			t.Fatalf("%d of %d are in service; the function is at %+v", inService(s.Simulator), size, s.Functions()[0])
 		}
-		if time.Now().After(nextTick) {
-			sim.PutEvent(events.Event{Source: "aws.events", DetailType: "Scheduled Event", Detail: map[string]any{}})
-			nextTick = time.Now().Add(30 * time.Second)
+		if time.Now().After(next) {
+			s.PutEvent(events.Event{Source: "aws.events", DetailType: "Scheduled Event", Detail: map[string]any{}})
+			next = time.Now().Add(tick)
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
-	check(t, sim, size)
-	for _, action := range sim.AutoScalingGroups()[0].LifecycleActions {
+}
+
+// completedOnce checks that the hook let each instance into service by a call of the function, and that no call came too late.
+func (s *scene) completedOnce(t *testing.T) {
+	t.Helper()
+	waited := map[string]int{}
+	for _, action := range s.AutoScalingGroups()[0].LifecycleActions {
+		waited[action.InstanceID]++
 		if action.EndedBy != autoscaling.ByCall || action.Result != autoscaling.Continue {
 			t.Errorf("the hook of %s ended by %s with %s", action.InstanceID, action.EndedBy, action.Result)
+		}
+	}
+	for id, times := range waited {
+		if times != 1 {
+			t.Errorf("%s waited in its hook %d times", id, times)
 		}
 	}
 }
@@ -130,6 +231,27 @@ func inService(sim *awssim.Simulator) int {
 		}
 	}
 	return n
+}
+
+// has describes our interfaces: subnet, address, and slot or status.
+func (s *scene) has(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, i := range s.State().NetworkInterfaces {
+		if i.Tags[ownership.TagCluster] == "" {
+			continue
+		}
+		where := i.Status
+		if a := i.Attachment; a != nil {
+			where = fmt.Sprintf("device %d", a.DeviceIndex)
+			if !a.DeleteOnTermination || i.SourceDestCheck || i.Tags["cnf"] != "upf" {
+				t.Errorf("%s goes with its instance: %t; source/dest check: %t; tags: %v", i.NetworkInterfaceID, a.DeleteOnTermination, i.SourceDestCheck, i.Tags)
+			}
+		}
+		all = append(all, fmt.Sprintf("%s %s %s", i.SubnetID, i.PrivateIPAddress, where))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // check wants one interface for each instance, at device 1, and the addresses of each subnet to be those from its start.
