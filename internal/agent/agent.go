@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -129,8 +130,18 @@ func (a *Agent) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if err := a.writeFiles(s); err != nil { // others wait for these files, the interfaces do not
 		a.Log.Warn("files for other programs could not be written", "err", err)
 	}
-	err = errors.Join(failure, a.report(ctx, s), a.mark(ctx, s))
-	return reconcile.Result{RequeueAfter: a.next(s)}, err
+	return reconcile.Result{RequeueAfter: a.next(s)}, errors.Join(failure, a.tell(ctx, s))
+}
+
+// tell says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for this
+// node.
+func (a *Agent) tell(ctx context.Context, s *subject) error {
+	var reported, marked error
+	var writes sync.WaitGroup
+	writes.Go(func() { reported = a.report(ctx, s) })
+	writes.Go(func() { marked = a.mark(ctx, s) })
+	writes.Wait()
+	return errors.Join(reported, marked)
 }
 
 // gather reads the objects of the node.

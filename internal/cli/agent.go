@@ -65,6 +65,8 @@ tell whose they are: it brings up all but the primary one, and reports in its lo
 }
 
 func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
+	releaseMemory(ctx, log)
+	log.Info("starting", "version", version.String(), "node", o.NodeName)
 	host, err := netlink.Open(netlink.Options{Excluded: o.Excluded()})
 	if err != nil {
 		return err
@@ -78,8 +80,6 @@ func runAgent(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read, DefaultMTU: o.DefaultMTU, Taint: o.Taint,
 		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, Log: log,
 	}
-	log.Info("starting", "version", version.String(), "node", o.NodeName)
-	go releaseMemory(ctx, log)
 	if o.WithoutKubernetes {
 		return agent.New(settings).RunWithoutKubernetes(ctx)
 	}

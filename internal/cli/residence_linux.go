@@ -19,31 +19,32 @@ import (
 const (
 	// settled is how long a start takes at most that does what is done once.
 	settled = 5 * time.Second
-	// releasePeriod is how often the pages of the program are released. An idle agent touches few, but each brings fifteen
-	// neighbors along.
-	releasePeriod = time.Minute
+	// The pages of the program are released every so often, less and less the older the process is: a start touches many, an
+	// idle agent few, but each brings fifteen neighbors along.
+	shortestPause, longestPause, pausesInAge = 10 * time.Millisecond, time.Minute, 20
 )
 
-// releaseMemory gives back the memory that only the start needed, and keeps it so: on every node of a cluster this program
-// shares the machine with what the node is there for. Most of it is pages of the program itself, of which the packages that
-// an agent never uses initialize themselves like all others.
+// releaseMemory gives back the memory that only the start needs, now and until the context ends: on every node of a cluster
+// this program shares the machine with what the node is there for. Most of it is pages of the program itself, of which the
+// packages that an agent never uses have initialized themselves like all others.
 func releaseMemory(ctx context.Context, log *slog.Logger) {
-	wait := settled
-	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-		if wait == settled {
-			debug.FreeOSMemory()
-		}
-		wait = releasePeriod
-		if err := releaseProgram(); err != nil {
-			log.Debug("memory could not be released, which is no harm", "err", err)
-			return
-		}
+	if err := releaseProgram(); err != nil {
+		log.Debug("memory could not be released, which is no harm", "err", err)
+		return
 	}
+	go func() {
+		born, collect := time.Now(), time.After(settled)
+		for {
+			select {
+			case <-time.After(min(max(time.Since(born)/pausesInAge, shortestPause), longestPause)):
+			case <-collect:
+				debug.FreeOSMemory()
+			case <-ctx.Done():
+				return
+			}
+			_ = releaseProgram() // it could before
+		}
+	}()
 }
 
 // releaseProgram lets go of the pages of the program file. The next use of a page finds it in the kernel's page cache, or
