@@ -19,63 +19,96 @@ const maxDescription = 255
 
 // checkInterfaces refuses what EC2 would refuse of the interfaces of one instance, whatever its type. They are in the order
 // of their slots.
-func checkInterfaces(interfaces []Interface) []Problem {
+func (t NodeTemplate) checkInterfaces(interfaces []Interface) []Problem {
 	var problems []Problem
-	add := func(reason Reason, format string, args ...any) {
-		problems = append(problems, Problem{reason, "spec.networkInterfaces", fmt.Sprintf(format, args...)})
-	}
 	efaOnCard := map[int]Interface{}
 	for _, i := range interfaces {
+		add := func(reason Reason, field, format string, args ...any) {
+			problems = append(problems, Problem{reason, t.path(i.Slot, field), fmt.Sprintf(format, args...)})
+		}
 		if other, taken := efaOnCard[i.Slot.Card]; taken && i.IsEFA() {
-			add(SeveralEFAsOnCard, "%s and %s are both EFA interfaces on network card %d, which takes one; move one to another card", other, i, i.Slot.Card)
+			add(SeveralEFAsOnCard, "interfaceType", "%s and %s are both EFA interfaces on network card %d, which takes one; move one to another card", other, i, i.Slot.Card)
 		}
 		if i.IsEFA() {
 			efaOnCard[i.Slot.Card] = i
 		}
-		problems = append(problems, checkInterface(i)...)
+		problems = append(problems, t.checkInterface(i)...)
 		if i.PublicIP != nil && *i.PublicIP && len(interfaces) > 1 {
-			add(PublicIPRequiresSingleInterface, "%s is to have a public IP address, which EC2 gives only to an instance with one interface, and %d are declared; "+
+			add(PublicIPRequiresSingleInterface, "associatePublicIPAddress", "%s is to have a public IP address, which EC2 gives only to an instance with one interface, and %d are declared; "+
 				"remove associatePublicIPAddress, or the other interfaces, or associate an elastic IP address after launch", i, len(interfaces))
 		}
 	}
 	if len(interfaces) == 0 || interfaces[0].Slot != eni.Primary {
-		add(NoPrimaryInterface, "no interface is declared at %s, which every instance must have; add one with networkCardIndex: 0 and deviceIndex: 0", eni.Primary)
+		problems = append(problems, Problem{NoPrimaryInterface, t.path(eni.Primary, ""), fmt.Sprintf(
+			"no interface is declared at %s, which every instance must have; add one with networkCardIndex: 0 and deviceIndex: 0", eni.Primary)})
 	}
 	return problems
 }
 
-func checkInterface(i Interface) []Problem {
-	var problems []Problem
-	add := func(reason Reason, format string, args ...any) {
-		problems = append(problems, Problem{reason, "spec.networkInterfaces", i.String() + " " + fmt.Sprintf(format, args...)})
+// path is where the node template says a field of the interface in the slot. What another layer says stands there.
+func (t NodeTemplate) path(slot eni.Slot, field string) string {
+	switch n := slices.IndexFunc(t.Interfaces, at(slot)); {
+	case n >= 0:
+		return fmt.Sprintf("spec.networkInterfaces[%d].%s", n, field)
+	case t.Source != nil:
+		return "spec.launchTemplateRef"
+	case len(t.Override) > 0:
+		return "spec.launchTemplateOverride"
+	default:
+		return "spec.networkInterfaces"
 	}
-	if i.Slot.Card < 0 || i.Slot.Device < 0 {
-		add(InvalidInterface, "has a negative index; both count from 0")
+}
+
+func (t NodeTemplate) checkInterface(i Interface) []Problem {
+	problems := t.checkAssociation(i)
+	add := func(reason Reason, field, format string, args ...any) {
+		problems = append(problems, Problem{reason, t.path(i.Slot, field), i.String() + " " + fmt.Sprintf(format, args...)})
 	}
-	if i.IPv4Prefixes < 0 || i.IPv6Prefixes < 0 {
-		add(InvalidInterface, "has a negative prefix count")
+	if i.Slot.Card < 0 {
+		add(InvalidInterface, "networkCardIndex", "has a negative index; count from 0")
+	}
+	if i.Slot.Device < 0 {
+		add(InvalidInterface, "deviceIndex", "has a negative index; count from 0")
+	}
+	if i.IPv4Prefixes < 0 {
+		add(InvalidInterface, "ipv4PrefixCount", "has a negative number of prefixes; leave it out for none")
+	}
+	if i.IPv6Prefixes < 0 {
+		add(InvalidInterface, "ipv6PrefixCount", "has a negative number of prefixes; leave it out for none")
 	}
 	if !slices.Contains([]eni.Type{"", eni.Standard, eni.EFA, eni.EFAOnly}, i.Type) {
-		add(InvalidInterface, "is of type %q; interfaceType must be interface, efa or efa-only", i.Type)
+		add(InvalidInterface, "interfaceType", "is of type %q; use interface, efa or efa-only", i.Type)
 	}
-	if len([]rune(i.Description)) > maxDescription {
-		add(InvalidInterface, "has a description of more than %d characters", maxDescription)
+	if n := len([]rune(i.Description)); n > maxDescription {
+		add(InvalidInterface, "description", "has a description of %d characters; shorten it to %d", n, maxDescription)
 	}
 	if i.Slot == eni.Primary && i.Type == eni.EFAOnly {
-		add(PrimaryNotPlain, "is the primary one and needs an IP address, which efa-only has not; use interface or efa there, and efa-only at another slot")
+		add(PrimaryNotPlain, "interfaceType", "is the primary one and needs an IP address, which efa-only has not; use interface or efa there, and efa-only at another slot")
 	}
-	public, carrier := i.PublicIP != nil && *i.PublicIP, i.CarrierIP != nil && *i.CarrierIP
-	if i.Type == eni.EFAOnly && (i.IPv4Prefixes+i.IPv6Prefixes > 0 || public || carrier) {
-		add(EFAOnlyHasNoAddresses, "is efa-only, which has no IP addresses; remove its prefix counts and public or carrier address, or use interfaceType: efa")
-	}
-	if public && carrier {
-		add(PublicAndCarrierIP, "cannot have both a public and a carrier IP address; a subnet in a Wavelength Zone gives carrier addresses, any other public ones")
-	}
-	if carrier && i.Slot != eni.Primary {
-		add(CarrierIPOnPrimaryOnly, "is not the primary one, and EC2 associates a carrier IP address only with that")
+	if i.Type == eni.EFAOnly && i.IPv4Prefixes+i.IPv6Prefixes > 0 {
+		add(EFAOnlyHasNoAddresses, "interfaceType", "is efa-only, which has no IP addresses; remove its prefix counts, or use interfaceType: efa")
 	}
 	if len(i.Groups) > selection.MaxGroups {
-		add(TooManySecurityGroups, "has %d security groups, and EC2 takes %d at most", len(i.Groups), selection.MaxGroups)
+		add(TooManySecurityGroups, "securityGroupSelector", "has %d security groups, and EC2 takes %d at most; choose fewer, or unite their rules in one", len(i.Groups), selection.MaxGroups)
+	}
+	return problems
+}
+
+// checkAssociation refuses what EC2 would refuse of the public and carrier addresses of one interface.
+func (t NodeTemplate) checkAssociation(i Interface) []Problem {
+	var problems []Problem
+	public, carrier := i.PublicIP != nil && *i.PublicIP, i.CarrierIP != nil && *i.CarrierIP
+	add := func(reason Reason, field, message string) {
+		problems = append(problems, Problem{reason, t.path(i.Slot, field), i.String() + " " + message})
+	}
+	if i.Type == eni.EFAOnly && (public || carrier) {
+		add(EFAOnlyHasNoAddresses, "interfaceType", "is efa-only, which has no IP addresses; remove its public or carrier address, or use interfaceType: efa")
+	}
+	if public && carrier {
+		add(PublicAndCarrierIP, "associateCarrierIPAddress", "cannot have both a public and a carrier IP address; keep the carrier address in a Wavelength Zone, and the public one in any other")
+	}
+	if carrier && i.Slot != eni.Primary {
+		add(CarrierIPOnPrimaryOnly, "associateCarrierIPAddress", "is not the primary one, and EC2 associates a carrier IP address only with that; say it there, or associate one after launch")
 	}
 	return problems
 }
@@ -143,19 +176,57 @@ func empty(value any) bool {
 	return value == nil || isList && len(list) == 0 || value == ""
 }
 
-// CheckTags refuses tags whose keys belong to somebody else.
+// The most characters of a tag's key and value (EC2 user guide, "Tag restrictions").
+const maxTagKey, maxTagValue = 128, 256
+
+// CheckTags refuses tags that EC2 would refuse, and those whose keys belong to somebody else.
 func CheckTags(tags map[string]string, path string) []Problem {
 	owners := map[string]string{
-		"aws:": "AWS", "AWS:": "AWS", ownership.Prefix: "multieni, which recognises its own by them",
+		"aws:": "AWS", ownership.Prefix: "multieni, which recognises its own by them",
 		"node.k8s.amazonaws.com/": "the VPC CNI", "cluster.k8s.amazonaws.com/": "the VPC CNI, which would take the interface for its own and delete it",
 	}
 	var problems []Problem
+	add := func(key, format string, args ...any) {
+		problems = append(problems, Problem{InvalidTags, path, fmt.Sprintf("tag %q: ", key) + fmt.Sprintf(format, args...)})
+	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		if n := len([]rune(key)); n < 1 || n > maxTagKey {
+			add(key, "the key has %d characters; choose one of 1 to %d", n, maxTagKey)
+		}
+		if n := len([]rune(tags[key])); n > maxTagValue {
+			add(key, "the value has %d characters; shorten it to %d", n, maxTagValue)
+		}
 		for _, prefix := range slices.Sorted(maps.Keys(owners)) {
-			if strings.HasPrefix(key, prefix) {
-				problems = append(problems, Problem{InvalidTags, path, fmt.Sprintf("tag %q: keys beginning with %s belong to %s; choose another key", key, prefix, owners[prefix])})
+			if strings.HasPrefix(strings.ToLower(key), prefix) {
+				add(key, "keys beginning with %s belong to %s; choose another key", prefix, owners[prefix])
 			}
 		}
+	}
+	return problems
+}
+
+// check refuses options of instance metadata that EC2 does not have (EC2 API reference,
+// LaunchTemplateInstanceMetadataOptionsRequest).
+func (m *MetadataOptions) check() []Problem {
+	if m == nil {
+		return nil
+	}
+	const path, maxHops = "spec.metadataOptions.", 64
+	var problems []Problem
+	for _, word := range []struct {
+		field, value string
+		known        []string
+	}{
+		{"httpEndpoint", m.HTTPEndpoint, []string{"enabled", "disabled"}},
+		{"httpTokens", m.HTTPTokens, []string{"required", "optional"}},
+		{"httpProtocolIPv6", m.HTTPProtocolIPv6, []string{"enabled", "disabled"}},
+	} {
+		if word.value != "" && !slices.Contains(word.known, word.value) {
+			problems = append(problems, Problem{InvalidMetadataOptions, path + word.field, fmt.Sprintf("EC2 does not know %q; use %s", word.value, strings.Join(word.known, " or "))})
+		}
+	}
+	if m.HopLimit < 0 || m.HopLimit > maxHops {
+		problems = append(problems, Problem{InvalidMetadataOptions, path + "httpPutResponseHopLimit", fmt.Sprintf("a hop limit of %d is out of range; use 1 to %d", m.HopLimit, maxHops)})
 	}
 	return problems
 }

@@ -159,7 +159,7 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	spreadGroups(&m)
 	implyNoAddress(&m)
 	interfaces, problems := interfacesOf(m.data, s.interfaces)
-	problems = append(problems, checkInterfaces(interfaces)...)
+	problems = append(problems, t.checkInterfaces(interfaces)...)
 	r.judge(s, interfaces)
 	if r.Labels == nil {
 		r.Labels = labels(t, interfaces)
@@ -177,7 +177,7 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	}
 	m.member(mTags, t.tags(interfaces), FromInline)
 	if !zoned(places, own) {
-		r.anyZone(s, m.data, places)
+		r.anyZone(s, m.data, together(places))
 		return
 	}
 	zones := placed(places, choices)
@@ -195,7 +195,7 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 
 func (r *Rendering) anyZone(s *shape, data Document, places []place) {
 	if len(places[0].candidates) == 0 {
-		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector", "no subnet matches subnetSelector; correct it, or tag a subnet"})
+		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector", "no subnet that subnetSelector matches suits every interface; correct it, or tag a subnet"})
 		return
 	}
 	r.Zones = append(r.Zones, offered(places)...)
@@ -299,7 +299,7 @@ func (t NodeTemplate) image(m *merged) []Problem {
 	}
 	family := t.family(m)
 	if family == Custom {
-		return []Problem{{ImageRequired, "spec.amiSelector", "a Custom image must be said: set amiSelector, for example to aws-ids: ami-0123456789abcdef0"}}
+		return []Problem{{ImageRequired, "spec.amiSelector", "a Custom image is chosen by nobody else; set amiSelector, for example to aws-ids: ami-0123456789abcdef0"}}
 	}
 	id, problem := t.Image.standard(family)
 	if problem != nil {
@@ -369,13 +369,7 @@ func (t NodeTemplate) places(d Document, interfaces []Interface) (places []place
 		case declared >= 0 && t.Interfaces[declared].Subnets != nil:
 			p.candidates, own[i.Slot] = t.Interfaces[declared].Subnets, true
 		}
-		if i.CarrierIP != nil && *i.CarrierIP && len(p.candidates) > 0 {
-			p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool { return isOrdinaryZone(s.Zone) })
-			if len(p.candidates) == 0 {
-				problems = append(problems, Problem{CarrierIPOutsideWavelength, "spec.networkInterfaces", fmt.Sprintf(
-					"%s is to have a carrier IP address, which there is only in Wavelength Zones, and none of its subnets is in one; remove associateCarrierIPAddress, or choose subnets of a Wavelength Zone", i)})
-			}
-		}
+		problems = append(problems, t.narrow(&p)...)
 		places = append(places, p)
 	}
 	return places, own, problems

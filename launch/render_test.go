@@ -20,7 +20,7 @@ import (
 
 // subnet has room for a thousand interfaces.
 func subnet(id, zone string) eni.Subnet {
-	return eni.Subnet{ID: id, Zone: zone, VPCID: "vpc-1", FreeIPv4: 1000}
+	return eni.Subnet{ID: id, Zone: zone, VPCID: "vpc-1", FreeIPv4: 1000, HasIPv6: true}
 }
 
 // of returns instance types with the limits of the offline table.

@@ -12,6 +12,7 @@ import (
 // checkLayers refuses what is wrong with the layers before they are merged.
 func (t NodeTemplate) checkLayers() []Problem {
 	problems := append(CheckTags(t.Tags, "spec.tags"), checkSlots(t.Interfaces)...)
+	problems = append(problems, t.Metadata.check()...)
 	problems = append(problems, checkLayer(t.Override, "spec.launchTemplateOverride")...)
 	if t.Source == nil {
 		return problems
@@ -65,7 +66,7 @@ func (r *Rendering) asItIs(t NodeTemplate, types []InstanceType) {
 	if len(interfaces) == 0 {
 		interfaces = []Interface{{DeleteOnTermination: true}}
 	}
-	r.Problems = append(r.Problems, append(problems, checkInterfaces(interfaces)...)...)
+	r.Problems = append(r.Problems, append(problems, t.checkInterfaces(interfaces)...)...)
 	r.Labels = labels(t, interfaces)
 	for _, kind := range types {
 		v := TypeVerdict{Name: kind.Name}

@@ -34,6 +34,42 @@ type place struct {
 	candidates []eni.Subnet
 }
 
+// narrow leaves out subnets that cannot give the interface the addresses it asks for.
+func (t NodeTemplate) narrow(p *place) []Problem {
+	if len(p.candidates) == 0 {
+		return nil // said elsewhere
+	}
+	if p.CarrierIP != nil && *p.CarrierIP {
+		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool { return isOrdinaryZone(s.Zone) })
+		if len(p.candidates) == 0 {
+			return []Problem{{CarrierIPOutsideWavelength, t.path(p.Slot, "associateCarrierIPAddress"), fmt.Sprintf(
+				"%s is to have a carrier IP address, which there is only in Wavelength Zones, and none of its subnets is in one; remove associateCarrierIPAddress, or choose subnets of a Wavelength Zone", p.Interface)}}
+		}
+	}
+	if p.IPv6Prefixes > 0 {
+		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool { return !s.HasIPv6 })
+		if len(p.candidates) == 0 {
+			return []Problem{{SubnetsWithoutIPv6, t.path(p.Slot, "ipv6PrefixCount"), fmt.Sprintf(
+				"%s is to have IPv6 prefixes, and none of its subnets has IPv6; give the subnets an IPv6 CIDR block, choose others, or remove ipv6PrefixCount", p.Interface)}}
+		}
+	}
+	return nil
+}
+
+// together leaves of the subnets of all interfaces those that suit every one: whoever launches chooses one for all.
+func together(places []place) []place {
+	common := slices.DeleteFunc(slices.Clone(places[0].candidates), func(s eni.Subnet) bool {
+		return slices.ContainsFunc(places, func(p place) bool {
+			return !slices.ContainsFunc(p.candidates, func(c eni.Subnet) bool { return c.ID == s.ID })
+		})
+	})
+	all := slices.Clone(places)
+	for n := range all {
+		all[n].candidates = common
+	}
+	return all
+}
+
 // zoned reports whether any of the interfaces has subnets of its own, so that a template is for one zone.
 func zoned(places []place, own map[eni.Slot]bool) bool {
 	return slices.ContainsFunc(places, func(p place) bool { return own[p.Slot] })

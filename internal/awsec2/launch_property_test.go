@@ -30,7 +30,7 @@ import (
 // The example world's subnets of zone a, in the first of which there is no IPv6.
 var (
 	nodesSubnet  = eni.Subnet{ID: "subnet-0aa0000000000000a", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000}
-	multusSubnet = eni.Subnet{ID: "subnet-0f59b4f14737be9ad", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000}
+	multusSubnet = eni.Subnet{ID: "subnet-0f59b4f14737be9ad", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000, HasIPv6: true}
 )
 
 // region is a simulated EC2 in which nothing takes time, with AWS's client and ours.

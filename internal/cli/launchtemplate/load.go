@@ -106,7 +106,7 @@ func subnets(terms selection.SubnetTerms) []eni.Subnet {
 	}
 	all := []eni.Subnet{}
 	for _, id := range ids {
-		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty})
+		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty, HasIPv6: true})
 	}
 	return all
 }
@@ -126,7 +126,7 @@ func named(t launch.NodeTemplate) []eni.Subnet {
 	}
 	var all []eni.Subnet
 	for _, id := range launch.SubnetIDs(layers...) {
-		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty})
+		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty, HasIPv6: true})
 	}
 	return all
 }
