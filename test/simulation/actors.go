@@ -34,6 +34,7 @@ func (r *run) act() {
 	}{
 		{userEdits, c.edit}, {instanceChanges, c.changeInstance}, {nodeFlaps, c.flap},
 		{humanHands, c.handle}, {watchTrouble, c.troubleWatch}, {crashes, c.kill},
+		{versionSwap, func() { c.release(!c.earlier) }},
 	} {
 		// Each step offers one chance in about ten; the rates are per chance.
 		if rate := r.faults.rate[actor.fault]; rate > 0 && r.chance(min(1, rate*4)) {
@@ -256,7 +257,7 @@ func (c *cluster) chooseSubnets(spec *v1alpha1.NodeENISpec) {
 // editSpec changes one field.
 func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 	r := c.run
-	switch r.pick(11) {
+	switch r.pick(13) {
 	case 0, 1:
 		c.chooseSubnets(spec)
 	case 2:
@@ -271,7 +272,7 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 		spec.Description = fmt.Sprintf("description %d", r.pick(3))
 	case 7:
 		spec.Tags = map[string]v1alpha1.TagValue{"team": v1alpha1.TagValue(fmt.Sprint(r.pick(3)))}
-	case 8:
+	case 8, 11, 12:
 		spec.SecondaryPrivateIPAddressCount, spec.IPv4PrefixCount = int32(r.pick(3)), 0
 	case 9:
 		spec.UpdatePolicy = []v1alpha1.UpdatePolicy{v1alpha1.UpdateInPlace, v1alpha1.UpdateReplace}[r.pick(2)]

@@ -39,7 +39,7 @@ func (c kubernetes) Get(_ context.Context, key client.ObjectKey, into client.Obj
 	if object == nil {
 		return apierrors.NewNotFound(k.resource(), key.Name)
 	}
-	assign(into, object.DeepCopyObject())
+	assign(into, c.p.seen(object).DeepCopyObject())
 	return nil
 }
 
@@ -55,6 +55,7 @@ func (c kubernetes) List(_ context.Context, into client.ObjectList, opts ...clie
 		if !selected(object, options.LabelSelector, options.FieldSelector) {
 			continue
 		}
+		object = c.p.seen(object)
 		if !ptr.Deref(options.UnsafeDisableDeepCopy, false) {
 			object = object.DeepCopyObject().(client.Object)
 		}
@@ -112,7 +113,7 @@ func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.O
 	if !known {
 		return apierrors.NewNotFound(k.resource(), key.Name)
 	}
-	assign(into, object.DeepCopyObject())
+	assign(into, d.p.seen(object).DeepCopyObject())
 	return nil
 }
 
@@ -121,7 +122,7 @@ func (d directReader) List(_ context.Context, into client.ObjectList, _ ...clien
 		return err
 	}
 	for _, object := range d.p.api().all(kindOf(into)) {
-		add(into, object)
+		add(into, d.p.seen(object))
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ func assign(into client.Object, from runtime.Object) {
 }
 
 func (c kubernetes) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	return c.p.write("create", object, func() (client.Object, error) { return c.p.api().create(object) })
+	return c.p.write("create", object, func() (client.Object, error) { return c.p.api().create(c.p.stored(object)) })
 }
 
 func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
@@ -172,12 +173,18 @@ func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.
 			if err == nil && k == states {
 				after.(*v1alpha1.NodeENIState).Status = current.(*v1alpha1.NodeENIState).Status
 			}
-			return after, err
+			if err != nil {
+				return nil, err
+			}
+			return c.p.stored(after), nil
 		})
 	})
 }
 
 func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c.p} }
+
+// statusOf is the verb of a write to a status.
+const statusOf = "status of"
 
 // statusWriter writes statuses by server-side apply under one field owner, which takes the place of the whole status.
 type statusWriter struct {
@@ -198,7 +205,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, into); err != nil {
 		return err
 	}
-	return w.p.write("status of", into, func() (client.Object, error) {
+	return w.p.write(statusOf, into, func() (client.Object, error) {
 		return w.p.api().update(k, name, "", func(current client.Object) (client.Object, error) {
 			if uid != "" && uid != string(current.GetUID()) {
 				return nil, apierrors.NewConflict(k.resource(), name, fmt.Errorf("the UID is another"))
@@ -218,7 +225,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				}
 				current.Status = st
 			}
-			return current, nil
+			return w.p.stored(current), nil
 		})
 	})
 }

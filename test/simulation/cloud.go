@@ -38,6 +38,7 @@ type request struct {
 
 // CreateInterface implements [apply.Cloud].
 func (c cloud) CreateInterface(_ context.Context, r apply.CreateRequest) (made eni.Interface, err error) {
+	r.Tags = c.p.written(r.Tags)
 	in := &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{
 			SubnetID: r.SubnetID, Description: r.Description, Groups: r.Groups,
@@ -52,7 +53,7 @@ func (c cloud) CreateInterface(_ context.Context, r apply.CreateRequest) (made e
 	err = c.p.call(request{action: "CreateNetworkInterface", create: &r, mutates: true}, func(at ec2.Call) error {
 		out, err := c.p.run.model.CreateNetworkInterface(at, in)
 		if err == nil {
-			made = networkInterface(out.NetworkInterface)
+			made = c.p.read(networkInterface(out.NetworkInterface))
 		}
 		return err
 	})
@@ -78,7 +79,7 @@ func (c cloud) AttachInterface(_ context.Context, id, instanceID string, slot en
 func (c cloud) DetachInterface(_ context.Context, attachmentID string, force bool) error {
 	r := request{action: "DetachNetworkInterface", attachment: attachmentID, target: c.p.run.truth().attachedBy(attachmentID), mutates: true}
 	if force {
-		r.action = "DetachNetworkInterface(Force)"
+		r.action = forceDetach
 	}
 	return gone(c.p.call(r, func(at ec2.Call) error {
 		_, err := c.p.run.model.DetachNetworkInterface(at, &ec2.DetachNetworkInterfaceInput{AttachmentID: attachmentID, Force: force})
@@ -126,7 +127,7 @@ func (c cloud) modify(what string, in *ec2.ModifyNetworkInterfaceAttributeInput)
 // PutTags implements [apply.Cloud].
 func (c cloud) PutTags(_ context.Context, id string, tags map[string]string) error {
 	return c.p.call(request{action: "CreateTags", target: id, mutates: true}, func(at ec2.Call) error {
-		_, err := c.p.run.model.CreateTags(at, &ec2.TagsInput{ResourceIDs: []string{id}, Tags: tagList(tags)})
+		_, err := c.p.run.model.CreateTags(at, &ec2.TagsInput{ResourceIDs: []string{id}, Tags: tagList(c.p.written(tags))})
 		return err
 	})
 }

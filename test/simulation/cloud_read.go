@@ -93,7 +93,7 @@ func (c cloud) interfaces(why string, filters ...ec2.Filter) ([]eni.Interface, e
 			return nil, err
 		}
 		for _, found := range out.NetworkInterfaces {
-			all = append(all, networkInterface(found))
+			all = append(all, c.p.read(networkInterface(found)))
 		}
 		if out.NextToken == "" {
 			return distinct(all), nil

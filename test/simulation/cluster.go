@@ -23,6 +23,8 @@ type cluster struct {
 	api       *apiServer
 	processes []*process
 	started   int
+	// earlier is set while an earlier release is deployed.
+	earlier bool
 	// vanished are nodes that will be back.
 	vanished []*corev1.Node
 }

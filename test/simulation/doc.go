@@ -13,6 +13,7 @@
 //   - process.go is one replica of the controller: its memory, which a crash takes, and its work queues.
 //   - world.go is what exists at the beginning; actors.go is everybody else: users, the cluster, the VPC CNI, people with
 //     an EC2 console.
+//   - crashes.go is where a process can crash; earlier.go is an earlier release, which takes turns.
 //   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.
 //   - truth.go, invariants.go, wanted.go and quiescence.go compare EC2's truth with what was promised.

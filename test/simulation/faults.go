@@ -90,7 +90,7 @@ func Catalogue() []Fault {
 		secondCluster:     {ID: "F25", What: "a second cluster with the same names works in the same VPC"},
 		revokedPermission: {ID: "F26", What: "a permission is revoked and restored"},
 		fullSubnet:        {ID: "F27", What: "a subnet fills up and drains"},
-		versionSwap:       {ID: "F28", What: "the previous version takes turns", Missing: "there is no previous release yet"},
+		versionSwap:       {ID: "F28", What: "an earlier release takes the lease for a while, and knows less"},
 		stuckAttachments:  {ID: "S1", What: "attaching or detaching never ends by itself"},
 		hiddenNews:        {ID: "S2", What: "a new interface is unknown to every call for a while"},
 		dyingInstances:    {ID: "S3", What: "an instance terminates just before an attach"},
@@ -136,6 +136,9 @@ func (r *run) newSwarm(o Options) *swarm {
 		}
 	}
 	s.rate[userEdits] = userEditRate
+	if s.has(stuckAttachments) && r.chance(0.5) {
+		s.rate[crashes] = levels[1] // few runs come to a detach by force: they shall have crashes
+	}
 	s.addModelFaults()
 	return s
 }
@@ -154,6 +157,9 @@ func (s *swarm) addModelFaults() {
 			}
 			one := settings[kind]
 			one.Kind, one.Probability = kind, s.rate[f]
+			if kind == fault.StuckDetaching {
+				one.Probability = min(1, 4*s.rate[f]) // detaches are few
+			}
 			if _, err := s.model.Add(one, s.run.now); err != nil {
 				panic(err)
 			}

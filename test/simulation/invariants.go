@@ -293,6 +293,9 @@ func (r *run) probed(p *process, q request, err error) {
 	case q.create != nil && (class == eni.NoAddresses || class == eni.LimitExceeded):
 		m, _ := ownership.Read(p.cluster.name, q.create.Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
+	case q.action == "AssignPrivateIpAddresses" && class == eni.NoAddresses:
+		m, _ := ownership.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
+		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	case q.action == "AttachNetworkInterface" && class == eni.SlotTaken && r.truth().holder(q.instance, q.slot) == "":
 		if r.watch.ruined[q.instance] == nil {
 			r.watch.ruined[q.instance] = map[eni.Slot]bool{}

@@ -40,7 +40,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 			return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: err}
 		}
 	}
-	p.mayCrash("before", q.action)
+	p.mayCrash(crashBefore, q.action)
 	r.pass(r.faults.latency())
 	if err := p.refused(q); err != nil {
 		r.note(p, "%s %s: %v", q.action, q.target, err)
@@ -58,7 +58,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	}
 	r.touched()
 	r.called(p, q, err)
-	p.mayCrash("after the effect of", q.action)
+	p.mayCrash(crashAfterEffect, q.action)
 	r.interlude(p)
 	r.pass(r.faults.latency())
 	if r.faults.strikes(lostReply) {
@@ -67,9 +67,10 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 		return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
 	}
 	if q.mutates {
+		p.unreported.add(q.action)
 		r.answered(p, q, err)
 	}
-	p.mayCrash("after the reply of", q.action)
+	p.mayCrash(crashAfterReply, q.action)
 	p.notices()
 	return faultOf(q.action, err)
 }
@@ -91,7 +92,7 @@ func (p *process) quietly(action string, do func(ec2.Call) error) error {
 	if err := p.refused(request{action: action}); err != nil {
 		return err
 	}
-	p.doomed = p.doomed || r.faults.strikesCrash(false)
+	p.doomed = p.doomed || r.faults.strikesCrash(seldom(action))
 	return faultOf(action, do(ec2.Call{Now: r.now}))
 }
 
@@ -131,7 +132,7 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 	if p.fenced {
 		return context.Canceled
 	}
-	p.mayCrash("before", verb+" "+k.String())
+	p.mayCrash(crashBefore, verb+" "+k.String())
 	r.pass(s.latency())
 	if err := p.unwritable(k, name); err != nil {
 		r.note(p, "%s %s %s: %v", verb, k, name, err)
@@ -139,15 +140,16 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 	}
 	answer, err := do()
 	r.wrote(p, verb, k, name, err)
-	p.mayCrash("after the effect of", verb+" "+k.String())
+	p.mayCrash(crashAfterEffect, verb+" "+k.String())
 	if s.strikes(lostReply) {
 		r.note(p, "%s %s %s: the answer is lost", verb, k, name)
 		return apierrors.NewTimeoutError("injected", 1)
 	}
 	if err == nil && answer != nil {
-		assign(object, answer.DeepCopyObject())
+		assign(object, p.seen(answer).DeepCopyObject())
 	}
-	p.mayCrash("after the reply of", verb+" "+k.String())
+	p.mayCrash(crashAfterReply, verb+" "+k.String())
+	p.wroteStatus(verb + " " + k.String())
 	p.notices()
 	return err
 }
@@ -171,38 +173,9 @@ func (p *process) unwritable(k kind, name string) error {
 	return nil
 }
 
-// strikesCrash draws whether a process crashes at a point. Reads are many, and a crash at one of them teaches less.
-func (s *swarm) strikesCrash(mutates bool) bool {
-	if s.off || !s.has(crashes) {
-		return false
-	}
-	rate, kind := s.rate[crashes]/5, crashes
-	if mutates {
-		rate = s.rate[crashes]
-	}
-	if again := s.rate[doubleCrashes] / 2; again > rate && s.run.now.Before(s.recovering) {
-		rate, kind = again, doubleCrashes
-	}
-	if !s.run.chance(rate) {
-		return false
-	}
-	s.struck[kind]++
-	s.recovering = s.run.now.Add(time.Minute)
-	return true
-}
-
 // notices lets a process whose lease has ended learn of it.
 func (p *process) notices() {
 	if p.expired && p.run.chance(0.7) {
 		p.fenced = true
-	}
-}
-
-// mayCrash is a named point at which a process can crash, and where one that is over ends.
-func (p *process) mayCrash(when, what string) {
-	if p.doomed || p.run.faults.strikesCrash(!strings.HasPrefix(what, "Describe")) {
-		p.run.covers.CrashPoints[when+" "+what]++
-		p.run.note(p, "crashes %s %s", when, what)
-		panic(crash{p})
 	}
 }

@@ -47,6 +47,8 @@ type process struct {
 	queues    [queues]*queue
 	// startAt is when the replica wins the lease.
 	startAt time.Time
+	// earlier is set on a process of an earlier release.
+	earlier bool
 	// skew is how wrong its clock is.
 	skew     time.Duration
 	pageSize int
@@ -71,6 +73,8 @@ type process struct {
 	pausedAt time.Time
 	// doomed lets it crash at the next point at which it can.
 	doomed bool
+	// unreported are the call sites at which something was done since it last wrote a status.
+	unreported sites
 }
 
 // crash is what a process panics with.
@@ -79,7 +83,7 @@ type crash struct{ p *process }
 func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	c.started++
 	p := &process{
-		run: r, cluster: c, name: fmt.Sprintf("%s/%d", c.name, c.started), startAt: startAt,
+		run: r, cluster: c, name: fmt.Sprintf("%s/%d", c.name, c.started), startAt: startAt, earlier: c.earlier,
 		skew: r.faults.skew(), pageSize: 1000, resyncAt: startAt, resyncRetry: time.Second,
 	}
 	if r.pick(2) == 0 {

@@ -1,0 +1,129 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Where a process can crash: at every call site, and after the status write that follows what was done there.
+const (
+	crashBefore      = "before"
+	crashAfterEffect = "after the effect of"
+	crashAfterReply  = "after the reply of"
+	crashAfterReport = "after the status write that follows"
+)
+
+// crashPositions are where a process can crash at a call site that changes something.
+func crashPositions(site string) []string {
+	positions := []string{crashBefore, crashAfterEffect, crashAfterReply}
+	if !strings.HasPrefix(site, statusOf) {
+		positions = append(positions, crashAfterReport)
+	}
+	return positions
+}
+
+// frequency says how often a call site comes by, and so how likely a crash has to be there.
+type frequency int
+
+const (
+	// aRead is made often, and a crash at it teaches less.
+	aRead frequency = iota
+	aChange
+	// aRarity is a change that is made so seldom that hardly any process would ever crash there by chance.
+	aRarity
+	// aLateRarity comes so late that mostly nothing else goes wrong any more by then.
+	aLateRarity
+)
+
+// forceDetach is asked for ten minutes after a detach that does not end.
+const forceDetach = "DetachNetworkInterface(Force)"
+
+// rarities are the changes that few runs make, and those only a few times.
+var rarities = []string{
+	"AssignPrivateIpAddresses", "CreateTags", "DetachNetworkInterface",
+	"ModifyDescription", "ModifyGroups", "ModifySourceDestCheck", "UnassignPrivateIpAddresses",
+}
+
+// seldom says how often a call site comes by.
+func seldom(site string) frequency {
+	switch {
+	case strings.HasPrefix(site, "Describe"):
+		return aRead
+	case site == forceDetach:
+		return aLateRarity
+	case slices.Contains(rarities, site):
+		return aRarity
+	default:
+		return aChange
+	}
+}
+
+// strikesCrash draws whether a process crashes at a point.
+func (s *swarm) strikesCrash(often frequency) bool {
+	if s.off && often != aLateRarity || !s.has(crashes) {
+		return false
+	}
+	rate, kind := s.rate[crashes], crashes
+	switch often {
+	case aRead:
+		rate /= 5
+	case aRarity, aLateRarity:
+		rate = min(0.3, 10*rate)
+	}
+	if again := s.rate[doubleCrashes] / 2; again > rate && s.run.now.Before(s.recovering) {
+		rate, kind = again, doubleCrashes
+	}
+	if !s.run.chance(rate) {
+		return false
+	}
+	s.struck[kind]++
+	s.recovering = s.run.now.Add(time.Minute)
+	return true
+}
+
+// mayCrash is a named point at which a process can crash, and where one that is over ends.
+func (p *process) mayCrash(when, site string) {
+	p.mayCrashAt(seldom(site), when, site)
+}
+
+func (p *process) mayCrashAt(often frequency, when string, done ...string) {
+	if !p.doomed && !p.run.faults.strikesCrash(often) {
+		return
+	}
+	for _, site := range done {
+		p.run.covers.CrashPoints[when+" "+site]++
+	}
+	p.run.note(p, "crashes %s %s", when, strings.Join(done, ", "))
+	panic(crash{p})
+}
+
+// sites are call sites, each once.
+type sites []string
+
+func (s *sites) add(site string) {
+	if !slices.Contains(*s, site) {
+		*s = append(*s, site)
+	}
+}
+
+// wroteStatus is a point at which a process can crash if what it wrote is a status: all that it did before is reported then.
+func (p *process) wroteStatus(write string) {
+	if !strings.HasPrefix(write, statusOf) {
+		p.unreported.add(write)
+		return
+	}
+	done := p.unreported
+	p.unreported = nil
+	if len(done) == 0 {
+		return
+	}
+	often := aChange
+	for _, site := range done {
+		often = max(often, seldom(site))
+	}
+	p.mayCrashAt(often, crashAfterReport, done...)
+}
