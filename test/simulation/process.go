@@ -105,7 +105,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
 		Applier: apply.New(ports, p.observer, apply.Options{Members: 1, Removals: 64, Now: p.now}),
 		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, MaxUnattached: mostUnattached,
-		Cluster: c.name, Concurrency: 1, Now: p.now, Log: quiet,
+		Cluster: c.name, Concurrency: 1, Beside: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
 	})
 	p.nodeENIs = nodeeni.New(nodeeni.Options{
 		Client: kubernetes{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -82,3 +83,37 @@ func medianReady(c *bubble.Cluster, begun time.Time) time.Duration {
 }
 
 func perENI(calls awssim.Tally, enis int) float64 { return float64(calls.Count) / float64(enis) }
+
+// Whether DeleteOnTermination is set yet makes no difference to who uses an interface.
+func TestReadinessDoesNotWaitForDeleteOnTermination(t *testing.T) {
+	const nodes = 10
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.Declare("storage", "a", "storage")
+		c.Start(c.Defaults())
+		_, err := c.EC2.AddFault(fault.Fault{Kind: fault.Throttle, Action: "ModifyNetworkInterfaceAttribute"})
+		c.Must(err)
+		c.Join(nodes, "a")
+		time.Sleep(slowestAttach)
+
+		var states v1alpha1.NodeENIStateList
+		c.Must(c.User.List(c.Context(), &states))
+		ready := 0
+		for _, s := range states.Items {
+			if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) && s.Status.Attached == 2 {
+				ready++
+			}
+			for _, i := range s.Status.Interfaces {
+				if i.DeleteOnTermination {
+					t.Errorf("%s of %s has DeleteOnTermination though EC2 refused to set it", i.ENIID, s.Name)
+				}
+			}
+		}
+		if ready != nodes {
+			t.Errorf("after %s %d nodes are ready, want %d", slowestAttach, ready, nodes)
+		}
+		c.EC2.ClearFaults()
+		c.Converge(10 * time.Minute)
+	})
+}

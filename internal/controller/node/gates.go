@@ -31,11 +31,15 @@ type gates struct {
 	mu      sync.Mutex
 	byClass map[pace.Class]*pace.Gate
 	sum     int
+	// trailing is the gate of work that no reconciliation waits for. Of the nodes for which some is under way, underWay
+	// says whether more was asked for meanwhile.
+	trailing *pace.Gate
+	underWay map[string]bool
 }
 
 // newGates returns gates of which that for new nodes has the given width.
 func newGates(joining int) *gates {
-	g := &gates{byClass: map[pace.Class]*pace.Gate{}}
+	g := &gates{byClass: map[pace.Class]*pace.Gate{}, trailing: pace.NewGate(max(1, joining)), underWay: map[string]bool{}}
 	for n, class := range classes {
 		width := max(1, joining>>n)
 		g.byClass[class] = pace.NewGate(width)
@@ -58,7 +62,7 @@ type visit struct {
 func (g *gates) visit(name string) *visit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := &visit{gates: g, name: name}
+	v := &visit{gates: g, name: name, inside: g.trailing.Inside(name)}
 	for _, class := range classes {
 		v.inside = v.inside || g.byClass[class].Inside(name)
 	}
@@ -76,7 +80,11 @@ func (v *visit) enter(ctx context.Context, intents []plan.Action) bool {
 	}
 	v.gates.mu.Lock()
 	defer v.gates.mu.Unlock()
-	entered := v.gates.byClass[rank.Class].Enter(rank)
+	enter := v.gates.byClass[rank.Class].Enter
+	if awaited, _ := apart(intents); len(awaited) == 0 {
+		enter = v.gates.enterTrailing
+	}
+	entered := enter(rank)
 	v.inside = v.inside || entered
 	return entered
 }
@@ -114,16 +122,22 @@ func (v *visit) end() (admitted []string) {
 	for _, class := range classes {
 		admitted = append(admitted, v.gates.byClass[class].Leave(v.name)...)
 	}
+	if _, underWay := v.gates.underWay[v.name]; !underWay {
+		admitted = append(admitted, v.gates.trailing.Leave(v.name)...)
+	}
 	return admitted
 }
 
 // Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
-// admit tells nodes that they are let in. There is room for as many as can be inside.
-func (r *Reconciler) admit(names []string) {
+// admit tells nodes that they are let in.
+func (r *Reconciler) admit(ctx context.Context, names []string) {
 	for _, name := range names {
-		r.admitted <- name
+		select {
+		case r.admitted <- name:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -118,6 +118,7 @@ func setStage(t *testing.T) *stage {
 		InFlight: &controller.InFlight{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
+	go func() { s.must(s.reconciler.Start(t.Context())) }()
 	return s
 }
 

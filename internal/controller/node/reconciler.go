@@ -5,7 +5,8 @@
 //
 // One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot.
 // It gathers what is known (gather.go), says what is wanted (desired.go), lets package plan decide, has package apply
-// carry the plan out, keeps the ledger (ledger.go) and reports (report.go, events.go).
+// carry the plan out, keeps the ledger (ledger.go) and reports (report.go, events.go). What nothing waits for is carried out
+// beside it (trailing.go).
 package node
 
 import (
@@ -69,6 +70,9 @@ type Options struct {
 	Cluster string
 	// Concurrency is how many nodes are given interfaces at the same time. Fewer are mended, or rid of some, beside them.
 	Concurrency int
+	// Beside runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it is
+	// nil, [Reconciler.Start] does.
+	Beside func(work func(life context.Context))
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
@@ -93,6 +97,8 @@ type Reconciler struct {
 	tracer     trace.Tracer
 	// admitted receives the names of nodes that have waited at a gate and are let in.
 	admitted chan string
+	// besides receives work that no reconciliation waits for. There is room for all that the gate lets in.
+	besides chan func(context.Context)
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -100,8 +106,14 @@ func New(options Options) *Reconciler {
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
-	g := newGates(options.Concurrency)
-	return &Reconciler{Options: options, gates: g, tracer: tracer(options.Traces), admitted: make(chan string, g.sum)}
+	r := &Reconciler{
+		Options: options, gates: newGates(options.Concurrency), tracer: tracer(options.Traces),
+		admitted: make(chan string, 1024), besides: make(chan func(context.Context), options.Concurrency),
+	}
+	if r.Beside == nil {
+		r.Beside = func(work func(context.Context)) { r.besides <- work }
+	}
+	return r
 }
 
 // Reconcile brings one node's interfaces to what is declared for it.
@@ -111,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	defer r.InFlight.Enter()()
 	v := r.gates.visit(request.Name)
-	defer func() { r.admit(v.end()) }()
+	defer func() { r.admit(ctx, v.end()) }()
 
 	ctx, span := r.traceReconcile(ctx, request.Name)
 	result, err := r.reconcile(ctx, request.Name, v)
@@ -147,8 +159,8 @@ func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
 	return r.report(ctx, s)
 }
 
-// settle plans for one instance and carries the plans out, until one asks for no call. Before the first it waits for its
-// turn, but not here: the node is reconciled again when the turn has come.
+// settle plans for one instance and carries the plans out, until one asks for no call that anything waits for. Before the
+// first it waits for its turn, but not here: the node is reconciled again when the turn has come.
 func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
 	var p plan.Plan
 	look, err := r.lookIfDoubtful(ctx, s, instanceID)
@@ -186,12 +198,17 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 			return p, nil
 		}
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
-		end, ok := r.creations.begin(p.Actions, func(underWay int) bool { return r.unattached(s)+underWay < r.MaxUnattached })
+		awaited, trailing := apart(p.Actions)
+		r.trail(ctx, s, instanceID, p, trailing)
+		if len(awaited) == 0 {
+			return p, nil
+		}
+		end, ok := r.creations.begin(awaited, func(underWay int) bool { return r.unattached(s)+underWay < r.MaxUnattached })
 		if !ok {
 			continue
 		}
-		carryOut, span := r.tracePlan(ctx, s, instanceID, p)
-		r.note(s, instanceID, r.Applier.Do(carryOut, p.Actions))
+		carryOut, span := r.tracePlan(ctx, s.name, instanceID, p)
+		r.note(s, instanceID, r.Applier.Do(carryOut, awaited))
 		span.End()
 		end()
 	}

@@ -33,6 +33,9 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // SetupWithManager wires the reconciler to what concerns it: Nodes whose labels or identity change, NodeENIs, the
 // ledgers, and what the observer sees in EC2.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	if err := mgr.Add(r); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(controller.NodeIdentityChanged())).

@@ -28,10 +28,10 @@ func (r *Reconciler) traceReconcile(ctx context.Context, node string) (context.C
 }
 
 // tracePlan begins the span of carrying a plan out.
-func (r *Reconciler) tracePlan(ctx context.Context, s *subject, instanceID string, p plan.Plan) (context.Context, trace.Span) {
+func (r *Reconciler) tracePlan(ctx context.Context, node, instanceID string, p plan.Plan) (context.Context, trace.Span) {
 	ctx, span := r.tracer.Start(ctx, "plan")
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("k8s.node.name", s.name), attribute.String("host.id", instanceID),
+		span.SetAttributes(attribute.String("k8s.node.name", node), attribute.String("host.id", instanceID),
 			attribute.Int("multieni.actions", len(p.Actions)), attribute.String("multieni.plan", p.Explain()))
 	}
 	return ctx, span

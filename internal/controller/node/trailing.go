@@ -1,0 +1,117 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/plan"
+)
+
+// trails reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set.
+func trails(action plan.Action) bool {
+	change, is := action.(plan.Change)
+	if !is {
+		return false
+	}
+	_, is = change.To.(plan.DeleteOnTermination)
+	return is
+}
+
+// apart parts the actions that something waits for from those that trail behind.
+func apart(actions []plan.Action) (awaited, trailing []plan.Action) {
+	for _, action := range actions {
+		if trails(action) {
+			trailing = append(trailing, action)
+		} else {
+			awaited = append(awaited, action)
+		}
+	}
+	return awaited, trailing
+}
+
+// trail has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
+// when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls: they
+// make nothing that could be left behind.
+func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p plan.Plan, trailing []plan.Action) {
+	if len(trailing) == 0 || !r.gates.beginTrailing(pace.From(ctx).Rank) {
+		return
+	}
+	// The reconciliation's context ends with it.
+	rest := context.WithoutCancel(ctx)
+	r.Beside(func(life context.Context) {
+		ctx, cancel := context.WithCancel(rest)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		ctx, span := r.tracePlan(ctx, s.name, instanceID, p)
+		outcomes := r.Applier.Do(ctx, trailing)
+		span.End()
+		r.note(s, instanceID, outcomes)
+		again, admitted := r.gates.endTrailing(s.name)
+		if again || slices.ContainsFunc(outcomes, r.noteworthy) {
+			admitted = append(admitted, s.name)
+		}
+		r.admit(ctx, admitted)
+	})
+}
+
+// Start implements [manager.Runnable]: it carries out what trails behind reconciliations.
+func (r *Reconciler) Start(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		select {
+		case work := <-r.besides:
+			all.Go(func() { work(ctx) })
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// noteworthy reports whether a node is to be reconciled for an outcome. It need not be while the interface is in
+// transition: the observer tells of its end.
+func (r *Reconciler) noteworthy(o apply.Outcome) bool {
+	change, is := o.Action.(plan.Change)
+	if !is || o.Err != nil {
+		return true
+	}
+	i, known := r.Observer.Interface(change.InterfaceID)
+	return known && i.Attachment != nil && i.Attachment.Status == eni.AttachmentAttached
+}
+
+// beginTrailing asks to carry out what trails behind for a node, and reports whether that may be done now: of one node one
+// thing at a time, and of no more nodes than the gate is wide. If not, the node is reconciled again when it may.
+func (g *gates) beginTrailing(rank pace.Rank) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.enterTrailing(rank) {
+		return false
+	}
+	g.underWay[rank.Name] = false
+	return true
+}
+
+// enterTrailing is beginTrailing without the beginning.
+func (g *gates) enterTrailing(rank pace.Rank) bool {
+	if _, underWay := g.underWay[rank.Name]; underWay {
+		g.underWay[rank.Name] = true
+		return false
+	}
+	return g.trailing.Enter(rank)
+}
+
+// endTrailing ends what was begun, and returns whether more was asked for meanwhile, and who is let in for it.
+func (g *gates) endTrailing(name string) (again bool, admitted []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	again = g.underWay[name]
+	delete(g.underWay, name)
+	return again, g.trailing.Leave(name)
+}
