@@ -26,13 +26,13 @@ type ENIManager struct {
 	log logr.Logger
 }
 
-// NewENIManager returns a manager for a region; "" is the region of the SDK's configuration or the instance's own.
-// Credentials are found by the SDK's chain, and the endpoint is that of AWS_ENDPOINT_URL if set. Nothing is asked of EC2
+// NewENIManager returns a manager for a region; "" is the region of the SDK's configuration or the instance's own, and an
+// error if neither tells. Credentials are found by the SDK's chain, and the endpoint is that of AWS_ENDPOINT_URL if set. Nothing is asked of EC2
 // yet.
 func NewENIManager(ctx context.Context, region string, logger logr.Logger) (*ENIManager, error) {
 	if region == "" {
 		var err error
-		if region, _, err = awsec2.Region(ctx, "", func() string { return "" }); err != nil {
+		if region, err = awsec2.Region(ctx, ""); err != nil {
 			return nil, err
 		}
 	}

@@ -19,7 +19,8 @@ import (
 type Config struct {
 	// Cluster is the owner written into the interfaces' tags: what the controller's --cluster-name says, if there is one.
 	Cluster string `json:"cluster"`
-	// Trigger chooses instances by a tag.
+	// Trigger chooses instances by a tag. An instance that gives itself its networks needs none; one that is set says who else
+	// waits for addresses.
 	Trigger Trigger `json:"trigger"`
 	// Groups are the Auto Scaling groups to serve, by name or with * and ?; all when there are none.
 	Groups []string `json:"groups,omitempty"`
@@ -114,6 +115,14 @@ func withSingle(single string, list []string) []string {
 // Mine reports whether a hook is ours to complete.
 func (c Config) Mine(hook HookRef) bool { return matchesAny(c.Hooks, hook.Name) }
 
+// CheckTrigger returns an error if nothing chooses instances, which whoever serves others than itself needs.
+func (c Config) CheckTrigger() error {
+	if c.Trigger.TagKey == "" {
+		return fmt.Errorf("trigger.tagKey (%s): name the tag of the instances to serve; without it every instance would be", ParameterTagKey)
+	}
+	return nil
+}
+
 // Serves reports whether instances of an Auto Scaling group are to be served.
 func (c Config) Serves(group string) bool { return len(c.Groups) == 0 || matchesAny(c.Groups, group) }
 
@@ -173,9 +182,6 @@ func (c Config) validate() error {
 	wrong := func(format string, arguments ...any) { mistakes = append(mistakes, fmt.Errorf(format, arguments...)) }
 	if c.Cluster == "" {
 		wrong("cluster: name the cluster that owns the interfaces; without it nothing could be told from another cluster's")
-	}
-	if c.Trigger.TagKey == "" {
-		wrong("trigger.tagKey: name the tag of the instances to serve; without it every instance would be")
 	}
 	if c.OnFailure != Continue && c.OnFailure != Abandon {
 		wrong("onFailure: %q is neither %s nor %s", c.OnFailure, Continue, Abandon)

@@ -107,7 +107,6 @@ func TestMistakesInParametersAreFoundAtStart(t *testing.T) {
 		"a zone with fewer subnets than groups": {
 			map[string]string{"MultusSecurityGroupIds": "sg-01,sg-02", "MultusSubnetsAz2": "subnet-0b1"}, "MultusSubnetsAz2",
 		},
-		"no trigger":                   {map[string]string{"EksNodeGroupTagKey": ""}, "tagKey"},
 		"no cluster":                   {map[string]string{"ClusterName": ""}, "cluster"},
 		"a word for true or false":     {map[string]string{"useIPsFromStartOfSubnet": "yes please"}, "useIPsFromStartOfSubnet"},
 		"tags that are not pairs":      {map[string]string{"MultusInterfaceTags": "cnf"}, "MultusInterfaceTags"},
@@ -119,6 +118,20 @@ func TestMistakesInParametersAreFoundAtStart(t *testing.T) {
 				t.Errorf("the error does not name %s: %v", tc.names, err)
 			}
 		})
+	}
+}
+
+// A node that prepares itself needs no tag to be chosen by; who serves others does.
+func TestWhoServesOthersNeedsATrigger(t *testing.T) {
+	p, err := lifecycle.ParseParameters(parameters(map[string]string{"EksNodeGroupTagKey": ""}))
+	if err != nil {
+		t.Error(err)
+	}
+	if err := p.CheckTrigger(); err == nil || !strings.Contains(err.Error(), "EksNodeGroupTagKey") {
+		t.Errorf("the error does not name EksNodeGroupTagKey: %v", err)
+	}
+	if p, err := lifecycle.ParseParameters(parameters(nil)); err != nil || p.CheckTrigger() != nil {
+		t.Error(err, p.CheckTrigger())
 	}
 }
 

@@ -5,6 +5,7 @@ package awsec2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,9 +23,11 @@ const (
 	// metadataTimeout is the most that instance metadata may take, which nothing answers outside of EC2, or in a pod when
 	// the hop limit of the instance forbids it.
 	metadataTimeout = time.Second
+	// metadataPatience is the same when nothing else can tell, such as while an instance boots.
+	metadataPatience = 5 * time.Second
 )
 
-// DefaultRegion is where to work when nothing says otherwise.
+// DefaultRegion is where a cluster is taken to be when nothing says otherwise.
 const DefaultRegion = "us-west-2"
 
 // RegionSource says what a region was taken from.
@@ -41,9 +44,35 @@ const (
 	RegionByDefault RegionSource = "default"
 )
 
-// Region finds out the region to work in. Instance metadata is not asked when AWS_EC2_METADATA_DISABLED is set. The
-// nodes are asked last, since that takes an API server; fromNodes returns "" when they do not say.
-func Region(ctx context.Context, flag string, fromNodes func() string) (string, RegionSource, error) {
+// ErrNoRegion says that nothing tells which region is meant.
+var ErrNoRegion = errors.New("nothing says which AWS region is meant: set --region or AWS_REGION, or a region in the AWS profile; " +
+	"instance metadata did not tell either, which it does on EC2 unless it is disabled or AWS_EC2_METADATA_DISABLED is set")
+
+// Region finds out the region to work in. Its error is [ErrNoRegion] when nothing tells it. Instance metadata is not asked
+// when AWS_EC2_METADATA_DISABLED is set.
+func Region(ctx context.Context, flag string) (string, error) {
+	region, _, err := toldRegion(ctx, flag, metadataPatience)
+	if err == nil && region == "" {
+		err = ErrNoRegion
+	}
+	return region, err
+}
+
+// ClusterRegion finds out the region of a cluster. The nodes are asked last, since that takes an API server; fromNodes
+// returns "" when they do not say. Then it is [DefaultRegion].
+func ClusterRegion(ctx context.Context, flag string, fromNodes func() string) (string, RegionSource, error) {
+	region, source, err := toldRegion(ctx, flag, metadataTimeout)
+	if err != nil || region != "" {
+		return region, source, err
+	}
+	if region := fromNodes(); region != "" {
+		return region, RegionFromNodes, nil
+	}
+	return DefaultRegion, RegionByDefault, nil
+}
+
+// toldRegion returns the region that the flag, the configuration or the instance tells, "" if none does.
+func toldRegion(ctx context.Context, flag string, metadata time.Duration) (string, RegionSource, error) {
 	if flag != "" {
 		return flag, RegionFromFlag, nil
 	}
@@ -54,21 +83,14 @@ func Region(ctx context.Context, flag string, fromNodes func() string) (string, 
 	if cfg.Region != "" {
 		return cfg.Region, RegionFromConfig, nil
 	}
-	if region := metadataRegion(ctx, cfg); region != "" {
-		return region, RegionFromMetadata, nil
-	}
-	if region := fromNodes(); region != "" {
-		return region, RegionFromNodes, nil
-	}
-	return DefaultRegion, RegionByDefault, nil
+	return metadataRegion(ctx, cfg, metadata), RegionFromMetadata, nil
 }
 
-// metadataRegion returns "" when instance metadata does not answer, for whatever reason.
-func metadataRegion(ctx context.Context, cfg aws.Config) string {
-	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
+// metadataRegion returns "" when instance metadata does not answer in time, for whatever reason.
+func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	client := imds.NewFromConfig(cfg, func(o *imds.Options) { o.Retryer = aws.NopRetryer{} })
-	out, err := client.GetRegion(ctx, &imds.GetRegionInput{})
+	out, err := imds.NewFromConfig(cfg).GetRegion(ctx, &imds.GetRegionInput{})
 	if err != nil {
 		return ""
 	}

@@ -4,6 +4,7 @@
 package awsec2_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,9 +66,15 @@ func TestRegion(t *testing.T) {
 			for key, value := range tc.env {
 				t.Setenv(key, value)
 			}
-			region, source, err := awsec2.Region(t.Context(), tc.flag, func() string { return tc.nodes })
+			region, source, err := awsec2.ClusterRegion(t.Context(), tc.flag, func() string { return tc.nodes })
 			if err != nil || region != tc.want || source != tc.source {
 				t.Errorf("got %s by %s (%v), want %s by %s", region, source, err, tc.want, tc.source)
+			}
+			// A program that knows no cluster has what it is told, and no default.
+			own, err := awsec2.Region(t.Context(), tc.flag)
+			told := source != awsec2.RegionFromNodes && source != awsec2.RegionByDefault
+			if told && (own != tc.want || err != nil) || !told && (own != "" || !errors.Is(err, awsec2.ErrNoRegion)) {
+				t.Errorf("without a cluster: %q, %v", own, err)
 			}
 		})
 	}
@@ -76,7 +83,7 @@ func TestRegion(t *testing.T) {
 func TestUnusableProfile(t *testing.T) {
 	bareEnvironment(t)
 	t.Setenv("AWS_PROFILE", "missing")
-	if _, _, err := awsec2.Region(t.Context(), "", func() string { return "us-east-1" }); err == nil {
+	if _, _, err := awsec2.ClusterRegion(t.Context(), "", func() string { return "us-east-1" }); err == nil {
 		t.Error("a profile that does not exist was passed over")
 	}
 	if _, err := awsec2.Load(t.Context(), "us-east-1", "v1"); err == nil {

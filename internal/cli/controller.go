@@ -167,7 +167,7 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 }
 
 func connectEC2(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Surroundings) (*awsec2.Client, error) {
-	region, source, err := awsec2.Region(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
+	region, source, err := awsec2.ClusterRegion(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
 	if err != nil {
 		return nil, err
 	}

@@ -91,19 +91,3 @@ func Check(ctx context.Context, p lifecycle.Parameters, reader Reader) error {
 	}
 	return p.CheckZones(subnets)
 }
-
-// ForOneInstance reads parameters for an instance that prepares itself. It needs no tag to be chosen by; one that is given
-// says who else waits for addresses.
-func ForOneInstance(values map[string]string) (lifecycle.Parameters, error) {
-	if values[lifecycle.ParameterTagKey] != "" {
-		return lifecycle.ParseParameters(values)
-	}
-	with := maps.Clone(values)
-	with[lifecycle.ParameterTagKey] = noTag
-	p, err := lifecycle.ParseParameters(with)
-	p.Trigger = lifecycle.Trigger{}
-	return p, err
-}
-
-// noTag stands for a tag that is not needed while parameters are checked.
-const noTag = "none"

@@ -47,11 +47,3 @@ func TestParametersByName(t *testing.T) {
 		}
 	}
 }
-
-// A node that prepares itself needs no tag to be chosen by.
-func TestOneInstance(t *testing.T) {
-	values := map[string]string{"ClusterName": "c", "MultusSubnetsAz1": "subnet-1", "MultusSecurityGroupIds": "sg-1"}
-	if p, err := joinconfig.ForOneInstance(values); err != nil || p.Trigger.TagKey != "" || len(p.Networks) != 1 {
-		t.Errorf("%+v, %v", p, err)
-	}
-}

@@ -68,6 +68,10 @@ func commands() map[string]command {
 		"ec2-foreign-template": foreignTemplate,
 		// ec2-born NODE: prints the interfaces of its instance.
 		"ec2-born": born,
+		// ec2-event NODE STATE: prints the event by which EC2 tells of a state of its instance.
+		"ec2-event": showEvent,
+		// ec2-metadata NODE: prints where the metadata of its instance is.
+		"ec2-metadata": showMetadata,
 		// ec2-legacy NODE SUBNET NODEENI INDEX: makes and attaches an interface as the aws-multi-eni-controller does.
 		"ec2-legacy": legacy,
 	}
@@ -221,20 +225,33 @@ func awaitCalls(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func terminate(ts *testscript.TestScript, _ bool, args []string) {
-	s := on(ts)
-	for _, instance := range s.Simulator.State().Instances {
-		if instance.Tags[ownership.TagName] == args[0] {
-			ts.Check(s.Simulator.Terminate(instance.InstanceID))
-			return
+	ts.Check(on(ts).Simulator.Terminate(instanceOf(ts, args[0])))
+}
+
+func showEvent(ts *testscript.TestScript, _ bool, args []string) {
+	fmt.Fprintf(ts.Stdout(), `{"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": %q, "state": %q}}`,
+		instanceOf(ts, args[0]), args[1])
+}
+
+func showMetadata(ts *testscript.TestScript, _ bool, args []string) {
+	fmt.Fprintln(ts.Stdout(), strings.Replace(on(ts).Endpoint, "://", "://"+instanceOf(ts, args[0])+"@", 1))
+}
+
+// instanceOf returns the ID of a node's instance.
+func instanceOf(ts *testscript.TestScript, node string) string {
+	for _, instance := range on(ts).Simulator.State().Instances {
+		if instance.Tags[ownership.TagName] == node {
+			return instance.InstanceID
 		}
 	}
-	ts.Fatalf("there is no instance %s", args[0])
+	ts.Fatalf("there is no instance %s", node)
+	return ""
 }
 
 func legacy(ts *testscript.TestScript, _ bool, args []string) {
-	s, ctx := on(ts), context.Background()
+	ctx := context.Background()
 	ec2 := awsec2.New(aws.Config{
-		Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
+		Region: "us-east-1", BaseEndpoint: aws.String(on(ts).Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
 	}, awsec2.Options{})
 	index, err := strconv.Atoi(args[3])
 	ts.Check(err)
@@ -242,12 +259,8 @@ func legacy(ts *testscript.TestScript, _ bool, args []string) {
 		adoption.TagManagedBy: adoption.ManagedBy, adoption.TagNodeENI: args[2], adoption.TagNode: args[0],
 	}, Groups: []string{"sg-05da196f3314d4af8"}, Description: "Multus ENI for secondary network interfaces"})
 	ts.Check(err)
-	for _, instance := range s.Simulator.State().Instances {
-		if instance.Tags[ownership.TagName] == args[0] {
-			_, err := ec2.AttachInterface(ctx, made.ID, instance.InstanceID, eni.Slot{Device: index})
-			ts.Check(err)
-		}
-	}
+	_, err = ec2.AttachInterface(ctx, made.ID, instanceOf(ts, args[0]), eni.Slot{Device: index})
+	ts.Check(err)
 }
 
 func launch(ts *testscript.TestScript, _ bool, args []string) {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -47,11 +48,13 @@ const speed = 50
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	testscript.Main(suite{m}, map[string]func(){
+	programs := map[string]func(){
 		"multieni":     program("multieni", cli.New),
 		"kubectl-eni":  program("kubectl eni", cli.NewPlugin),
 		"multieni-dev": program("multieni-dev", devcli.New),
-	})
+	}
+	maps.Copy(programs, nodePrograms())
+	testscript.Main(suite{m}, programs)
 }
 
 // suite is the tests of this package with their API server.

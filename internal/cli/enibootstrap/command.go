@@ -148,7 +148,7 @@ func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 
 // ensure gives the instance its interfaces in EC2.
 func (o options) ensure(ctx context.Context, metadata *imds.Client, request join.Request, log *slog.Logger) (join.Result, error) {
-	region, _, err := awsec2.Region(ctx, o.region, func() string { return "" })
+	region, err := awsec2.Region(ctx, o.region)
 	if err != nil {
 		return join.Result{}, err
 	}
@@ -178,7 +178,7 @@ func (o options) load(ctx context.Context, cfg aws.Config, metadata *imds.Client
 		if err != nil {
 			return lifecycle.Parameters{}, err
 		}
-		return joinconfig.ForOneInstance(values)
+		return lifecycle.ParseParameters(values)
 	case o.config != "":
 		text, err := os.ReadFile(o.config)
 		if err != nil {
@@ -190,7 +190,7 @@ func (o options) load(ctx context.Context, cfg aws.Config, metadata *imds.Client
 	case o.instanceTags:
 		return fromTags(ctx, metadata)
 	default:
-		return joinconfig.ForOneInstance(joinconfig.Environment(os.Environ()))
+		return lifecycle.ParseParameters(joinconfig.Environment(os.Environ()))
 	}
 }
 
@@ -215,7 +215,7 @@ func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters,
 	if len(values) == 0 {
 		return lifecycle.Parameters{}, fmt.Errorf("instance metadata shows no tag that is a parameter: tag the instance with %s1 and so on, and set InstanceMetadataTags to enabled in its metadata options", lifecycle.ParameterSubnets)
 	}
-	p, err := joinconfig.ForOneInstance(values)
+	p, err := lifecycle.ParseParameters(values)
 	if err != nil {
 		return lifecycle.Parameters{}, fmt.Errorf("the tags of the instance: %w", err)
 	}

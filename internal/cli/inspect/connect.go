@@ -73,7 +73,7 @@ type ec2 struct {
 
 // connect finds out region and cluster. Nothing is asked of EC2 yet.
 func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
-	region, source, err := awsec2.Region(ctx, c.region, func() string { return nodeRegion(ctx, api) })
+	region, source, err := awsec2.ClusterRegion(ctx, c.region, func() string { return nodeRegion(ctx, api) })
 	if err != nil {
 		return ec2{}, err
 	}

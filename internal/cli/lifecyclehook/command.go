@@ -86,6 +86,9 @@ on every managed node group are never touched.`,
 func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
 	log := slog.New(slog.NewJSONHandler(errOut, nil))
 	want, err := o.load()
+	if err == nil {
+		err = want.CheckTrigger()
+	}
 	if err != nil {
 		return err
 	}
@@ -126,7 +129,7 @@ func (o options) load() (lifecycle.Parameters, error) {
 }
 
 func (o options) handler(ctx context.Context, want lifecycle.Parameters, log *slog.Logger) (*lifecyclehook.Handler, aws.Config, error) {
-	region, _, err := awsec2.Region(ctx, o.region, func() string { return "" })
+	region, err := awsec2.Region(ctx, o.region)
 	if err != nil {
 		return nil, aws.Config{}, err
 	}

@@ -1,0 +1,11 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario_test
+
+import "github.com/multieni/multieni/internal/cli/enibootstrap"
+
+// nodePrograms are the programs that run on nodes and nowhere else.
+func nodePrograms() map[string]func() {
+	return map[string]func(){"eni-bootstrap": program("eni-bootstrap", enibootstrap.New)}
+}
