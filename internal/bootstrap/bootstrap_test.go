@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,6 +115,32 @@ func TestBootsOfADisk(t *testing.T) {
 	})
 }
 
+// However the system calls it, and though it comes seconds after its attachment, the link is found by its address, and made
+// usable: up, with the MTU of a VPC, and without the address that the system gave it by DHCP.
+func TestLinks(t *testing.T) {
+	for _, name := range []string{"eth1", "ens6", "enp40s0"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := newInstance()
+				address := netip.MustParseAddr("10.0.4.4")
+				i.kernel.Change(3, func(l *hostnet.LinkFacts) {
+					l.Name, l.Addresses = name, []netip.Prefix{netip.PrefixFrom(address, 24)}
+				})
+				i.result.Members[0].Interface.PrimaryIPv4 = address
+				if report := i.boot(t, t.TempDir()); report.Failed != "" {
+					t.Error(report.Failed)
+				}
+				if time.Now().Before(i.linkAt) {
+					t.Error("it did not wait for the link")
+				}
+				if l := i.kernel.Facts().Links[1]; !l.Up || l.MTU != 9001 || len(l.Addresses) > 0 || !slices.Contains(l.AltNames, "net-multus") {
+					t.Errorf("the link is %+v", l)
+				}
+			})
+		})
+	}
+}
+
 func TestFailuresAreReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*instance)
@@ -157,7 +185,32 @@ spec:
 	if got := r.NodeConfig(true); got != want {
 		t.Error(got)
 	}
-	if got := r.Environment(false); got != "MULTIENI_KUBELET_ARGS=\"--node-labels=networking.k8s.aws/network.multus=true,networking.k8s.aws/network.n3=true\"\nMULTIENI_INTERFACES=2\n" {
+	if got := r.Environment(false, 4); got != "MULTIENI_KUBELET_ARGS=\"--node-labels=networking.k8s.aws/network.multus=true,networking.k8s.aws/network.n3=true\"\n" {
 		t.Error(got)
+	}
+}
+
+// Where no nodeadm takes an expression, the number of pods is worked out: the VPC CNI has fewer interfaces to give addresses by.
+func TestTheNumberOfPods(t *testing.T) {
+	two := []bootstrap.Interface{{Network: "n3"}, {Network: "n6", NetworkCardIndex: 1}}
+	for name, tc := range map[string]struct {
+		interfaces []bootstrap.Interface
+		limits     eni.Limits
+		processors int
+		want       string
+	}{
+		"one slot of four less":               {two, eni.Limits{Cards: []int{4}, IPv4: 15}, 4, "--max-pods=44"},
+		"no more than EKS has on small nodes": {two, eni.Limits{Cards: []int{8}, IPv4: 30}, 16, "--max-pods=110"},
+		"nor on large ones":                   {two, eni.Limits{Cards: []int{15}, IPv4: 50}, 96, "--max-pods=250"},
+		"no slot less":                        {two[1:], eni.Limits{Cards: []int{4, 4}, IPv4: 15}, 4, ""},
+		"a type that nobody knows":            {two, eni.Limits{}, 4, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := bootstrap.Report{Record: bootstrap.Record{Interfaces: tc.interfaces, Limits: tc.limits}}
+			_, got, _ := strings.Cut(r.Environment(false, tc.processors), " --max")
+			if got = strings.TrimSuffix(got, "\"\n"); got != strings.TrimPrefix(tc.want, "--max") {
+				t.Errorf("the kubelet is told %q", got)
+			}
+		})
 	}
 }

@@ -52,9 +52,28 @@ func (r Report) NodeConfig(taint bool) string {
 	return text.String()
 }
 
-// Environment is a file for EnvironmentFile= of a systemd unit, for kubelets that nodeadm does not start.
-func (r Report) Environment(taint bool) string {
-	return fmt.Sprintf("MULTIENI_KUBELET_ARGS=%q\nMULTIENI_INTERFACES=%d\n", strings.Join(r.flags(taint), " "), r.onCard0())
+// Environment is a file for EnvironmentFile= of a systemd unit, for kubelets that nodeadm does not start. These take a number
+// of pods and no expression, and the last that is given counts. It depends on the processors of the node.
+func (r Report) Environment(taint bool, processors int) string {
+	flags := r.flags(taint)
+	if pods := r.maxPods(processors); pods > 0 {
+		flags = append(flags, fmt.Sprintf("--max-pods=%d", pods))
+	}
+	return fmt.Sprintf("MULTIENI_KUBELET_ARGS=%q\n", strings.Join(flags, " "))
+}
+
+// maxPods is how many pods find an address beside our interfaces, and never more than EKS lets nodes of managed node groups
+// have (Amazon EKS user guide, "Choose an optimal Amazon EC2 node instance type"); 0 when there is nothing to correct.
+func (r Report) maxPods(processors int) int {
+	ours := r.onCard0()
+	if ours == 0 || !r.Limits.Known() || r.Limits.IPv4 == 0 {
+		return 0
+	}
+	most := 110
+	if processors >= 30 {
+		most = 250
+	}
+	return min((r.Limits.OnCard(0)-ours)*(r.Limits.IPv4-1)+2, most)
 }
 
 // onCard0 counts the interfaces on the network card whose slots the VPC CNI counts on.

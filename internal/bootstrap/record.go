@@ -27,6 +27,8 @@ type Record struct {
 	Interfaces []Interface `json:"interfaces"`
 	// Lacking are the optional networks that the instance goes without.
 	Lacking []string `json:"lacking,omitempty"`
+	// Limits are what the instance can carry, by which the number of its pods follows from that of its interfaces.
+	Limits eni.Limits `json:"limits"`
 }
 
 // Interface is one interface of the record.
@@ -41,7 +43,7 @@ type Interface struct {
 }
 
 func recordOf(instanceID string, result join.Result) Record {
-	r := Record{InstanceID: instanceID, Lacking: result.Lacking}
+	r := Record{InstanceID: instanceID, Lacking: result.Lacking, Limits: result.Limits}
 	for _, m := range result.Members {
 		if m.Interface != nil && m.Interface.Ready() {
 			r.add(m.NodeENI, *m.Interface)

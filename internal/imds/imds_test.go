@@ -94,6 +94,36 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// Instances that refuse questions without a token get none.
+func TestEveryQuestionCarriesAToken(t *testing.T) {
+	sim := simulate(t)
+	asked := &tokens{RoundTripper: sim.Transport()}
+	client := imds.Of(sdk.New(sdk.Options{Endpoint: "http://" + instance + "@awssim", HTTPClient: &http.Client{Transport: asked}}))
+	if _, err := client.Read(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if asked.with == 0 || asked.without > 0 {
+		t.Errorf("%d questions with a token and %d without", asked.with, asked.without)
+	}
+}
+
+// tokens counts questions with and without a token.
+type tokens struct {
+	http.RoundTripper
+	with, without int
+}
+
+func (c *tokens) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case r.Method == http.MethodPut:
+	case r.Header.Get("X-Aws-Ec2-Metadata-Token") != "":
+		c.with++
+	default:
+		c.without++
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	sim := simulate(t)
 	client := clientOf(sim, func(o *sdk.Options) {

@@ -88,6 +88,8 @@ type Request struct {
 type Result struct {
 	lifecycle.Verdict
 	Instance eni.Instance
+	// Limits are what the type of the instance can carry.
+	Limits eni.Limits
 	// Members are the networks' interfaces, without those that were taken away again; Served those of NodeENIs that do for one.
 	Members []plan.Member
 	Served  []eni.Interface

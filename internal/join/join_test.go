@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -227,6 +228,9 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestAllOrNothing(t *testing.T) {
 	full := fault.Fault{Kind: fault.SubnetFull, Resource: subnetA2}
+	fails := func(action string, times int, code string) fault.Fault {
+		return fault.Fault{Kind: fault.Error, Action: action, Count: times, Code: code, Status: http.StatusBadRequest}
+	}
 	optional := func(c *lifecycle.Config) {
 		no := false
 		second := c.Networks[0]
@@ -235,27 +239,87 @@ func TestAllOrNothing(t *testing.T) {
 		c.Networks = append(c.Networks, second)
 	}
 	for name, tc := range map[string]struct {
+		faults  []fault.Fault
 		change  []func(*lifecycle.Config)
 		outcome lifecycle.Outcome
 		lacking []string
 		want    []string
 	}{
-		"a required network that cannot be had takes the others with it": {outcome: lifecycle.Failed},
+		"a required network that cannot be had takes the others with it": {faults: []fault.Fault{full}, outcome: lifecycle.Failed},
 		"an optional one does not": {
-			change: []func(*lifecycle.Config){optional}, outcome: lifecycle.Ready, lacking: []string{"second"}, want: both()[:1],
+			faults: []fault.Fault{full}, change: []func(*lifecycle.Config){optional}, outcome: lifecycle.Ready, lacking: []string{"second"}, want: both()[:1],
+		},
+		"what cannot be taken away at once is tried again": {
+			faults: []fault.Fault{full, fails("DetachNetworkInterface", 2, "IncorrectState"), fails("DeleteNetworkInterface", 3, "InvalidParameterValue")}, outcome: lifecycle.Failed,
+		},
+		"an attachment that is refused leaves nothing": {
+			faults: []fault.Fault{fails("AttachNetworkInterface", 0, "InvalidParameterValue")}, outcome: lifecycle.Failed,
+		},
+		"throttled calls are made again": {
+			faults: []fault.Fault{{Kind: fault.Throttle, Every: 2, Count: 12}}, outcome: lifecycle.Ready, want: both(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(t)
-				if _, err := s.sim.AddFault(full); err != nil {
-					t.Fatal(err)
+				for _, f := range tc.faults {
+					if _, err := s.sim.AddFault(f); err != nil {
+						t.Fatal(err)
+					}
 				}
 				result := s.ensure(t.Context(), s.joiner(tc.change...), join.Request{Patience: time.Minute})
 				if result.Outcome != tc.outcome || !slices.Equal(result.Lacking, tc.lacking) {
 					t.Errorf("%+v", result.Verdict)
 				}
 				s.want(tc.want...)
+			})
+		})
+	}
+}
+
+// An instance whose first slots the VPC CNI took has its networks in the next ones.
+func TestASlotThatIsTakenIsNotTheEnd(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"before": time.Minute, "meanwhile": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t)
+				i, err := s.sim.Launch(ec2.WorldInstance{
+					InstanceType: "m5.xlarge", AvailabilityZone: "us-east-1a", Tags: ec2.Tags{"multus-ng": "true"}, CNI: &ec2.CNI{WarmENIs: 1},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(wait)
+				result := s.ensure(t.Context(), s.joiner(), join.Request{InstanceID: i[0].InstanceID})
+				if result.Outcome != lifecycle.Ready || len(s.has()) != 2 {
+					t.Errorf("%+v, with %q", result.Verdict, s.has())
+				}
+				slots := map[int]bool{}
+				for _, i := range s.sim.State().NetworkInterfaces {
+					if i.Attachment != nil && i.Attachment.InstanceID == result.Instance.ID {
+						slots[i.Attachment.DeviceIndex] = true
+					}
+				}
+				if len(slots) != 4 {
+					t.Errorf("the slots %v are in use: the primary's, the VPC CNI's and ours", slots)
+				}
+			})
+		})
+	}
+}
+
+// One configuration serves instances of all zones, each with the subnets of its own.
+func TestZones(t *testing.T) {
+	zones := map[string]string{"us-east-1a": subnetA, "us-east-1b": "subnet-0bb0000000000000b", "us-east-1c": "subnet-0bb0000000000000c"}
+	everywhere := func(c *lifecycle.Config) { c.Networks[0].SubnetIDs = slices.Sorted(maps.Values(zones)) }
+	for zone, subnet := range zones {
+		t.Run(zone, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t)
+				result := s.ensure(t.Context(), s.joiner(everywhere), join.Request{InstanceID: s.launch(zone)})
+				if len(result.Members) != 1 || result.Members[0].Interface.SubnetID != subnet {
+					t.Errorf("%+v", result)
+				}
 			})
 		})
 	}
@@ -297,6 +361,27 @@ func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
 		if n := s.sim.Calls().Mutating.Count; n != 0 || result.Outcome != lifecycle.Ready || len(result.Served) != 1 {
 			t.Errorf("%d calls that change something, %+v", n, result)
 		}
+	})
+}
+
+// An interface of a process that died before it could attach it is nobody's in particular, and goes when its instance does.
+func TestWhatWasNeverAttachedIsFoundWhenItsInstanceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		dying, die := context.WithCancel(t.Context())
+		s.cfg.HTTPClient = &http.Client{Transport: &mortal{RoundTripper: s.sim.Transport(), left: 1, die: die}}
+		if _, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Patience: time.Minute}); err == nil || len(s.has()) != 1 {
+			t.Fatalf("it left %q and said %v", s.has(), err)
+		}
+		s.cfg.HTTPClient = &http.Client{Transport: s.sim.Transport()}
+		if err := s.sim.Terminate(s.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := s.joiner().Bury(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		s.want()
 	})
 }
 

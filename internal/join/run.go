@@ -31,6 +31,7 @@ type run struct {
 	// failed is set when the last round had a call that failed, which is reason to look anew.
 	failed   bool
 	failures int
+	limits   eni.Limits
 	demand   lifecycle.Demand
 	plan     plan.Plan
 }
@@ -74,14 +75,13 @@ func (r *run) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limits, err := r.Cloud.Limits(ctx, r.look.Instance.Type)
-	if err != nil {
+	if r.limits, err = r.Cloud.Limits(ctx, r.look.Instance.Type); err != nil {
 		return err
 	}
 	r.failed = false
 	for range rounds {
 		r.demand = r.Config.Demand(r.look, found)
-		r.plan = r.compute(r.look, r.demand.Desired, limits)
+		r.plan = r.compute(r.look, r.demand.Desired, r.limits)
 		if len(r.plan.Actions) == 0 {
 			return nil
 		}
@@ -220,7 +220,7 @@ func (r *run) backoff() time.Duration {
 }
 
 func (r *run) result(v lifecycle.Verdict) Result {
-	return Result{Verdict: v, Instance: r.look.Instance, Members: r.plan.Members, Served: r.demand.Served}
+	return Result{Verdict: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -70,7 +70,30 @@ type Options struct {
 	Patience time.Duration
 	// Heartbeat is the time between two heartbeats.
 	Heartbeat time.Duration
-	Log       *slog.Logger
+	// Observe is told of every event that was handled, from many goroutines.
+	Observe func(Handled)
+	Log     *slog.Logger
+}
+
+// Result is how the handling of an event ended: beside these, a [lifecycle.Outcome] of the instance that was prepared.
+type Result string
+
+// The results.
+const (
+	// Done is said of what asks for no outcome.
+	Done Result = "Done"
+	// NotServed instances have no trigger, or are of a group that is not listed.
+	NotServed Result = "NotServed"
+	// Again events could not be handled to their end; Malformed ones are no events and will never be.
+	Again     Result = "Again"
+	Malformed Result = "Malformed"
+)
+
+// Handled tells of one event. Its kind is empty when it is malformed.
+type Handled struct {
+	Kind   lifecycle.Kind
+	Result Result
+	Took   time.Duration
 }
 
 // Handler is safe for concurrent use.
@@ -82,57 +105,66 @@ func New(o Options) *Handler { return &Handler{o} }
 // Handle handles one message. A [lifecycle.MalformedError] will be no better the next time; any other error is reason to
 // handle the message again.
 func (h *Handler) Handle(ctx context.Context, body []byte) error {
+	begin := time.Now()
 	event, err := lifecycle.Decode(body)
 	if err != nil {
+		h.Log.Error("the message is no event, and stays where it came from", "err", err)
+		h.Observe(Handled{Result: Malformed, Took: time.Since(begin)})
 		return err
 	}
-	log, begin := h.Log.With("event", event.Kind, "instance", event.InstanceID), time.Now()
-	switch event.Kind {
-	case lifecycle.Launching, lifecycle.Running:
-		err = h.welcome(ctx, event)
-	case lifecycle.Terminating:
-		err = h.part(ctx, event)
-	case lifecycle.Ended:
-		err = h.Joiner.Bury(ctx, event.InstanceID)
-	case lifecycle.Tick:
-		err = h.tick(ctx)
-	default:
-		log.Info("nothing is to be done", "why", event.Why)
-	}
+	log := h.Log.With("event", event.Kind, "instance", event.InstanceID)
+	result, err := h.handle(ctx, event)
 	if err != nil {
 		log.Warn("the event is to be handled again", "took", time.Since(begin), "err", err)
-		return err
+		result = Again
+	} else {
+		log.Info("handled", "took", time.Since(begin), "group", event.Hook.Group, "hook", event.Hook.Name, "why", event.Why)
 	}
-	log.Info("handled", "took", time.Since(begin), "group", event.Hook.Group, "hook", event.Hook.Name)
-	return nil
+	h.Observe(Handled{event.Kind, result, time.Since(begin)})
+	return err
+}
+
+func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, error) {
+	switch event.Kind {
+	case lifecycle.Launching, lifecycle.Running:
+		return h.welcome(ctx, event)
+	case lifecycle.Terminating:
+		return Done, h.part(ctx, event)
+	case lifecycle.Ended:
+		return Done, h.Joiner.Bury(ctx, event.InstanceID)
+	case lifecycle.Tick:
+		return Done, h.tick(ctx)
+	default:
+		return Done, nil
+	}
 }
 
 // welcome gives an instance its interfaces, and tells the hooks that wait for it.
-func (h *Handler) welcome(ctx context.Context, event lifecycle.Event) error {
+func (h *Handler) welcome(ctx context.Context, event lifecycle.Event) (Result, error) {
 	look, err := h.Instances.Look(ctx, event.InstanceID)
 	if err != nil {
-		return err
+		return Again, err
 	}
 	instance := look.Instance
 	switch {
 	case instance.State == eni.InstanceMissing:
-		return fmt.Errorf("%w: EC2 does not know instance %s yet", ErrLater, event.InstanceID)
+		return Again, fmt.Errorf("%w: EC2 does not know instance %s yet", ErrLater, event.InstanceID)
 	case instance.State.Ending():
 		h.Log.Info("the instance has ended", "instance", instance.ID)
-		return nil
+		return Result(lifecycle.Gone), nil
 	case !h.Config.Trigger.Matches(instance.Tags) || !h.Config.Serves(groupOf(event, instance)):
 		h.Log.Info("the instance is not to be served", "instance", instance.ID, "tag", h.Config.Trigger.TagKey)
-		return h.complete(ctx, h.ours(event.Hook), instance.ID, lifecycle.Continue)
+		return NotServed, h.complete(ctx, h.ours(event.Hook), instance.ID, lifecycle.Continue)
 	}
 	hooks, err := h.hooks(ctx, event, instance)
 	if err != nil {
-		return err
+		return Again, err
 	}
 	return h.prepare(ctx, instance.ID, hooks)
 }
 
 // prepare gives an instance its interfaces while hooks wait.
-func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecycle.HookRef) error {
+func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecycle.HookRef) (Result, error) {
 	stop := h.beat(ctx, hooks, instanceID)
 	defer stop()
 	work, cancel := endsBefore(ctx, margin)
@@ -140,20 +172,20 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 	result, err := h.Joiner.Ensure(work, join.Request{InstanceID: instanceID, Unused: len(hooks) > 0, Patience: h.Patience})
 	stop()
 	if err != nil {
-		return errors.Join(ErrLater, err)
+		return Again, errors.Join(ErrLater, err)
 	}
 	log := h.Log.With("instance", instanceID, "outcome", result.Outcome)
 	switch result.Outcome {
 	case lifecycle.Ready:
 		log.Info("the instance has its networks", "lacking", result.Lacking)
-		return h.complete(ctx, hooks, instanceID, lifecycle.Continue)
+		err = h.complete(ctx, hooks, instanceID, lifecycle.Continue)
 	case lifecycle.Failed:
 		log.Error("a required network cannot be had, and no interface was left on the instance for it", "why", result.Why, "onFailure", h.Config.OnFailure)
-		return h.complete(ctx, hooks, instanceID, h.Config.OnFailure)
+		err = h.complete(ctx, hooks, instanceID, h.Config.OnFailure)
 	default:
 		log.Info("the instance needs nothing any more", "why", result.Why)
-		return nil
 	}
+	return Result(result.Outcome), err
 }
 
 // endsBefore returns a context that ends some time before its parent, if that ends at a known time at all.
@@ -246,7 +278,10 @@ func (h *Handler) tick(ctx context.Context) error {
 	group.SetLimit(tickAtOnce)
 	for _, i := range instances {
 		alive[i.ID] = true
-		group.Go(func() error { return h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID}) })
+		group.Go(func() error {
+			_, err := h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID})
+			return err
+		})
 	}
 	for id := range instancesOf(h.Config.Cluster, owned) {
 		if !alive[id] {

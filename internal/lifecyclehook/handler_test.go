@@ -4,6 +4,7 @@
 package lifecyclehook_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,7 @@ const id = "i-1234567890abcdef0"
 type world struct {
 	mu   sync.Mutex
 	did  []string
+	told []lifecyclehook.Handled
 	tags map[string]string
 	// state is the instance's, outcome what becomes of preparing it, and takes how long that is.
 	state   eni.InstanceState
@@ -102,6 +104,11 @@ func (w *world) handler() *lifecyclehook.Handler {
 			Cluster: "c", Trigger: lifecycle.Trigger{TagKey: "multus-ng"}, Groups: []string{"multus-*"}, Hooks: []string{"multus-hook"}, OnFailure: lifecycle.Abandon,
 		},
 		Instances: w, AutoScaling: w, Joiner: w, Patience: time.Minute, Heartbeat: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Observe: func(h lifecyclehook.Handled) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.told = append(w.told, h)
+		},
 	})
 }
 
@@ -185,6 +192,75 @@ func TestTimeRunsOut(t *testing.T) {
 			t.Errorf("%v; the context is over: %v", err, ctx.Err())
 		}
 	})
+}
+
+// Every event is counted, by what became of it.
+func TestEventsAreCounted(t *testing.T) {
+	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
+	launching := hookEvent("LAUNCHING", "multus-hook")
+	for name, tc := range map[string]*struct {
+		body string
+		world
+		kind   lifecycle.Kind
+		result lifecyclehook.Result
+	}{
+		"an instance that is prepared":    {body: launching, world: world{tags: served, outcome: lifecycle.Ready}, kind: lifecycle.Launching, result: "Ready"},
+		"one that cannot be":              {body: launching, world: world{tags: served, outcome: lifecycle.Failed}, kind: lifecycle.Launching, result: "Failed"},
+		"one that ended meanwhile":        {body: launching, world: world{tags: served, outcome: lifecycle.Gone}, kind: lifecycle.Launching, result: "Gone"},
+		"one of somebody else's":          {body: launching, kind: lifecycle.Launching, result: lifecyclehook.NotServed},
+		"one for which no certainty came": {body: launching, world: world{tags: served, fails: errors.New("throttled")}, kind: lifecycle.Launching, result: lifecyclehook.Again},
+		"a tick":                          {body: tick, kind: lifecycle.Tick, result: lifecyclehook.Done},
+		"no event":                        {body: "{}", result: lifecyclehook.Malformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc.state, tc.takes = eni.InstanceRunning, 3*time.Second
+				_ = tc.handler().Handle(t.Context(), []byte(tc.body)) // what it returns is another test's
+				if len(tc.told) != 1 || tc.told[0].Kind != tc.kind || tc.told[0].Result != tc.result {
+					t.Fatalf("it told of %+v", tc.told)
+				}
+				if took := tc.told[0].Took; slices.ContainsFunc(tc.did, func(did string) bool { return strings.HasPrefix(did, "ensure") }) != (took == tc.takes) {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
+// CloudWatch makes metrics of lines that say which of their members are some.
+func TestEmbeddedMetrics(t *testing.T) {
+	var written bytes.Buffer
+	lifecyclehook.EmbeddedMetrics(slog.New(slog.NewJSONHandler(&written, nil)))(lifecyclehook.Handled{
+		Kind: lifecycle.Launching, Result: "Ready", Took: 3 * time.Second,
+	})
+	var line struct {
+		AWS struct {
+			Timestamp         int64
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name, Unit string }
+			}
+		} `json:"_aws"`
+	}
+	var members map[string]any
+	if err := errors.Join(json.Unmarshal(written.Bytes(), &line), json.Unmarshal(written.Bytes(), &members)); err != nil {
+		t.Fatal(err)
+	}
+	if len(line.AWS.CloudWatchMetrics) != 1 || time.Since(time.UnixMilli(line.AWS.Timestamp)) > time.Minute {
+		t.Fatalf("it wrote %s", &written)
+	}
+	values := map[string]any{}
+	for _, name := range line.AWS.CloudWatchMetrics[0].Dimensions[0] {
+		values[name] = members[name]
+	}
+	for _, metric := range line.AWS.CloudWatchMetrics[0].Metrics {
+		values[metric.Name] = members[metric.Name]
+	}
+	want := map[string]any{"kind": "Launching", "result": "Ready", "LifecycleEvents": 1.0, "LifecycleEventDuration": 3000.0}
+	if diff := cmp.Diff(want, values); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func TestLambdaNamesWhatIsToComeAgain(t *testing.T) {

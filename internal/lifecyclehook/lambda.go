@@ -4,12 +4,37 @@
 package lifecyclehook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 )
+
+// EmbeddedMetrics returns an observer that writes events into the log in the form from which CloudWatch makes metrics (CloudWatch
+// user guide, "Embedded metric format"): the number of events and their durations in the namespace multieni, by kind and result.
+func EmbeddedMetrics(log *slog.Logger) func(Handled) {
+	type metric struct{ Name, Unit string }
+	type directive struct {
+		Namespace  string
+		Dimensions [][]string
+		Metrics    []metric
+	}
+	type metadata struct {
+		Timestamp         int64
+		CloudWatchMetrics []directive
+	}
+	what := []directive{{
+		Namespace: "multieni", Dimensions: [][]string{{"kind", "result"}}, Metrics: []metric{{"LifecycleEvents", "Count"}, {"LifecycleEventDuration", "Milliseconds"}},
+	}}
+	return func(h Handled) {
+		log.Info("measured", "_aws", metadata{time.Now().UnixMilli(), what}, "kind", cmp.Or(h.Kind, "Unknown"), "result", h.Result,
+			"LifecycleEvents", 1, "LifecycleEventDuration", h.Took.Milliseconds())
+	}
+}
 
 // Lambda handles an invocation of AWS Lambda: an event of EventBridge, or a batch of messages from a queue, each with such an
 // event or with a notification of Auto Scaling. Of a batch it names the messages that are to come again, so that the others

@@ -15,6 +15,7 @@ func Catalog() []*prometheus.Desc {
 	RegisterNodeENIs(registry, nil)
 	RegisterBlocked(registry, nil)
 	RegisterNodeTemplates(registry, nil, nil)
+	NewLifecycleEvents(registry)
 	found := make(chan *prometheus.Desc)
 	go func() {
 		defer close(found)

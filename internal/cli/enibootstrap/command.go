@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -225,7 +226,7 @@ func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters,
 // tellKubelet writes the kubelet's inputs where they are wanted.
 func (o options) tellKubelet(report bootstrap.Report) error {
 	taint := report.Failed != "" && o.onFailure == userdata.Taint
-	for path, text := range map[string]string{o.nodeConfig: report.NodeConfig(taint), o.environment: report.Environment(taint)} {
+	for path, text := range map[string]string{o.nodeConfig: report.NodeConfig(taint), o.environment: report.Environment(taint, runtime.NumCPU())} {
 		if path == "" {
 			continue
 		}

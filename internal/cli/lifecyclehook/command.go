@@ -25,6 +25,7 @@ import (
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/lifecyclehook"
+	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
 	"github.com/multieni/multieni/lifecycle"
 )
@@ -35,6 +36,7 @@ const lambdaRuntime = "AWS_LAMBDA_RUNTIME_API"
 // options are the flags of the command.
 type options struct {
 	config, region, queue, event   string
+	metrics                        string
 	parameters                     []string
 	patience, heartbeat, tickEvery time.Duration
 	atOnce                         int
@@ -61,6 +63,9 @@ MultusSubnetsAz1, MultusSubnetsAz2 and so on, MultusSecurityGroupIds, EksNodeGro
 useIPsFromStartOfSubnet, MultusInterfaceTags, ClusterName, LifecycleHooks, OnFailure.
 Mistakes in them end the command at its start.
 
+Beside a queue, metrics are served at --metrics-bind-address. In AWS Lambda they are written
+into the log in CloudWatch's embedded metric format.
+
 Lifecycle hooks are completed only if they are named in LifecycleHooks; those that EKS has
 on every managed node group are never touched.`,
 		Example: `  multieni lifecycle-hook --config networks.yaml --queue-url https://sqs.us-west-2.amazonaws.com/123456789012/multus
@@ -78,6 +83,7 @@ on every managed node group are never touched.`,
 	f.DurationVar(&o.heartbeat, "heartbeat", 20*time.Second, "time between two heartbeats of a lifecycle action")
 	f.DurationVar(&o.tickEvery, "tick", 5*time.Minute, "beside a queue, how often to look at all instances, since events get lost; 0 for never")
 	f.IntVar(&o.atOnce, "concurrency", 50, "beside a queue, how many events are handled at the same time")
+	f.StringVar(&o.metrics, "metrics-bind-address", ":8080", "beside a queue, address of the Prometheus endpoint /metrics; 0 for none")
 	command.MarkFlagsMutuallyExclusive("config", "parameter")
 	command.MarkFlagsMutuallyExclusive("queue-url", "event")
 	return command
@@ -92,7 +98,12 @@ func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h, cfg, err := o.handler(ctx, want, log)
+	m, inLambda := newMeters(), os.Getenv(lambdaRuntime) != "" && o.event == "" && o.queue == ""
+	observe := m.handled
+	if inLambda {
+		observe = lifecyclehook.EmbeddedMetrics(log)
+	}
+	h, cfg, err := o.handler(ctx, want, m, observe, log)
 	if err != nil {
 		return err
 	}
@@ -100,8 +111,8 @@ func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
 	case o.event != "":
 		return once(ctx, h, o.event, in)
 	case o.queue != "":
-		return o.serve(ctx, h, cfg, log)
-	case os.Getenv(lambdaRuntime) != "":
+		return o.serve(ctx, h, cfg, m, log)
+	case inLambda:
 		lambda.StartWithOptions(h.Lambda, lambda.WithContext(ctx))
 		return nil
 	default:
@@ -128,7 +139,9 @@ func (o options) load() (lifecycle.Parameters, error) {
 	return lifecycle.ParseParameters(joinconfig.Environment(os.Environ()))
 }
 
-func (o options) handler(ctx context.Context, want lifecycle.Parameters, log *slog.Logger) (*lifecyclehook.Handler, aws.Config, error) {
+func (o options) handler(
+	ctx context.Context, want lifecycle.Parameters, m *meters, observe func(lifecyclehook.Handled), log *slog.Logger,
+) (*lifecyclehook.Handler, aws.Config, error) {
 	region, err := awsec2.Region(ctx, o.region)
 	if err != nil {
 		return nil, aws.Config{}, err
@@ -137,7 +150,9 @@ func (o options) handler(ctx context.Context, want lifecycle.Parameters, log *sl
 	if err != nil {
 		return nil, aws.Config{}, err
 	}
-	cloud := awsec2.New(cfg, awsec2.Options{Cluster: want.Cluster})
+	cloud := awsec2.New(cfg, awsec2.Options{Cluster: want.Cluster, Observe: m.calls.Observe})
+	telemetry.RegisterBuckets(m.registry, cloud.Buckets)
+	cfg = m.watch(cfg)
 	if err := joinconfig.Check(ctx, want, cloud); err != nil {
 		return nil, aws.Config{}, fmt.Errorf("check the parameters: %w", err)
 	}
@@ -146,7 +161,7 @@ func (o options) handler(ctx context.Context, want lifecycle.Parameters, log *sl
 		Joiner: join.New(join.Options{
 			Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
 		}),
-		Patience: o.patience, Heartbeat: o.heartbeat, Log: log,
+		Patience: o.patience, Heartbeat: o.heartbeat, Observe: observe, Log: log,
 	}), cfg, nil
 }
 
@@ -165,10 +180,11 @@ func once(ctx context.Context, h *lifecyclehook.Handler, path string, in io.Read
 // tick is the event that a schedule of EventBridge sends.
 const tick = `{"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}`
 
-// serve takes messages from the queue, and looks at everything now and then.
-func (o options) serve(ctx context.Context, h *lifecyclehook.Handler, cfg aws.Config, log *slog.Logger) error {
+// serve takes messages from the queue, looks at everything now and then, and tells of its metrics.
+func (o options) serve(ctx context.Context, h *lifecyclehook.Handler, cfg aws.Config, m *meters, log *slog.Logger) error {
 	log.Info("taking events", "queue", o.queue, "version", version.String())
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.serve(ctx, o.metrics, log) })
 	group.Go(func() error {
 		consumer := lifecyclehook.Consumer{Queue: sqs.NewFromConfig(cfg), URL: o.queue, Handle: h.Handle, AtOnce: o.atOnce, Log: log}
 		return consumer.Serve(ctx)

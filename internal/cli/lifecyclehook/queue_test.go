@@ -4,7 +4,12 @@
 package lifecyclehook_test
 
 import (
+	"bufio"
 	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +46,8 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	command := lifecyclehook.New()
-	command.SetArgs([]string{"--queue-url", server.URL() + "/" + account + "/events", "--tick", "0"})
+	metrics := freeAddress(t)
+	command.SetArgs([]string{"--queue-url", server.URL() + "/" + account + "/events", "--tick", "0", "--metrics-bind-address", metrics})
 	command.SetErr(t.Output())
 	ended := make(chan error, 1)
 	go func() { ended <- command.ExecuteContext(ctx) }()
@@ -58,9 +64,50 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 			t.Fatalf("%d of %d are in service, and %d messages are left", inService(sim), size, left())
 		}
 	}
+	measured := scrape(t, "http://"+metrics+"/metrics")
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	check(t, sim, size)
+	for _, metric := range []string{
+		`multieni_lifecycle_events_total{kind="Launching",result="Ready"}`,
+		`multieni_lifecycle_event_duration_seconds_count{kind="Launching"}`,
+		`multieni_lifecycle_requests_total{action="CompleteLifecycleAction",code="",service="Auto Scaling"}`,
+		`multieni_lifecycle_requests_total{action="DeleteMessage",code="",service="SQS"}`,
+		`multieni_ec2_requests_total{action="AttachNetworkInterface",code=""}`,
+	} {
+		if measured[metric] < size {
+			t.Errorf("%s is %v for %d instances", metric, measured[metric], size)
+		}
+	}
+}
+
+// freeAddress returns an address that nobody listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// scrape reads metrics as Prometheus does.
+func scrape(t *testing.T, url string) map[string]float64 {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	values := map[string]float64{}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		at := strings.LastIndex(lines.Text(), " ")
+		if value, err := strconv.ParseFloat(lines.Text()[at+1:], 64); err == nil {
+			values[lines.Text()[:at]] = value
+		}
+	}
+	return values
 }

@@ -1,0 +1,50 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// LifecycleEvents counts and times the events of instances' lives, and the requests to the services that tell of them.
+type LifecycleEvents struct {
+	events   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	requests *prometheus.CounterVec
+}
+
+// NewLifecycleEvents registers the metrics.
+func NewLifecycleEvents(registry prometheus.Registerer) *LifecycleEvents {
+	m := &LifecycleEvents{
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: "lifecycle", Name: "events_total",
+			Help: "Events of instances' lives that the lifecycle hook handled, by kind (Launching, Terminating, Running, Ended, Tick, Irrelevant) and result: " +
+				"Ready, Failed or Gone for an instance that was to be prepared, NotServed, Done, Again for what is to be handled again, Malformed.",
+		}, []string{"kind", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: "lifecycle", Name: "event_duration_seconds",
+			Help:    "Time from taking an event to the end of its handling, by kind; EC2's own time and the time waited for it count.",
+			Buckets: []float64{0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300},
+		}, []string{"kind"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: "lifecycle", Name: "requests_total",
+			Help: "Requests of the lifecycle hook to Auto Scaling and SQS, by service, action and error code; the code is empty for success and \"none\" when no answer came.",
+		}, []string{"service", "action", "code"}),
+	}
+	registry.MustRegister(m.events, m.duration, m.requests)
+	return m
+}
+
+// Handled takes one event in.
+func (m *LifecycleEvents) Handled(kind, result string, took time.Duration) {
+	m.events.WithLabelValues(kind, result).Inc()
+	m.duration.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// Requested takes one request in.
+func (m *LifecycleEvents) Requested(service, action, code string) {
+	m.requests.WithLabelValues(service, action, code).Inc()
+}
