@@ -3,7 +3,10 @@
 
 package launch
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Family is how a machine image is told what cluster to join.
 type Family string
@@ -16,6 +19,21 @@ const (
 	// Custom images are configured by user data that is taken as it is.
 	Custom Family = "Custom"
 )
+
+// parameter, before the name of a Systems Manager parameter, stands for the image whose ID is in there (EC2 user guide, "Use
+// a Systems Manager parameter instead of an AMI ID").
+const parameter = "resolve:ssm:"
+
+// ImageParameter returns how the template names its image, if that is by a Systems Manager parameter, and else "".
+func (t Template) ImageParameter() string {
+	if id := text(t.Data[mImageID]); strings.HasPrefix(id, parameter) {
+		return id
+	}
+	return ""
+}
+
+// ImageID returns the image that the version names.
+func (v Version) ImageID() string { return text(v.Data[mImageID]) }
 
 // Image is what instances boot.
 type Image struct {
@@ -30,7 +48,7 @@ type Image struct {
 }
 
 // standard is the image of the family itself: EC2 reads the parameter at launch, so that patches are picked up without a
-// new version of the template (EC2 user guide, "Use a Systems Manager parameter instead of an AMI ID").
+// new version of the template.
 func (i Image) standard(family Family) (string, *Problem) {
 	if i.KubernetesVersion == "" {
 		return "", &Problem{ImageRequired, "spec.amiFamily", "the Kubernetes version that the image is for is not known; set spec.amiSelector, or say the version"}
@@ -40,7 +58,7 @@ func (i Image) standard(family Family) (string, *Problem) {
 		machine = "x86_64"
 	}
 	if family == Bottlerocket {
-		return fmt.Sprintf("resolve:ssm:/aws/service/bottlerocket/aws-k8s-%s/%s/latest/image_id", i.KubernetesVersion, machine), nil
+		return fmt.Sprintf(parameter+"/aws/service/bottlerocket/aws-k8s-%s/%s/latest/image_id", i.KubernetesVersion, machine), nil
 	}
-	return fmt.Sprintf("resolve:ssm:/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/standard/recommended/image_id", i.KubernetesVersion, machine), nil
+	return fmt.Sprintf(parameter+"/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/standard/recommended/image_id", i.KubernetesVersion, machine), nil
 }

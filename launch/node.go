@@ -21,6 +21,8 @@ type Node struct {
 	InstanceType, Zone string
 	// Hash is that of the version it was launched from.
 	Hash string
+	// Image is the ID of the image it boots; empty if that is not known.
+	Image string
 	// Interfaces are those of the instance that are known.
 	Interfaces []eni.Interface
 	// Adopted are the slots where NodeENIs have taken interfaces over: how these look is theirs to say.
@@ -60,7 +62,24 @@ func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, [
 	if n.Hash != now.Hash && then != nil {
 		all = append(all, CompareData(Readable(now.Data), r.Origins, then)...)
 	}
+	if stale := r.staleImage(now, n); stale != nil && !slices.ContainsFunc(all, func(d Difference) bool { return d.Field == stale.Field }) {
+		all = append(all, *stale)
+	}
 	return all, mends(t, now, n, all)
+}
+
+// staleImage says that the template names its image by a parameter, which stands for another image by now.
+func (r Rendering) staleImage(now Template, n Node) *Difference {
+	want := r.Images[now.ImageParameter()]
+	if want == "" || n.Image == "" || n.Image == want {
+		return nil
+	}
+	field := "amiSelector"
+	if r.Origins[mImageID] == FromOverride {
+		field = "launchTemplateOverride"
+	}
+	f := Fields()[field]
+	return &Difference{Field: field, Class: f.Class, Action: f.Action, Want: want, Have: n.Image}
 }
 
 // Readable returns the data with its user data as plain text.

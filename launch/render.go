@@ -30,6 +30,9 @@ type Rendering struct {
 	// Labels are what nodes are labelled with, so that pods can select among node templates.
 	Labels  map[string]string
 	Shadows []Shadow
+	// Images are what the Systems Manager parameters stand for now by which templates name their image, as far as somebody
+	// who can read them has filled it in.
+	Images map[string]string
 	// Origins says which layer each member of the data comes from.
 	Origins  map[string]Origin
 	Warnings []Problem

@@ -199,24 +199,43 @@ func doubts(warning *types.ValidationWarning) []string {
 // EC2 itself says so in tags that nobody else can put there.
 func (c *Client) InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error) {
 	all := map[string]int64{}
+	err := c.eachInstance(ctx, tagFilter(tagLaunchedFrom+"id", templateID), func(i types.Instance) {
+		if version, err := strconv.ParseInt(tagMap(i.Tags)[tagLaunchedFrom+"version"], 10, 64); err == nil {
+			all[aws.ToString(i.InstanceId)] = version
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the instances launched from %s: %w", templateID, err)
+	}
+	return all, nil
+}
+
+// ImagesOf returns the image that each running instance with the tag was launched with, by instance.
+func (c *Client) ImagesOf(ctx context.Context, tag, value string) (map[string]string, error) {
+	all := map[string]string{}
+	err := c.eachInstance(ctx, tagFilter(tag, value), func(i types.Instance) { all[aws.ToString(i.InstanceId)] = aws.ToString(i.ImageId) })
+	if err != nil {
+		return nil, fmt.Errorf("read the instances with tag %s=%s: %w", tag, value, err)
+	}
+	return all, nil
+}
+
+func (c *Client) eachInstance(ctx context.Context, which types.Filter, do func(types.Instance)) error {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{
-		Filters: []types.Filter{tagFilter(tagLaunchedFrom+"id", templateID), filter("instance-state-name", "pending", "running", "stopping", "stopped")}, MaxResults: aws.Int32(pageSize),
+		Filters: []types.Filter{which, filter("instance-state-name", "pending", "running", "stopping", "stopped")}, MaxResults: aws.Int32(pageSize),
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the instances launched from %s: %w", templateID, fault(err))
+			return fault(err)
 		}
 		for _, reservation := range page.Reservations {
 			for _, i := range reservation.Instances {
-				version, err := strconv.ParseInt(tagMap(i.Tags)[tagLaunchedFrom+"version"], 10, 64)
-				if err == nil {
-					all[aws.ToString(i.InstanceId)] = version
-				}
+				do(i)
 			}
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // tagLaunchedFrom begins the keys of the tags by which EC2 marks what is launched from a launch template.

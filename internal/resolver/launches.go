@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/ownership"
 )
 
 const (
@@ -18,6 +19,8 @@ const (
 	typesFresh = 24 * time.Hour
 	// typesStopgap is for how long the offline table serves before EC2 is asked again.
 	typesStopgap = 10 * time.Minute
+	// instancesFresh is for how long it is kept which image instances have: it never changes, but there are new ones.
+	instancesFresh = 10 * time.Minute
 )
 
 // LaunchReader is what resolving a node template asks of EC2 beside subnets and groups. What EC2 does not have is no error,
@@ -29,6 +32,8 @@ type LaunchReader interface {
 	LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launch.Version, error)
 	// InstancesLaunchedFrom returns the version of a launch template that each instance was launched from.
 	InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error)
+	// ImagesOf returns the image that each instance with the tag was launched with.
+	ImagesOf(ctx context.Context, tag, value string) (map[string]string, error)
 }
 
 // Image is a machine image that was found; ID is empty for none.
@@ -51,6 +56,8 @@ type Launches struct {
 	sources memory[Source]
 	// instances are the versions of launch templates that instances were launched from.
 	instances memory[map[string]int64]
+	// launched are the images that instances were launched with.
+	launched memory[map[string]string]
 }
 
 // NewLaunches returns a Launches with empty memory, which asks again after the time given.
@@ -58,7 +65,7 @@ func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time
 	return &Launches{
 		reader: reader, follow: follow, now: now,
 		types: memory[[]launch.InstanceType]{now: now}, images: memory[Image]{now: now}, sources: memory[Source]{now: now},
-		instances: memory[map[string]int64]{now: now},
+		instances: memory[map[string]int64]{now: now}, launched: memory[map[string]string]{now: now},
 	}
 }
 
@@ -111,5 +118,14 @@ func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[stri
 	return l.instances.get(ctx, templateID, func(ctx context.Context) (map[string]int64, time.Duration, error) {
 		versions, err := l.reader.InstancesLaunchedFrom(ctx, templateID)
 		return versions, l.follow, err
+	})
+}
+
+// ImagesOf returns the image that each instance of a node template was launched with, by instance. Those that were launched
+// in the last minutes may be missing.
+func (l *Launches) ImagesOf(ctx context.Context, nodeTemplateUID string) (map[string]string, error) {
+	return l.launched.get(ctx, nodeTemplateUID, func(ctx context.Context) (map[string]string, time.Duration, error) {
+		images, err := l.reader.ImagesOf(ctx, ownership.TagNodeTemplateUID, nodeTemplateUID)
+		return images, min(instancesFresh, 10*l.follow), err
 	})
 }

@@ -66,6 +66,8 @@ func commands() map[string]command {
 		"drifts": drifts,
 		// ec2-foreign-template NAME FILE: makes a launch template of somebody else's, or a new version of it.
 		"ec2-foreign-template": foreignTemplate,
+		// ssm-put NAME VALUE: writes a parameter of Systems Manager.
+		"ssm-put": putParameter,
 		// ec2-born NODE: prints the interfaces of its instance.
 		"ec2-born": born,
 		// ec2-event NODE STATE: prints the event by which EC2 tells of a state of its instance.

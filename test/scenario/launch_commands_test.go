@@ -4,10 +4,13 @@
 package scenario_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,4 +161,20 @@ func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	_, err := s.sdk().CreateLaunchTemplate(ctx, &ec2sdk.CreateLaunchTemplateInput{LaunchTemplateName: aws.String(args[0]), LaunchTemplateData: &data})
 	ts.Check(err)
+}
+
+// putParameter does what AWS does when it patches an image.
+func putParameter(ts *testscript.TestScript, _ bool, args []string) {
+	body, err := json.Marshal(map[string]any{"Name": args[0], "Value": args[1], "Type": "String", "Overwrite": true})
+	ts.Check(err)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, on(ts).Endpoint, bytes.NewReader(body))
+	ts.Check(err)
+	request.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	request.Header.Set("X-Amz-Target", "AmazonSSM.PutParameter")
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer func() { _ = response.Body.Close() }()
+	if said, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		ts.Fatalf("put parameter %s: %s: %s", args[0], response.Status, said)
+	}
 }

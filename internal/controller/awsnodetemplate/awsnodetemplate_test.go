@@ -49,6 +49,7 @@ type cloud struct {
 	templates  map[string]launch.Existing
 	versions   map[string][]launch.Version
 	source     launch.Version
+	images     map[string]string // by instance
 	refuse     error
 	calls      []string
 }
@@ -98,6 +99,10 @@ func (c *cloud) LaunchTemplateVersion(context.Context, string, string, string) (
 
 func (c *cloud) InstancesLaunchedFrom(context.Context, string) (map[string]int64, error) {
 	return map[string]int64{instance: 1}, nil
+}
+
+func (c *cloud) ImagesOf(context.Context, string, string) (map[string]string, error) {
+	return c.images, nil
 }
 
 func (c *cloud) LaunchTemplates(context.Context, map[string]string) ([]launch.Existing, error) {
@@ -380,6 +385,41 @@ func TestANodeIsLabelledAndTellsOfItsDrift(t *testing.T) {
 	}
 	if standing := s.reconciler.Standings()["default"]; standing.Nodes != 1 || standing.Drifted["userData"] != 1 {
 		t.Errorf("for metrics %+v", standing)
+	}
+}
+
+// TestAPatchedImageIsDrift: the image of a family is named by a parameter, which stands for another one without that anything
+// is changed here.
+func TestAPatchedImageIsDrift(t *testing.T) {
+	object := declared()
+	object.Spec.AMIFamily, object.Spec.AMISelector, object.Spec.UserData = v1alpha1.AMIFamily(launch.AL2023), nil, ""
+	object.Spec.Cluster = &v1alpha1.ClusterAccess{Name: "blue", Endpoint: "https://blue", CertificateAuthority: "Yg==", ServiceCIDR: "172.20.0.0/16"}
+	s := setStage(t, object)
+	got, _ := s.reconcile()
+	s.launch(got)
+	s.images = map[string]string{instance: image}
+	for _, c := range []struct {
+		name, stands string
+		status       corev1.ConditionStatus
+	}{
+		{"nobody may know", "", corev1.ConditionFalse},
+		{"as launched", image, corev1.ConditionFalse},
+		{"patched", "ami-0fedcba9876543210", corev1.ConditionTrue},
+		{"and back", image, corev1.ConditionFalse},
+	} {
+		s.source = launch.Version{}
+		if c.stands != "" {
+			s.source = launch.Version{TemplateID: "lt-1", Data: launch.Document{"ImageId": c.stands}}
+		}
+		s.now = s.now.Add(time.Hour)
+		s.listed()
+		got, _ = s.reconcile()
+		if warned := slices.ContainsFunc(got.Status.Warnings, func(w string) bool { return strings.Contains(w, "not watched") }); warned != (c.stands == "") {
+			t.Errorf("%s: warnings %q", c.name, got.Status.Warnings)
+		}
+		if _, condition := s.node(); condition.Status != c.status || c.status == corev1.ConditionTrue && !strings.Contains(condition.Message, "amiSelector: want "+c.stands+", have "+image+" (Dynamic") {
+			t.Errorf("%s: %+v", c.name, condition)
+		}
 	}
 }
 

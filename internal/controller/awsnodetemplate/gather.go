@@ -30,6 +30,8 @@ type facts struct {
 	offers   []offer
 	warnings []string
 	refusal  error
+	// published are the versions that the status offers.
+	published []v1alpha1.PublishedTemplate
 	// unseen is set while EC2 does not show everywhere what was just made.
 	unseen bool
 

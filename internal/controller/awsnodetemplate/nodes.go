@@ -6,7 +6,9 @@ package awsnodetemplate
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -95,6 +97,10 @@ func (r *Reconciler) surveyLaunched(ctx context.Context, nodes map[string]*corev
 	if err != nil {
 		return nil, err
 	}
+	images, err := r.images(ctx, f)
+	if err != nil {
+		return nil, err
+	}
 	var fleet []node
 	for instanceID, interfaces := range r.Observer.LaunchedFrom(f.template.UID) {
 		at := nodes[instanceID]
@@ -103,6 +109,7 @@ func (r *Reconciler) surveyLaunched(ctx context.Context, nodes map[string]*corev
 		}
 		n := launch.Node{
 			InstanceType: at.Labels[corev1.LabelInstanceTypeStable], Hash: launch.HashOf(interfaces), Interfaces: interfaces, Adopted: map[eni.Slot]bool{},
+			Image: images[instanceID],
 		}
 		for _, i := range interfaces {
 			n.Zone = cmp.Or(n.Zone, i.Zone)
@@ -122,6 +129,33 @@ func (r *Reconciler) surveyLaunched(ctx context.Context, nodes map[string]*corev
 		fleet = append(fleet, found)
 	}
 	return fleet, nil
+}
+
+// images are those of the instances, where it matters: if a template names its image by a parameter, a node can be out of
+// date without that anything was changed here. What may not be asked is a warning.
+func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, error) {
+	f.rendering.Images = map[string]string{}
+	for _, template := range f.rendering.Templates {
+		parameter, name := template.ImageParameter(), f.template.TemplateName(template)
+		at := slices.IndexFunc(f.published, func(p v1alpha1.PublishedTemplate) bool { return p.Name == name })
+		if parameter == "" || at < 0 || f.rendering.Images[parameter] != "" {
+			continue
+		}
+		version, err := r.Launches.Source(ctx, f.published[at].ID, "", strconv.FormatInt(f.published[at].Version, 10))
+		switch eni.ClassOf(err) {
+		case eni.Unauthorized, eni.Invalid, eni.NotFound:
+			f.warnings = append(f.warnings, fmt.Sprintf("the image of nodes is not watched: EC2 does not say what %s stands for: %v", parameter, err))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.rendering.Images[parameter] = version.ImageID()
+	}
+	if len(f.rendering.Images) == 0 {
+		return nil, nil
+	}
+	return r.Launches.ImagesOf(ctx, f.template.UID)
 }
 
 // adopted are the interfaces that the nodes' states have as members of NodeENIs.

@@ -121,6 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, err
 		}
 	}
+	f.published = offered(&object, f)
 	if f.fleet, err = r.survey(ctx, &f); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -40,7 +40,7 @@ const (
 func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateStatus {
 	before := object.Status
 	st := v1alpha1.AWSNodeTemplateStatus{
-		ObservedGeneration: object.Generation, LaunchTemplates: offered(object, f), InstanceTypes: instanceTypes(f.rendering.Types),
+		ObservedGeneration: object.Generation, LaunchTemplates: f.published, InstanceTypes: instanceTypes(f.rendering.Types),
 		Source: source(before.Source, f), Nodes: int32(len(f.fleet)),
 	}
 	for _, z := range f.rendering.Zones[:min(len(f.rendering.Zones), maxZones)] {
