@@ -188,7 +188,7 @@ func connectEC2(ctx context.Context, reader client.Reader, permit func() error, 
 		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2Share, Permit: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
-			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "priority", call.Priority,
+			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "priority", call.Priority.String(),
 				"waited", call.Waited.Seconds(), "seconds", call.Duration.Seconds())
 		},
 	})
@@ -207,7 +207,7 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 
 // wire connects the parts with each other and with the manager.
 func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, s Surroundings) error {
-	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log})
+	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log, Traces: s.Traces})
 	var watch *observer.Observer
 	watch = observer.New(ec2, observer.Options{
 		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,

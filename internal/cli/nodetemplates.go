@@ -37,7 +37,7 @@ func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Sur
 	settings := awsnodetemplate.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: p.watch, Resolver: p.resolve,
 		Launches: resolver.NewLaunches(p.ec2, o.FollowPeriod, time.Now), EC2: p.ec2, KubernetesVersion: version, Repairs: p.repairs,
-		Cluster: o.ClusterName, Follow: o.FollowPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log,
+		Cluster: o.ClusterName, Follow: o.FollowPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	}
 	if o.LaunchTemplateOverride {
 		settings.CheckOverride = awsec2.CheckLaunchTemplateData

@@ -49,8 +49,11 @@ const (
 type site struct {
 	*testing.T
 	*cluster.Cluster
-	kube    client.Client
-	image   image
+	kube   client.Client
+	image  image
+	traces *collector
+	// encoded is user data with a secret, as EC2 has it.
+	encoded []string
 	running []*child.Process
 }
 
@@ -61,7 +64,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, Cluster: c, image: built(t)}
+	s := &site{T: t, Cluster: c, image: built(t), traces: newCollector(t)}
 	t.Cleanup(func() { s.must(c.Stop()) })
 	known := runtime.NewScheme()
 	s.must(scheme.AddToScheme(known))
@@ -73,7 +76,7 @@ func newSite(t *testing.T) *site {
 
 // at is the site in the hands of another test.
 func (s *site) at(t *testing.T) *site {
-	return &site{T: t, Cluster: s.Cluster, kube: s.kube, image: s.image}
+	return &site{T: t, Cluster: s.Cluster, kube: s.kube, image: s.image, traces: s.traces}
 }
 
 func (s *site) must(err error) {
@@ -110,21 +113,32 @@ func (s *site) eventually(what string, so func() bool) {
 	}
 }
 
+// logs returns the ends of what the processes have said.
 func (s *site) logs() string {
 	var all strings.Builder
+	for name, content := range s.wholeLogs() {
+		fmt.Fprintf(&all, "--- %s\n%s\n", name, content[max(0, len(content)-3000):])
+	}
+	return all.String()
+}
+
+// wholeLogs returns all that the processes have said, by the names of their logs.
+func (s *site) wholeLogs() map[string]string {
+	all := map[string]string{}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(s.Kubeconfig), "*.run.log"))
 	for _, file := range files {
 		content, _ := os.ReadFile(file)
-		fmt.Fprintf(&all, "--- %s\n%s\n", filepath.Base(file), content[max(0, len(content)-3000):])
+		all[filepath.Base(file)] = string(content)
 	}
-	return all.String()
+	return all
 }
 
 // run runs the first container of a pod as a process, as the pod's service account.
 func (s *site) run(name, namespace string, pod corev1.PodSpec, extra ...string) *child.Process {
 	s.Helper()
 	container := pod.Containers[0]
-	env := append(s.Env(), "KUBECONFIG="+s.kubeconfigOf(namespace, pod.ServiceAccountName))
+	env := append(s.Env(), "KUBECONFIG="+s.kubeconfigOf(namespace, pod.ServiceAccountName), "OTEL_EXPORTER_OTLP_ENDPOINT="+s.traces.url)
+	env = append(env, secretEnvironment...)
 	for _, variable := range container.Env {
 		if variable.ValueFrom == nil {
 			env = append(env, variable.Name+"="+variable.Value)
@@ -175,7 +189,7 @@ func (s *site) packaged(chart, version string) string {
 // quick makes processes that share a host with others live as fast as the simulator.
 var quick = []string{
 	"--leader-election-namespace=eni-controller-system", "--metrics-bind-address=0", "--health-probe-bind-address=0",
-	"--poll-interval=20ms", "--resync-period=5s", "--leader-election-lease-duration=3s",
+	"--poll-interval=20ms", "--resync-period=5s", "--leader-election-lease-duration=3s", "--v=5",
 }
 
 // runAll runs the controller and an agent.
@@ -186,7 +200,7 @@ func (s *site) runAll() {
 	s.run("controller", controller.Namespace, controller.Spec.Template.Spec, quick...)
 	var agent appsv1.DaemonSet
 	s.must(s.kube.Get(s.Context(), client.ObjectKey{Namespace: "eni-manager-system", Name: "eni-manager"}, &agent))
-	s.run("agent", agent.Namespace, agent.Spec.Template.Spec, "--node-name="+s.node(), "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	s.run("agent", agent.Namespace, agent.Spec.Template.Spec, "--node-name="+s.node(), "--metrics-bind-address=0", "--health-probe-bind-address=0", "--v=5")
 }
 
 // stop ends all processes, as when their pods are gone.
@@ -229,9 +243,7 @@ func (s *site) runJobs() {
 	go func() {
 		_ = wait.PollUntilContextCancel(s.Context(), 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			var jobs batchv1.JobList
-			if s.kube.List(ctx, &jobs) != nil {
-				return false, nil
-			}
+			_ = s.kube.List(ctx, &jobs) // after an error there are none, and it is tried again
 			for _, job := range jobs.Items {
 				if job.Status.StartTime == nil {
 					s.runJob(ctx, &job)
@@ -312,7 +324,7 @@ func (s *site) finishNamespaces() {
 // forgetDefinitions makes the cluster one that never had multieni.
 func (s *site) forgetDefinitions() {
 	s.Helper()
-	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=90s", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws")
+	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws")
 }
 
 // The whole life of an installation, by the commands of the documents.
@@ -324,12 +336,14 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		s := s.at(t)
 		s.install()
 		id := s.attach()
+		s.declareSecrets()
 		s.eventually("the agent tells of the node's links", func() bool {
 			return s.kubectl("get", "nodeenistate", s.node(), "-o", "jsonpath={.status.links}") != ""
 		})
 		changed := s.chartWithNewDefinition()
 		s.helm("upgrade", release, s.packaged(changed, "0.2.0"), "--reuse-values")
 		s.stop()
+		s.wantTraces()
 		s.runAll()
 		if got := s.kubectl("get", "crd", "nodeenis.networking.k8s.aws", "-o", "yaml"); !strings.Contains(got, newWords) {
 			t.Errorf("the definition is not upgraded:\n%s", got)
@@ -340,11 +354,13 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		s.kubectl("label", "node", s.node(), "ng-") // the cleanup of the walkthrough
 		s.eventually("the interface is gone", func() bool { return s.owned(id) == "" })
 		s.kubectl("delete", "nodeeni", nodeENI, "--timeout=60s")
+		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=60s")
 		s.runJobs()
 		s.helm("uninstall", release)
 		s.stop()
 		s.nothingIsLeft()
 		s.kubectl("get", "nodeenis") // the definitions stay
+		s.wantNoSecrets()
 	})
 	t.Run("uninstall with everything in use", func(t *testing.T) {
 		s := s.at(t)

@@ -12,14 +12,14 @@ import (
 
 // specification names a launch template to launch from.
 type specification struct {
-	LaunchTemplateId string `json:"LaunchTemplateId"`
+	LaunchTemplateID string `json:"LaunchTemplateId"`
 	Version          string `json:"Version"`
 }
 
 // typeOverride is one instance type of a group or fleet.
 type typeOverride struct {
 	InstanceType string `json:"InstanceType"`
-	SubnetId     string `json:"SubnetId,omitempty"`
+	SubnetID     string `json:"SubnetId,omitempty"`
 }
 
 // mostTypes is the most overrides of a MixedInstancesPolicy (Auto Scaling user guide, quotas).

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/events"
@@ -41,14 +43,14 @@ type EC2 interface {
 	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launch.Existing, error)
 	// LaunchTemplateVersions returns all versions of one, the oldest first.
 	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launch.Version, error)
-	CreateLaunchTemplate(ctx context.Context, token, name, hash string, data launch.Document, tags map[string]string) (id string, warnings []string, err error)
+	CreateLaunchTemplate(ctx context.Context, p launch.Publication) (id string, warnings []string, err error)
 	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launch.Document) (number int64, warnings []string, err error)
 	DeleteLaunchTemplate(ctx context.Context, templateID string) error
 	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
 	// PutTags puts tags on a resource, here a launch template.
 	PutTags(ctx context.Context, id string, tags map[string]string) error
 	// TryLaunch has EC2 say whether it would launch, without launching.
-	TryLaunch(ctx context.Context, templateID string, version int64, data launch.Document, instanceType, subnetID string) error
+	TryLaunch(ctx context.Context, t launch.Trial) error
 }
 
 // Options are what a Reconciler works with.
@@ -74,6 +76,8 @@ type Options struct {
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
+	// Traces is where spans go; nowhere if nil.
+	Traces trace.TracerProvider
 }
 
 // Reconciler reconciles AWSNodeTemplates.
@@ -101,6 +105,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
+	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("multieni.awsnodetemplate", request.Name))
+	result, err := r.reconcile(ctx, request)
+	end(err)
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var object v1alpha1.AWSNodeTemplate
 	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
 		r.forget(request.Name)

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -94,7 +95,6 @@ type Reconciler struct {
 	doubts     doubts
 	waits      waits
 	gates      *gates
-	tracer     trace.Tracer
 	// admitted receives the names of nodes that have waited at a gate and are let in.
 	admitted chan string
 	// besides receives work that no reconciliation waits for. There is room for all that the gate lets in.
@@ -107,7 +107,7 @@ func New(options Options) *Reconciler {
 		options.Attached = func(time.Duration) {}
 	}
 	r := &Reconciler{
-		Options: options, gates: newGates(options.Concurrency), tracer: tracer(options.Traces),
+		Options: options, gates: newGates(options.Concurrency),
 		admitted: make(chan string, 1024), besides: make(chan func(context.Context), options.Concurrency),
 	}
 	if r.Beside == nil {
@@ -125,9 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	v := r.gates.visit(request.Name)
 	defer func() { r.admit(ctx, v.end()) }()
 
-	ctx, span := r.traceReconcile(ctx, request.Name)
+	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("k8s.node.name", request.Name))
 	result, err := r.reconcile(ctx, request.Name, v)
-	finish(span, err)
+	end(err)
 	return result, err
 }
 

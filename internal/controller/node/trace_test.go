@@ -61,7 +61,7 @@ func (r recorded) under(t *testing.T, path ...string) sdktrace.ReadOnlySpan {
 func value(span sdktrace.ReadOnlySpan, key attribute.Key) string {
 	for _, a := range span.Attributes() {
 		if a.Key == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

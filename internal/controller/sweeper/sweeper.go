@@ -16,9 +16,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/ownership"
 )
@@ -32,6 +35,8 @@ type Options struct {
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
+	// Traces is where spans of passes go; nowhere if nil.
+	Traces trace.TracerProvider
 }
 
 // Sweeper is safe for concurrent use.
@@ -66,16 +71,27 @@ func (s *Sweeper) Leaks(watch *observer.Observer) int {
 // Pass looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
 // look again.
 func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Duration {
+	ctx, end := controller.Trace(ctx, s.Traces, "sweep")
+	next, err := s.pass(ctx, watch)
+	if err != nil {
+		s.Log.Warn("no leaks are looked for this time", "err", err)
+		next = s.Period
+	}
+	trace.SpanFromContext(ctx).SetAttributes(attribute.Int("multieni.leaked_interfaces", s.Leaks(watch)))
+	end(err)
+	return next
+}
+
+func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Duration, error) {
 	// What was made for a network before its instance joined the cluster goes with the instance.
 	owners := slices.DeleteFunc(watch.Owners(), ownership.IsNetwork)
 	s.forget(owners)
 	if len(owners) == 0 {
-		return s.Period
+		return s.Period, nil
 	}
 	alive, err := s.alive(ctx)
 	if err != nil {
-		s.Log.Warn("no leaks are looked for this time", "err", err)
-		return s.Period
+		return 0, err
 	}
 	next := s.Period
 	for _, uid := range owners {
@@ -88,7 +104,7 @@ func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Durat
 			next = min(next, ownership.SightingGap)
 		}
 	}
-	return next
+	return next, nil
 }
 
 // judge takes one look at one NodeENI into account.
