@@ -20,6 +20,28 @@ type Existing struct {
 	Latest int64
 }
 
+// Publication is a launch template to make, with its first version.
+type Publication struct {
+	// Token is what EC2 recognises a repeated request by; none if empty.
+	Token string
+	Name  string
+	// Hash of the data; it goes into the version's description.
+	Hash string
+	Data Document
+	Tags map[string]string
+}
+
+// Trial is a launch that EC2 is asked about, and that does not take place.
+type Trial struct {
+	TemplateID string
+	Version    int64
+	// Data is what the version says.
+	Data         Document
+	InstanceType string
+	// SubnetID is where to launch if the data leaves it open.
+	SubnetID string
+}
+
 // Version is one version of a launch template. Data is as EC2 has it, user data decoded.
 type Version struct {
 	TemplateID  string

@@ -358,7 +358,7 @@ func (p *planner) chooseReplacement() {
 		if m.wish == nil {
 			continue // it can never be had here, and waiting for it would keep every replacement from beginning
 		}
-		if m.record == nil || !m.record.Ready() || !m.record.AttachedTo(p.InstanceID) {
+		if !p.settled(m) {
 			p.plan.Unsettled = true
 			continue
 		}
@@ -374,6 +374,11 @@ func (p *planner) chooseReplacement() {
 	if p.MayReplace {
 		candidate.leaving = "it is replaced: " + candidate.Drift[0].String()
 	}
+}
+
+// settled reports whether the member has its interface, in its place.
+func (p *planner) settled(m *member) bool {
+	return m.record != nil && m.record.Ready() && m.record.AttachedTo(p.InstanceID)
 }
 
 // mayBeReplaced reports whether the NodeENI allows to make its interfaces anew, and all that a new one needs is known.

@@ -84,7 +84,6 @@ func (b Boot) check() error {
 			sources++
 		}
 	}
-	partial := b.Cluster != (Cluster{ClusterDNS: b.Cluster.ClusterDNS}) && !b.Cluster.Complete()
 	switch {
 	case !slices.Contains(Families(), b.Family):
 		return fmt.Errorf("--family is %q and must be one of %v", b.Family, Families())
@@ -98,10 +97,17 @@ func (b Boot) check() error {
 		return fmt.Errorf("--program-url is %q and must be an http or https address without spaces and quotes", b.ProgramURL)
 	case (b.ProgramURL != "") != (b.ProgramSHA256 != ""), b.ProgramSHA256 != "" && !sha256Pattern.MatchString(b.ProgramSHA256):
 		return fmt.Errorf("--program-sha256 is %q and must be the SHA-256 of what --program-url holds, as 64 hexadecimal digits: see sha256sum eni-bootstrap", b.ProgramSHA256)
-	case partial, b.Cluster.ClusterDNS != "" && !b.Cluster.Complete():
+	default:
+		return b.Cluster.check()
+	}
+}
+
+func (c Cluster) check() error {
+	words := []string{c.ClusterName, c.Endpoint, c.CA, c.ServiceCIDR, c.ClusterDNS}
+	switch {
+	case c != (Cluster{}) && !c.Complete():
 		return fmt.Errorf("--cluster-name, --cluster-endpoint, --certificate-authority and --service-cidr are needed together; nodes of a managed node group without an image of their own need none")
-	case slices.ContainsFunc([]string{b.Cluster.ClusterName, b.Cluster.Endpoint, b.Cluster.CA, b.Cluster.ServiceCIDR, b.Cluster.ClusterDNS},
-		func(s string) bool { return !wordPattern.MatchString(s) }):
+	case slices.ContainsFunc(words, func(s string) bool { return !wordPattern.MatchString(s) }):
 		return fmt.Errorf("one of --cluster-name, --cluster-endpoint, --certificate-authority, --service-cidr and --cluster-dns has a character that none of them can have")
 	default:
 		return nil

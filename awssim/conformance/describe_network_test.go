@@ -94,7 +94,7 @@ func TestDescribeSubnets(t *testing.T) {
 		fact{"default-for-az", strconv.FormatBool(*home.DefaultForAz)},
 		fact{"map-public-ip-on-launch", strconv.FormatBool(*home.MapPublicIpOnLaunch)},
 	)...)
-	describesNetwork(t, ec, subnetIDs, *home.SubnetId, noSubnet, "InvalidSubnetID.NotFound", facts)
+	describesNetwork(t, ec, network{subnetIDs, *home.SubnetId, noSubnet, "InvalidSubnetID.NotFound"}, facts)
 }
 
 func TestDescribeSecurityGroups(t *testing.T) {
@@ -102,7 +102,7 @@ func TestDescribeSecurityGroups(t *testing.T) {
 	out, err := ec.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{GroupIds: []string{ec.group}})
 	ok(t, err)
 	known := out.SecurityGroups[0]
-	describesNetwork(t, ec, groupIDs, ec.group, noGroup, "InvalidGroup.NotFound", withTagFacts(known.Tags,
+	describesNetwork(t, ec, network{groupIDs, ec.group, noGroup, "InvalidGroup.NotFound"}, withTagFacts(known.Tags,
 		fact{"group-id", ec.group},
 		fact{"group-name", *known.GroupName},
 		fact{"vpc-id", *known.VpcId},
@@ -116,7 +116,7 @@ func TestDescribeVpcs(t *testing.T) {
 	out, err := ec.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{VpcIds: []string{*ec.subnet.VpcId}})
 	ok(t, err)
 	known := out.Vpcs[0]
-	describesNetwork(t, ec, vpcIDs, *known.VpcId, noVPC, "InvalidVpcID.NotFound", withTagFacts(known.Tags,
+	describesNetwork(t, ec, network{vpcIDs, *known.VpcId, noVPC, "InvalidVpcID.NotFound"}, withTagFacts(known.Tags,
 		fact{"vpc-id", *known.VpcId},
 		fact{"cidr", *known.CidrBlock},
 		fact{"state", "available"},
@@ -173,8 +173,15 @@ func withTagFacts(tags []types.Tag, facts ...fact) []fact {
 	return facts
 }
 
+// network is a kind of thing that a network consists of: how it is listed, one that there is, and one that there is not.
+type network struct {
+	list                     lister
+	known, unknown, notFound string
+}
+
 // describesNetwork holds what the three describes have in common.
-func describesNetwork(t *testing.T, ec *endpoint, list lister, known, unknown, notFound string, facts []fact) {
+func describesNetwork(t *testing.T, ec *endpoint, n network, facts []fact) {
+	list, known := n.list, n.known
 	var rows []check
 	for _, f := range facts {
 		rows = append(rows, check{name: f.name, run: func(t *testing.T, ec *endpoint) {
@@ -212,8 +219,8 @@ func describesNetwork(t *testing.T, ec *endpoint, list lister, known, unknown, n
 				t.Errorf("all %v, in pages %v", all, paged)
 			}
 		}},
-		{name: "an unknown id", run: refused(notFound, listing([]string{unknown}, nil))},
-		{name: "one unknown id fails them all", strict: true, run: refused(notFound, listing([]string{known, unknown}, nil))},
+		{name: "an unknown id", run: refused(n.notFound, listing([]string{n.unknown}, nil))},
+		{name: "one unknown id fails them all", strict: true, run: refused(n.notFound, listing([]string{known, n.unknown}, nil))},
 		{name: "pages of 4", strict: true, run: refused("InvalidParameterValue", listing(nil, aws.Int32(4)))},
 		{name: "pages of 1001", strict: true, run: refused("InvalidParameterValue", listing(nil, aws.Int32(1001)))},
 		{name: "a filter that does not exist", run: refused("InvalidParameterValue", listing(nil, nil, filter("colour", "red")))},

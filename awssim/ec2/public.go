@@ -27,24 +27,28 @@ func (a *Association) isAmazons() bool { return a != nil && a.PublicIP.IsValid()
 // canAssociate refuses what EC2 refuses of public and carrier addresses in a launch. Codes of the carrier's are
 // estimates.
 func (m *Model) canAssociate(spec InterfaceSpecification, l launch) error {
-	carrier := spec.AssociateCarrierIPAddress != nil && *spec.AssociateCarrierIPAddress
-	public := spec.AssociatePublicIPAddress != nil && *spec.AssociatePublicIPAddress
+	carrier := isSet(spec.AssociateCarrierIPAddress)
+	public := isSet(spec.AssociatePublicIPAddress)
 	switch {
 	case spec.AssociatePublicIPAddress != nil && len(l.interfaces) > 1:
 		return invalidCombination("The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces")
+	case !public && !carrier:
+		return nil
 	case public && carrier:
 		return invalidCombination("A public IP address and a carrier IP address cannot be associated with the same network interface")
-	case public && spec.slot() != slot{}, carrier && spec.slot() != slot{}:
+	case spec.slot() != slot{}:
 		return invalidCombination("A public or carrier IP address can be associated with the primary network interface only")
-	case (public || carrier) && spec.NetworkInterfaceID != "":
+	case spec.NetworkInterfaceID != "":
 		return invalidCombination("A public or carrier IP address cannot be specified together with the ID of a network interface")
-	case (public || carrier) && spec.InterfaceType == interfaceTypeEFAOnly:
+	case spec.InterfaceType == interfaceTypeEFAOnly:
 		return invalidCombination("An EFA-only network interface has no IP addresses")
 	case carrier && spec.SubnetID != "" && !m.isWavelength(spec.SubnetID):
 		return invalidCombination("A carrier IP address can be associated in a subnet of a Wavelength Zone only")
 	}
 	return nil
 }
+
+func isSet(value *bool) bool { return value != nil && *value }
 
 func (m *Model) isWavelength(subnetID string) bool {
 	subnet := m.subnets.get(subnetID)
@@ -62,7 +66,7 @@ func (m *Model) associate(eni *NetworkInterface, spec InterfaceSpecification, l 
 		public = *spec.AssociatePublicIPAddress
 	}
 	switch {
-	case spec.AssociateCarrierIPAddress != nil && *spec.AssociateCarrierIPAddress:
+	case isSet(spec.AssociateCarrierIPAddress):
 		m.setAssociation(eni.NetworkInterfaceID, &Association{CarrierIP: m.publicAddress(), IPOwnerID: "aws-wavelength"})
 	case public:
 		m.givePublic(eni.NetworkInterfaceID)

@@ -174,19 +174,20 @@ var known = map[string]facts{
 // and EC2 has more. Figures: EC2 instance types guide, and the wider table of the VPC CNI, whose totals
 // count card 0 only and are summed over the cards here, as DescribeInstanceTypes does.
 var lacking = map[string]vpc.VPCLimits{
-	"hpc6a.48xlarge":  nitro(1, 2, 50),
-	"hpc6id.32xlarge": nitro(2, 1, 50),
-	"hpc7a.12xlarge":  nitro(2, 2, 50),
-	"hpc7a.24xlarge":  nitro(2, 2, 50),
-	"hpc7a.48xlarge":  nitro(2, 2, 50),
-	"hpc7a.96xlarge":  nitro(2, 2, 50),
-	"trn2.48xlarge":   nitro(16, 2, 50),
+	"hpc6a.48xlarge":  nitro(1, 2),
+	"hpc6id.32xlarge": nitro(2, 1),
+	"hpc7a.12xlarge":  nitro(2, 2),
+	"hpc7a.24xlarge":  nitro(2, 2),
+	"hpc7a.48xlarge":  nitro(2, 2),
+	"hpc7a.96xlarge":  nitro(2, 2),
+	"trn2.48xlarge":   nitro(16, 2),
 }
 
-func nitro(cards, perCard, ipv4PerInterface int) vpc.VPCLimits {
+// nitro is a type of which every interface takes 50 IPv4 addresses, as those of the largest sizes do.
+func nitro(cards, perCard int) vpc.VPCLimits {
 	limits := vpc.VPCLimits{
 		Interface:        cards * perCard,
-		IPv4PerInterface: ipv4PerInterface,
+		IPv4PerInterface: 50,
 		Hypervisor:       "nitro",
 	}
 	for index := range cards {

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -129,7 +130,7 @@ func writeManifests() error {
 
 // render runs the chart through helm.
 func render(args ...string) (string, error) {
-	command := exec.Command("go", append([]string{"tool", "-modfile=tools/helm/go.mod", "helm", "template", "multieni", "charts/multieni"}, args...)...)
+	command := exec.CommandContext(context.Background(), "go", append([]string{"tool", "-modfile=tools/helm/go.mod", "helm", "template", "multieni", "charts/multieni"}, args...)...)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {

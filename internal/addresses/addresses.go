@@ -59,13 +59,13 @@ func newSubnets(reader Reader, now func() time.Time) *subnets {
 
 // read returns the IPv4 block of a subnet with what of it is used or reserved, and its interfaces.
 func (s *subnets) read(ctx context.Context, subnetID string) (addressing.Subnet, []eni.Interface, error) {
-	subnet, err := shared(ctx, s, "block "+subnetID, s.constant, reservationsKeep, func(ctx context.Context) (addressing.Subnet, error) {
+	subnet, err := shared(ctx, s, question[addressing.Subnet]{"block " + subnetID, s.constant, reservationsKeep}, func(ctx context.Context) (addressing.Subnet, error) {
 		return s.block(ctx, subnetID)
 	})
 	if err != nil {
 		return subnet, nil, err
 	}
-	interfaces, err := shared(ctx, s, "use "+subnetID, s.use, useKeep, func(ctx context.Context) ([]eni.Interface, error) {
+	interfaces, err := shared(ctx, s, question[[]eni.Interface]{"use " + subnetID, s.use, useKeep}, func(ctx context.Context) ([]eni.Interface, error) {
 		return s.reader.SubnetInterfaces(ctx, subnetID)
 	})
 	if err != nil {
@@ -89,20 +89,27 @@ func (s *subnets) block(ctx context.Context, subnetID string) (addressing.Subnet
 	return addressing.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, err
 }
 
+// question is what is asked, where its answers are kept, and for how long one serves.
+type question[T any] struct {
+	words   string
+	answers map[string]kept[T]
+	keep    time.Duration
+}
+
 // shared answers from what is kept, or asks once for all who ask at the same time. A caller whose context ends goes, and
 // leaves the question to the others.
-func shared[T any](ctx context.Context, s *subnets, question string, from map[string]kept[T], keep time.Duration, ask func(context.Context) (T, error)) (T, error) {
+func shared[T any](ctx context.Context, s *subnets, q question[T], ask func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
-	known, ok := from[question]
+	known, ok := q.answers[q.words]
 	s.mu.Unlock()
 	if ok && s.now().Before(known.until) {
 		return known.value, nil
 	}
-	asked := s.flight.DoChan(question, func() (any, error) {
+	asked := s.flight.DoChan(q.words, func() (any, error) {
 		value, err := ask(context.WithoutCancel(ctx))
 		if err == nil {
 			s.mu.Lock()
-			from[question] = kept[T]{value, s.now().Add(keep)}
+			q.answers[q.words] = kept[T]{value, s.now().Add(q.keep)}
 			s.mu.Unlock()
 		}
 		return value, err

@@ -27,27 +27,29 @@ func checkValue(path string, value any, kind reflect.Type) error {
 	for kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
-	if value == nil {
+	members, isObject := value.(map[string]any)
+	elements, isList := value.([]any)
+	switch {
+	case value == nil:
+		return nil
+	case isObject && kind.Kind() == reflect.Struct && kind != reflect.TypeFor[time.Time]():
+		return checkMembers(path, members, kind)
+	case isList && kind.Kind() == reflect.Slice:
+		return checkElements(path, elements, kind.Elem())
+	case !fits(value, kind):
+		return fmt.Errorf("%s must be %s, and is %s", path, wordFor(kind), encoded(value))
+	default:
 		return nil
 	}
-	fits := true
+}
+
+// fits reports whether a value without parts is one of the kind.
+func fits(value any, kind reflect.Type) (fits bool) {
 	switch kind.Kind() {
 	case reflect.Struct:
 		if kind == reflect.TypeFor[time.Time]() {
 			_, fits = value.(string)
-			break
 		}
-		members, is := value.(map[string]any)
-		if is {
-			return checkMembers(path, members, kind)
-		}
-		fits = false
-	case reflect.Slice:
-		elements, is := value.([]any)
-		if is {
-			return checkElements(path, elements, kind.Elem())
-		}
-		fits = false
 	case reflect.String:
 		_, fits = value.(string)
 	case reflect.Bool:
@@ -57,11 +59,10 @@ func checkValue(path string, value any, kind reflect.Type) error {
 		fits = is && number == float64(int64(number)) || !is && isInt(value)
 	case reflect.Float64, reflect.Float32:
 		_, fits = value.(float64)
+	default:
+		fits = kind.Kind() != reflect.Slice
 	}
-	if !fits {
-		return fmt.Errorf("%s must be %s, and is %s", path, wordFor(kind), encoded(value))
-	}
-	return nil
+	return fits
 }
 
 func isInt(value any) bool {

@@ -124,7 +124,7 @@ func TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces(t *testing.T) {
 		launched++
 		n.Name = fmt.Sprintf("default-%d", launched)
 		r = launch.Render(n, []launch.InstanceType{{Name: kind, Limits: limits}}, nil)
-		if err := launchAs(t.Context(), sim, api, client, n, r.Templates[0], kind); err != nil {
+		if err := (parties{sim, api, client}).launchAs(t.Context(), n, r.Templates[0], kind); err != nil {
 			t.Fatalf("%v on %s: %v\n%s", n.Interfaces, kind, err, r.Templates[0].Data.JSON())
 		}
 	})
@@ -133,9 +133,16 @@ func TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces(t *testing.T) {
 	}
 }
 
+// parties see an AWS account as its owner does, as whoever runs groups has it, and as the controller.
+type parties struct {
+	sim    *awssim.Simulator
+	api    *sdk.Client
+	client *awsec2.Client
+}
+
 // launchAs publishes a template as the controller does, launches from it as a group does, and compares.
-func launchAs(ctx context.Context, sim *awssim.Simulator, api *sdk.Client, client *awsec2.Client, n launch.NodeTemplate, template launch.Template, kind string) error {
-	id, warnings, err := client.CreateLaunchTemplate(ctx, "", n.TemplateName(template), template.Hash, template.Data, n.Identity())
+func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template launch.Template, kind string) error {
+	id, warnings, err := a.client.CreateLaunchTemplate(ctx, launch.Publication{Name: n.TemplateName(template), Hash: template.Hash, Data: template.Data, Tags: n.Identity()})
 	if err != nil || len(warnings) > 0 {
 		return fmt.Errorf("create: %w, warnings %q", err, warnings)
 	}
@@ -143,14 +150,14 @@ func launchAs(ctx context.Context, sim *awssim.Simulator, api *sdk.Client, clien
 	if template.Zone == "" {
 		subnet = nodesSubnet.ID
 	}
-	if err := client.TryLaunch(ctx, id, 1, template.Data, kind, subnet); err != nil {
+	if err := a.client.TryLaunch(ctx, launch.Trial{TemplateID: id, Version: 1, Data: template.Data, InstanceType: kind, SubnetID: subnet}); err != nil {
 		return fmt.Errorf("dry run: %w", err)
 	}
 	override := types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(kind)}
 	if subnet != "" {
 		override.SubnetId = aws.String(subnet)
 	}
-	out, err := api.CreateFleet(ctx, &sdk.CreateFleetInput{
+	out, err := a.api.CreateFleet(ctx, &sdk.CreateFleetInput{
 		Type:                        types.FleetTypeInstant,
 		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand},
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
@@ -162,7 +169,7 @@ func launchAs(ctx context.Context, sim *awssim.Simulator, api *sdk.Client, clien
 		return fmt.Errorf("fleet: %w, %v", err, out)
 	}
 	instanceID := out.Instances[0].InstanceIds[0]
-	have, err := client.AttachedTo(ctx, instanceID)
+	have, err := a.client.AttachedTo(ctx, instanceID)
 	if err != nil {
 		return err
 	}
@@ -172,7 +179,7 @@ func launchAs(ctx context.Context, sim *awssim.Simulator, api *sdk.Client, clien
 	if differences := launch.CompareInterfaces(launch.Wanted{Interfaces: template.Interfaces, Subnets: template.Subnets}, have); launch.Drifted(differences) {
 		return fmt.Errorf("it has drifted at once: %v", differences)
 	}
-	return cleanUp(ctx, sim, api, client, id, instanceID, have)
+	return a.cleanUp(ctx, id, instanceID, have)
 }
 
 // wanted are the interfaces as EC2 should show them.
@@ -197,21 +204,21 @@ func described(all []eni.Interface) []string {
 }
 
 // cleanUp makes room for the next launch.
-func cleanUp(ctx context.Context, sim *awssim.Simulator, api *sdk.Client, client *awsec2.Client, id, instanceID string, have []eni.Interface) error {
+func (a parties) cleanUp(ctx context.Context, id, instanceID string, have []eni.Interface) error {
 	for _, i := range have {
 		if _, verdict := ownership.Read("blue", i.Tags); verdict != ownership.Launched {
 			return fmt.Errorf("%s has verdict %d by its tags %v", i.ID, verdict, i.Tags)
 		}
 	}
-	if err := sim.Terminate(instanceID); err != nil {
+	if err := a.sim.Terminate(instanceID); err != nil {
 		return err
 	}
 	for _, i := range have {
 		if !i.Attachment.DeleteOnTermination {
-			if _, err := api.DeleteNetworkInterface(ctx, &sdk.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(i.ID)}); err != nil {
+			if _, err := a.api.DeleteNetworkInterface(ctx, &sdk.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(i.ID)}); err != nil {
 				return err
 			}
 		}
 	}
-	return client.DeleteLaunchTemplate(ctx, id)
+	return a.client.DeleteLaunchTemplate(ctx, id)
 }

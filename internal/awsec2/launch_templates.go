@@ -153,16 +153,16 @@ func launchVersion(v types.LaunchTemplateVersion) (launch.Version, error) {
 	return version, nil
 }
 
-// CreateLaunchTemplate makes a launch template, whose first version has the hash, and returns its ID and what EC2 doubts.
-func (c *Client) CreateLaunchTemplate(ctx context.Context, token, name, hash string, data launch.Document, tags map[string]string) (id string, warnings []string, err error) {
-	request, err := requestData(data)
+// CreateLaunchTemplate makes a launch template, and returns its ID and what EC2 doubts.
+func (c *Client) CreateLaunchTemplate(ctx context.Context, p launch.Publication) (id string, warnings []string, err error) {
+	request, err := requestData(p.Data)
 	if err != nil {
 		return "", nil, err
 	}
 	out, err := c.launches.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
-		LaunchTemplateName: aws.String(name), LaunchTemplateData: request, ClientToken: aws.String(token),
-		VersionDescription: aws.String(launch.Describe(hash)),
-		TagSpecifications:  []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(tags)}},
+		LaunchTemplateName: aws.String(p.Name), LaunchTemplateData: request, ClientToken: aws.String(p.Token),
+		VersionDescription: aws.String(launch.Describe(p.Hash)),
+		TagSpecifications:  []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(p.Tags)}},
 	}, once)
 	if err != nil {
 		return "", nil, fault(err)
@@ -260,15 +260,15 @@ func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID st
 	return nil
 }
 
-// TryLaunch asks EC2 whether it would launch an instance of the type from the version, without launching one. Where the
-// data leaves the subnet open, it is said for every interface, as an Auto Scaling group does.
-func (c *Client) TryLaunch(ctx context.Context, templateID string, version int64, data launch.Document, instanceType, subnetID string) error {
+// TryLaunch asks EC2 whether it would launch an instance, without launching one. Where the data leaves the subnet open, it
+// is said for every interface, as an Auto Scaling group does.
+func (c *Client) TryLaunch(ctx context.Context, t launch.Trial) error {
 	input := &ec2.RunInstancesInput{
-		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(instanceType),
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(templateID), Version: aws.String(fmt.Sprint(version))},
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(t.InstanceType),
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(t.TemplateID), Version: aws.String(fmt.Sprint(t.Version))},
 	}
-	if subnetID != "" {
-		interfaces, err := inSubnet(data, subnetID)
+	if t.SubnetID != "" {
+		interfaces, err := inSubnet(t.Data, t.SubnetID)
 		if err != nil {
 			return err
 		}

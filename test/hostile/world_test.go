@@ -111,7 +111,7 @@ func wanted(nodes []string, nodeENIs ...*v1alpha1.NodeENI) []string {
 				if !slices.Contains(nodeENI.Spec.SubnetIDs, subnet(zone, colour)) {
 					continue
 				}
-				lines = append(lines, line(node, subnet(zone, colour), nodeENI.Name, device, ec2.Attached, true))
+				lines = append(lines, line(node, subnet(zone, colour), nodeENI.Name, ec2.Attachment{DeviceIndex: device, Status: ec2.Attached, DeleteOnTermination: true}))
 				device++
 			}
 		}
@@ -120,8 +120,8 @@ func wanted(nodes []string, nodeENIs ...*v1alpha1.NodeENI) []string {
 	return lines
 }
 
-func line(node, subnetID, nodeENI string, device int, status string, dies bool) string {
-	return fmt.Sprintf("%s device %d: %s for %s, %s, delete on termination %t", node, device, subnetID, nodeENI, status, dies)
+func line(node, subnetID, nodeENI string, a ec2.Attachment) string {
+	return fmt.Sprintf("%s device %d: %s for %s, %s, delete on termination %t", node, a.DeviceIndex, subnetID, nodeENI, a.Status, a.DeleteOnTermination)
 }
 
 // held lists the interfaces that EC2 truly has of a cluster.
@@ -137,7 +137,7 @@ func held(state ec2.State, clusterName string) []string {
 		}
 		text := fmt.Sprintf("%s: %s for %s, %s", eni.Tags[ownership.TagNode], eni.SubnetID, eni.Tags[ownership.TagNodeENI], eni.Status)
 		if a := eni.Attachment; a != nil {
-			text = line(nodes[a.InstanceID], eni.SubnetID, eni.Tags[ownership.TagNodeENI], a.DeviceIndex, a.Status, a.DeleteOnTermination)
+			text = line(nodes[a.InstanceID], eni.SubnetID, eni.Tags[ownership.TagNodeENI], *a)
 		}
 		lines = append(lines, text)
 	}

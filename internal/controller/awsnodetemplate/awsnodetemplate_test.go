@@ -117,11 +117,11 @@ func (c *cloud) LaunchTemplateVersions(_ context.Context, id string) ([]launch.V
 	return slices.Clone(c.versions[id]), nil
 }
 
-func (c *cloud) CreateLaunchTemplate(_ context.Context, _, name, hash string, data launch.Document, tags map[string]string) (string, []string, error) {
-	c.said("create %s", name)
+func (c *cloud) CreateLaunchTemplate(_ context.Context, p launch.Publication) (string, []string, error) {
+	c.said("create %s", p.Name)
 	id := fmt.Sprintf("lt-%d", len(c.templates)+1)
-	c.templates[id] = launch.Existing{ID: id, Name: name, Tags: tags, Latest: 1}
-	c.add(id, 1, hash, data)
+	c.templates[id] = launch.Existing{ID: id, Name: p.Name, Tags: p.Tags, Latest: 1}
+	c.add(id, 1, p.Hash, p.Data)
 	return id, []string{"EC2 warns: it is late"}, nil
 }
 
@@ -152,8 +152,8 @@ func (c *cloud) PutTags(_ context.Context, id string, _ map[string]string) error
 	return nil
 }
 
-func (c *cloud) TryLaunch(_ context.Context, id string, version int64, _ launch.Document, kind, _ string) error {
-	c.said("try %s version %d as %s", id, version, kind)
+func (c *cloud) TryLaunch(_ context.Context, t launch.Trial) error {
+	c.said("try %s version %d as %s", t.TemplateID, t.Version, t.InstanceType)
 	return c.refuse
 }
 

@@ -123,18 +123,18 @@ func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTem
 func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) ([]launch.Problem, error) {
 	const path = "spec.amiSelector"
 	spec := object.Spec
-	if id := layeredImage(*t); id != "" {
-		t.Image.Architecture = ""
-		if strings.HasPrefix(id, "ami-") {
-			image, err := r.Launches.ImageByID(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			if image.ID == "" {
-				return []launch.Problem{{Reason: launch.ImageRequired, Path: path, Message: "EC2 has no image " + id + " in this region that the account may use; correct it, or share the image"}}, nil
-			}
-			t.Image.Architecture = image.Architecture
+	if id := layeredImage(*t); strings.HasPrefix(id, "ami-") {
+		image, err := r.Launches.ImageByID(ctx, id)
+		if err != nil {
+			return nil, err
 		}
+		if image.ID == "" {
+			return []launch.Problem{{Reason: launch.ImageRequired, Path: path, Message: "EC2 has no image " + id + " in this region that the account may use; correct it, or share the image"}}, nil
+		}
+		t.Image.Architecture = image.Architecture
+		return nil, nil
+	} else if id != "" {
+		t.Image.Architecture = "" // a parameter of Systems Manager, or an alias: EC2 finds the image
 		return nil, nil
 	}
 	if len(spec.AMISelector) > 0 {

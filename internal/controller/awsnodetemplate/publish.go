@@ -108,7 +108,7 @@ func (r *Reconciler) try(ctx context.Context, f *facts, o offer) error {
 			continue
 		}
 		tried++
-		err := r.EC2.TryLaunch(ctx, o.id, o.version, o.Data, v.Name, subnet)
+		err := r.EC2.TryLaunch(ctx, launch.Trial{TemplateID: o.id, Version: o.version, Data: o.Data, InstanceType: v.Name, SubnetID: subnet})
 		switch {
 		case err == nil:
 			return nil
@@ -277,7 +277,7 @@ func (s *shelf) create(ctx context.Context, t launch.NodeTemplate, name string, 
 	var id string
 	tags := t.Identity()
 	err = s.withToken(template.Hash, func(token string) (err error) {
-		id, warnings, err = s.ec2.CreateLaunchTemplate(ctx, token, name, template.Hash, template.Data, tags)
+		id, warnings, err = s.ec2.CreateLaunchTemplate(ctx, launch.Publication{Token: token, Name: name, Hash: template.Hash, Data: template.Data, Tags: tags})
 		return err
 	})
 	if err != nil {

@@ -127,7 +127,8 @@ func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
 		c.NoNetworks = errors.New("none were asked for")
 		return nil
 	}
-	if c.NoNetworks = namespace.Possible(); c.NoNetworks != nil {
+	c.NoNetworks = namespace.Possible()
+	if c.NoNetworks != nil {
 		return nil
 	}
 	c.Networks = filepath.Join(opts.Dir, "net")

@@ -33,7 +33,7 @@ func Prepare() {
 	klog.SetLogger(logr.Discard())
 	// One of the default handlers sleeps by the time of the last error in the process, which may be that of another bubble,
 	// or none.
-	utilruntime.ErrorHandlers = nil
+	utilruntime.ErrorHandlers = nil //nolint:reassign // the variable is how a program sets them
 }
 
 const (
