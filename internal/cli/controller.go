@@ -238,7 +238,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 		return fmt.Errorf("set the node controller up: %w", err)
 	}
 	nodeENIs := nodeeni.New(nodeeni.Options{
-		Client: mgr.GetClient(), Observer: watch, Resolver: resolve, InFlight: inFlight,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight,
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
 		Now: time.Now, Log: s.Log,
 	})

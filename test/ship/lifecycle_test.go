@@ -366,10 +366,12 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		s := s.at(t)
 		s.install()
 		s.attach()
+		s.declareSecrets() // which is an AWSNodeTemplate
 		s.runJobs()
 		s.helm("uninstall", release)
 		s.stop()
 		s.nothingIsLeft()
+		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // nobody holds it
 	})
 	t.Run("uninstall after the controller is gone", func(t *testing.T) {
 		s := s.at(t)
@@ -386,6 +388,30 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		s.install()
 		s.attach()
 		s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s") // waits for the objects, and they for EC2
+		s.runJobs()
+		s.helm("uninstall", release)
+		s.stop()
+		s.nothingIsLeft()
+	})
+	t.Run("all definitions at once", func(t *testing.T) {
+		s := s.at(t)
+		s.install()
+		s.attach()
+		s.forgetDefinitions()
+		s.runJobs()
+		s.helm("uninstall", release)
+		s.stop()
+		s.nothingIsLeft()
+	})
+	t.Run("the definition of the ledgers first", func(t *testing.T) {
+		s := s.at(t)
+		s.install()
+		id := s.attach()
+		s.kubectl("delete", "crd", "nodeenistates.networking.k8s.aws", "--timeout=90s")
+		if s.owned(id) != "attached" {
+			t.Errorf("without its ledger, a live interface is %q", s.owned(id))
+		}
+		s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s")
 		s.runJobs()
 		s.helm("uninstall", release)
 		s.stop()

@@ -108,7 +108,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		Cluster: c.name, Concurrency: 1, Beside: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
 	})
 	p.nodeENIs = nodeeni.New(nodeeni.Options{
-		Client: kubernetes{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight,
+		Client: kubernetes{p: p}, Reader: directReader{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight,
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: 1, Now: p.now, Log: quiet,
 	})
 	for q := range p.queues {

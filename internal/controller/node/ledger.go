@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
@@ -37,7 +38,7 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 	}
 	wanted := s.spec(instanceID, look, p)
 	if s.state == nil {
-		return r.createState(ctx, s, wanted)
+		return r.doWithout(s, p, r.createState(ctx, s, wanted))
 	}
 	if equality.Semantic.DeepEqual(s.state.Spec, wanted) {
 		return nil
@@ -48,9 +49,30 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, s.state, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		s.state = before
-		return fmt.Errorf("store the ledger of node %s: %w", s.name, err)
+		return r.doWithout(s, p, fmt.Errorf("store the ledger of node %s: %w", s.name, err))
 	}
 	return nil
+}
+
+// doWithout passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan only
+// removes: somebody removes all of multieni, in an order of their own. The rest of the state is of no use then.
+func (r *Reconciler) doWithout(s *subject, p plan.Plan, err error) error {
+	if !controller.Undefined(err) || slices.ContainsFunc(p.Actions, needsLedger) {
+		return err
+	}
+	r.Log.Warn("NodeENIState is not defined any more; what is to be removed is removed without a ledger", "node", s.name)
+	s.state = nil
+	return nil
+}
+
+// needsLedger reports whether an action would be forgotten without a ledger. Removals are not: EC2 shows what is left.
+func needsLedger(action plan.Action) bool {
+	switch action.(type) {
+	case plan.Detach, plan.Delete:
+		return false
+	default:
+		return true
+	}
 }
 
 // owner is the instance whose ledger is kept.

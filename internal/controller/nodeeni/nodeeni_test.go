@@ -12,12 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -127,7 +129,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	}
 	s := &stage{T: t, kube: builder.Build(), inFlight: &controller.InFlight{}}
 	s.reconciler = nodeeni.New(nodeeni.Options{
-		Client: s.kube, Observer: watch, InFlight: s.inFlight, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
 	})
 	return s
@@ -236,19 +238,31 @@ func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 	cases := map[string]struct {
 		cloud   cloud
 		objects []client.Object
-		busy    bool
-		gone    bool
+		// undefined is that NodeENIState has no definition any more.
+		undefined bool
+		busy      bool
+		gone      bool
 	}{
-		"EC2 shows nothing of it":                           {gone: true},
-		"EC2 shows an interface":                            {cloud: cloud{left: owned()}},
-		"EC2 does not answer":                               {cloud: cloud{err: errors.New("no answer")}},
-		"an interface is known that EC2 does not show now":  {cloud: cloud{known: owned()}},
-		"a ledger speaks of it":                             {objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}},
+		"EC2 shows nothing of it":                          {gone: true},
+		"EC2 shows an interface":                           {cloud: cloud{left: owned()}},
+		"EC2 does not answer":                              {cloud: cloud{err: errors.New("no answer")}},
+		"an interface is known that EC2 does not show now": {cloud: cloud{known: owned()}},
+		"a ledger speaks of it":                            {objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}},
+		"a ledger of which the cache alone knows, its definition being gone": {
+			objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}, undefined: true, gone: true,
+		},
+		"a ledger without definition, and an interface": {
+			cloud:   cloud{left: owned()},
+			objects: []client.Object{state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhasePending})}, undefined: true,
+		},
 		"a reconciliation from before may still make calls": {busy: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := setStage(t, &tc.cloud, append(tc.objects, declared())...)
+			if tc.undefined {
+				s.forgetDefinition()
+			}
 			if tc.busy {
 				defer s.inFlight.Enter()()
 			}
@@ -265,4 +279,15 @@ func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forgetDefinition has the API server say of NodeENIStates that there is no such kind.
+func (s *stage) forgetDefinition() {
+	options := s.reconciler.Options
+	options.Reader = interceptor.NewClient(s.kube.(client.WithWatch), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return &meta.NoKindMatchError{GroupKind: v1alpha1.SchemeGroupVersion.WithKind("NodeENIState").GroupKind()}
+		},
+	})
+	s.reconciler = nodeeni.New(options)
 }

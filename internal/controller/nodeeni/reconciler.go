@@ -31,7 +31,9 @@ const recheck = 5 * time.Second
 
 // Options are what a Reconciler works with.
 type Options struct {
-	Client   client.Client
+	Client client.Client
+	// Reader reads the API server itself, not a cache.
+	Reader   client.Reader
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
@@ -181,7 +183,10 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 		return false, err
 	}
 	uid := nodeENI.UID
-	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || len(states.Items) > 0 || r.Observer.Holds(string(uid)) {
+	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || r.Observer.Holds(string(uid)) {
+		return false, nil
+	}
+	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
 		return false, nil
 	}
 	left, err := r.Observer.Remaining(ctx, string(uid))
@@ -197,6 +202,12 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 	r.marks.forget(uid)
 	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeeni", nodeENI.Name)
 	return true, nil
+}
+
+// ledgersUndefined reports whether there are no NodeENIStates any more, whatever the cache says: it does not learn how the
+// last of them went when their definition went with them.
+func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
+	return controller.Undefined(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
 }
 
 // gather reads how the fleet stands. Selectors that cannot be read at the moment are told apart from the rest, so that
