@@ -37,9 +37,8 @@ const (
 )
 
 func newDoctor() *cobra.Command {
-	var a access
+	var s screen
 	var e cloud
-	var o output
 	var namespace string
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -57,29 +56,21 @@ The command fails when a check does.`,
 		Example: `  kubectl eni doctor
   kubectl eni doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
+		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
 			d := doctor{api: api, namespace: namespace}
 			d.examine(c.Context(), &e)
-			if err := o.print(c.OutOrStdout(), d.found); err != nil {
+			if err := s.print(c.OutOrStdout(), d.found); err != nil {
 				return err
 			}
 			if d.found.Failed() {
 				return ErrFailed
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringVar(&namespace, "namespace", "eni-controller-system", "namespace of the controller")
-	a.bind(c.Flags())
 	e.bind(c.Flags())
-	o.bind(c, "json", "yaml")
+	s.bind(c, "json", "yaml")
 	return c
 }
 

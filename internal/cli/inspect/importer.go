@@ -34,9 +34,8 @@ const (
 )
 
 func newImport() *cobra.Command {
-	var a access
+	var s screen
 	var e cloud
-	var o output
 	var q question
 	var dryRun bool
 	c := &cobra.Command{
@@ -53,14 +52,7 @@ listed. EC2 is asked with your own AWS credentials.`,
   kubectl eni import --dry-run
   kubectl eni import`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
+		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
 			cloud, err := e.connect(c.Context(), api)
 			if err != nil {
 				return err
@@ -69,7 +61,7 @@ listed. EC2 is asked with your own AWS credentials.`,
 			if err := i.find(c.Context()); err != nil {
 				return err
 			}
-			if err := o.print(c.OutOrStdout(), i.view()); err != nil || dryRun || len(i.outcome.Matches)+len(i.objects) == 0 {
+			if err := s.print(c.OutOrStdout(), i.view()); err != nil || dryRun || len(i.outcome.Matches)+len(i.objects) == 0 {
 				return err
 			}
 			if err := i.otherStopped(c.Context()); err != nil {
@@ -79,13 +71,12 @@ listed. EC2 is asked with your own AWS credentials.`,
 				return err
 			}
 			return i.carryOut(c.Context())
-		},
+		}),
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be taken over")
 	q.bind(c.Flags())
-	a.bind(c.Flags())
 	e.bind(c.Flags())
-	o.bind(c, "json", "yaml")
+	s.bind(c, "json", "yaml")
 	return c
 }
 

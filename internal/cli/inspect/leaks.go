@@ -18,9 +18,8 @@ import (
 )
 
 func newLeaks() *cobra.Command {
-	var a access
+	var s screen
 	var e cloud
-	var o output
 	var collect bool
 	var q question
 	c := &cobra.Command{
@@ -36,14 +35,7 @@ touched. EC2 is asked with your own AWS credentials.`,
   kubectl eni leaks --collect
   kubectl eni leaks --collect --yes    # in a script`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
+		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
 			cloud, err := e.connect(c.Context(), api)
 			if err != nil {
 				return err
@@ -52,17 +44,16 @@ touched. EC2 is asked with your own AWS credentials.`,
 			if err != nil {
 				return err
 			}
-			if err := o.print(c.OutOrStdout(), leaks); err != nil || !collect {
+			if err := s.print(c.OutOrStdout(), leaks); err != nil || !collect {
 				return err
 			}
 			return collectLeaks(c, api, cloud, leaks, q)
-		},
+		}),
 	}
 	c.Flags().BoolVar(&collect, "collect", false, "delete those that can be")
 	q.bind(c.Flags())
-	a.bind(c.Flags())
 	e.bind(c.Flags())
-	o.bind(c, "json", "yaml")
+	s.bind(c, "json", "yaml")
 	return c
 }
 

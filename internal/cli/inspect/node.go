@@ -19,9 +19,8 @@ import (
 const lookTimeout = 10 * time.Second
 
 func newNode() *cobra.Command {
-	var a access
+	var s screen
 	var e cloud
-	var o output
 	c := &cobra.Command{
 		Use:   "node NAME",
 		Short: "Show the slots of a node: what is in each, whose it is, and the link on the node",
@@ -33,29 +32,21 @@ shows what the NodeENIState knows.`,
 		Example: `  kubectl eni node ip-10-0-0-10.us-west-2.compute.internal
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal -o json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeNames(nodeList),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
+		ValidArgsFunction: s.completeNames(nodeList),
+		RunE: s.show(func(c *cobra.Command, api client.Client, args []string) (text, error) {
 			fleet, err := readFleet(c.Context(), api)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			node, known := fleet.Node(args[0])
 			if !known {
-				return fmt.Errorf("there is no node %s, and no NodeENIState of that name; see kubectl get nodes", args[0])
+				return nil, fmt.Errorf("there is no node %s, and no NodeENIState of that name; see kubectl get nodes", args[0])
 			}
-			return o.print(c.OutOrStdout(), e.picture(c.Context(), api, node))
-		},
+			return e.picture(c.Context(), api, node), nil
+		}),
 	}
-	a.bind(c.Flags())
 	e.bind(c.Flags())
-	o.bind(c, "wide", "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 

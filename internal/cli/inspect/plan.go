@@ -20,9 +20,8 @@ import (
 )
 
 func newPlan() *cobra.Command {
-	var a access
+	var s screen
 	var e cloud
-	var o output
 	var p planOptions
 	c := &cobra.Command{
 		Use:   "plan -f FILE",
@@ -39,29 +38,15 @@ code that the controller runs. Nothing is changed.`,
   kubectl eni plan -f multus.yaml --delete      # what deleting it would come to
   kustomize build . | kubectl eni plan -f -`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			planned, err := p.plan(c.Context(), api, &e)
-			if err != nil {
-				return err
-			}
-			return o.print(c.OutOrStdout(), planned)
-		},
+		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (text, error) { return p.plan(c.Context(), api, &e) }),
 	}
 	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil, "file with NodeENIs, - for standard input (required; may be given several times)")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
 	if err := c.MarkFlagRequired("filename"); err != nil {
 		panic(err) // a flag of that name was defined a few lines above
 	}
-	a.bind(c.Flags())
 	e.bind(c.Flags())
-	o.bind(c, "wide", "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 

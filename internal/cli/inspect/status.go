@@ -12,8 +12,7 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	var a access
-	var o output
+	var s screen
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the fleet at a glance: every NodeENI, and what is not as declared",
@@ -25,29 +24,14 @@ Only the Kubernetes API is read.`,
   kubectl eni status -o wide    # and every node
   kubectl eni status -o json | jq '.troubles[] | {reason, nodes}'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			fleet, err := readFleet(c.Context(), api)
-			if err != nil {
-				return err
-			}
-			return o.print(c.OutOrStdout(), view.NewStatus(fleet, time.Now()))
-		},
+		RunE: s.showFleet(func(fleet view.Fleet, _ []string) (text, error) { return view.NewStatus(fleet, time.Now()), nil }),
 	}
-	a.bind(c.Flags())
-	o.bind(c, "wide", "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 
 func newTopology() *cobra.Command {
-	var a access
-	var o output
+	var s screen
 	c := &cobra.Command{
 		Use:   "topology",
 		Short: "Draw which interfaces the nodes of each zone have, as text or SVG",
@@ -58,22 +42,8 @@ Only the Kubernetes API is read.`,
 		Example: `  kubectl eni topology
   kubectl eni topology -o svg > fleet.svg`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			fleet, err := readFleet(c.Context(), api)
-			if err != nil {
-				return err
-			}
-			return o.print(c.OutOrStdout(), view.NewTopology(fleet))
-		},
+		RunE: s.showFleet(func(fleet view.Fleet, _ []string) (text, error) { return view.NewTopology(fleet), nil }),
 	}
-	a.bind(c.Flags())
-	o.bind(c, "svg", "wide", "json", "yaml")
+	s.bind(c, "svg", "wide", "json", "yaml")
 	return c
 }

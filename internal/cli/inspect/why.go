@@ -13,8 +13,7 @@ import (
 )
 
 func newWhy() *cobra.Command {
-	var a access
-	var o output
+	var s screen
 	c := &cobra.Command{
 		Use:   "why NODEENI|NODE",
 		Short: "Explain why something is not ready, and what to do",
@@ -27,28 +26,10 @@ node/NAME say which is meant. Only the Kubernetes API is read.`,
 		Example: `  kubectl eni why multus-eni-config
   kubectl eni why node/ip-10-0-0-10.us-west-2.compute.internal`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeNames(nodeENIList, nodeList),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			fleet, err := readFleet(c.Context(), api)
-			if err != nil {
-				return err
-			}
-			why, err := explain(fleet, args[0])
-			if err != nil {
-				return err
-			}
-			return o.print(c.OutOrStdout(), why)
-		},
+		ValidArgsFunction: s.completeNames(nodeENIList, nodeList),
+		RunE: s.showFleet(func(fleet view.Fleet, args []string) (text, error) { return explain(fleet, args[0]) }),
 	}
-	a.bind(c.Flags())
-	o.bind(c, "wide", "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 

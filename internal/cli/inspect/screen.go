@@ -1,0 +1,59 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/view"
+)
+
+// screen is what all commands have that print what they find: how they reach the cluster, and how they print.
+type screen struct {
+	access
+	output
+}
+
+// bind adds the flags, and the formats beside text that the command can print.
+func (s *screen) bind(c *cobra.Command, formats ...string) {
+	s.access.bind(c.Flags())
+	s.output.bind(c, formats...)
+}
+
+// begin checks the flags and connects before a command does its work.
+func (s *screen) begin(work func(*cobra.Command, client.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if err := s.validate(); err != nil {
+			return err
+		}
+		api, err := s.connect()
+		if err != nil {
+			return err
+		}
+		return work(c, api, args)
+	}
+}
+
+// show prints what a command finds.
+func (s *screen) show(find func(*cobra.Command, client.Client, []string) (text, error)) func(*cobra.Command, []string) error {
+	return s.begin(func(c *cobra.Command, api client.Client, args []string) error {
+		found, err := find(c, api, args)
+		if err != nil {
+			return err
+		}
+		return s.print(c.OutOrStdout(), found)
+	})
+}
+
+// showFleet prints what a command makes of the fleet.
+func (s *screen) showFleet(look func(view.Fleet, []string) (text, error)) func(*cobra.Command, []string) error {
+	return s.show(func(c *cobra.Command, api client.Client, args []string) (text, error) {
+		fleet, err := readFleet(c.Context(), api)
+		if err != nil {
+			return nil, err
+		}
+		return look(fleet, args)
+	})
+}
