@@ -38,7 +38,9 @@ code that the controller runs. Nothing is changed.`,
   kubectl eni plan -f multus.yaml --delete      # what deleting it would come to
   kustomize build . | kubectl eni plan -f -`,
 		Args: cobra.NoArgs,
-		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (text, error) { return p.plan(c.Context(), api, &e) }),
+		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (text, error) {
+			return p.plan(c.Context(), api, &e)
+		}),
 	}
 	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil, "file with NodeENIs, - for standard input (required; may be given several times)")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
