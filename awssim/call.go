@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/awssim/apierror"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/awssim/iam"
 )
 
 // request is a call, read from HTTP.
@@ -123,11 +124,23 @@ func (s *Simulator) carryOut(now time.Time, of service, operation operation, cal
 	if err := call.decode(input); err != nil {
 		return answer{err: err}
 	}
-	if policy := s.options.Policies[call.caller]; policy != nil && of.name == serviceEC2 &&
-		!policy.Allows(s.account.ec2.Requests(call.action, input)...) {
+	if of.name == serviceEC2 && !s.allows(call.caller, s.account.ec2.Requests(call.action, input)) {
 		return answer{err: refusal(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
 	}
 	return s.throughFaults(now, of, operation, input, call)
+}
+
+// allows decides by the caller's policy. Its access key is the name of its session as well: that of a role on an instance has
+// the instance's ID.
+func (s *Simulator) allows(caller string, requests []iam.Request) bool {
+	policy := s.options.Policies[caller]
+	if policy == nil {
+		return true
+	}
+	for _, r := range requests {
+		r.Context["aws:userid"] = []string{"AROASIMULATED:" + caller}
+	}
+	return policy.Allows(requests...)
 }
 
 // throughFaults throttles, lets faults interfere, and does what was asked.

@@ -81,6 +81,9 @@ func (m *Model) requestsFor(action string, ids ...string) []iam.Request {
 		for key, value := range tags {
 			r.Context["aws:ResourceTag/"+key] = []string{value}
 		}
+		if kindOf(id) == "instance" {
+			r.Context["ec2:InstanceID"] = []string{id}
+		}
 		requests = append(requests, r)
 	}
 	return requests

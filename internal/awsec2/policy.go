@@ -23,10 +23,16 @@ const (
 	NodeTemplates Component = "node-templates"
 	// Operator is whoever uses `kubectl eni`: it looks, collects leaks, and imports interfaces of other controllers.
 	Operator Component = "operator"
+	// LifecycleHook is `multieni lifecycle-hook`, in AWS Lambda or beside a queue. It calls Auto Scaling and SQS as well.
+	LifecycleHook Component = "lifecycle-hook"
+	// Bootstrap is eni-bootstrap, with the role of the instance on which it runs.
+	Bootstrap Component = "eni-bootstrap"
 )
 
 // Components returns all components.
-func Components() []Component { return []Component{Controller, NodeTemplates, Operator} }
+func Components() []Component {
+	return []Component{Controller, NodeTemplates, Operator, LifecycleHook, Bootstrap}
+}
 
 // PolicyOptions fit a policy to a place.
 type PolicyOptions struct {
@@ -61,6 +67,10 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 		all = o.nodeTemplates()
 	case Operator:
 		all = o.operator()
+	case LifecycleHook:
+		all = o.lifecycleHook()
+	case Bootstrap:
+		all = o.bootstrap()
 	default:
 		return nil, fmt.Errorf("there is no component %q", component)
 	}
@@ -117,6 +127,39 @@ func (o PolicyOptions) operator() []statement {
 	}
 }
 
+// lifecycleHook has the calls for instances that it does not choose by itself, such as the controller's. The names of its groups
+// and its queue are not known here.
+func (o PolicyOptions) lifecycleHook() []statement {
+	elsewhere := func(sid, resource string, actions ...string) statement {
+		return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: []string{resource}}
+	}
+	return append(o.controller(),
+		elsewhere("LookAtGroups", "*", "autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeLifecycleHooks"),
+		elsewhere("CompleteHooks", fmt.Sprintf("arn:%s:autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/*", o.Partition),
+			"autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"),
+		elsewhere("TakeEvents", fmt.Sprintf("arn:%s:sqs:*:*:*", o.Partition),
+			"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"),
+	)
+}
+
+// bootstrap lets an instance make, change and attach what is tagged as its own, and attach it to nothing but itself. The role's
+// session on an instance is named after it, so that aws:userid ends with the instance's ID (IAM user guide, "AWS global
+// condition context keys", aws:userid of a role assigned to an EC2 instance).
+func (o PolicyOptions) bootstrap() []statement {
+	itself := map[string]map[string]string{"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
+	return []statement{
+		o.look(),
+		o.allow("CreateForItself", called("CreateNetworkInterface"), o.own("aws:RequestTag"), "network-interface"),
+		o.allow("CreateInSubnets", called("CreateNetworkInterface"), nil, "subnet", "security-group"),
+		o.allow("TagWhatIsCreated", called("CreateTags"),
+			with(o.own("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
+		o.allow("TagItsOwn", called("CreateTags"), o.own("aws:ResourceTag"), "network-interface"),
+		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"), o.own("aws:ResourceTag"), "network-interface"),
+		o.allow("AttachToItself", called("Attach", "Detach", "Modify"), itself, "instance"),
+		o.allow("UseSecurityGroups", called("Modify"), nil, "security-group"),
+	}
+}
+
 func (o PolicyOptions) look() statement {
 	return statement{Sid: "Look", Effect: "Allow", Action: called("Describe", "Get"), Resource: []string{"*"}}
 }
@@ -136,6 +179,11 @@ func (o PolicyOptions) having(where string) map[string]map[string]string {
 		return map[string]map[string]string{"StringLike": {key: "?*"}}
 	}
 	return map[string]map[string]string{"StringEquals": {key: o.Cluster}}
+}
+
+// own asks for the tags of the cluster and of the instance that calls, in the request or on the resource.
+func (o PolicyOptions) own(where string) map[string]map[string]string {
+	return with(o.having(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s/%s}", where, ownership.TagInstanceID))
 }
 
 // keepingIts asks for the cluster's tag on the resource, and that a request gives no other.

@@ -19,6 +19,7 @@ func TestPoliciesAllowWhatIsCalled(t *testing.T) {
 	tagging := []string{"ec2:CreateTags"} // launch templates are tagged as they are created
 	for component, called := range map[awsec2.Component][]string{
 		awsec2.Controller:    methods(reflect.TypeFor[awsec2.API]()),
+		awsec2.Bootstrap:     methods(reflect.TypeFor[awsec2.API]()),
 		awsec2.NodeTemplates: append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), tagging...),
 	} {
 		content, err := awsec2.Policy(component, awsec2.PolicyOptions{})

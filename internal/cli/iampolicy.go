@@ -23,7 +23,9 @@ func newIAMPolicy() *cobra.Command {
 		Long: `Print the IAM policy that a component needs, and not more: interfaces can be created, changed
 and tagged only with the tag of the cluster, or if they carry it.
 
-Components: controller, and operator for those who use kubectl eni.
+Components: controller, and node-templates beside it for AWSNodeTemplates; operator for those
+who use kubectl eni; lifecycle-hook; and eni-bootstrap, for the role of nodes, which lets each
+touch its own interfaces and attach them to nothing but itself.
 
 Name the cluster, as the controller's --cluster-name does, and its role cannot touch the
 interfaces of other clusters of the account.`,

@@ -194,6 +194,21 @@ func TestTimeRunsOut(t *testing.T) {
 	})
 }
 
+// Karpenter's nodes and instances by themselves are of no group; they are served unless groups are listed.
+func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": ""}}
+		h := w.handler()
+		h.Config.Groups = nil
+		if err := h.Handle(t.Context(), []byte(stateChange("running"))); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{"ensure unused=false"}, w.did); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Every event is counted, by what became of it.
 func TestEventsAreCounted(t *testing.T) {
 	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}

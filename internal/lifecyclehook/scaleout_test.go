@@ -62,11 +62,11 @@ var subnets = map[string]string{
 	"us-east-1a": "subnet-0f59b4f14737be9ad", "us-east-1b": "subnet-0bb0000000000000b", "us-east-1c": "subnet-0bb0000000000000c",
 }
 
-// A hundred instances in three zones, each with a launch event that comes twice, late, or never, to processes that share
+// Instances in three zones, each with a launch event that comes twice, late, or never, to processes that share
 // nothing, of which every other one is killed, while EC2 throttles and loses answers. A tick comes now and then.
 func TestScaleOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const instances = 100
+		const instances = 45
 		sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
 		if err != nil {
 			t.Fatal(err)

@@ -166,11 +166,11 @@ func (s *stage) start() error {
 			return err
 		}
 	}
-	policy, err := controllerPolicy()
+	policies, err := policies(world)
 	if err != nil {
 		return err
 	}
-	aws := awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Seed: 1, Policies: map[string]*iam.Policy{controllerKey: policy}}
+	aws := awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Seed: 1, Policies: policies}
 	c, err := cluster.Start(context.Background(), cluster.Options{
 		Dir: s.dir, AWS: &aws, Kubeconfig: shared.Kubeconfig, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -187,25 +187,37 @@ func (s *stage) start() error {
 	return err
 }
 
-// controllerKey is the access key of the controller, which may do what its IAM policies allow; the others in a story may
-// do everything.
-const controllerKey = "controller"
+// The access keys of those who may do what their IAM policies allow: the controller, the lifecycle hook, and each instance
+// under its ID. The others in a story may do everything.
+const (
+	controllerKey = "controller"
+	hookKey       = "hook"
+)
 
-// controllerPolicy is both of the controller's.
-func controllerPolicy() (*iam.Policy, error) {
+func policies(world awssim.World) (map[string]*iam.Policy, error) {
+	files := map[string][]string{controllerKey: {"controller", "node-templates"}, hookKey: {"lifecycle-hook"}}
+	for _, instance := range world.Instances {
+		files[instance.InstanceID] = []string{"eni-bootstrap"}
+	}
 	root, err := child.Root()
 	if err != nil {
 		return nil, err
 	}
-	var documents [][]byte
-	for _, name := range []string{"controller", "node-templates"} {
-		document, err := os.ReadFile(filepath.Join(root, "deploy/iam", name+".json"))
-		if err != nil {
+	all := map[string]*iam.Policy{}
+	for key, names := range files {
+		var documents [][]byte
+		for _, name := range names {
+			document, err := os.ReadFile(filepath.Join(root, "deploy/iam", name+".json"))
+			if err != nil {
+				return nil, err
+			}
+			documents = append(documents, document)
+		}
+		if all[key], err = iam.Parse(documents...); err != nil {
 			return nil, err
 		}
-		documents = append(documents, document)
 	}
-	return iam.Parse(documents...)
+	return all, nil
 }
 
 func exists(file string) bool {

@@ -37,6 +37,9 @@ func newAccount(t *testing.T) account {
 			t.Fatal(err)
 		}
 	}
+	for _, instance := range awssim.ExampleWorld().Instances {
+		policies[instance.InstanceID] = policies[string(awsec2.Bootstrap)] // the session of a role is named after its instance
+	}
 	simulator, err := awssim.New(awssim.Options{
 		World: awssim.ExampleWorld(), Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}, Policies: policies,
 	})
@@ -193,6 +196,45 @@ func TestControllerMay(t *testing.T) {
 	}
 	if code, _ := a.call("controller", "DeleteNetworkInterface", "NetworkInterfaceId=eni-00000000000000bad"); code != "InvalidNetworkInterfaceID.NotFound" {
 		t.Errorf("of an interface that is not there the controller hears %q", code)
+	}
+}
+
+// What another node has, and nodes themselves but its own, the role of a node may not touch: with its own interfaces it may do
+// all that eni-bootstrap does.
+func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
+	a := newAccount(t)
+	instance := a.instance()
+	other := a.simulator.State().Instances[len(a.simulator.State().Instances)-1].InstanceID
+	of := func(instance string) []string {
+		return []string{
+			"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + ownership.TagCluster, "TagSpecification.1.Tag.1.Value=ours",
+			"TagSpecification.1.Tag.2.Key=" + ownership.TagInstanceID, "TagSpecification.1.Tag.2.Value=" + instance,
+		}
+	}
+	in, own, others := "SubnetId="+a.subnet(), a.create(of(instance)...), a.create(of(other)...)
+	const unauthorized = "UnauthorizedOperation"
+	for _, c := range []struct {
+		name, action string
+		parameters   []string
+		code         string
+	}{
+		{"makes one for another", "CreateNetworkInterface", append(of(other), in), unauthorized},
+		{"makes one for nobody", "CreateNetworkInterface", append(tagged(ownership.TagCluster, "ours"), in), unauthorized},
+		{"makes one without a cluster", "CreateNetworkInterface", append(tagged(ownership.TagInstanceID, instance), in), unauthorized},
+		{"takes another's", "CreateTags", []string{"ResourceId.1=" + others, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=" + instance}, unauthorized},
+		{"attaches another's", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + others, "InstanceId=" + instance, "DeviceIndex=2"}, unauthorized},
+		{"attaches to another", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + own, "InstanceId=" + other, "DeviceIndex=2"}, unauthorized},
+		{"deletes another's", "DeleteNetworkInterface", []string{"NetworkInterfaceId=" + others}, unauthorized},
+		{"changes another's", "ModifyNetworkInterfaceAttribute", []string{"NetworkInterfaceId=" + others, "SourceDestCheck.Value=false"}, unauthorized},
+		{"ends itself", "TerminateInstances", []string{"InstanceId.1=" + instance}, unauthorized},
+		{"makes one for itself", "CreateNetworkInterface", append(of(instance), in), ""},
+		{"changes its own", "ModifyNetworkInterfaceAttribute", []string{"NetworkInterfaceId=" + own, "SourceDestCheck.Value=false"}, ""},
+		{"tags its own", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=Name", "Tag.1.Value=x"}, ""},
+		{"attaches its own", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + own, "InstanceId=" + instance, "DeviceIndex=2"}, ""},
+	} {
+		if code, body := a.call(instance, c.action, c.parameters...); code != c.code {
+			t.Errorf("a node %s: %q, want %q\n%s", c.name, code, c.code, body)
+		}
 	}
 }
 
