@@ -31,6 +31,9 @@ type Config struct {
 	OnFailure Policy `json:"onFailure,omitempty"`
 	// Networks are the interfaces that each instance gets.
 	Networks []Network `json:"networks"`
+	// Removed are the names of networks whose interfaces instances are to lose, though they live. One that is merely listed no
+	// more stays until its instance ends: another hook may want it.
+	Removed []string `json:"removed,omitempty"`
 }
 
 // Trigger is a tag of instances. An empty value stands for any.
@@ -208,6 +211,11 @@ func (c Config) validate() error {
 			wrong("networks[%d] %s: another network has the same name", n, network.Name)
 		}
 		seen[network.Name] = true
+	}
+	for _, name := range c.Removed {
+		if name == "" || seen[name] {
+			wrong("removed: %q is listed in networks, or is no name; a network is either wanted or removed", name)
+		}
 	}
 	return errors.Join(mistakes...)
 }

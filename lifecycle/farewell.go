@@ -4,6 +4,9 @@
 package lifecycle
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
@@ -29,8 +32,22 @@ func Farewell(owned []inventory.Record) []plan.Action {
 	return actions
 }
 
-// Undo returns what takes interfaces away that an instance got and cannot use without the others: one call each, as far as
-// EC2 is ready for it.
+// IsRemoved reports whether an interface is one of a network that instances are to lose.
+func (c Config) IsRemoved(r inventory.Record) bool {
+	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.NodeENIUID == ownership.NetworkUID(name) })
+}
+
+// Unlisted counts the interfaces of networks that the configuration says nothing of, by network.
+func (c Config) Unlisted(networks map[string]int) map[string]int {
+	unlisted := maps.Clone(networks)
+	maps.DeleteFunc(unlisted, func(name string, _ int) bool {
+		return slices.Contains(c.Removed, name) || slices.ContainsFunc(c.Networks, func(n Network) bool { return n.Name == name })
+	})
+	return unlisted
+}
+
+// Undo returns what takes interfaces away that an instance got and cannot use without the others, or is to lose: one call each,
+// as far as EC2 is ready for it.
 func Undo(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
 	var actions []plan.Action
 	for _, r := range owned {

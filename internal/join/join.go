@@ -33,8 +33,8 @@ const (
 	poll = time.Second
 	// lookAge is how old a look may be on which calls rest.
 	lookAge = 15 * time.Second
-	// undoTime is how long taking interfaces away again may take.
-	undoTime = time.Minute
+	// awayTime is how long taking interfaces away may take.
+	awayTime = time.Minute
 	// members is how many interfaces of an instance are worked on at the same time.
 	members = 16
 	// rounds is how many plans are made on one look.
@@ -115,9 +115,12 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 		}
 		switch v.Outcome {
 		case lifecycle.Failed:
-			r.undo(ctx, request.Unused, v.Why)
+			r.takeAway(ctx, func(record inventory.Record) bool { return r.undone(record.ID, request.Unused) }, "a required network cannot be had: "+v.Why)
 			return r.withoutUndone(r.result(v), request.Unused), nil
-		case lifecycle.Ready, lifecycle.Gone:
+		case lifecycle.Ready:
+			r.takeAway(ctx, j.Config.IsRemoved, "its network is removed")
+			return r.result(v), nil
+		case lifecycle.Gone:
 			return r.result(v), nil
 		}
 		r.rest(ctx, min(wait, until.Sub(j.Now())))

@@ -342,6 +342,31 @@ func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 	})
 }
 
+// Instances keep what is merely listed no more, and lose what is removed.
+func TestRemovedNetworks(t *testing.T) {
+	only := func(c *lifecycle.Config) { c.Networks[0].Name, c.Networks[0].SubnetIDs = "first", []string{subnetA} }
+	for name, tc := range map[string]struct {
+		removed []string
+		want    []string
+	}{
+		"not listed": {want: append([]string{"device 3 " + subnetA + " 10.0.64.5 ipv6=1"}, both()...)},
+		"removed":    {removed: []string{"multus"}, want: []string{"device 3 " + subnetA + " 10.0.64.5 ipv6=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := play(t)
+				s.ensure(t.Context(), s.joiner(), join.Request{})
+				removed := func(c *lifecycle.Config) { c.Removed = tc.removed }
+				if result := s.ensure(t.Context(), s.joiner(only, removed), join.Request{}); result.Outcome != lifecycle.Ready {
+					t.Errorf("%+v", result.Verdict)
+				}
+				slices.Sort(tc.want)
+				s.want(tc.want...)
+			})
+		})
+	}
+}
+
 // A NodeENI's interface in a network's subnet does for the network.
 func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -163,23 +163,18 @@ func (r *run) touch(action plan.Action) {
 	}
 }
 
-// undo takes away what the instance got and cannot use, as far as EC2 lets it in the time there is.
-func (r *run) undo(ctx context.Context, unused bool, why string) {
-	ctx, cancel := context.WithTimeout(ctx, undoTime)
+// takeAway takes interfaces of the instance away, as far as EC2 lets it in the time there is.
+func (r *run) takeAway(ctx context.Context, which func(inventory.Record) bool, why string) {
+	ctx, cancel := context.WithTimeout(ctx, awayTime)
 	defer cancel()
-	undone := func(record inventory.Record) bool { return r.undone(record.ID, unused) }
 	for ctx.Err() == nil {
-		left := false
-		for _, record := range networksOf(r.watch.Of(r.instanceID).Owned) {
-			left = left || undone(record)
-		}
-		if !left {
+		if !slices.ContainsFunc(networksOf(r.watch.Of(r.instanceID).Owned), which) {
 			return
 		}
-		r.do(ctx, lifecycle.Undo(r.watch.Of(r.instanceID).Owned, undone, "a required network cannot be had: "+why))
+		r.do(ctx, lifecycle.Undo(r.watch.Of(r.instanceID).Owned, which, why))
 		r.rest(ctx, 5*poll)
 	}
-	r.Log.Warn("not everything could be taken away again; it carries tags by which it is found", "instance", r.instanceID)
+	r.Log.Warn("not everything could be taken away; it carries tags by which it is found", "instance", r.instanceID)
 }
 
 // undone reports whether an interface goes when a required one cannot be had.

@@ -283,7 +283,9 @@ func (h *Handler) tick(ctx context.Context) error {
 			return err
 		})
 	}
-	for id := range instancesOf(h.Config.Cluster, owned) {
+	held := networksOf(h.Config.Cluster, owned)
+	h.tellUnlisted(alive, held)
+	for id := range held {
 		if !alive[id] {
 			group.Go(func() error {
 				if err := h.Joiner.Bury(ctx, id); !errors.Is(err, join.ErrAlive) {
@@ -296,15 +298,36 @@ func (h *Handler) tick(ctx context.Context) error {
 	return group.Wait()
 }
 
-// instancesOf returns the instances for which interfaces of networks were made.
-func instancesOf(cluster string, owned []eni.Interface) map[string]bool {
-	ids := map[string]bool{}
-	for _, i := range owned {
-		if m, verdict := ownership.Read(cluster, i.Tags); verdict == ownership.Ours && ownership.IsNetwork(m.NodeENIUID) {
-			ids[m.InstanceID] = true
+// tellUnlisted names the networks whose interfaces stay on instances that live though nothing is said of them any more.
+func (h *Handler) tellUnlisted(alive map[string]bool, held map[string]map[string]int) {
+	all := map[string]int{}
+	for id, networks := range held {
+		for name, n := range networks {
+			if alive[id] {
+				all[name] += n
+			}
 		}
 	}
-	return ids
+	for name, n := range h.Config.Unlisted(all) {
+		h.Log.Warn("interfaces of a network that is not listed stay until their instances end; to have them taken away, list it in removed",
+			"network", name, "interfaces", n)
+	}
+}
+
+// networksOf counts the interfaces that were made for networks, by instance and network.
+func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int {
+	held := map[string]map[string]int{}
+	for _, i := range owned {
+		m, verdict := ownership.Read(cluster, i.Tags)
+		if verdict != ownership.Ours || !ownership.IsNetwork(m.NodeENIUID) {
+			continue
+		}
+		if held[m.InstanceID] == nil {
+			held[m.InstanceID] = map[string]int{}
+		}
+		held[m.InstanceID][m.NodeENI]++
+	}
+	return held
 }
 
 // groupOf is the Auto Scaling group of an instance, "" if it has none.

@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/lifecyclehook"
 	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
 )
 
 const id = "i-1234567890abcdef0"
@@ -276,6 +277,34 @@ func TestEmbeddedMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, values); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// A tick cleans up after instances that are no more, and names networks that stay on others though nobody lists them.
+func TestATickLooksAtWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := func(instanceID, network string) eni.Interface {
+			m := ownership.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: ownership.NetworkUID(network)}, Generation: 1}
+			return eni.Interface{ID: "eni-1", Tags: m.Tags(time.Unix(1, 0), nil)}
+		}
+		var log bytes.Buffer
+		w := &world{
+			state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"},
+			owned: []eni.Interface{of("i-gone", "old"), of(id, "old"), of(id, "old"), of(id, "removed"), of(id, "listed")},
+		}
+		h := w.handler()
+		h.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		h.Config.Networks, h.Config.Removed = []lifecycle.Network{{Name: "listed"}}, []string{"removed"}
+		if err := h.Handle(t.Context(), []byte(tick)); err != nil {
+			t.Error(err)
+		}
+		slices.Sort(w.did)
+		if diff := cmp.Diff([]string{"bury i-gone", "ensure unused=false"}, w.did); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "network=old interfaces=2") {
+			t.Errorf("it warned of\n%s", &log)
+		}
+	})
 }
 
 func TestLambdaNamesWhatIsToComeAgain(t *testing.T) {
