@@ -51,6 +51,19 @@ type Version struct {
 	Data        Document
 }
 
+// Reference is that somebody launches from a version of a launch template, or will when there is need.
+type Reference struct {
+	// By is who, for people.
+	By string
+	// TemplateID or TemplateName says which template. Version is a number, $Latest or $Default; empty stands for $Default.
+	TemplateID, TemplateName, Version string
+}
+
+// To reports whether the reference is to a version of the launch template.
+func (r Reference) To(e Existing) bool {
+	return r.TemplateID == e.ID || r.TemplateID == "" && r.TemplateName == e.Name
+}
+
 // describe begins the description of every version of ours.
 const describe = "multieni "
 
@@ -101,7 +114,15 @@ const (
 	// KeepFor is how long a launch template, or a version, that nothing refers to is kept: a launch under way and a
 	// group that is changed later refer to it without our seeing it.
 	KeepFor = 24 * time.Hour
+	// OrphanGrace is the least time between two sightings of a launch template whose node template is gone.
+	OrphanGrace = time.Hour
 )
+
+// Abandoned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a while ago,
+// and none of its versions is new.
+func Abandoned(versions []Version, seen, now time.Time) bool {
+	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool { return now.Sub(v.CreatedAt) < KeepFor })
+}
 
 // Retired returns the versions that can be deleted: old ones that nothing was launched from, is launched from, or could
 // soon be. EC2 does not let go of the default version, which is the first.

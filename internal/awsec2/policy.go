@@ -107,7 +107,8 @@ func (o PolicyOptions) controller() []statement {
 	}
 }
 
-// nodeTemplates has the calls for launch templates. RunInstances is called as a dry run only, to have EC2 check a
+// nodeTemplates has the calls for launch templates, that by which they are kept while an Auto Scaling group names them, and
+// what EC2 asks of those who use a template whose image is named by one of AWS's parameters. RunInstances is called as a dry run only, to have EC2 check a
 // template, which a policy cannot tell from a launch.
 func (o PolicyOptions) nodeTemplates() []statement {
 	templates := statement{Sid: "LaunchTemplates", Effect: "Allow", Resource: []string{"*"}}
@@ -115,7 +116,13 @@ func (o PolicyOptions) nodeTemplates() []statement {
 		templates.Action = append(templates.Action, "ec2:"+action)
 	}
 	created := map[string]map[string]string{"StringEquals": {"ec2:CreateAction": "CreateLaunchTemplate"}}
-	return []statement{templates, o.allow("TagLaunchTemplates", called("CreateTags"), created, "launch-template")}
+	return []statement{
+		templates,
+		o.allow("TagLaunchTemplates", called("CreateTags"), created, "launch-template"),
+		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "launch-template"),
+		{Sid: "SeeWhoLaunches", Effect: "Allow", Action: []string{"autoscaling:DescribeAutoScalingGroups"}, Resource: []string{"*"}},
+		{Sid: "ResolveImages", Effect: "Allow", Action: []string{"ssm:GetParameters"}, Resource: []string{fmt.Sprintf("arn:%s:ssm:*::parameter/aws/service/*", o.Partition)}},
+	}
 }
 
 func (o PolicyOptions) operator() []statement {

@@ -16,11 +16,12 @@ import (
 
 // Whatever call is added to an API, the policy of its component allows it, and what is called no more it allows no more.
 func TestPoliciesAllowWhatIsCalled(t *testing.T) {
-	tagging := []string{"ec2:CreateTags"} // launch templates are tagged as they are created
+	// Launch templates are tagged, kept while groups name them, and name images by parameters.
+	besides := []string{"ec2:CreateTags", "autoscaling:DescribeAutoScalingGroups", "ssm:GetParameters"}
 	for component, called := range map[awsec2.Component][]string{
 		awsec2.Controller:    methods(reflect.TypeFor[awsec2.API]()),
 		awsec2.Bootstrap:     methods(reflect.TypeFor[awsec2.API]()),
-		awsec2.NodeTemplates: append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), tagging...),
+		awsec2.NodeTemplates: append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), besides...),
 	} {
 		content, err := awsec2.Policy(component, awsec2.PolicyOptions{})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/awsautoscaling"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
@@ -146,11 +148,11 @@ func RunController(ctx context.Context, o options.Controller, s Surroundings) er
 			return err
 		}
 	}
-	ec2, err := connectEC2(ctx, mgr.GetAPIReader(), permit, o, s)
+	aws, err := connectAWS(ctx, mgr.GetAPIReader(), permit, o, s)
 	if err != nil {
 		return err
 	}
-	if err := wire(ctx, mgr, ec2, o, s); err != nil {
+	if err := wire(ctx, mgr, aws, o, s); err != nil {
 		return err
 	}
 	s.Log.Info("starting", "version", version.String(), "cluster", o.ClusterName)
@@ -166,7 +168,13 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(system.UID), nil
 }
 
-func connectEC2(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Surroundings) (*awsec2.Client, error) {
+// services are the parts of AWS that the controller calls.
+type services struct {
+	ec2    *awsec2.Client
+	groups awsautoscaling.Client
+}
+
+func connectAWS(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Surroundings) (*services, error) {
 	region, source, err := awsec2.ClusterRegion(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
 	if err != nil {
 		return nil, err
@@ -193,7 +201,7 @@ func connectEC2(ctx context.Context, reader client.Reader, permit func() error, 
 		},
 	})
 	telemetry.RegisterBuckets(s.Metrics, client.Buckets)
-	return client, nil
+	return &services{ec2: client, groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
 }
 
 // nodeRegion returns the region that the nodes' topology label names, or "".
@@ -206,7 +214,8 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 }
 
 // wire connects the parts with each other and with the manager.
-func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o options.Controller, s Surroundings) error {
+func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Controller, s Surroundings) error {
+	ec2 := aws.ec2
 	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log, Traces: s.Traces})
 	var watch *observer.Observer
 	watch = observer.New(ec2, observer.Options{
@@ -247,7 +256,7 @@ func wire(ctx context.Context, mgr manager.Manager, ec2 *awsec2.Client, o option
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)
 	}
-	if err := wireNodeTemplates(mgr, parts{ec2, watch, resolve, repairs}, o, s); err != nil {
+	if err := wireNodeTemplates(mgr, parts{aws, watch, resolve, repairs}, o, s); err != nil {
 		return fmt.Errorf("set the AWSNodeTemplate controller up: %w", err)
 	}
 	return addProbes(mgr)

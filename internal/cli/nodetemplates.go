@@ -22,7 +22,7 @@ import (
 
 // parts are what the controllers share.
 type parts struct {
-	ec2     *awsec2.Client
+	aws     *services
 	watch   *observer.Observer
 	resolve *resolver.Resolver
 	repairs *controller.Repairs
@@ -36,7 +36,7 @@ func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Sur
 	}
 	settings := awsnodetemplate.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: p.watch, Resolver: p.resolve,
-		Launches: resolver.NewLaunches(p.ec2, o.FollowPeriod, time.Now), EC2: p.ec2, KubernetesVersion: version, Repairs: p.repairs,
+		Launches: resolver.NewLaunches(p.aws.ec2, o.FollowPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, Repairs: p.repairs, References: p.aws.groups.References,
 		Cluster: o.ClusterName, Follow: o.FollowPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	}
 	if o.LaunchTemplateOverride {

@@ -66,6 +66,8 @@ func commands() map[string]command {
 		"drifts": drifts,
 		// ec2-foreign-template NAME FILE: makes a launch template of somebody else's, or a new version of it.
 		"ec2-foreign-template": foreignTemplate,
+		// asg create NAME AWSNODETEMPLATE | delete NAME: an Auto Scaling group that is scaled to zero.
+		"asg": group,
 		// ssm-put NAME VALUE: writes a parameter of Systems Manager.
 		"ssm-put": putParameter,
 		// ec2-born NODE: prints the interfaces of its instance.

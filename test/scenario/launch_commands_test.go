@@ -17,6 +17,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -160,6 +162,28 @@ func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	_, err := s.sdk().CreateLaunchTemplate(ctx, &ec2sdk.CreateLaunchTemplateInput{LaunchTemplateName: aws.String(args[0]), LaunchTemplateData: &data})
+	ts.Check(err)
+}
+
+// group makes an Auto Scaling group that could launch from what the status of an AWSNodeTemplate names, and does not, or
+// deletes one.
+func group(ts *testscript.TestScript, _ bool, args []string) {
+	s, ctx := on(ts), context.Background()
+	api := autoscaling.New(autoscaling.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
+	})
+	if args[0] == "delete" {
+		_, err := api.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String(args[1])})
+		ts.Check(err)
+		return
+	}
+	var object v1alpha1.AWSNodeTemplate
+	ts.Check(s.api.Get(ctx, client.ObjectKey{Name: args[2]}, &object))
+	p := object.Status.LaunchTemplates[0]
+	_, err := api.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String(args[1]), MinSize: aws.Int32(0), MaxSize: aws.Int32(3), DesiredCapacity: aws.Int32(0), AvailabilityZones: []string{"us-east-1a"},
+		LaunchTemplate: &astypes.LaunchTemplateSpecification{LaunchTemplateId: aws.String(p.ID), Version: aws.String(strconv.FormatInt(p.Version, 10))},
+	})
 	ts.Check(err)
 }
 

@@ -50,6 +50,8 @@ type cloud struct {
 	versions   map[string][]launch.Version
 	source     launch.Version
 	images     map[string]string // by instance
+	references []launch.Reference
+	unasked    error // why nobody may see the references
 	refuse     error
 	calls      []string
 }
@@ -99,6 +101,10 @@ func (c *cloud) LaunchTemplateVersion(context.Context, string, string, string) (
 
 func (c *cloud) InstancesLaunchedFrom(context.Context, string) (map[string]int64, error) {
 	return map[string]int64{instance: 1}, nil
+}
+
+func (c *cloud) References(context.Context) ([]launch.Reference, error) {
+	return slices.Clone(c.references), c.unasked
 }
 
 func (c *cloud) ImagesOf(context.Context, string, string) (map[string]string, error) {
@@ -194,7 +200,7 @@ func setStage(t *testing.T, object *v1alpha1.AWSNodeTemplate, change ...func(*aw
 	s.watch = observer.New(s.cloud, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	options := awsnodetemplate.Options{
 		Client: s.kube, Events: events.NewFakeRecorder(100), Observer: s.watch, Resolver: resolver.New(s.cloud, resolver.Options{Now: clock}),
-		Launches: resolver.NewLaunches(s.cloud, time.Minute, clock), EC2: s.cloud, KubernetesVersion: func() (string, error) { return "1.35", nil },
+		Launches: resolver.NewLaunches(s.cloud, time.Minute, clock), EC2: s.cloud, References: s.cloud.References, KubernetesVersion: func() (string, error) { return "1.35", nil },
 		Repairs: s.repairs, Cluster: cluster, Follow: time.Minute, Relist: time.Minute, Concurrency: 1, Now: clock, Log: quiet,
 	}
 	for _, c := range change {
@@ -437,40 +443,6 @@ func TestRepairsGoToTheNodeReconciler(t *testing.T) {
 		got := s.repairs.Of(instance)
 		if len(got) != repairs || repairs == 1 && (got[0].InterfaceID != "eni-1" || *got[0].Description != "other" || got[0].Groups != nil) {
 			t.Errorf("%s: %+v", policy, got)
-		}
-	}
-}
-
-func TestLaunchTemplatesGoWithTheLastNode(t *testing.T) {
-	s := setStage(t, declared())
-	object, _ := s.reconcile()
-	s.launch(object)
-	if err := s.kube.Delete(s.Context(), &object); err != nil {
-		t.Fatal(err)
-	}
-	if _, calls := s.reconcile(); len(calls) > 0 {
-		t.Errorf("while a node runs: %q", calls)
-	}
-	node, _ := s.node()
-	if err := s.kube.Delete(s.Context(), &node); err != nil {
-		t.Fatal(err)
-	}
-	s.templates["lt-foreign"] = launch.Existing{ID: "lt-foreign", Name: "base"}
-	object, calls := s.reconcile()
-	if !slices.Equal(calls, []string{"delete lt-1"}) || object.Name != "" {
-		t.Errorf("calls %q, still there: %q", calls, object.Name)
-	}
-}
-
-func TestWhatNothingWantsGoesAfterAWhile(t *testing.T) {
-	s := setStage(t, declared())
-	s.reconcile()
-	old := launch.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
-	s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
-	for days, want := range []int{0, 1} {
-		s.now = s.now.Add(time.Duration(days)*launch.KeepFor + time.Minute)
-		if _, calls := s.reconcile(); len(calls) != want {
-			t.Errorf("after %d days: %q", days, calls)
 		}
 	}
 }

@@ -6,8 +6,11 @@ package awsnodetemplate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -154,8 +157,10 @@ func (r *Reconciler) collect(ctx context.Context, f facts) error {
 
 // shelf is what is known of the cluster's launch templates in EC2. Only those with our tags are ever on it.
 type shelf struct {
-	ec2     EC2
-	cluster string
+	ec2 EC2
+	// references are those of others to launch templates.
+	references func(context.Context) ([]launch.Reference, error)
+	cluster    string
 	// fresh is for how long a listing stands.
 	fresh time.Duration
 	now   func() time.Time
@@ -169,8 +174,8 @@ type shelf struct {
 type kept struct {
 	launch.Existing
 	versions []launch.Version
-	// unwanted is since when nothing wants it.
-	unwanted time.Time
+	// unwanted is since when nothing wants it, orphaned since when its node template is gone.
+	unwanted, orphaned time.Time
 }
 
 // of returns the launch templates of a node template; its name is enough to tell them, since it is unique in the cluster.
@@ -185,17 +190,21 @@ func (s *shelf) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
 		if k.Tags[ownership.TagNodeTemplate] != nodeTemplate {
 			continue
 		}
-		if k.versions == nil {
-			versions, err := s.ec2.LaunchTemplateVersions(ctx, k.ID)
-			if err != nil {
-				return nil, err
-			}
-			k.versions = versions
+		if err := s.read(ctx, k); err != nil {
+			return nil, err
 		}
 		all = append(all, k)
 	}
 	slices.SortFunc(all, func(a, b *kept) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// read reads the versions of a launch template, unless they are known.
+func (s *shelf) read(ctx context.Context, k *kept) (err error) {
+	if k.versions == nil {
+		k.versions, err = s.ec2.LaunchTemplateVersions(ctx, k.ID)
+	}
+	return err
 }
 
 func (s *shelf) list(ctx context.Context) error {
@@ -208,7 +217,7 @@ func (s *shelf) list(ctx context.Context) error {
 	for _, e := range listed {
 		k := &kept{Existing: e}
 		if was := s.templates[e.ID]; was != nil {
-			k.unwanted = was.unwanted
+			k.unwanted, k.orphaned = was.unwanted, was.orphaned
 			if was.Latest == e.Latest {
 				k.versions = was.versions
 			}
@@ -338,7 +347,7 @@ func (s *shelf) collect(ctx context.Context, nodeTemplate string, current map[st
 		case k.unwanted.IsZero():
 			k.unwanted = s.now()
 		case s.now().Sub(k.unwanted) >= launch.KeepFor:
-			if err := s.remove(ctx, k); err != nil {
+			if err := s.dispose(ctx, k); err != nil {
 				return err
 			}
 		}
@@ -346,8 +355,43 @@ func (s *shelf) collect(ctx context.Context, nodeTemplate string, current map[st
 	return nil
 }
 
+// dispose deletes a launch template that nobody refers to; else its time begins anew.
+func (s *shelf) dispose(ctx context.Context, k *kept) error {
+	referrers, err := s.referrers(ctx, k)
+	if err != nil {
+		return err
+	}
+	if len(referrers) > 0 {
+		k.unwanted = s.now()
+		return nil
+	}
+	return s.remove(ctx, k)
+}
+
+// errReferrersUnknown means that it cannot be seen who launches from a launch template.
+var errReferrersUnknown = errors.New("it is not known which Auto Scaling groups launch from it; allow autoscaling:DescribeAutoScalingGroups")
+
+// referrers are those who refer to the launch template. They are only asked for when something is about to be deleted.
+func (s *shelf) referrers(ctx context.Context, k *kept) ([]launch.Reference, error) {
+	all, err := s.references(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("launch template %s is kept: %w: %w", k.Name, errReferrersUnknown, err)
+	}
+	return slices.DeleteFunc(all, func(r launch.Reference) bool { return !r.To(k.Existing) }), nil
+}
+
 func (s *shelf) retire(ctx context.Context, k *kept, current int64, inUse func(hash string) bool) error {
 	retired := launch.Retired(k.versions, current, inUse, s.now())
+	if len(retired) == 0 {
+		return nil
+	}
+	referrers, err := s.referrers(ctx, k)
+	if err != nil {
+		return err
+	}
+	retired = slices.DeleteFunc(retired, func(number int64) bool {
+		return slices.ContainsFunc(referrers, func(r launch.Reference) bool { return r.Version == strconv.FormatInt(number, 10) })
+	})
 	if len(retired) == 0 {
 		return nil
 	}
@@ -366,18 +410,58 @@ func (s *shelf) remove(ctx context.Context, k *kept) error {
 	return nil
 }
 
-// clear deletes all launch templates of a node template.
-func (s *shelf) clear(ctx context.Context, nodeTemplate string) error {
+// clear deletes all launch templates of a node template, unless somebody refers to one of them, whom it returns.
+func (s *shelf) clear(ctx context.Context, nodeTemplate string) (referrers []launch.Reference, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listedAt = time.Time{} // what is not on the shelf would be left behind
 	all, err := s.of(ctx, nodeTemplate)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	for _, k := range all {
+		some, err := s.referrers(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		referrers = append(referrers, some...)
+	}
+	if len(referrers) > 0 {
+		return referrers, nil
 	}
 	for _, k := range all {
 		if err := s.remove(ctx, k); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// sweep deletes the launch templates whose node template is gone and did not take them along, as one does whose finalizer
+// was taken off by hand. They go once they are old and were seen so twice, and while nothing that runs comes from them.
+func (s *shelf) sweep(ctx context.Context, there func(nodeTemplate string) bool, running func(nodeTemplateUID string) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.list(ctx); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.templates)) {
+		k := s.templates[id]
+		if name := k.Tags[ownership.TagNodeTemplate]; name == "" || there(name) || running(k.Tags[ownership.TagNodeTemplateUID]) {
+			k.orphaned = time.Time{}
+			continue
+		}
+		if k.orphaned.IsZero() {
+			k.orphaned = s.now()
+			continue
+		}
+		if err := s.read(ctx, k); err != nil {
 			return err
+		}
+		if launch.Abandoned(k.versions, k.orphaned, s.now()) {
+			if err := s.dispose(ctx, k); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

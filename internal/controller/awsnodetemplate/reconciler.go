@@ -11,6 +11,7 @@ package awsnodetemplate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -61,6 +62,8 @@ type Options struct {
 	Resolver *resolver.Resolver
 	Launches *resolver.Launches
 	EC2      EC2
+	// References are who launches from which launch templates, beside the instances that run.
+	References func(context.Context) ([]launch.Reference, error)
 	// CheckOverride reports a member of an override that EC2 does not have. A nil one means that overrides are not allowed.
 	CheckOverride func(launch.Document) error
 	// KubernetesVersion returns the minor version of the API server, such as 1.35.
@@ -96,7 +99,7 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		Options: options, met: map[string]bool{}, standings: map[string]Standing{},
-		shelf: &shelf{ec2: options.EC2, cluster: options.Cluster, fresh: options.Relist, now: options.Now},
+		shelf: &shelf{ec2: options.EC2, references: options.References, cluster: options.Cluster, fresh: options.Relist, now: options.Now},
 	}
 }
 
@@ -144,7 +147,10 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	r.repair(ctx, &object, f.fleet)
 	if f.rendering.Problems == nil && f.refusal == nil && !f.unseen && !controller.Paused(&object) {
-		err = r.collect(ctx, f)
+		if err = r.collect(ctx, f); errors.Is(err, errReferrersUnknown) {
+			r.Log.Warn("what nothing seems to want any more is kept", "awsnodetemplate", object.Name, "err", err)
+			err = nil
+		}
 	}
 	return reconcile.Result{RequeueAfter: r.next(f)}, err
 }
@@ -182,8 +188,8 @@ func (r *Reconciler) accept(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	return nil
 }
 
-// letGo deletes the launch templates once no node that was launched from them runs: a group that still launches from them
-// has nodes. Then it takes the finalizer off.
+// letGo deletes the launch templates once no node that was launched from them runs, and no group refers to them. Then it
+// takes the finalizer off.
 func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
@@ -200,10 +206,14 @@ func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate
 		}
 	}
 	if waiting > 0 {
-		return reconcile.Result{RequeueAfter: min(recheck, r.Follow)}, r.write(ctx, object, leaving(object, waiting))
+		return reconcile.Result{RequeueAfter: min(recheck, r.Follow)}, r.write(ctx, object, leaving(object, waiting, nodesRun(waiting)))
 	}
-	if err := r.shelf.clear(ctx, object.Name); err != nil {
-		return reconcile.Result{}, err
+	referrers, err := r.shelf.clear(ctx, object.Name)
+	if err != nil {
+		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, leaving(object, 0, err.Error())))
+	}
+	if len(referrers) > 0 {
+		return reconcile.Result{RequeueAfter: r.Follow}, r.write(ctx, object, leaving(object, 0, referred(referrers)))
 	}
 	if err := r.dismiss(ctx, nodes, object.Name); err != nil {
 		return reconcile.Result{}, err
@@ -233,6 +243,22 @@ func (r *Reconciler) Standings() map[string]Standing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.standings)
+}
+
+// Sweep deletes launch templates that have outlived their node template, for whatever reason.
+func (r *Reconciler) Sweep(ctx context.Context) error {
+	if err := r.Observer.WaitSynced(ctx); err != nil {
+		return err
+	}
+	var all v1alpha1.AWSNodeTemplateList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for n := range all.Items {
+		names[all.Items[n].Name] = true
+	}
+	return r.shelf.sweep(ctx, func(name string) bool { return names[name] }, func(uid string) bool { return len(r.Observer.LaunchedFrom(uid)) > 0 })
 }
 
 func (r *Reconciler) forget(name string) {

@@ -28,6 +28,7 @@ const (
 	maxShadows   = 100
 	maxTemplates = 200
 	maxZones     = 64
+	maxReferrers = 5
 )
 
 // How warnings begin that are heard once, when a version is made: they stand as long as it is offered.
@@ -65,15 +66,33 @@ func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateS
 	return st
 }
 
-// leaving is the status of a node template that waits for its nodes to go.
-func leaving(object *v1alpha1.AWSNodeTemplate, nodes int) v1alpha1.AWSNodeTemplateStatus {
+// leaving is the status of a node template whose launch templates have to stay for now.
+func leaving(object *v1alpha1.AWSNodeTemplate, nodes int, why string) v1alpha1.AWSNodeTemplateStatus {
 	st := *object.Status.DeepCopy()
 	st.ObservedGeneration, st.Nodes = object.Generation, int32(nodes)
 	st.Conditions = status.Summarize(st.Conditions, object.Generation, status.Outcome{
-		State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
-		Message: fmt.Sprintf("its launch templates are kept until the nodes are gone that were launched from them: %d", nodes),
+		State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: why,
 	})
 	return st
+}
+
+func nodesRun(count int) string {
+	return fmt.Sprintf("its launch templates are kept until the nodes are gone that were launched from them: %d", count)
+}
+
+// referred names who refers to the launch templates, the first few.
+func referred(by []launch.Reference) string {
+	var names []string
+	for _, r := range by {
+		names = append(names, r.By)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	more := ""
+	if n := len(names) - maxReferrers; n > 0 {
+		names, more = names[:maxReferrers], fmt.Sprintf(" and %d more", n)
+	}
+	return "its launch templates are kept while they are launched from; delete, or give another launch template, to " + strings.Join(names, ", ") + more
 }
 
 // offered are the versions to launch from. One that could not be renewed stays as it was.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/launch"
 )
 
 // gathering is for how long news of nodes is collected: a fleet that joins is surveyed once and not node by node.
@@ -29,8 +30,11 @@ const gathering = 500 * time.Millisecond
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// SetupWithManager wires the reconciler to AWSNodeTemplates, and to nodes that join and leave.
+// SetupWithManager wires the reconciler to AWSNodeTemplates, to nodes that join and leave, and to the clock.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	if err := mgr.Add(manager.RunnableFunc(r.sweepNowAndThen)); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("awsnodetemplate").
 		For(&v1alpha1.AWSNodeTemplate{}, builder.WithPredicates(predicate.Or(controller.SpecOrLifeChanged(), controller.StatusChanged()))).
@@ -41,6 +45,20 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		}, builder.WithPredicates(controller.NodeIdentityChanged())).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
+}
+
+// sweepNowAndThen sweeps until the context ends. Whoever never had a node template need not allow it.
+func (r *Reconciler) sweepNowAndThen(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(launch.OrphanGrace):
+		}
+		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil {
+			r.Log.Info("launch templates without a node template were not looked for", "err", err)
+		}
+	}
 }
 
 // enqueueAll enqueues every node template: which of them a node was launched from, EC2 tells. There are few.

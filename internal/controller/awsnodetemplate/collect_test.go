@@ -1,0 +1,142 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsnodetemplate_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/launch"
+)
+
+func TestLaunchTemplatesGoWithTheLastNode(t *testing.T) {
+	s := setStage(t, declared())
+	object, _ := s.reconcile()
+	s.launch(object)
+	if err := s.kube.Delete(s.Context(), &object); err != nil {
+		t.Fatal(err)
+	}
+	if _, calls := s.reconcile(); len(calls) > 0 {
+		t.Errorf("while a node runs: %q", calls)
+	}
+	node, _ := s.node()
+	if err := s.kube.Delete(s.Context(), &node); err != nil {
+		t.Fatal(err)
+	}
+	s.templates["lt-foreign"] = launch.Existing{ID: "lt-foreign", Name: "base"}
+	object, calls := s.reconcile()
+	if !slices.Equal(calls, []string{"delete lt-1"}) || object.Name != "" {
+		t.Errorf("calls %q, still there: %q", calls, object.Name)
+	}
+}
+
+func TestWhatNothingWantsGoesAfterAWhile(t *testing.T) {
+	s := setStage(t, declared())
+	s.reconcile()
+	old := launch.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
+	s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
+	for days, want := range []int{0, 1} {
+		s.now = s.now.Add(time.Duration(days)*launch.KeepFor + time.Minute)
+		if _, calls := s.reconcile(); len(calls) != want {
+			t.Errorf("after %d days: %q", days, calls)
+		}
+	}
+}
+
+// TestWhatAGroupNamesStays: a group that is scaled to zero has no nodes, and wants some tomorrow.
+func TestWhatAGroupNamesStays(t *testing.T) {
+	s := setStage(t, declared())
+	s.reconcile()
+	old := launch.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
+	s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
+	s.references = []launch.Reference{{By: "Auto Scaling group web", TemplateName: "of a zone that is gone", Version: "$Latest"}}
+	for range 3 {
+		s.now = s.now.Add(launch.KeepFor + time.Minute)
+		if _, calls := s.reconcile(); len(calls) > 0 {
+			t.Errorf("while a group names it: %q", calls)
+		}
+	}
+	s.references, s.unasked = nil, errors.New("AccessDenied")
+	s.now = s.now.Add(launch.KeepFor + time.Minute)
+	if _, calls := s.reconcile(); len(calls) > 0 {
+		t.Errorf("while nobody may look: %q", calls)
+	}
+	s.unasked = nil
+	s.now = s.now.Add(launch.KeepFor + time.Minute)
+	if _, calls := s.reconcile(); !slices.Equal(calls, []string{"delete lt-9"}) {
+		t.Errorf("in the end: %q", calls)
+	}
+}
+
+func TestAVersionThatAGroupNamesStays(t *testing.T) {
+	s := setStage(t, declared())
+	for n := range launch.KeepVersions + 4 {
+		s.change(func(spec *v1alpha1.AWSNodeTemplateSpec) { spec.UserData = fmt.Sprintf("#!/bin/sh\n#%d", n) })
+		s.reconcile()
+	}
+	s.references = []launch.Reference{{By: "Auto Scaling group web", TemplateID: "lt-1", Version: "3"}}
+	s.now = s.now.Add(launch.KeepFor + time.Minute)
+	if _, calls := s.reconcile(); !slices.Equal(calls, []string{"delete versions [2 4] of lt-1"}) {
+		t.Errorf("calls %q", calls)
+	}
+}
+
+func TestTheEndWaitsForGroups(t *testing.T) {
+	s := setStage(t, declared())
+	object, _ := s.reconcile()
+	if err := s.kube.Delete(s.Context(), &object); err != nil {
+		t.Fatal(err)
+	}
+	s.references = []launch.Reference{{By: "Auto Scaling group web", TemplateID: "lt-1", Version: "1"}}
+	object, calls := s.reconcile()
+	if ready := apimeta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady); len(calls) > 0 || !strings.Contains(ready.Message, "Auto Scaling group web") {
+		t.Errorf("calls %q, %q", calls, ready.Message)
+	}
+	s.references = nil
+	if object, calls = s.reconcile(); !slices.Equal(calls, []string{"delete lt-1"}) || object.Name != "" {
+		t.Errorf("calls %q, still there: %q", calls, object.Name)
+	}
+}
+
+// TestOrphansAreSwept: a node template whose finalizer was taken off by hand has left its launch templates behind.
+func TestOrphansAreSwept(t *testing.T) {
+	cases := map[string]struct {
+		change func(*stage)
+		swept  bool
+	}{
+		"nobody wants it":  {func(*stage) {}, true},
+		"a group names it": {func(s *stage) { s.references = []launch.Reference{{TemplateID: "lt-9", Version: "1"}} }, false},
+		"nobody may look":  {func(s *stage) { s.unasked = errors.New("AccessDenied") }, false},
+		"it is new":        {func(s *stage) { s.add("lt-9", 2, "2", nil) }, false},
+		"it is somebody's": {func(s *stage) { s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "base"} }, false},
+		"its instances run on": {func(s *stage) {
+			s.launch(v1alpha1.AWSNodeTemplate{Status: v1alpha1.AWSNodeTemplateStatus{LaunchTemplates: make([]v1alpha1.PublishedTemplate, 1)}})
+		}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := setStage(t, declared())
+			gone := launch.NodeTemplate{Name: "gone", UID: "uid", Cluster: cluster}
+			s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "left", Tags: gone.Identity(), Latest: 1}
+			s.add("lt-9", 1, "1", nil)
+			s.now = s.now.Add(launch.KeepFor)
+			c.change(s)
+			for pass := range 3 {
+				s.calls = nil
+				err := s.reconciler.Sweep(s.Context())
+				if want := c.swept && pass == 1; (len(s.calls) > 0) != want || (err != nil) != (s.unasked != nil && pass > 0) {
+					t.Errorf("pass %d: %q, %v", pass+1, s.calls, err)
+				}
+				s.now = s.now.Add(launch.OrphanGrace)
+			}
+		})
+	}
+}
