@@ -10,6 +10,7 @@ package bootstrap
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -61,30 +62,42 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	record, err := o.boot(ctx, metadata)
+	report := Report{Record: record}
+	if err != nil {
+		report.Failed = err.Error()
+	}
+	return report, nil
+}
+
+// boot returns what the instance has, as far as it came.
+func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Record, error) {
 	record, err := o.load()
 	if err != nil {
 		o.Log.Warn("the record of the last boot cannot be used", "err", err)
 	}
 	first := record.InstanceID != metadata.InstanceID
 	if first || len(record.Lacking) > 0 || !record.shownBy(metadata) {
-		result, err := o.Ensure(ctx, metadata.InstanceID, first)
-		if err != nil {
-			return Report{Record: record, Failed: err.Error()}, nil
-		}
-		record = recordOf(metadata.InstanceID, result)
-		if result.Outcome != lifecycle.Ready {
-			return Report{Record: record, Failed: cmp.Or(result.Why, string(result.Outcome))}, nil
-		}
-		if err := o.store(record); err != nil {
-			return Report{Record: record, Failed: err.Error()}, nil
+		if record, err = o.prepare(ctx, record, metadata.InstanceID, first); err != nil {
+			return record, err
 		}
 	} else {
 		o.Log.Info("the interfaces of the last boot are still attached; EC2 is not asked", "interfaces", len(record.Interfaces))
 	}
-	if err := o.configure(ctx, record, metadata.PrimaryMAC); err != nil {
-		return Report{Record: record, Failed: err.Error()}, nil
+	return record, o.configure(ctx, record, metadata.PrimaryMAC)
+}
+
+// prepare has EC2 give the instance its interfaces, and keeps the record of them.
+func (o Options) prepare(ctx context.Context, last Record, instanceID string, first bool) (Record, error) {
+	result, err := o.Ensure(ctx, instanceID, first)
+	if err != nil {
+		return last, err
 	}
-	return Report{Record: record}, nil
+	record := recordOf(instanceID, result)
+	if result.Outcome != lifecycle.Ready {
+		return record, errors.New(cmp.Or(result.Why, string(result.Outcome)))
+	}
+	return record, o.store(record)
 }
 
 // configure makes the links usable, and waits for those that the kernel does not show yet.

@@ -246,7 +246,7 @@ func TestEventsAreCounted(t *testing.T) {
 // CloudWatch makes metrics of lines that say which of their members are some.
 func TestEmbeddedMetrics(t *testing.T) {
 	var written bytes.Buffer
-	lifecyclehook.EmbeddedMetrics(slog.New(slog.NewJSONHandler(&written, nil)))(lifecyclehook.Handled{
+	lifecyclehook.EmbeddedMetrics(&written)(lifecyclehook.Handled{
 		Kind: lifecycle.Launching, Result: "Ready", Took: 3 * time.Second,
 	})
 	var line struct {

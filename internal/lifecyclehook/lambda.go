@@ -7,32 +7,44 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"log/slog"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// EmbeddedMetrics returns an observer that writes events into the log in the form from which CloudWatch makes metrics (CloudWatch
-// user guide, "Embedded metric format"): the number of events and their durations in the namespace multieni, by kind and result.
-func EmbeddedMetrics(log *slog.Logger) func(Handled) {
-	type metric struct{ Name, Unit string }
-	type directive struct {
-		Namespace  string
-		Dimensions [][]string
-		Metrics    []metric
-	}
-	type metadata struct {
-		Timestamp         int64
-		CloudWatchMetrics []directive
-	}
-	what := []directive{{
-		Namespace: "multieni", Dimensions: [][]string{{"kind", "result"}}, Metrics: []metric{{"LifecycleEvents", "Count"}, {"LifecycleEventDuration", "Milliseconds"}},
-	}}
+// measurement is an event in the form of which CloudWatch makes metrics (CloudWatch user guide, "Specification: Embedded metric
+// format").
+type measurement struct {
+	AWS struct {
+		Timestamp         int64 // milliseconds since 1970
+		CloudWatchMetrics []metricDirective
+	} `json:"_aws"`
+	Kind                   string `json:"kind"`
+	Result                 Result `json:"result"`
+	LifecycleEvents        int
+	LifecycleEventDuration int64
+}
+
+// metricDirective says which members of a measurement are metrics, and by which others they are told apart.
+type metricDirective struct {
+	Namespace  string
+	Dimensions [][]string
+	Metrics    []metricUnit
+}
+
+type metricUnit struct{ Name, Unit string }
+
+// EmbeddedMetrics returns an observer that writes a line for each event, for the log of a function.
+func EmbeddedMetrics(w io.Writer) func(Handled) {
+	directive := metricDirective{"multieni", [][]string{{"kind", "result"}}, []metricUnit{{"LifecycleEvents", "Count"}, {"LifecycleEventDuration", "Milliseconds"}}}
 	return func(h Handled) {
-		log.Info("measured", "_aws", metadata{time.Now().UnixMilli(), what}, "kind", cmp.Or(h.Kind, "Unknown"), "result", h.Result,
-			"LifecycleEvents", 1, "LifecycleEventDuration", h.Took.Milliseconds())
+		m := measurement{Kind: cmp.Or(string(h.Kind), "Unknown"), Result: h.Result, LifecycleEvents: 1, LifecycleEventDuration: h.Took.Milliseconds()}
+		m.AWS.Timestamp, m.AWS.CloudWatchMetrics = time.Now().UnixMilli(), []metricDirective{directive}
+		// Numbers and words: Marshal cannot fail. A log that cannot be written has nowhere to say so.
+		line, _ := json.Marshal(m)
+		_, _ = w.Write(append(line, '\n'))
 	}
 }
 

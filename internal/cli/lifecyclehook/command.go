@@ -101,7 +101,7 @@ func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
 	m, inLambda := newMeters(), os.Getenv(lambdaRuntime) != "" && o.event == "" && o.queue == ""
 	observe := m.handled
 	if inLambda {
-		observe = lifecyclehook.EmbeddedMetrics(log)
+		observe = lifecyclehook.EmbeddedMetrics(errOut)
 	}
 	h, cfg, err := o.handler(ctx, want, m, observe, log)
 	if err != nil {
