@@ -101,6 +101,7 @@ func TestMistakesInParametersAreFoundAtStart(t *testing.T) {
 		names   string
 	}{
 		"no subnets":                        {map[string]string{"MultusSubnetsAz1": "", "MultusSubnetsAz2": " , "}, "MultusSubnetsAz1"},
+		"one list and one for a zone":       {map[string]string{"MultusSubnets": "subnet-0c1"}, "MultusSubnets: "},
 		"a subnet twice":                    {map[string]string{"MultusSubnetsAz2": "subnet-0b1,subnet-0b1"}, "subnet-0b1"},
 		"no security group":                 {map[string]string{"MultusSecurityGroupIds": ""}, "MultusSecurityGroupIds"},
 		"neither one group nor one for all": {map[string]string{"MultusSecurityGroupIds": "sg-01,sg-02,sg-03"}, "MultusSecurityGroupIds"},
@@ -143,8 +144,12 @@ func TestZonesAreHeldAgainstTheSubnets(t *testing.T) {
 	}{
 		"each list in a zone of its own": {},
 		"a list over two zones":          {map[string]string{"MultusSubnetsAz1": "subnet-0a1,subnet-0b2", "MultusSubnetsAz2": ""}, "several zones: a, b"},
-		"two lists for a zone":           {map[string]string{"MultusSubnetsAz1": "subnet-0a1", "MultusSubnetsAz2": "subnet-0a2"}, "MultusSubnetsAz1"},
-		"a subnet that does not exist":   {map[string]string{"MultusSubnetsAz2": "subnet-0c1"}, "subnet-0c1"},
+		"one list for all zones":         {changes: map[string]string{"MultusSubnets": "subnet-0a1,subnet-0b2", "MultusSubnetsAz1": "", "MultusSubnetsAz2": ""}},
+		"one list of several zones, with a group for each subnet": {
+			map[string]string{"MultusSubnets": "subnet-0a1,subnet-0b2", "MultusSubnetsAz1": "", "MultusSubnetsAz2": "", "MultusSecurityGroupIds": "sg-1,sg-2"}, "several zones: a, b",
+		},
+		"two lists for a zone":         {map[string]string{"MultusSubnetsAz1": "subnet-0a1", "MultusSubnetsAz2": "subnet-0a2"}, "MultusSubnetsAz1"},
+		"a subnet that does not exist": {map[string]string{"MultusSubnetsAz2": "subnet-0c1"}, "subnet-0c1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := lifecycle.ParseParameters(parameters(tc.changes))

@@ -16,16 +16,18 @@ import (
 )
 
 // The parameters of the CloudFormation templates for Multus node groups. There is a parameter of subnets for each zone:
-// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without end and in any order of zones.
+// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without end and in any order of zones; or one for all, as in the template for
+// user data.
 const (
-	ParameterSubnets = "MultusSubnetsAz"
-	ParameterGroups  = "MultusSecurityGroupIds"
-	ParameterTagKey  = "EksNodeGroupTagKey"
-	ParameterLowest  = "useIPsFromStartOfSubnet"
-	ParameterTags    = "MultusInterfaceTags"
-	ParameterCluster = "ClusterName"
-	ParameterHooks   = "LifecycleHooks"
-	ParameterFailure = "OnFailure"
+	ParameterSubnets  = "MultusSubnetsAz"
+	ParameterAllZones = "MultusSubnets"
+	ParameterGroups   = "MultusSecurityGroupIds"
+	ParameterTagKey   = "EksNodeGroupTagKey"
+	ParameterLowest   = "useIPsFromStartOfSubnet"
+	ParameterTags     = "MultusInterfaceTags"
+	ParameterCluster  = "ClusterName"
+	ParameterHooks    = "LifecycleHooks"
+	ParameterFailure  = "OnFailure"
 )
 
 // Parameters is the form of the configuration that the CloudFormation templates have.
@@ -41,13 +43,23 @@ type ZoneSubnets struct {
 	IDs       []string
 }
 
+// ofAllZones reports whether the list may hold the subnets of several zones.
+func (z ZoneSubnets) ofAllZones() bool { return z.Parameter == ParameterAllZones }
+
 // ParseParameters reads the parameters and checks them. The Nth subnet of each zone's list is the interface at device
 // index N. One security group stands for all of them; otherwise there must be as many groups as subnets in each list,
-// and they belong together in that order. Every mistake is in the error.
+// and they belong together in that order: then each list must be of one zone. Every mistake is in the error.
 func ParseParameters(values map[string]string) (Parameters, error) {
 	var mistakes []error
 	var p Parameters
-	for _, name := range zoneParameters(values) {
+	lists := zoneParameters(values)
+	if len(words(values[ParameterAllZones])) > 0 {
+		if len(lists) > 0 {
+			mistakes = append(mistakes, fmt.Errorf("%s: it is one list for all zones, and there is %s as well; give either", ParameterAllZones, lists[0]))
+		}
+		lists = []string{ParameterAllZones}
+	}
+	for _, name := range lists {
 		subnets := words(values[name])
 		if repeated := firstRepeated(subnets); repeated != "" {
 			mistakes = append(mistakes, fmt.Errorf("%s: %s is listed twice", name, repeated))
@@ -103,7 +115,7 @@ func zoneParameters(values map[string]string) []string {
 // networks makes one network for all subnets where one security group is enough, and otherwise one for each group.
 func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
 	if len(zones) == 0 {
-		return nil, fmt.Errorf("%s1: list the subnets of a zone, the one for device index 1 first", ParameterSubnets)
+		return nil, fmt.Errorf("%s1: list the subnets of a zone, the one for device index 1 first; or %s: those of all zones", ParameterSubnets, ParameterAllZones)
 	}
 	if len(groups) == 1 {
 		var subnets []string
@@ -177,7 +189,7 @@ func (p Parameters) CheckZones(subnets []eni.Subnet) error {
 	var mistakes []error
 	listedBy := map[string]string{}
 	for _, list := range p.Zones {
-		zone, err := list.zone(zoneOf)
+		zone, err := list.zone(zoneOf, list.ofAllZones() && len(p.Networks) == 1)
 		if err != nil {
 			mistakes = append(mistakes, fmt.Errorf("%s: %w", list.Parameter, err))
 			continue
@@ -190,8 +202,8 @@ func (p Parameters) CheckZones(subnets []eni.Subnet) error {
 	return errors.Join(mistakes...)
 }
 
-// zone returns the one zone of a list's subnets.
-func (z ZoneSubnets) zone(zoneOf map[string]string) (string, error) {
+// zone returns the one zone of a list's subnets, or one of several if there may be.
+func (z ZoneSubnets) zone(zoneOf map[string]string, several bool) (string, error) {
 	zones := map[string]bool{}
 	for _, id := range z.IDs {
 		zone, known := zoneOf[id]
@@ -201,8 +213,8 @@ func (z ZoneSubnets) zone(zoneOf map[string]string) (string, error) {
 		zones[zone] = true
 	}
 	names := slices.Sorted(maps.Keys(zones))
-	if len(names) != 1 {
-		return "", fmt.Errorf("its subnets are in several zones: %s; list each zone's by itself", strings.Join(names, ", "))
+	if len(names) != 1 && !several {
+		return "", fmt.Errorf("its subnets are in several zones: %s; list each zone's by itself, in %s1 and so on", strings.Join(names, ", "), ParameterSubnets)
 	}
 	return names[0], nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/lifecyclehook"
 	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/userdata"
 )
 
 // template is a template as CloudFormation reads it.
@@ -260,23 +261,39 @@ func TestNodesWantTokens(t *testing.T) {
 	}
 }
 
-// The configuration in the user data is one that eni-bootstrap takes.
+// The user data holds parameters that eni-bootstrap takes, in the form of systemd's environment files, and a NodeConfig.
 func TestTheUserDataHoldsAConfiguration(t *testing.T) {
 	data := read(t, "launch-template-bootstrap.yaml").Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)["UserData"]
 	text := data.(map[string]any)["Fn::Base64"].(map[string]any)["Fn::Sub"].([]any)[0].(string)
-	_, document, _ := strings.Cut(text, "networks.yaml <<'END'\n")
-	document, _, found := strings.Cut(document, "END\n")
-	if !found {
-		t.Fatal("the user data holds no configuration")
-	}
-	for name, value := range map[string]string{"ClusterName": "c", "MultusTriggerTagKey": "multus-ng", "Subnets": "subnet-1, subnet-2", "Groups": "sg-1"} {
-		document = strings.ReplaceAll(document, "${"+name+"}", value)
-	}
-	p, err := joinconfig.Document([]byte(document))
-	if err != nil || len(p.Networks) != 1 || len(p.Networks[0].SubnetIDs) != 2 || *p.Networks[0].SourceDestCheck || !p.Networks[0].IPv6 {
-		t.Errorf("%+v, %v", p, err)
+	for name, value := range map[string]string{
+		"ClusterName": "c", "MultusTriggerTagKey": "multus-ng", "Subnets": "subnet-1,subnet-2", "Groups": "sg-1", "MultusInterfaceTags": "cnf=upf,team=core network",
+		"useIPsFromStartOfSubnet": "true", "Need": "RequiredBy", "Flags": `"--v=2"`, "OnFailure": "fail", "BootstrapSha256": "0", "BootstrapUrl": "https://x",
+	} {
+		text = strings.ReplaceAll(text, "${"+name+"}", value)
 	}
 	if len(text) > 16*1024 {
 		t.Errorf("%d bytes of user data", len(text))
+	}
+	parts, err := userdata.Split(text)
+	if err != nil || len(parts) != 2 || !strings.HasPrefix(parts[1].Kind, userdata.KindNodeConfig) {
+		t.Fatalf("it has the parts %+v: %v", parts, err)
+	}
+	if left := variable.FindString(parts[0].Body + parts[1].Body); left != "" {
+		t.Errorf("nothing puts in %s", left)
+	}
+	var node struct {
+		Spec struct{ Kubelet struct{ Flags []string } }
+	}
+	if err := yaml.Unmarshal([]byte(parts[1].Body), &node); err != nil || !slices.Equal(node.Spec.Kubelet.Flags, []string{"--v=2"}) {
+		t.Errorf("the kubelet's flags are %v: %v", node.Spec.Kubelet.Flags, err)
+	}
+	_, rest, _ := strings.Cut(parts[0].Body, "/etc/multieni/parameters <<'END'\n")
+	rest, _, _ = strings.Cut(rest, "END\n")
+	p, err := lifecycle.ParseParameters(joinconfig.Environment(strings.Split(strings.ReplaceAll(rest, `"`, ""), "\n")))
+	if err != nil || len(p.Networks) != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if n := p.Networks[0]; len(n.SubnetIDs) != 2 || *n.SourceDestCheck || !n.IPv6 || n.IPv4Allocation != lifecycle.LowestFree || n.Tags["team"] != "core network" {
+		t.Errorf("the network is %+v", n)
 	}
 }

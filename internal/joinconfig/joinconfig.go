@@ -21,7 +21,7 @@ import (
 // parameters are the names that stand for a parameter wherever names and values come from, such as the environment. Those
 // of the subnets go on without end.
 var parameters = [...]string{
-	lifecycle.ParameterGroups, lifecycle.ParameterTagKey, lifecycle.ParameterLowest, lifecycle.ParameterTags, lifecycle.ParameterCluster,
+	lifecycle.ParameterAllZones, lifecycle.ParameterGroups, lifecycle.ParameterTagKey, lifecycle.ParameterLowest, lifecycle.ParameterTags, lifecycle.ParameterCluster,
 	lifecycle.ParameterHooks, lifecycle.ParameterFailure,
 }
 

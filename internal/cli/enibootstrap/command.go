@@ -69,15 +69,16 @@ adopt them, attach them, wait for their links, and make these usable.
 It asks instance metadata (version 2) who it is. What to do stands in --parameter
 NAME=VALUE or environment variables of the same names, in a file (--config), in a parameter
 of the SSM Parameter Store (--ssm-parameter), or in tags of the instance with the names of the
-parameters (--instance-tags; the instance must show its tags in instance metadata). Subnets of all zones can be named: the node takes those of its own, so one launch
-template does for a node group of any number of zones.
+parameters (--instance-tags; the instance must show its tags in instance metadata). Subnets
+of all zones can be named: the node takes those of its own, so one launch template does for
+a node group of any number of zones.
 
 At a reboot the interfaces are verified with instance metadata, and nothing is asked of EC2.
 
 Exit codes: 0 all is there; 10 an optional network is missing; 20 a required one is.`,
 		Example: `  eni-bootstrap --config /etc/multieni/networks.yaml --on-failure=taint
   eni-bootstrap --instance-tags --node-config /etc/eks/nodeadm.d/40-multieni.yaml
-  eni-bootstrap --parameter ClusterName=c --parameter MultusSubnetsAz1=subnet-0a1,subnet-0a2 --parameter MultusSecurityGroupIds=sg-01`,
+  eni-bootstrap --parameter ClusterName=c --parameter MultusSubnets=subnet-0a1,subnet-0b1 --parameter MultusSecurityGroupIds=sg-01`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr()) },
 	}

@@ -59,8 +59,9 @@ It runs in one of three ways:
 
 What to do stands in a file (--config), in --parameter NAME=VALUE, or in environment
 variables of the same names. The parameters are those of the CloudFormation template:
-MultusSubnetsAz1, MultusSubnetsAz2 and so on, MultusSecurityGroupIds, EksNodeGroupTagKey,
-useIPsFromStartOfSubnet, MultusInterfaceTags, ClusterName, LifecycleHooks, OnFailure.
+MultusSubnetsAz1, MultusSubnetsAz2 and so on, or MultusSubnets for all zones in one list,
+MultusSecurityGroupIds, EksNodeGroupTagKey, useIPsFromStartOfSubnet, MultusInterfaceTags,
+ClusterName, LifecycleHooks, OnFailure.
 Mistakes in them end the command at its start.
 
 Beside a queue, metrics are served at --metrics-bind-address. In AWS Lambda they are written
