@@ -186,6 +186,22 @@ const LeakAge = 10 * time.Minute
 // missing. Workloads may use it, and the NodeENI may be missing because etcd was restored to a time before it.
 const LiveLeakGrace = 30 * time.Minute
 
+// LossGrace is the same where so many interfaces in use are without a NodeENI that it is rather the NodeENIs that were lost.
+const LossGrace = 24 * time.Hour
+
+// manyOrphans is from how many on, in a cluster of any size, interfaces in use without a NodeENI tell of a loss.
+const manyOrphans = 10
+
+// LiveGrace returns how long interfaces that are attached are left where they are although their NodeENI does not exist:
+// orphans of the attached ones of the cluster are such. One by one they are leaks; all at once they are what an etcd that
+// was restored to a time before them, or definitions that were deleted, leave behind.
+func LiveGrace(orphans, attached int) time.Duration {
+	if orphans >= manyOrphans || orphans >= 2 && 2*orphans >= attached {
+		return LossGrace
+	}
+	return LiveLeakGrace
+}
+
 // SightingGap is the least time between the two sightings that make an interface a leak.
 const SightingGap = 2 * time.Minute
 

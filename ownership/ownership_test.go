@@ -192,3 +192,26 @@ func TestKeysAreOrdered(t *testing.T) {
 		t.Error("keys go by UID, then by ordinal as a number")
 	}
 }
+
+func TestManyOrphansAtOnceAreALossAndNoLeaks(t *testing.T) {
+	cases := map[string]struct {
+		orphans, attached int
+		want              time.Duration
+	}{
+		"one of one":              {1, 1, ownership.LiveLeakGrace},
+		"one of many":             {1, 5000, ownership.LiveLeakGrace},
+		"all of a small cluster":  {2, 2, ownership.LossGrace},
+		"half of a small cluster": {3, 6, ownership.LossGrace},
+		"fewer than half":         {3, 7, ownership.LiveLeakGrace},
+		"ten of many":             {10, 5000, ownership.LossGrace},
+		"nine of many":            {9, 5000, ownership.LiveLeakGrace},
+		"none":                    {0, 0, ownership.LiveLeakGrace},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := ownership.LiveGrace(tc.orphans, tc.attached); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -130,6 +130,8 @@ type planner struct {
 	members []*member
 	// joined are the interfaces that the instance got for networks before it joined, and that no NodeENI has taken over.
 	joined []inventory.Record
+	// unknown are the interfaces of which it is not known whether they, or the NodeENIs they were made for, exist.
+	unknown []inventory.Record
 	// unattached counts the interfaces that exist, or are about to, without being attached, and are on their way.
 	unattached int
 	plan       Plan
@@ -174,8 +176,13 @@ func (p *planner) place() {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.NodeENIUID, b.NodeENIUID))
 	})
 	p.joined = unclaimedNetworks(claims, byOwner)
+	p.unknown = unclaimed(claims, byOwner)
+	for n := range claims {
+		p.takeOver(&claims[n], byOwner)
+	}
+	p.unknown = append(p.unknown, orphansNotSeen(claims, byOwner)...)
 	for _, claim := range claims {
-		p.placeClaim(&claim, p.takeOver(&claim, byOwner[claim.NodeENIUID]))
+		p.placeClaim(&claim, byOwner[claim.NodeENIUID])
 		delete(byOwner, claim.NodeENIUID)
 	}
 	standing, why := Judge(Circumstances{})
@@ -265,7 +272,7 @@ func (p *planner) existing(claim *Claim, r inventory.Record) *member {
 // surelyLeaked reports whether an interface whose NodeENI does not exist may go.
 func (p *planner) surelyLeaked(claim *Claim, r inventory.Record) bool {
 	inUse := r.AttachedTo(p.InstanceID) && !p.ended
-	return ownership.OldEnough(r.Tags, p.now) && (!inUse || p.now.Sub(claim.MissingSince) >= ownership.LiveLeakGrace)
+	return ownership.OldEnough(r.Tags, p.now) && (!inUse || p.now.Sub(claim.MissingSince) >= claim.Grace)
 }
 
 func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {

@@ -30,9 +30,10 @@ type Claim struct {
 	Why string
 	// Leaked is set on a released claim whose NodeENI does not exist any more. Its interfaces go only once they are
 	// known to be old enough to be leaks.
-	// Those that are attached are left there for a while after MissingSince, when the NodeENI was first missed.
+	// Those that are attached are left there for Grace after MissingSince, when the NodeENI was first missed.
 	Leaked       bool
 	MissingSince time.Time
+	Grace        time.Duration
 	// Wishes are the wanted interfaces in the order of the NodeENI's subnets.
 	Wishes []Wish
 	// Base is the slot asked for by the first interface.

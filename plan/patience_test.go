@@ -21,7 +21,7 @@ import (
 
 // leakedAt is a claim of a NodeENI that does not exist, first missed at a time.
 func leakedAt(missing time.Time) plan.Claim {
-	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Leaked: true, MissingSince: missing}
+	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Leaked: true, MissingSince: missing, Grace: ownership.LiveLeakGrace}
 }
 
 func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {

@@ -36,7 +36,7 @@ func (p *planner) step(m *member) {
 			p.again(p.now.Add(doubtful))
 		case m.claim.Leaked && m.claim.Standing == Released && ownership.OldEnough(m.record.Tags, p.now):
 			m.Why.Reason = Orphaned
-			p.again(m.claim.MissingSince.Add(ownership.LiveLeakGrace))
+			p.again(minTime(m.claim.MissingSince.Add(m.claim.Grace), p.now.Add(ownership.LiveLeakGrace)))
 		}
 	default:
 		p.record(m)
@@ -89,8 +89,8 @@ func (p *planner) keptBecause(m *member) string {
 		return fmt.Sprintf("%s is left as it is until EC2 has shown for certain which interface takes its place", m.record.ID)
 	}
 	if m.claim.Leaked && ownership.OldEnough(m.record.Tags, p.now) {
-		return fmt.Sprintf("NodeENI %s, which %s was made for, does not exist any more; it is left attached for %s after that was first found, since workloads may use it; restore the NodeENI if it was lost, or set the annotation %s on the node",
-			m.NodeENI, m.record.ID, ownership.LiveLeakGrace, ownership.Prefix+"paused")
+		return fmt.Sprintf("NodeENI %s, which %s was made for, does not exist any more; it is left attached for %s after that was first found, since workloads may use it; create the NodeENI again, which takes it over, or set the annotation %s on the node",
+			m.NodeENI, m.record.ID, m.claim.Grace, ownership.Prefix+"paused")
 	}
 	if m.claim.Leaked {
 		return fmt.Sprintf("%s is left as it is: its %s tag does not say that it is older than %s", m.record.ID, ownership.TagCreatedAt, ownership.LeakAge)
@@ -189,7 +189,10 @@ func (p *planner) roomy(m *member, from int) (subnet string, ok bool) {
 func (p *planner) holdsBack(m *member) bool {
 	lost, wasLost := p.Lost[m.Key]
 	made := time.Unix(p.Spent[m.Key], 0)
-	switch {
+	switch orphan := p.orphanFor(m); {
+	case orphan != "":
+		m.explain(Problem{InProgress, fmt.Sprintf("%s was made for an earlier NodeENI of this name; it is taken over once it is certain that that one does not exist any more", orphan)})
+		p.again(p.now.Add(doubtful))
 	case p.Brake != "":
 		m.explain(Problem{BrakeEngaged, p.Brake})
 		p.again(p.now.Add(doubtful))

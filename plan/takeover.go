@@ -25,37 +25,101 @@ func unclaimedNetworks(claims []Claim, byOwner map[string][]inventory.Record) []
 	return joined
 }
 
-// takeOver returns the claim's interfaces together with those that the instance got before it joined and that stand for
-// wishes of the claim as they are. They become the claim's own members: their tags are what says so to everybody else, and
-// are mended like any other attribute.
-func (p *planner) takeOver(claim *Claim, owned []inventory.Record) []inventory.Record {
-	if len(p.joined) == 0 || p.ended || claim.Standing != Wanted || ownership.IsNetwork(claim.NodeENIUID) {
-		return owned
+// unclaimed returns the interfaces that no claim speaks of.
+func unclaimed(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+	var unknown []inventory.Record
+	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
+		if !slices.ContainsFunc(claims, func(c Claim) bool { return c.NodeENIUID == uid }) {
+			unknown = append(unknown, byOwner[uid]...)
+		}
 	}
+	return unknown
+}
+
+// orphansNotSeen returns the interfaces of NodeENIs that do not exist which EC2's last answer did not show.
+func orphansNotSeen(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+	var missing []inventory.Record
+	for _, c := range claims {
+		if c.Leaked {
+			missing = append(missing, slices.DeleteFunc(slices.Clone(byOwner[c.NodeENIUID]), func(r inventory.Record) bool { return !r.Missing })...)
+		}
+	}
+	return missing
+}
+
+// takeOver gives to wishes of the claim that have none the interfaces that stand for them as they are: those in use that
+// were made for a NodeENI of the same name which does not exist any more, so that whoever lost NodeENIs and creates them
+// again loses no interface, and those that the instance got before it joined. They become the claim's own members: their
+// tags are what says so to everybody else, and are mended like any other attribute.
+func (p *planner) takeOver(claim *Claim, byOwner map[string][]inventory.Record) {
+	if p.ended || claim.Standing != Wanted || ownership.IsNetwork(claim.NodeENIUID) {
+		return
+	}
+	for _, dead := range p.Claims {
+		if dead.Standing == Released && dead.Leaked && dead.NodeENI == claim.NodeENI {
+			byOwner[dead.NodeENIUID] = p.inherit(claim, byOwner, byOwner[dead.NodeENIUID], p.orphanOf)
+		}
+	}
+	p.joined = p.inherit(claim, byOwner, p.joined, func(wish Wish, joined []inventory.Record) int { return p.joinedFor(claim, wish, joined) })
+}
+
+// inherit moves those of some interfaces that are chosen for wishes to the claim, and returns the others.
+func (p *planner) inherit(claim *Claim, byOwner map[string][]inventory.Record, from []inventory.Record, choose func(Wish, []inventory.Record) int) []inventory.Record {
+	if len(from) == 0 {
+		return from
+	}
+	owned, left := byOwner[claim.NodeENIUID], slices.Clone(from)
 	pairs := match(claim.Wishes, owned, p.InstanceID)
 	ordinal := ordinals(claim.Wishes, pairs, owned)
-	taken := owned
 	for w, wish := range claim.Wishes {
 		if _, paired := pairs.byWish[w]; paired {
 			continue
 		}
-		i := p.joinedFor(claim, wish)
+		i := choose(wish, left)
 		if i < 0 {
 			continue
 		}
-		r := p.joined[i]
-		p.joined = slices.Delete(slices.Clone(p.joined), i, i+1)
+		r := left[i]
+		left = slices.Delete(left, i, i+1)
 		generation := r.Member.Generation
 		r.Member = p.identity(claim, ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal[w]})
 		r.Member.Generation = generation
-		taken = append(slices.Clip(taken), r)
+		owned = append(slices.Clip(owned), r)
 	}
-	return taken
+	byOwner[claim.NodeENIUID] = owned
+	return left
+}
+
+// orphanOf returns the index of the interface in use that stands for a wish, or -1: that of its ordinal before others.
+func (p *planner) orphanOf(wish Wish, orphans []inventory.Record) int {
+	best := -1
+	for i, r := range orphans {
+		if !r.Missing && p.inUseFor(wish, r) && (best < 0 || r.Member.Ordinal == wish.Ordinal && orphans[best].Member.Ordinal != wish.Ordinal) {
+			best = i
+		}
+	}
+	return best
+}
+
+// inUseFor reports whether an interface is attached to the instance, in a subnet that the wish allows.
+func (p *planner) inUseFor(wish Wish, r inventory.Record) bool {
+	return r.AttachedTo(p.InstanceID) && r.Ready() && wish.allows(r.SubnetID)
+}
+
+// orphanFor returns the interface that may be taken over for a member that has none, or "": it bears the NodeENI's name,
+// and it, or the NodeENI that it was made for, is not known for certain to exist or not.
+func (p *planner) orphanFor(m *member) string {
+	for _, r := range p.unknown {
+		if m.wish != nil && r.Member.NodeENI == m.NodeENI && p.inUseFor(*m.wish, r) {
+			return r.ID
+		}
+	}
+	return ""
 }
 
 // joinedFor returns the index of the interface that stands best for a wish, or -1: one of a network of the NodeENI's name
 // before others, and the one in the slot asked for before others. A network that bears another NodeENI's name is left to that.
-func (p *planner) joinedFor(claim *Claim, wish Wish) int {
+func (p *planner) joinedFor(claim *Claim, wish Wish, joined []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
 		switch {
@@ -67,13 +131,13 @@ func (p *planner) joinedFor(claim *Claim, wish Wish) int {
 			return 2
 		}
 	}
-	for i, r := range p.joined {
+	for i, r := range joined {
 		elsewhere := r.Attachment != nil && !r.AttachedTo(p.InstanceID)
 		others := r.Member.NodeENI != claim.NodeENI && slices.ContainsFunc(p.Claims, func(c Claim) bool { return c.NodeENI == r.Member.NodeENI })
 		if r.Missing || elsewhere || others || !wish.allows(r.SubnetID) {
 			continue
 		}
-		if best < 0 || cmp.Or(cmp.Compare(rank(r), rank(p.joined[best])), cmp.Compare(r.ID, p.joined[best].ID)) < 0 {
+		if best < 0 || cmp.Or(cmp.Compare(rank(r), rank(joined[best])), cmp.Compare(r.ID, joined[best].ID)) < 0 {
 			best = i
 		}
 	}

@@ -121,3 +121,89 @@ func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
 		t.Errorf("the actions are %v", p.Actions)
 	}
 }
+
+// outlived is an interface in use of an earlier NodeENI of a name.
+func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
+	r := joined(id, nodeENI, subnet, 1+ordinal)
+	r.Member.Key = ownership.Key{NodeENIUID: "uid-earlier-" + nodeENI, Ordinal: ordinal}
+	r.Interface.Tags = r.Member.Tags(start, nil)
+	return r
+}
+
+// TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost, and that was created again.
+func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
+	gone := func(nodeENI string) plan.Claim {
+		return plan.Claim{
+			NodeENI: nodeENI, NodeENIUID: "uid-earlier-" + nodeENI, Standing: plan.Released, Leaked: true,
+			MissingSince: start, Grace: ownership.LossGrace,
+		}
+	}
+	unseen := outlived("eni-1", "upf", "s1", 0)
+	unseen.Missing = true
+	elsewhere := outlived("eni-1", "upf", "s1", 0)
+	elsewhere.Attachment.InstanceID = "i-00000000000000009"
+	for name, tc := range map[string]struct {
+		owned  []inventory.Record
+		claims []plan.Claim
+		// kept are the interfaces that are the claim's, and calls what is done.
+		kept  []string
+		calls []string
+	}{
+		"all of them": {
+			[]inventory.Record{outlived("eni-1", "upf", "s1", 0), outlived("eni-2", "upf", "s2", 1)}, []plan.Claim{gone("upf"), asks("upf", "s1", "s2")},
+			[]string{"eni-1", "eni-2"}, []string{"tag", "tag"},
+		},
+		"with what is lacking made": {
+			[]inventory.Record{outlived("eni-2", "upf", "s2", 1)}, []plan.Claim{asks("upf", "s1", "s2"), gone("upf")},
+			[]string{"eni-2"}, []string{"create", "tag"},
+		},
+		"not of another name": {
+			[]inventory.Record{outlived("eni-1", "other", "s1", 0)}, []plan.Claim{gone("other"), asks("upf", "s1")}, nil, []string{"create"},
+		},
+		"not in another subnet": {
+			[]inventory.Record{outlived("eni-1", "upf", "s9", 0)}, []plan.Claim{gone("upf"), asks("upf", "s1")}, nil, []string{"create"},
+		},
+		"not one that somebody attached elsewhere": {
+			[]inventory.Record{elsewhere}, []plan.Claim{gone("upf"), asks("upf", "s1")}, nil, []string{"create"},
+		},
+		"not before it is certain that the earlier one is gone, and nothing is made meanwhile": {
+			[]inventory.Record{outlived("eni-1", "upf", "s1", 0)}, []plan.Claim{asks("upf", "s1")}, nil, nil,
+		},
+		"not while EC2 does not show it, and nothing is made meanwhile": {
+			[]inventory.Record{unseen}, []plan.Claim{gone("upf"), asks("upf", "s1")}, nil, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: tc.claims}
+			now := start.Add(time.Hour)
+			look := &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+			p := plan.Compute(d, plan.Observed{Owned: tc.owned, Look: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}, now)
+			var kept, calls []string
+			for _, m := range p.Members {
+				if m.Interface != nil && m.NodeENIUID == "uid-upf" {
+					kept = append(kept, m.Interface.ID)
+				}
+			}
+			for _, action := range p.Actions {
+				switch a := action.(type) {
+				case plan.Create:
+					calls = append(calls, "create")
+				case plan.Change:
+					if tags, ok := a.To.(plan.Tags); ok && tags[ownership.TagNodeENIUID] == "uid-upf" {
+						calls = append(calls, "tag")
+						continue
+					}
+					calls = append(calls, a.String())
+				default:
+					calls = append(calls, action.String())
+				}
+			}
+			if diff := cmp.Diff(tc.kept, kept); diff != "" {
+				t.Errorf("its interfaces (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.calls, calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s\n%s", diff, p.Explain())
+			}
+		})
+	}
+}

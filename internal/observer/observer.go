@@ -380,6 +380,11 @@ func (o *Observer) CountOf(counts func(nodeENIUID string) bool) int {
 	return n
 }
 
+// Attached returns how many interfaces are attached to something, of those whose NodeENI counts.
+func (o *Observer) Attached(counts func(nodeENIUID string) bool) int {
+	return o.CountOf(counts) - o.Unattached(counts)
+}
+
 // Count returns how many interfaces the cluster owns.
 func (o *Observer) Count() int {
 	o.mu.Lock()

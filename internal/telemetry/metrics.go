@@ -104,8 +104,9 @@ func (b *buckets) Collect(to chan<- prometheus.Metric) {
 type Owned struct {
 	// All is how many there are; Unattached of them are attached to nothing; Leaked ones have no NodeENI any more.
 	All, Unattached, Leaked func() int
-	// Braked is whether no more are made, because too many are unattached.
-	Braked func() bool
+	// Braked is whether no more are made, because too many are unattached; Lost whether so many in use have no NodeENI that
+	// these seem to be lost.
+	Braked, Lost func() bool
 }
 
 // RegisterOwned registers the gauges of the interfaces the cluster owns.
@@ -118,11 +119,17 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
 		gauge("unattached_interfaces", "Owned network interfaces that are attached to nothing; many of them for long mean that attaching fails.", owned.Unattached),
 		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more, and which are being removed.", owned.Leaked),
-		gauge("creation_braked", "1 while no interfaces are made because too many of the cluster's are attached to nothing, else 0.", func() int {
-			if owned.Braked() {
-				return 1
-			}
-			return 0
-		}),
+		gauge("creation_braked", "1 while no interfaces are made because too many of the cluster's are attached to nothing, else 0.", flag(owned.Braked)),
+		gauge("nodeenis_lost", "1 while so many interfaces in use have no NodeENI that these seem to be lost, and the interfaces are left in use for a day, else 0.", flag(owned.Lost)),
 	)
+}
+
+// flag is 1 while something is so, else 0.
+func flag(is func() bool) func() int {
+	return func() int {
+		if is() {
+			return 1
+		}
+		return 0
+	}
 }

@@ -34,7 +34,7 @@ func (r *run) act() {
 	}{
 		{userEdits, c.edit}, {instanceChanges, c.changeInstance}, {nodeFlaps, c.flap},
 		{humanHands, c.handle}, {watchTrouble, c.troubleWatch}, {crashes, c.kill},
-		{versionSwap, func() { c.release(!c.earlier) }},
+		{lostObjects, c.restoreEtcd}, {versionSwap, func() { c.release(!c.earlier) }},
 	} {
 		// Each step offers one chance in about ten; the rates are per chance.
 		if rate := r.faults.rate[actor.fault]; rate > 0 && r.chance(min(1, rate*4)) {
@@ -78,7 +78,7 @@ func (c *cluster) stripFinalizer() {
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) > 0 {
 			c.run.note(nil, "%s: a user strips NodeENI %s of its finalizer", c.name, object.GetName())
-			c.run.watch.stripped[string(object.GetUID())] = true
+			c.run.watch.stripped[string(object.GetUID())] = c.run.now
 			if c.run.faults.has(humanHands) {
 				c.spoilAge(string(object.GetUID()))
 			}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
@@ -117,6 +118,27 @@ func (c *cluster) restoreNodes() {
 		_, _ = c.api.create(&corev1.Node{ObjectMeta: *withoutIdentity(node), Spec: node.Spec})
 	}
 	c.vanished = nil
+}
+
+// restoreEtcd forgets NodeENIs without any of what a deletion does. Users who have them in a repository create them again.
+func (c *cluster) restoreEtcd() {
+	r := c.run
+	for _, object := range c.api.all(nodeENIs) {
+		if r.chance(0.3) {
+			continue
+		}
+		r.note(nil, "%s: NodeENI %s is lost", c.name, object.GetName())
+		r.watch.stripped[string(object.GetUID())] = r.now
+		c.api.put(nodeENIs, object.GetName(), nil)
+		if r.chance(0.6) {
+			_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()}, Spec: object.(*v1alpha1.NodeENI).Spec})
+		}
+	}
+	for _, object := range c.api.all(states) {
+		if r.chance(0.3) {
+			c.api.put(states, object.GetName(), nil)
+		}
+	}
 }
 
 // handle is a person with an EC2 console.

@@ -39,8 +39,10 @@ type watch struct {
 	// elsewhere are those that somebody attached to another instance.
 	identity          map[string]map[string]string
 	copies, elsewhere map[string]bool
-	// stripped are the NodeENIs whose finalizer somebody took off.
-	stripped map[string]bool
+	// stripped is when somebody took the finalizer off a NodeENI; lossSince since when so many interfaces in use of a cluster
+	// have no NodeENI that it counts as a loss.
+	stripped  map[string]time.Time
+	lossSince map[string]time.Time
 	// meddled is when somebody last laid hands on an interface, or on another one of its spot.
 	meddled map[string]time.Time
 	// mutations and writes count calls since the quiet period began.
@@ -78,7 +80,7 @@ type budget struct{ mutating, created, attached, removed int }
 func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
-		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]bool{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]time.Time{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{},
 	}
 }
@@ -86,6 +88,9 @@ func newWatch() watch {
 func (w *watch) handled(r *run, i eni.Interface) {
 	w.meddled[i.ID], w.meddled[spotOf(i).String()] = r.now, r.now
 }
+
+// isStripped reports whether somebody took the finalizer off a NodeENI.
+func (w *watch) isStripped(uid string) bool { return !w.stripped[uid].IsZero() }
 
 // remember keeps the tags of an interface, for the person who puts them back in the end.
 func (w *watch) remember(i eni.Interface) {
@@ -129,7 +134,7 @@ func (r *run) noteReasons(c *cluster) {
 // finalized checks I7: a NodeENI goes only when EC2 has nothing of it left, but for what EC2 will delete by itself.
 func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	t := r.truth()
-	if r.watch.stripped[string(nodeENI.GetUID())] {
+	if r.watch.isStripped(string(nodeENI.GetUID())) {
 		return
 	}
 	r.judged("I7")
@@ -183,7 +188,7 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
 	}
 	r.duplicating(p, m, c.SubnetID)
-	if p.cluster.nodeENIOf(m.NodeENIUID) == nil && !p.expired && !r.faults.has(watchTrouble) && !r.watch.stripped[m.NodeENIUID] {
+	if p.cluster.nodeENIOf(m.NodeENIUID) == nil && !p.expired && !r.faults.has(watchTrouble) && !r.watch.isStripped(m.NodeENIUID) {
 		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.NodeENIUID)
 	}
 }
@@ -195,6 +200,8 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 		created, known := ownership.CreatedAt(i.Tags)
 		r.judged("I3")
 		switch {
+		case r.orphaned(p, m, i) && i.SubnetID == subnetID && known && r.now.Sub(created) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
+			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case r.faults.has(clockSkew):
@@ -204,13 +211,21 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 	}
 }
 
+// orphaned reports whether an interface is in use where the member is to be, under the name of the member's NodeENI, and
+// was made for one that was lost.
+func (r *run) orphaned(p *process, m ownership.Member, i eni.Interface) bool {
+	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[ownership.TagInstanceID] == m.InstanceID && i.Tags[ownership.TagNodeENI] == m.NodeENI &&
+		r.watch.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
+}
+
 // removing checks that an interface is only taken away for a reason that the process can know of.
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
-	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && !r.truth().ended(s.instanceID) && r.watch.stripped[s.uid] && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && !r.truth().ended(s.instanceID) && r.watch.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
+	r.losing(p, q, i)
 	stuck := i.Attachment != nil && i.Attachment.Status != eni.AttachmentAttached && strings.HasPrefix(q.action, "Detach")
 	if stuck || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute {
 		return
@@ -225,6 +240,48 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	}
 	r.violate("I1", "%s %s %s, which is wanted: %s (last removable at version %d, the process has seen all of %d)",
 		p.name, q.action, q.target, describe(i), last.version, seen)
+}
+
+// noticed is how long a process can take to notice that NodeENIs were lost: two listings and what readings lag.
+const noticed = 2*resyncPeriod + staleness
+
+// For how long interfaces in use are left where they are after their NodeENI was lost: alone, and where many are.
+const liveLeakGrace, lossGrace = 30 * time.Minute, 24 * time.Hour
+
+// losing checks that no interface is detached from a live instance because its NodeENI does not exist: not before people
+// could hear of it, and for a day where so many are without theirs that it is rather the NodeENIs that were lost.
+func (r *run) losing(p *process, q request, i eni.Interface) {
+	s := spotOf(i)
+	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) || p.cluster.nodeENIOf(s.uid) != nil || !r.watch.isStripped(s.uid) || r.watch.tampered(i.ID) {
+		return
+	}
+	grace := liveLeakGrace
+	if since := r.watch.lossSince[p.cluster.name]; !since.IsZero() && r.now.Sub(since) > noticed {
+		grace = lossGrace
+	}
+	// It may have begun to leave before its NodeENI was lost.
+	if gone := r.now.Sub(r.watch.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness && gone < grace {
+		r.violate("I1", "%s %s %s on a live instance, %s after its NodeENI was lost: %s", p.name, q.action, q.target, seconds(gone), describe(i))
+	}
+}
+
+// noteLoss remembers since when a cluster has lost NodeENIs.
+func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
+	attached, orphans := 0, 0
+	for _, i := range owned {
+		if i.Attachment != nil {
+			attached++
+			if c.nodeENIOf(spotOf(i).uid) == nil {
+				orphans++
+			}
+		}
+	}
+	switch lost := orphans >= 2 && 2*orphans >= attached; { // clusters are small here
+	case !lost:
+		delete(r.watch.lossSince, c.name)
+	case r.watch.lossSince[c.name].IsZero():
+		r.watch.lossSince[c.name] = r.now
+	}
 }
 
 // insisting checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to
@@ -336,6 +393,7 @@ func (r *run) check() {
 	t.checked = true
 	for _, c := range r.clusters {
 		r.checkCluster(c, t.owned[c.name])
+		r.noteLoss(c, t.owned[c.name])
 	}
 }
 

@@ -66,7 +66,7 @@ func (r *run) putBack() {
 
 // converge lets things happen until everything is as wanted, and checks that it does not take too long.
 func (r *run) converge() {
-	within := settleWithin + r.ahead()
+	within := settleWithin + r.ahead() + r.longer()
 	deadline := r.now.Add(within)
 	for n := 0; ; n++ {
 		if n%8 == 0 && r.settled() == nil && r.idle() {
@@ -81,6 +81,19 @@ func (r *run) converge() {
 	if problem := r.settled(); problem != nil {
 		r.violate(problem.Invariant, "%s after everything has been well: %s", seconds(within), problem.Message)
 	}
+}
+
+// longer is how much longer it takes where somebody took finalizers off while interfaces were in use: if these are many,
+// they are left in use for a day.
+func (r *run) longer() time.Duration {
+	for _, c := range r.clusters {
+		for _, i := range r.truth().owned[c.name] {
+			if i.Attachment != nil && r.watch.isStripped(spotOf(i).uid) {
+				return lossGrace
+			}
+		}
+	}
+	return 0
 }
 
 // ahead is how far the clocks of two replicas can be apart: what one wrote down is neither old nor over for another one

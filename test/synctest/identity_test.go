@@ -134,49 +134,23 @@ func TestAnInstanceThatEndsIsNoMoreWork(t *testing.T) {
 }
 
 // TestARestoredEtcd forgets a NodeENI, with all states, whose interfaces are in use, as an etcd that is restored to a
-// time before does. They are not touched before people had the time to hear of it, and on paused nodes not at all.
+// time before does. People hear of it, and have a day before anything is detached; on paused nodes nothing ever is.
 func TestARestoredEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble.New(t, bubble.World())
-		c.Declare("data", "a", "data")
-		r := c.Start(c.Defaults())
-		nodes := c.Join(4, "a")
-		c.Converge(10 * time.Minute)
-		time.Sleep(time.Hour)
-		r.Halt()
-
+		c, nodes := inUse(t)
 		since := time.Now()
-		var states v1alpha1.NodeENIStateList
-		c.Must(c.User.List(t.Context(), &states))
-		for s := range states.Items {
-			forget(c, &states.Items[s])
-		}
-		forget(c, c.NodeENI("data"))
-		r = c.Start(c.Defaults())
-		c.Eventually(15*time.Minute, "the alarm", func() string {
-			if n := r.Metric("multieni_leaked_interfaces"); n != 4 {
-				return fmt.Sprintf("the metric counts %g leaks", n)
-			}
-			for _, node := range nodes {
-				var s v1alpha1.NodeENIState
-				if err := c.User.Get(t.Context(), client.ObjectKey{Name: node}, &s); err != nil {
-					return err.Error()
-				}
-				if is := problemOf(c, node, plan.Orphaned); is != "" {
-					return is
-				}
-			}
-			return ""
-		})
+		lose(c)
+		r := c.Start(c.Defaults())
+		c.Eventually(15*time.Minute, "the alarm", func() string { return alarm(c, r, nodes) })
 		if n := events(c, string(plan.Orphaned)); n < len(nodes) {
 			t.Errorf("%d events tell of %d nodes", n, len(nodes))
 		}
 		c.ChangeNode(nodes[0], func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
-		for time.Since(since) < ownership.LiveLeakGrace {
+		for time.Since(since) < ownership.LossGrace {
 			if made := r.Changes(since); len(made) > 0 {
 				t.Fatalf("%s after the loss: %v", time.Since(since), made)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Minute)
 		}
 		took := c.Eventually(time.Hour, "the leaks are gone", func() string {
 			if left := perNode(c, isAny); len(left) != 1 || left[nodes[0]] != 1 {
@@ -190,6 +164,84 @@ func TestARestoredEtcd(t *testing.T) {
 			t.Error("the paused node has lost its interface")
 		}
 	})
+}
+
+// TestANodeENIThatWasLostIsCreatedAgain has the user create the NodeENI again, at once or after the alarm. It takes over what
+// is in use: nothing is detached, and nothing is made.
+func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "after the alarm": 20 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, nodes := inUse(t)
+				before := perNode(c, isAttached)
+				since := time.Now()
+				lose(c)
+				r := c.Start(c.Defaults())
+				time.Sleep(after)
+				c.Declare("data", "a", "data")
+				took := c.Eventually(15*time.Minute, "the new one has all", func() string {
+					if n := c.NodeENI("data").Status.Ready; int(n) != len(nodes) {
+						return fmt.Sprintf("%d of %d nodes are ready", n, len(nodes))
+					}
+					return ""
+				})
+				t.Logf("taken over after %s", took)
+				time.Sleep(ownership.LossGrace + time.Hour)
+				if diff := gocmp.Diff(before, perNode(c, isAttached)); diff != "" {
+					t.Errorf("attached per node (-before +after):\n%s", diff)
+				}
+				for _, m := range r.Changes(since) {
+					if m.Action != "CreateTags" {
+						t.Errorf("%s %s after the loss", m.Action, m.At.Sub(since))
+					}
+				}
+				if n := r.Metric("multieni_nodeenis_lost"); n != 0 {
+					t.Error("the alarm has not ended")
+				}
+			})
+		})
+	}
+}
+
+// inUse returns a cluster whose nodes have long had an interface of NodeENI data, and no controller.
+func inUse(t *testing.T) (c *bubble.Cluster, nodes []string) {
+	t.Helper()
+	c = bubble.New(t, bubble.World())
+	c.Declare("data", "a", "data")
+	r := c.Start(c.Defaults())
+	nodes = c.Join(4, "a")
+	c.Converge(10 * time.Minute)
+	time.Sleep(time.Hour)
+	r.Halt()
+	return c, nodes
+}
+
+// lose lets the API server forget NodeENI data and all states.
+func lose(c *bubble.Cluster) {
+	c.Helper()
+	var states v1alpha1.NodeENIStateList
+	c.Must(c.User.List(c.Context(), &states))
+	for s := range states.Items {
+		forget(c, &states.Items[s])
+	}
+	forget(c, c.NodeENI("data"))
+}
+
+// alarm says what does not tell yet that the NodeENI of the nodes' interfaces is lost.
+func alarm(c *bubble.Cluster, r *bubble.Replica, nodes []string) string {
+	if leaked, lost := r.Metric("multieni_leaked_interfaces"), r.Metric("multieni_nodeenis_lost"); int(leaked) != len(nodes) || lost != 1 {
+		return fmt.Sprintf("the metrics count %g leaks and %g losses", leaked, lost)
+	}
+	for _, node := range nodes {
+		var s v1alpha1.NodeENIState
+		if err := c.User.Get(c.Context(), client.ObjectKey{Name: node}, &s); err != nil {
+			return err.Error()
+		}
+		if is := problemOf(c, node, plan.Orphaned); is != "" {
+			return is
+		}
+	}
+	return ""
 }
 
 // forget lets the API server forget an object.

@@ -41,11 +41,11 @@ func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
 	for _, record := range known.Owned {
 		m := record.Member
 		listed := slices.ContainsFunc(claims, func(c plan.Claim) bool { return c.NodeENIUID == m.NodeENIUID })
-		since, gone := r.Sweeper.Gone(m.NodeENIUID)
+		absence, gone := r.Sweeper.Gone(m.NodeENIUID)
 		if listed || s.nodeENI(m.NodeENIUID) != nil || !gone {
 			continue
 		}
-		claim := plan.Claim{NodeENI: m.NodeENI, NodeENIUID: m.NodeENIUID, Leaked: true, MissingSince: since}
+		claim := plan.Claim{NodeENI: m.NodeENI, NodeENIUID: m.NodeENIUID, Leaked: true, MissingSince: absence.Since, Grace: absence.Grace}
 		claim.Standing, claim.Why = plan.Judge(plan.Circumstances{NodeENIGone: true, NodePaused: s.node != nil && controller.Paused(s.node)})
 		claims = append(claims, claim)
 	}

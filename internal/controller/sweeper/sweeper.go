@@ -6,6 +6,9 @@
 // It only convicts; the node reconciler removes. A NodeENI is convicted of not existing after two looks at the API
 // server, [ownership.SightingGap] apart, each begun after a listing of EC2: an interface is thus always older news than
 // the absence of its owner. The looks bypass every cache. What cannot be read convicts nobody.
+//
+// Where many interfaces in use are without their NodeENIs at once, these were rather lost than the interfaces leaked: then
+// the attached ones stay for much longer ([ownership.LiveGrace]), and [Sweeper.Loss] tells.
 package sweeper
 
 import (
@@ -46,18 +49,34 @@ type Sweeper struct {
 	// suspects holds since when a NodeENI's UID is missed; convicts are those found missing again long enough after.
 	suspects map[string]time.Time
 	convicts map[string]bool
+	// grace is how long attached interfaces without a NodeENI are left where they are.
+	grace time.Duration
 }
 
 // New returns a Sweeper that suspects nothing.
 func New(options Options) *Sweeper {
-	return &Sweeper{Options: options, suspects: map[string]time.Time{}, convicts: map[string]bool{}}
+	return &Sweeper{Options: options, suspects: map[string]time.Time{}, convicts: map[string]bool{}, grace: ownership.LossGrace}
 }
 
-// Gone reports whether it is confirmed that no NodeENI has the UID, and when it was first missed.
-func (s *Sweeper) Gone(uid string) (since time.Time, gone bool) {
+// Absence is that of a NodeENI.
+type Absence struct {
+	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they are.
+	Since time.Time
+	Grace time.Duration
+}
+
+// Gone reports whether it is confirmed that no NodeENI has the UID.
+func (s *Sweeper) Gone(uid string) (a Absence, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.suspects[uid], s.convicts[uid]
+	return Absence{Since: s.suspects[uid], Grace: s.grace}, s.convicts[uid]
+}
+
+// Loss reports whether so many interfaces in use are without a NodeENI that these seem to be lost.
+func (s *Sweeper) Loss() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.suspects) > 0 && s.grace == ownership.LossGrace
 }
 
 // Leaks returns how many interfaces are known to belong to NodeENIs that do not exist.
@@ -93,24 +112,34 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	next := s.Period
-	for _, uid := range owners {
-		convicted, suspected := s.judge(uid, alive[uid])
-		switch {
-		case convicted:
-			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid)
-			watch.TellOwner(ctx, uid)
-		case suspected:
-			next = min(next, ownership.SightingGap)
-		}
+	orphans := watch.Attached(func(uid string) bool { return !alive[uid] && !ownership.IsNetwork(uid) })
+	grace := ownership.LiveGrace(orphans, watch.Attached(func(string) bool { return true }))
+	convicts, next := s.judgeAll(owners, alive, grace)
+	for _, uid := range convicts {
+		s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
+		watch.TellOwner(ctx, uid)
 	}
 	return next, nil
 }
 
-// judge takes one look at one NodeENI into account.
-func (s *Sweeper) judge(uid string, alive bool) (convicted, suspected bool) {
+// judgeAll takes one look at all NodeENIs into account, and returns those that are convicted, and when to look again.
+func (s *Sweeper) judgeAll(owners []string, alive map[string]bool, grace time.Duration) (convicts []string, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.grace, next = grace, s.Period
+	for _, uid := range owners {
+		switch convicted, suspected := s.judge(uid, alive[uid]); {
+		case convicted:
+			convicts = append(convicts, uid)
+		case suspected:
+			next = min(next, ownership.SightingGap)
+		}
+	}
+	return convicts, next
+}
+
+// judge takes one look at one NodeENI into account.
+func (s *Sweeper) judge(uid string, alive bool) (convicted, suspected bool) {
 	now := s.Now()
 	if alive {
 		delete(s.suspects, uid)

@@ -31,7 +31,9 @@ const (
 type cloud struct {
 	observer.Reader
 	owners []string
-	now    func() time.Time
+	// attached says whether they are in use.
+	attached bool
+	now      func() time.Time
 }
 
 func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
@@ -40,7 +42,11 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 		m := ownership.Member{
 			Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: uid}, Generation: 1,
 		}
-		all = append(all, eni.Interface{ID: "eni-" + uid, Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
+		i := eni.Interface{ID: "eni-" + uid, Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)}
+		if c.attached {
+			i.Status, i.Attachment = eni.InUse, &eni.Attachment{ID: "at-" + uid, InstanceID: "i-1", Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached}
+		}
+		all = append(all, i)
 	}
 	return all, c.now(), nil
 }
@@ -106,7 +112,8 @@ func TestConvictions(t *testing.T) {
 					api.uids = append(api.uids, "uid")
 				}
 				next := s.Pass(t.Context(), watch)
-				since, gone := s.Gone("uid")
+				absence, gone := s.Gone("uid")
+				since := absence.Since
 				if gone != l.gone || next != l.next {
 					t.Errorf("look %d: gone %t and next in %s, want %t and %s", n, gone, next, l.gone, l.next)
 				}
@@ -148,8 +155,8 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 		t.Fatal("it is not convicted")
 	}
 	s.Pass(t.Context(), observe(t, &cloud{now: clock}, clock))
-	if since, gone := s.Gone("uid"); gone || !since.IsZero() {
-		t.Errorf("still remembered since %s", since)
+	if absence, gone := s.Gone("uid"); gone || !absence.Since.IsZero() {
+		t.Errorf("still remembered since %s", absence.Since)
 	}
 }
 
@@ -168,5 +175,43 @@ func TestNetworksAreNoLeaks(t *testing.T) {
 	}
 	if _, gone := s.Gone(uid); gone {
 		t.Error("it is convicted")
+	}
+}
+
+// TestALoss has interfaces in use of many NodeENIs, or orphans in use of nobody, when the API server forgets their owners.
+func TestALoss(t *testing.T) {
+	many := []string{"a", "b", "c", "d"}
+	for name, tc := range map[string]struct {
+		attached bool
+		alive    []string
+		loss     bool
+		grace    time.Duration
+	}{
+		"none is missing":                 {attached: true, alive: many, grace: ownership.LiveLeakGrace},
+		"one of them is missing":          {attached: true, alive: many[1:], grace: ownership.LiveLeakGrace},
+		"half are missing":                {attached: true, alive: many[2:], loss: true, grace: ownership.LossGrace},
+		"all are missing":                 {attached: true, loss: true, grace: ownership.LossGrace},
+		"all are missing, none is in use": {grace: ownership.LiveLeakGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1_800_000_000, 0)
+			clock := func() time.Time { return now }
+			api := &kubernetes{uids: tc.alive}
+			s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
+			watch := observe(t, &cloud{owners: many, attached: tc.attached, now: clock}, clock)
+			s.Pass(t.Context(), watch)
+			now = now.Add(ownership.SightingGap)
+			s.Pass(t.Context(), watch)
+			if s.Loss() != tc.loss {
+				t.Errorf("a loss: %t, want %t", s.Loss(), tc.loss)
+			}
+			if absence, _ := s.Gone("a"); absence.Grace != tc.grace {
+				t.Errorf("what is in use is left for %s, want %s", absence.Grace, tc.grace)
+			}
+			api.uids = many
+			if s.Pass(t.Context(), watch); s.Loss() {
+				t.Error("it does not end when the NodeENIs are back")
+			}
+		})
 	}
 }
