@@ -89,6 +89,9 @@ func newBootingNode(t *testing.T, program string, change ...func(*sdk.RunInstanc
 	return n
 }
 
+// secretKey must be in no log.
+const secretKey = "a-secret-access-key"
+
 // launch launches the instance.
 func (n *bootingNode) launch(image string, change ...func(*sdk.RunInstancesInput)) {
 	n.t.Helper()
@@ -199,7 +202,7 @@ func (n *bootingNode) boot(arguments ...string) outcome {
 	command := exec.Command("unshare", arguments...)
 	command.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "SYSFS=" + n.sysfs(), "AWS_ENDPOINT_URL=" + n.endpoint,
-		"AWS_EC2_METADATA_SERVICE_ENDPOINT=" + strings.Replace(n.endpoint, "://", "://"+n.id+"@", 1), "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b",
+		"AWS_EC2_METADATA_SERVICE_ENDPOINT=" + strings.Replace(n.endpoint, "://", "://"+n.id+"@", 1), "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=" + secretKey,
 	}
 	var output strings.Builder
 	command.Stdout, command.Stderr = &output, &output
@@ -226,6 +229,9 @@ func (n *bootingNode) boot(arguments ...string) outcome {
 			n.t.Logf("eni-bootstrap %s\n%s", strings.Join(arguments[8:], " "), output.String())
 		}
 	})
+	if strings.Contains(output.String(), secretKey) {
+		n.t.Errorf("the node's secret is told:\n%s", output.String())
+	}
 	told, _ := os.ReadFile(kubelet)
 	return outcome{command.ProcessState.ExitCode(), output.String(), string(told)}
 }

@@ -5,7 +5,9 @@ package lifecyclehook_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -40,7 +42,7 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 	}
 	defer server.Close()
 	environment["AWS_ENDPOINT_URL"], environment["AWS_REGION"] = server.URL(), "us-east-1"
-	environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"] = "a", "b"
+	environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"] = "a", secretKey
 	for name, value := range environment {
 		t.Setenv(name, value)
 	}
@@ -48,7 +50,8 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 	command := lifecyclehook.New()
 	metrics := freeAddress(t)
 	command.SetArgs([]string{"--queue-url", server.URL() + "/" + account + "/events", "--tick", "0", "--metrics-bind-address", metrics})
-	command.SetErr(t.Output())
+	log := &bytes.Buffer{}
+	command.SetErr(io.MultiWriter(log, t.Output()))
 	ended := make(chan error, 1)
 	go func() { ended <- command.ExecuteContext(ctx) }()
 	left := func() int {
@@ -70,6 +73,9 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	check(t, sim, size)
+	if log.Len() == 0 || strings.Contains(log.String(), secretKey) {
+		t.Error("the log is empty, or tells a secret")
+	}
 	for _, metric := range []string{
 		`multieni_lifecycle_events_total{kind="Launching",result="Ready"}`,
 		`multieni_lifecycle_event_duration_seconds_count{kind="Launching"}`,
@@ -82,6 +88,9 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 		}
 	}
 }
+
+// secretKey must be in no log.
+const secretKey = "a-secret-access-key"
 
 // freeAddress returns an address that nobody listens at.
 func freeAddress(t *testing.T) string {
