@@ -29,9 +29,11 @@ const maxCompressed = 22e6
 // image is the image of this machine's architecture as `make image` writes it: the layout, and the program out of it.
 type image struct {
 	layout, program string
-	config          imageConfig
-	compressed      int64
-	files           map[string]int64 // name to mode
+	// builder is what built it.
+	builder    string
+	config     imageConfig
+	compressed int64
+	files      map[string]int64 // name to mode
 }
 
 type imageConfig struct {
@@ -63,7 +65,9 @@ var buildImage = sync.OnceValues(func() (image, error) {
 			return image{}, fmt.Errorf("%s: %w\n%s", command, err, out)
 		}
 	}
-	return unpack(layout, dir)
+	i, err := unpack(layout, dir)
+	i.builder = builder
+	return i, err
 })
 
 // built returns the image.
@@ -78,8 +82,9 @@ func built(t *testing.T) image {
 
 // descriptor is a reference to a blob of an OCI layout.
 type descriptor struct {
-	Digest string
-	Size   int64
+	Digest   string
+	Size     int64
+	Platform struct{ OS, Architecture string }
 }
 
 // blob reads a JSON blob of a layout.
@@ -91,14 +96,20 @@ func blob(layout, digest string, into any) error {
 	return json.Unmarshal(content, into)
 }
 
-// unpack reads the only image of a layout and puts its program into a folder.
-func unpack(layout, dir string) (image, error) {
+// indexOf lists the images of a layout.
+func indexOf(layout string) ([]descriptor, error) {
 	var index struct{ Manifests []descriptor }
 	content, err := os.ReadFile(filepath.Join(layout, "index.json"))
 	if err != nil {
-		return image{}, err
+		return nil, err
 	}
-	if err := json.Unmarshal(content, &index); err != nil {
+	return index.Manifests, json.Unmarshal(content, &index)
+}
+
+// unpack reads the only image of a layout and puts its program into a folder.
+func unpack(layout, dir string) (image, error) {
+	manifests, err := indexOf(layout)
+	if err != nil {
 		return image{}, err
 	}
 	var manifest struct {
@@ -106,7 +117,7 @@ func unpack(layout, dir string) (image, error) {
 		Layers []descriptor
 	}
 	i := image{layout: layout, program: filepath.Join(dir, "multieni"), files: map[string]int64{}}
-	if err := blob(layout, index.Manifests[0].Digest, &manifest); err != nil {
+	if err := blob(layout, manifests[0].Digest, &manifest); err != nil {
 		return image{}, err
 	}
 	for _, layer := range manifest.Layers {
@@ -168,6 +179,47 @@ func TestImage(t *testing.T) {
 	got := []any{i.config.Architecture, i.config.Config.User, i.config.Config.Entrypoint, i.config.Config.Labels["org.opencontainers.image.version"]}
 	if diff := cmp.Diff([]any{runtime.GOARCH, "65532:65532", []string{"/multieni"}, imageVersion}, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+// Without being told otherwise, the builder makes an index of an image for each architecture, each with a bill. The
+// programs in them are not compiled here: a compiler that only says what it was asked for takes its place.
+func TestImageIsForBothArchitectures(t *testing.T) {
+	i := built(t)
+	dir := t.TempDir()
+	compiler := `#!/bin/sh
+echo "$GOOS $GOARCH $CGO_ENABLED" >> "$ASKED"
+while [ "$1" != -o ]; do shift; done
+mkdir -p "$(dirname "$2")" && cp "$PROGRAM" "$2"
+`
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(compiler), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	layout, asked := filepath.Join(dir, "image"), filepath.Join(dir, "asked")
+	command := exec.CommandContext(t.Context(), i.builder, "--version", imageVersion, "--out", layout)
+	command.Dir = root
+	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "PROGRAM="+i.program, "ASKED="+asked)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	manifests, err := indexOf(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	for _, m := range manifests {
+		platforms = append(platforms, m.Platform.OS+"/"+m.Platform.Architecture)
+		if _, err := os.Stat(layout + "-sbom-" + m.Platform.Architecture + ".spdx.json"); err != nil {
+			t.Error(err)
+		}
+	}
+	compiled, err := os.ReadFile(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"linux/amd64", "linux/arm64"}
+	if !slices.Equal(platforms, want) || string(compiled) != "linux amd64 0\nlinux arm64 0\n" {
+		t.Errorf("the index has %v, want %v; compiled were\n%s", platforms, want, compiled)
 	}
 }
 

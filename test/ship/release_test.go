@@ -1,0 +1,93 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ship_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// workflow is what matters here of a workflow of GitHub's.
+type workflow struct {
+	On   map[string]any
+	Jobs map[string]struct {
+		Permissions map[string]string
+		Steps       []struct {
+			ID, Name, Uses, Run string
+		}
+	}
+}
+
+// The workflow of a release runs targets, programs and files that exist, in an order in which each is there.
+func TestReleaseWorkflow(t *testing.T) {
+	var w workflow
+	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/release.yaml")), &w); err != nil {
+		t.Fatal(err)
+	}
+	makefile := read(t, "Makefile")
+	made, uses, order := regexp.MustCompile(`\bmake((?: [a-z-]+)+)`), regexp.MustCompile(`^[\w.-]+/[\w.-]+@v\d+$`), []string{}
+	for _, step := range w.Jobs["release"].Steps {
+		if step.Uses != "" && !uses.MatchString(step.Uses) {
+			t.Errorf("%q is no action with a version", step.Uses)
+		}
+		for _, targets := range made.FindAllStringSubmatch(step.Run, -1) {
+			for target := range strings.FieldsSeq(targets[1]) {
+				order = append(order, target)
+				if !strings.Contains(makefile, "\n"+target+": ## ") {
+					t.Errorf("%q runs make %s, which there is not", step.Name, target)
+				}
+			}
+		}
+		for _, output := range regexp.MustCompile(`steps\.(\w+)\.`).FindAllStringSubmatch(step.Run, -1) {
+			if !slices.ContainsFunc(w.Jobs["release"].Steps, func(s struct{ ID, Name, Uses, Run string }) bool { return s.ID == output[1] }) {
+				t.Errorf("%q takes an output of %s, and no step is called so", step.Name, output[1])
+			}
+		}
+		if strings.Contains(step.Run, "gh release create") {
+			order = append(order, "publish")
+		}
+	}
+	want := []string{"verify", "lint", "vuln", "test", "image", "chart", "programs", "publish"}
+	if !slices.Equal(order, want) {
+		t.Errorf("the workflow makes %v, want %v", order, want)
+	}
+	for permission, why := range map[string]string{"id-token": "signatures without keys", "attestations": "provenance", "packages": "the image", "contents": "the release"} {
+		if w.Jobs["release"].Permissions[permission] != "write" {
+			t.Errorf("the job may not write %s: %s", permission, why)
+		}
+	}
+	for file := range strings.FieldsSeq("go.mod tools/helm/go.mod CHANGELOG.md") {
+		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The manifest for krew names the archives that `make programs` writes.
+func TestKrewManifest(t *testing.T) {
+	manifest := read(t, ".krew.yaml")
+	named := regexp.MustCompile(`selector: \{matchLabels: \{os: (\w+), arch: (\w+)\}\}\n\s+\{\{addURIAndSha "[^"]+/kubectl-eni_\{\{ \.TagName \}\}_(\w+)_(\w+)\.tar\.gz" \.TagName \}\}\n\s+bin: kubectl-eni`).
+		FindAllStringSubmatch(manifest, -1)
+	var have []string
+	for _, n := range named {
+		if n[1] != n[3] || n[2] != n[4] {
+			t.Errorf("for %s/%s the manifest names the archive of %s/%s", n[1], n[2], n[3], n[4])
+		}
+		have = append(have, n[1]+"/"+n[2])
+	}
+	_, rest, _ := strings.Cut(read(t, "Makefile"), "\nPLATFORMS := ")
+	platforms, _, _ := strings.Cut(rest, "\n")
+	if want := strings.Fields(platforms); !slices.Equal(have, want) || strings.Count(manifest, "selector:") != len(want) {
+		t.Errorf("the manifest has %v, and make programs builds for %v", have, want)
+	}
+	if !strings.Contains(read(t, "Makefile"), "dist/$${program}_$(VERSION)_$${os}_$$arch.tar.gz") {
+		t.Error("make programs gives its archives other names")
+	}
+}
