@@ -4,6 +4,7 @@
 package ec2
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -12,7 +13,7 @@ import (
 
 // Requests returns what IAM is asked before a call is carried out: the resources it concerns, with their tags and those it
 // gives (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2"). Actions on network
-// interfaces and their tags are modelled by resource; all others concern "*".
+// interfaces, on launch templates and tags are modelled by resource, and so are launches; all others concern "*".
 func (m *Model) Requests(action string, input any) []iam.Request {
 	switch in := input.(type) {
 	case *CreateNetworkInterfaceInput:
@@ -40,21 +41,85 @@ func (m *Model) Requests(action string, input any) []iam.Request {
 		}
 		return requests
 	}
+	if requests := m.requestsForLaunch(action, input); requests != nil {
+		return requests
+	}
 	return []iam.Request{{Action: "ec2:" + action, Resource: "*", Context: map[string][]string{}}}
 }
 
-// requestsOfCreate has a request for the interface to come, and one for tagging it.
+// requestsForLaunch are those of actions on launch templates, and of launches; nil for any other.
+func (m *Model) requestsForLaunch(action string, input any) []iam.Request {
+	switch in := input.(type) {
+	case *CreateLaunchTemplateInput:
+		return m.requestsOfBirth(action, "launch-template", in.TagSpecifications)
+	case *CreateLaunchTemplateVersionInput:
+		return m.requestsFor(action, m.templateID(in.TemplateName))
+	case *DeleteLaunchTemplateInput:
+		return m.requestsFor(action, m.templateID(in.TemplateName))
+	case *DeleteLaunchTemplateVersionsInput:
+		return m.requestsFor(action, m.templateID(in.TemplateName))
+	case *RunInstancesInput:
+		return m.requestsOfLaunch(action, in)
+	}
+	return nil
+}
+
+// requestsOfLaunch has a request for the launch template, for each resource that a launch uses or makes, and for tagging
+// what it makes.
+func (m *Model) requestsOfLaunch(action string, in *RunInstancesInput) []iam.Request {
+	data, _, err := m.launchData(in)
+	if err != nil {
+		data = in.LaunchTemplateData // EC2 says what is wrong, to those who may ask
+	}
+	ids := slices.Concat([]string{data.ImageID, in.SubnetID}, data.SecurityGroupIDs)
+	for _, i := range data.NetworkInterfaces {
+		ids = append(append(ids, i.SubnetID), i.Groups...)
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return kindOf(id) == kindUnknown })
+	requests := m.requestsFor(action, ids...)
+	for _, kind := range []string{"instance", "volume", "network-interface"} {
+		at := slices.IndexFunc(data.TagSpecifications, func(s TagSpecification) bool { return s.ResourceType == kind })
+		if at < 0 {
+			requests = append(requests, m.requestsOfBirth(action, kind, nil)...)
+		} else {
+			requests = append(requests, m.requestsOfBirth(action, kind, data.TagSpecifications[at:at+1])...)
+		}
+	}
+	if in.LaunchTemplate != nil {
+		id := m.templateID(in.LaunchTemplate.TemplateName)
+		for _, r := range requests {
+			r.Context["ec2:LaunchTemplate"] = []string{m.ARN("launch-template", id)}
+		}
+		requests = append(requests, m.requestsFor(action, id)...)
+	}
+	return requests
+}
+
+// templateID is the ID of the launch template with the name, and one that nothing has if there is none.
+func (m *Model) templateID(name TemplateName) string {
+	if template, err := m.templateOf(name); err == nil {
+		return template.LaunchTemplateID
+	}
+	return cmp.Or(name.LaunchTemplateID, "lt-")
+}
+
+// requestsOfCreate has the requests for the interface to come, and where it is to be.
 func (m *Model) requestsOfCreate(action string, in *CreateNetworkInterfaceInput) []iam.Request {
+	return append(m.requestsFor(action, append([]string{in.SubnetID}, in.Groups...)...), m.requestsOfBirth(action, "network-interface", in.TagSpecifications)...)
+}
+
+// requestsOfBirth has a request for a resource to come, and one for tagging it.
+func (m *Model) requestsOfBirth(action, kind string, specs []TagSpecification) []iam.Request {
 	var tags []Tag
-	for _, s := range in.TagSpecifications {
+	for _, s := range specs {
 		tags = append(tags, s.Tags...)
 	}
 	born := func(action string) iam.Request {
-		r := iam.Request{Action: "ec2:" + action, Resource: m.ARN("network-interface", "*"), Context: map[string][]string{}}
+		r := iam.Request{Action: "ec2:" + action, Resource: m.ARN(kind, "*"), Context: map[string][]string{}}
 		addRequestTags(r.Context, tags)
 		return r
 	}
-	requests := append(m.requestsFor(action, append([]string{in.SubnetID}, in.Groups...)...), born(action))
+	requests := []iam.Request{born(action)}
 	if len(tags) > 0 {
 		tagging := born("CreateTags")
 		tagging.Context["ec2:CreateAction"] = []string{action}
@@ -98,8 +163,11 @@ func kindOf(id string) string {
 			return kind
 		}
 	}
-	return "unknown"
+	return kindUnknown
 }
+
+// kindUnknown is the kind of what has no such ID.
+const kindUnknown = "unknown"
 
 func addRequestTags(context map[string][]string, tags []Tag) {
 	keys := map[string]bool{}

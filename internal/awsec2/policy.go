@@ -81,10 +81,14 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	return append(content, '\n'), err
 }
 
-// called are the actions of [API] whose names begin so.
-func called(prefixes ...string) []string {
+// called are the actions of [API] whose names begin so, launching those of [LaunchAPI].
+func called(prefixes ...string) []string { return beginning(apiActions(), prefixes) }
+
+func launching(prefixes ...string) []string { return beginning(launchActions(), prefixes) }
+
+func beginning(all, prefixes []string) []string {
 	var actions []string
-	for _, action := range apiActions() {
+	for _, action := range all {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(action, p) }) {
 			actions = append(actions, "ec2:"+action)
 		}
@@ -107,19 +111,24 @@ func (o PolicyOptions) controller() []statement {
 	}
 }
 
-// nodeTemplates has the calls for launch templates, that by which they are kept while an Auto Scaling group names them, and
-// what EC2 asks of those who use a template whose image is named by one of AWS's parameters. RunInstances is called as a dry run only, to have EC2 check a
-// template, which a policy cannot tell from a launch.
+// nodeTemplates has the calls for launch templates; that by which they are kept while an Auto Scaling group names them; and
+// what EC2 asks of those who use a template whose image is named by one of AWS's parameters. RunInstances is called as a dry
+// run only, to have EC2 check a template. A policy cannot tell that from a launch, but it can ask that all launches are from
+// the cluster's launch templates.
 func (o PolicyOptions) nodeTemplates() []statement {
-	templates := statement{Sid: "LaunchTemplates", Effect: "Allow", Resource: []string{"*"}}
-	for _, action := range launchActions() {
-		templates.Action = append(templates.Action, "ec2:"+action)
+	created := func(action string, condition map[string]map[string]string) map[string]map[string]string {
+		return with(condition, "StringEquals", "ec2:CreateAction", action)
 	}
-	created := map[string]map[string]string{"StringEquals": {"ec2:CreateAction": "CreateLaunchTemplate"}}
+	fromTemplate := map[string]map[string]string{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*", o.Partition)}}
 	return []statement{
-		templates,
-		o.allow("TagLaunchTemplates", called("CreateTags"), created, "launch-template"),
+		{Sid: "LookAtLaunches", Effect: "Allow", Action: launching("Describe"), Resource: []string{"*"}},
+		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.having("aws:RequestTag"), "launch-template"),
+		o.allow("TagWhatIsCreated", called("CreateTags"), created("CreateLaunchTemplate", o.having("aws:RequestTag")), "launch-template"),
 		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "launch-template"),
+		o.allow("ChangeWhatIsTheClusters", launching("CreateLaunchTemplateVersion", "Delete"), o.having("aws:ResourceTag"), "launch-template"),
+		o.allow("TryWhatIsTheClusters", launching("RunInstances"), o.having("aws:ResourceTag"), "launch-template"),
+		o.allow("TryFromLaunchTemplates", launching("RunInstances"), fromTemplate, "instance", "volume", "network-interface", "subnet", "security-group", "image", "snapshot"),
+		o.allow("TagWhatIsTried", called("CreateTags"), created("RunInstances", o.having("aws:RequestTag")), "instance", "volume", "network-interface"),
 		{Sid: "SeeWhoLaunches", Effect: "Allow", Action: []string{"autoscaling:DescribeAutoScalingGroups"}, Resource: []string{"*"}},
 		{Sid: "ResolveImages", Effect: "Allow", Action: []string{"ssm:GetParameters"}, Resource: []string{fmt.Sprintf("arn:%s:ssm:*::parameter/aws/service/*", o.Partition)}},
 	}

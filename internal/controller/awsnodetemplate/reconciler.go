@@ -146,13 +146,20 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	r.repair(ctx, &object, f.fleet)
-	if f.rendering.Problems == nil && f.refusal == nil && !f.unseen && !controller.Paused(&object) {
-		if err = r.collect(ctx, f); errors.Is(err, errReferrersUnknown) {
-			r.Log.Warn("what nothing seems to want any more is kept", "awsnodetemplate", object.Name, "err", err)
-			err = nil
-		}
+	return reconcile.Result{RequeueAfter: r.next(f)}, r.tidy(ctx, &object, f)
+}
+
+// tidy deletes what nothing wants any more, while it is known what is wanted.
+func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
+	if f.rendering.Problems != nil || f.refusal != nil || f.unseen || controller.Paused(object) {
+		return nil
 	}
-	return reconcile.Result{RequeueAfter: r.next(f)}, err
+	err := r.collect(ctx, f)
+	if errors.Is(err, errReferrersUnknown) {
+		r.Log.Warn("what nothing seems to want any more is kept", "awsnodetemplate", object.Name, "err", err)
+		return nil
+	}
+	return err
 }
 
 func (r *Reconciler) write(ctx context.Context, object *v1alpha1.AWSNodeTemplate, after v1alpha1.AWSNodeTemplateStatus) error {
