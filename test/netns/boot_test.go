@@ -38,7 +38,6 @@ const (
 	subnet2 = "subnet-abcdef1234567890"
 	// networksFile is what --config says, and the SSM parameter of the same name without the dot.
 	networksFile = `cluster: c
-trigger: {tagKey: multus-ng}
 networks:
 - {name: n3, deviceIndex: 1, subnetIDs: [` + subnet1 + `], securityGroupIDs: [sg-05da196f3314d4af8]}
 - {name: n6, deviceIndex: 2, subnetIDs: [` + subnet2 + `], securityGroupIDs: [sg-05da196f3314d4af8]}

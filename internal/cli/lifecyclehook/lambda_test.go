@@ -170,7 +170,10 @@ func TestTheFunctionIsKilledAtEveryCall(t *testing.T) {
 const speed = 20
 
 // scene is a simulated AWS in which a group launches its instances.
-type scene struct{ *awssim.Simulator }
+type scene struct {
+	*awssim.Simulator
+	deadline time.Time
+}
 
 func scaleOut(t *testing.T, w awssim.World, faults ...fault.Fault) *scene {
 	t.Helper()
@@ -188,15 +191,15 @@ func scaleOut(t *testing.T, w awssim.World, faults ...fault.Fault) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	return &scene{sim}
+	return &scene{sim, time.Now().Add(2 * time.Minute)}
 }
 
 // await waits until so many instances are in service. A schedule sends a tick now and then, by the clock of the machine.
 func (s *scene) await(t *testing.T, size int, tick time.Duration) {
 	t.Helper()
-	deadline, next := time.Now().Add(2*time.Minute), time.Now().Add(tick)
+	next := time.Now().Add(tick)
 	for ; inService(s.Simulator) < size; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
+		if time.Now().After(s.deadline) {
 			t.Fatalf("%d of %d are in service; the function is at %+v", inService(s.Simulator), size, s.Functions()[0])
 		}
 		if time.Now().After(next) {
