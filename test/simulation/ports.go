@@ -102,6 +102,9 @@ func (p *process) refused(q request) error {
 	refuse := func(class eni.Class, code string) error {
 		return &eni.Fault{Class: class, Operation: q.action, Code: code, Message: "injected", Err: errNoAnswer}
 	}
+	if err := r.broken.refuses(r, q); err != nil {
+		return err
+	}
 	switch {
 	case s.strikes(lostRequest):
 		r.pass(timeout)

@@ -339,12 +339,15 @@ func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
 	}
 }
 
-// promised counts the seats of a node that are kept for members whose subnet is full.
+// keepSeats are reasons for which a member waits and keeps its seat: who has the last one is not left to luck.
+var keepSeats = []plan.Reason{plan.SubnetFull, plan.Unauthorized, plan.Retrying}
+
+// promised counts the seats of a node that are kept for members that wait.
 func (c *cluster) promised(node string) int {
 	n := 0
 	if state := c.state(node); state != nil {
 		for _, i := range state.Status.Interfaces {
-			if i.Phase == v1alpha1.PhaseBlocked && plan.Reason(i.Reason) == plan.SubnetFull {
+			if i.ENIID == "" && slices.Contains(keepSeats, plan.Reason(i.Reason)) {
 				n++
 			}
 		}

@@ -70,11 +70,27 @@ type run struct {
 	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
 	depth, pauses int
 
+	// broken is the part that stays so after everything else is well.
+	broken breakage
+
 	covers Coverage
 }
 
 // Run makes one run: chaos for the given number of steps, then healing, convergence, and a quiet period.
-func Run(o Options) (result Result) {
+func Run(o Options) Result {
+	return o.play(func(r *run) {
+		for r.steps < o.Steps {
+			r.faults.bursts()
+			r.step()
+		}
+		r.heal()
+		r.converge()
+		r.rest()
+	})
+}
+
+// play begins a run, lets it take its course, and tells what came of it.
+func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), now: beginning,
 		covers: NewCoverage(), scheme: runtime.NewScheme(),
@@ -95,13 +111,7 @@ func Run(o Options) (result Result) {
 		result.Virtual = r.now.Sub(beginning)
 	}()
 	r.begin()
-	for r.steps < o.Steps {
-		r.faults.bursts()
-		r.step()
-	}
-	r.heal()
-	r.converge()
-	r.rest()
+	course(r)
 	return result
 }
 

@@ -18,6 +18,9 @@ import (
 // defaultSeeds is how many runs guard a change. The race detector sees in a few of them what it can see in one goroutine.
 const defaultSeeds, racedSeeds = 2000, 50
 
+// bearEvery is of how many seeds one is also run with a part that stays broken.
+const bearEvery = 10
+
 // TestSimulation runs seed after seed, each with its own swarm of faults.
 func TestSimulation(t *testing.T) {
 	begun, s := time.Now(), newSweep()
@@ -62,7 +65,11 @@ func newSweep() *sweep {
 func (s *sweep) run(t *testing.T) {
 	for n := s.next.Add(1) - 1; n < int64(s.seeds); n = s.next.Add(1) - 1 {
 		seed := uint64(s.first) + uint64(n)
-		if !s.add(t, seed, simulation.Run(simulation.Options{Seed: seed, Steps: s.steps})) {
+		options := simulation.Options{Seed: seed, Steps: s.steps}
+		if !s.add(t, seed, simulation.Run(options)) {
+			return
+		}
+		if seed%bearEvery == 0 && !s.add(t, seed, simulation.Bear(options)) {
 			return
 		}
 	}

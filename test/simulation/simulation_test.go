@@ -17,6 +17,7 @@ import (
 var (
 	seed  = flag.Uint64("seed", 0, "seed to replay")
 	steps = flag.Int("steps", 500, "steps of the run to replay")
+	bear  = flag.Bool("bear", false, "replay with a part that stays broken, and without")
 	calm  = flag.Bool("calm", false, "replay without faults")
 )
 
@@ -30,16 +31,25 @@ func TestReplay(t *testing.T) {
 	if *seed == 0 {
 		t.Skip("give -seed and -steps to replay a run")
 	}
-	result := simulation.Run(simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Verbose: func(line string) { t.Log(line) }})
+	options := simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Verbose: func(line string) { t.Log(line) }}
+	result := simulation.Run(options)
+	if *bear {
+		result = simulation.Bear(options)
+	}
 	report(t, *seed, *steps, result)
 }
 
 func report(t *testing.T, seed uint64, steps int, result simulation.Result) {
 	t.Helper()
-	if result.Violation != nil {
-		t.Errorf("%v\n%s\nreplay: go test ./test/simulation -run TestReplay -v -seed=%d -steps=%d",
-			result.Violation, strings.Join(result.Tail, "\n"), seed, steps)
+	if result.Violation == nil {
+		return
 	}
+	how := ""
+	if result.Violation.Invariant == "I14" {
+		how = " -bear"
+	}
+	t.Errorf("%v\n%s\nreplay: go test ./test/simulation -run TestReplay -v -seed=%d -steps=%d%s",
+		result.Violation, strings.Join(result.Tail, "\n"), seed, steps, how)
 }
 
 func number(name string, otherwise int) int {

@@ -1,0 +1,184 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+)
+
+// part is what of a world stays broken.
+type part int
+
+const (
+	// whole worlds have no broken part.
+	whole part = iota
+	// brokenInstance refuses every change of an instance's interfaces.
+	brokenInstance
+	// brokenSubnet never has a free address.
+	brokenSubnet
+	// brokenGroup may not be used by the controller.
+	brokenGroup
+	parts
+)
+
+// breakage is one broken part, and what was promised to the rest.
+type breakage struct {
+	part part
+	id   string
+	// salt tells runs of one seed apart that are to differ in their schedules alone.
+	salt uint64
+}
+
+// moment is what a schedule may add to how long the rest takes: one doubt about a reading.
+const moment = staleness
+
+// Bear judges I14: that the healthy part of a fleet converges in at most twice the time it would need if nothing were
+// broken. It makes the run of a seed several times: chaos, healing of everything but one part, and new work for all. How
+// long that takes without the broken part is the longest of two schedules.
+func Bear(o Options) Result {
+	broken := part(1 + o.Seed%uint64(parts-1))
+	longest, result := time.Duration(0), Result{}
+	for salt := range uint64(2) {
+		took, r := o.bear(breakage{salt: salt}, broken)
+		if result = r; r.Violation != nil {
+			return r
+		}
+		longest = max(longest, took)
+	}
+	took, r := o.bear(breakage{part: broken}, broken)
+	r.Steps += 2 * result.Steps
+	if r.Violation == nil && took > 2*longest+moment {
+		r.Violation = &Violation{"I14", "the rest took " + seconds(took) + " beside a broken " + broken.String() + ", and " + seconds(longest) + " without"}
+	}
+	return r
+}
+
+// String implements [fmt.Stringer].
+func (p part) String() string {
+	return [parts]string{"nothing", "instance", "subnet", "security group"}[p]
+}
+
+// bear makes one run, and returns how long it took after the healing until all was as wanted that the part does not concern.
+func (o Options) bear(b breakage, concerned part) (took time.Duration, result Result) {
+	result = o.play(func(r *run) {
+		for r.steps < o.Steps {
+			r.faults.bursts()
+			r.step()
+		}
+		r.heal()
+		for _, c := range r.clusters {
+			for range 2 {
+				c.join()
+				c.declare()
+				c.relabel()
+				c.editNodeENI()
+			}
+		}
+		b.id = r.victim(concerned)
+		r.broken = b
+		r.random = rand.New(rand.NewPCG(o.Seed, 0x53+b.salt))
+		took = r.endure(concerned)
+	})
+	return took, result
+}
+
+// endure lets things happen until all is as wanted that a part does not concern, and returns how long that took.
+func (r *run) endure(concerned part) time.Duration {
+	begun, within := r.now, settleWithin+r.ahead()+r.longer()
+	for n := 0; r.now.Sub(begun) <= within; n++ {
+		if n%4 == 0 && r.unconcerned(concerned) == nil {
+			return r.now.Sub(begun)
+		}
+		r.step()
+	}
+	r.violate("I14", "%s after all but a %s has been well: %s", seconds(within), r.broken.part, r.unconcerned(concerned).Message)
+	return 0
+}
+
+// victim chooses the part that breaks among those that concern something of what is wanted, and not all.
+func (r *run) victim(p part) string {
+	var candidates []string
+	c := r.clusters[0]
+	claims := c.claims()
+	for _, s := range slices.SortedFunc(maps.Keys(claims), spot.compare) {
+		switch p {
+		case brokenInstance:
+			candidates = append(candidates, s.instanceID)
+		case brokenSubnet:
+			candidates = append(candidates, claims[s].subnets...)
+		case brokenGroup:
+			candidates = append(candidates, claims[s].nodeENI.Spec.SecurityGroupIDs...)
+		}
+	}
+	candidates = slices.DeleteFunc(candidates, func(id string) bool {
+		r.broken.id = id
+		for s, wanted := range claims {
+			if !r.concerns(p, s, wanted) {
+				return false
+			}
+		}
+		return true
+	})
+	if len(candidates) == 0 {
+		return ""
+	}
+	return candidates[r.options.Seed%uint64(len(candidates))]
+}
+
+// unconcerned returns what is not as wanted of that which a part does not concern, or nil.
+func (r *run) unconcerned(p part) *Violation {
+	for _, c := range r.clusters {
+		have := map[spot][]eni.Interface{}
+		for _, i := range r.truth().owned[c.name] {
+			have[spotOf(i)] = append(have[spotOf(i)], i)
+		}
+		claims := c.claims()
+		for _, s := range slices.SortedFunc(maps.Keys(claims), spot.compare) {
+			if r.concerns(p, s, claims[s]) {
+				continue
+			}
+			r.judged("I14")
+			if v := c.settledSpot(s, claims[s], have[s]); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// concerns reports whether what is wanted in a spot depends on the broken part.
+func (r *run) concerns(p part, s spot, wanted claim) bool {
+	switch p {
+	case brokenInstance:
+		return s.instanceID == r.broken.id
+	case brokenSubnet:
+		return slices.Contains(wanted.subnets, r.broken.id)
+	default:
+		return slices.Contains(wanted.nodeENI.Spec.SecurityGroupIDs, r.broken.id)
+	}
+}
+
+// refuses returns the answer of the broken part to a call, or nil for one that it is not concerned by.
+func (b breakage) refuses(r *run, q request) error {
+	refuse := func(class eni.Class, code string) error {
+		return &eni.Fault{Class: class, Operation: q.action, Code: code, Message: "it is broken", Err: errNoAnswer}
+	}
+	switch {
+	case !q.mutates, b.id == "":
+		return nil
+	case b.part == brokenInstance && (q.create != nil && q.create.Tags[ownership.TagInstanceID] == b.id || r.truth().interfaces[q.target].Tags[ownership.TagInstanceID] == b.id):
+		return refuse(eni.Transient, "InternalError")
+	case b.part == brokenSubnet && q.create != nil && q.create.SubnetID == b.id:
+		return refuse(eni.NoAddresses, "InsufficientFreeAddressesInSubnet")
+	case b.part == brokenGroup && q.create != nil && slices.Contains(q.create.Groups, b.id):
+		return refuse(eni.Unauthorized, "UnauthorizedOperation")
+	}
+	return nil
+}
