@@ -1,0 +1,104 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/multieni/multieni/internal/cli"
+)
+
+const root = "../.."
+
+var (
+	// fenced is what stands between two fences, inline what stands between two backquotes.
+	fenced, inline = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```"), regexp.MustCompile("`([^`\n]+)`")
+	quotes         = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	ours           = regexp.MustCompile(`(?:^|^\. \S+ && |-- /)(multieni|kubectl eni) ([a-z][a-z-]*(?: .*)?)$`)
+	makes          = regexp.MustCompile(`^make ([a-z][a-z-]*)`)
+	ourFiles       = regexp.MustCompile(`\s((?:examples|deploy|charts|hack)/[\w./-]+)`)
+)
+
+// commandsIn returns the command lines in a page, without comments, and with Q for what is quoted.
+func commandsIn(page string) []string {
+	var all []string
+	for _, block := range fenced.FindAllStringSubmatch(page, -1) {
+		if block[1] != "" && block[1] != "sh" {
+			continue
+		}
+		for line := range strings.SplitSeq(strings.ReplaceAll(block[2], "\\\n", " "), "\n") {
+			line, _, _ = strings.Cut(quotes.ReplaceAllString(line, "Q"), " #")
+			for part := range strings.SplitSeq(line, "|") {
+				all = append(all, strings.TrimSpace(part))
+			}
+		}
+	}
+	for _, code := range inline.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		all = append(all, quotes.ReplaceAllString(strings.TrimRight(code[1], " …"), "Q"))
+	}
+	return all
+}
+
+// Every command in a document is one that there is, with flags that it has, on files that there are. What it does, the
+// stories of test/scenario and test/ship run.
+func TestCommandsOfDocumentsExist(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "charts/multieni/*.md", "charts/multieni/templates/NOTES.txt"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			content, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range commandsIn(string(content)) {
+				if match := ours.FindStringSubmatch(line); match != nil {
+					found++
+					program := map[string]func() *cobra.Command{"multieni": cli.New, "kubectl eni": cli.NewPlugin}[match[1]]()
+					parse(t, page, program, strings.Fields(match[2]))
+				}
+				if match := makes.FindStringSubmatch(line); match != nil && !strings.Contains(string(makefile), "\n"+match[1]+": ## ") {
+					t.Errorf("%s: there is no target for %q", page, line)
+				}
+				for _, match := range ourFiles.FindAllStringSubmatch(line, -1) {
+					if _, err := os.Stat(filepath.Join(root, match[1])); err != nil {
+						t.Errorf("%s: %q: %v", page, line, err)
+					}
+				}
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d commands were found, so they are not found any more", found)
+	}
+}
+
+func parse(t *testing.T, page string, program *cobra.Command, args []string) {
+	t.Helper()
+	command, rest, err := program.Find(args)
+	if err == nil && command == program {
+		t.Errorf("%s: %q is no command of %s", page, args, program.CommandPath())
+		return
+	}
+	if err == nil {
+		err = command.ParseFlags(rest)
+	}
+	if err != nil && !errors.Is(err, pflag.ErrHelp) && !strings.Contains(err.Error(), "invalid argument") { // what stands for a value need be none
+		t.Errorf("%s: %q: %v", page, args, err)
+	}
+}
