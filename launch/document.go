@@ -104,7 +104,7 @@ func (m *merged) member(name string, value any, by Origin) {
 	identify, has := identities[name]
 	list, isList := value.([]any)
 	if !has || !isList {
-		set(m, m.data, name, name, value, by)
+		set(m, spot{m.data, name, name}, value, by)
 		return
 	}
 	was, _ := m.data[name].([]any)
@@ -139,7 +139,7 @@ func (m *merged) elements(name string, was, list []any, identify func(map[string
 				target[key] = m.tags(path, target[key], members[key], by)
 				continue
 			}
-			set(m, target, key, path, members[key], by)
+			set(m, spot{target, key, path}, members[key], by)
 		}
 		result[at] = target
 	}
@@ -159,8 +159,15 @@ func (m *merged) tags(path string, was, now any, by Origin) any {
 	return tagList(result)
 }
 
+// spot is where a member stands: in which object, under which key, and at which path from the top.
+type spot struct {
+	in        map[string]any
+	key, path string
+}
+
 // set gives a member its value. Saying the same again, or filling in what nobody chose, hides nothing.
-func set(m *merged, in map[string]any, key, path string, value any, by Origin) {
+func set(m *merged, at spot, value any, by Origin) {
+	in, key, path := at.in, at.key, at.path
 	was, present := in[key]
 	of := m.origins[path]
 	if present && of != FromDefault && of != "" && !equal(was, value) && !isIdentity(key, path) {

@@ -108,7 +108,7 @@ func (t Topology) Text(p Page) string {
 
 // Measures of the drawing, in pixels.
 const (
-	zoneWidth  = 340
+	zoneWidth  = 440
 	margin     = 20
 	lineHeight = 20
 	boxGap     = 14
@@ -149,13 +149,13 @@ func (g Group) draw(b *strings.Builder, x, y int) int {
 	}
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" class="box"/>`+"\n", x, y, zoneWidth, height)
 	fmt.Fprintf(b, `<text x="%d" y="%d" class="node">%s</text><text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
-		x+10, y+lineHeight, escape(clip(title, 30)), x+zoneWidth-10, y+lineHeight, escape(g.Type))
+		x+10, y+lineHeight, escape(clip(title, 42)), x+zoneWidth-10, y+lineHeight, escape(g.Type))
 	for i, port := range g.Interfaces {
 		line := y + (i+2)*lineHeight
 		class := map[mood]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
 		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class, escape(port.State))
 		fmt.Fprintf(b, `<text x="%d" y="%d">%d/%d %s</text><text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
-			x+28, line, port.Card, port.Device, escape(clip(port.NodeENI, 18)), x+zoneWidth-10, line, escape(cmp.Or(clip(port.Subnet, 24), port.State)))
+			x+28, line, port.Card, port.Device, escape(clip(port.NodeENI, 22)), x+zoneWidth-10, line, escape(cmp.Or(clip(port.Subnet, 24), port.State)))
 	}
 	return height
 }

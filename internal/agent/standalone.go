@@ -24,7 +24,7 @@ func (a *Agent) RunWithoutKubernetes(ctx context.Context) error {
 	said := map[string]hostnet.State{}
 	for {
 		if err := a.pace.Wait(ctx); err != nil {
-			return nil // the context has ended
+			return nil //nolint:nilerr // the context has ended, which is no failure
 		}
 		answer, err := a.readMetadata(ctx)
 		if err != nil {

@@ -91,7 +91,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		d.add(view.Failed, "definitions", err.Error(), "Install the chart, or kubectl apply -f deploy/crds.")
 		return
 	}
-	d.add(view.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs; %d are declared", len(o.nodeENIs)), "")
+	d.add(view.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs, of which there are %d", len(o.nodeENIs)), "")
 	d.controller(ctx)
 	d.vpcCNI(ctx)
 	d.instances(o)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -74,12 +75,26 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
+	skipped = append(skipped, d.unselected()...)
 	for _, outcome := range outcomes {
 		if outcome != nil {
 			drafts = append(drafts, *outcome)
 		}
 	}
 	return drafts, skipped, nil
+}
+
+// unselected says of which planned NodeENIs no node carries the labels.
+func (d *draft) unselected() (said []string) {
+	for _, n := range d.nodeENIs {
+		selector := controller.Selector(n.Spec)
+		means := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
+		if slices.Contains(d.names, n.Name) && !slices.ContainsFunc(d.nodes, means) {
+			said = append(said, fmt.Sprintf("NodeENI %s: no node carries the labels %s, so nothing is wanted until one does: kubectl label node NODE %s",
+				n.Name, selector, strings.ReplaceAll(selector.String(), ",", " ")))
+		}
+	}
+	return said
 }
 
 // concerns reports whether a planned NodeENI means the node, before or after the change.

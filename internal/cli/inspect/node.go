@@ -31,7 +31,7 @@ EC2 is asked for what is attached, with your own AWS credentials. Without them t
 shows what the NodeENIState knows.`,
 		Example: `  kubectl eni node ip-10-0-0-10.us-west-2.compute.internal
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal -o json`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: s.completeNames(nodeList),
 		RunE: s.show(func(c *cobra.Command, api client.Client, args []string) (text, error) {
 			fleet, err := readFleet(c.Context(), api)

@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,9 +45,6 @@ code that the controller runs. Nothing is changed.`,
 	}
 	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil, "file with NodeENIs, - for standard input (required; may be given several times)")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
-	if err := c.MarkFlagRequired("filename"); err != nil {
-		panic(err) // a flag of that name was defined a few lines above
-	}
 	e.bind(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
 	return c
@@ -58,6 +56,9 @@ type planOptions struct {
 }
 
 func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (view.Planned, error) {
+	if len(p.files) == 0 {
+		return view.Planned{}, errors.New("say which NodeENIs: -f FILE, or -f - for standard input")
+	}
 	manifests, err := readManifests(p.files)
 	if err != nil {
 		return view.Planned{}, err

@@ -4,6 +4,9 @@
 package inspect
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +37,14 @@ func (s *screen) begin(work func(*cobra.Command, client.Client, []string) error)
 		}
 		return work(c, api, args)
 	}
+}
+
+// oneName is for commands that are about one thing.
+func oneName(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("say which one: %s; %s --help has examples", strings.TrimSuffix(c.UseLine(), " [flags]"), c.CommandPath())
+	}
+	return nil
 }
 
 // show prints what a command finds.

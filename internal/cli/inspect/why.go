@@ -25,7 +25,7 @@ A name that both a NodeENI and a node have is taken for the NodeENI; nodeeni/NAM
 node/NAME say which is meant. Only the Kubernetes API is read.`,
 		Example: `  kubectl eni why multus-eni-config
   kubectl eni why node/ip-10-0-0-10.us-west-2.compute.internal`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: s.completeNames(nodeENIList, nodeList),
 		RunE:              s.showFleet(func(fleet view.Fleet, args []string) (text, error) { return explain(fleet, args[0]) }),
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -286,7 +285,7 @@ func (s *stage) forgetDefinition() {
 	options := s.reconciler.Options
 	options.Reader = interceptor.NewClient(s.kube.(client.WithWatch), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return &meta.NoKindMatchError{GroupKind: v1alpha1.SchemeGroupVersion.WithKind("NodeENIState").GroupKind()}
+			return &apimeta.NoKindMatchError{GroupKind: v1alpha1.SchemeGroupVersion.WithKind("NodeENIState").GroupKind()}
 		},
 	})
 	s.reconciler = nodeeni.New(options)

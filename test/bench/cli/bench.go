@@ -119,7 +119,7 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	for n, command := range s.commands {
 		if len(live) > 0 && ctx.Err() == nil {
-			s.runLive(ctx, &r, filepath.Join(s.dir, fmt.Sprintf("live-%d", n+1)), command, live, screen)
+			s.runLive(ctx, &r, contestant{command, filepath.Join(s.dir, fmt.Sprintf("live-%d", n+1))}, live, screen)
 		}
 	}
 	// What was measured before an interrupt counts.

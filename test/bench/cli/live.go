@@ -15,9 +15,12 @@ import (
 // own is the name of our controller where a command is asked for.
 const own = "multieni"
 
+// contestant is a controller that is measured, by its command, and where what it needs is kept.
+type contestant struct{ command, dir string }
+
 // runLive adds the results of the live scenarios with one controller, on servers and a fleet of their own.
-func (s settings) runLive(ctx context.Context, r *report.Report, dir, command string, live []scenario.Scenario, screen *screen) {
-	servers, err := s.open(ctx, dir, command, live[0].Nodes, screen)
+func (s settings) runLive(ctx context.Context, r *report.Report, who contestant, live []scenario.Scenario, screen *screen) {
+	servers, err := s.open(ctx, who.dir, who.command, live[0].Nodes, screen)
 	for _, c := range live {
 		result := measure(c, screen, func() (*scenario.Outcome, error) {
 			if err != nil {
@@ -28,7 +31,7 @@ func (s settings) runLive(ctx context.Context, r *report.Report, dir, command st
 		if ctx.Err() != nil {
 			break
 		}
-		result.Controller = command
+		result.Controller = who.command
 		r.Results = append(r.Results, result)
 	}
 	if err != nil {

@@ -91,12 +91,12 @@ func (r Result) panel(at int) panel {
 	}
 	p.Ready, p.Limit = polyline(r.Ready, x, y), polyline(r.Limit, x, y)
 	p.Area = fmt.Sprintf("%g,%g %s %g,%g", x(0), p.YE, p.Ready, x(lastReady.Seconds), p.YE)
-	p.Label = r.labels(p, x, y)
+	p.Label = r.labels(p, y)
 	return p
 }
 
 // labels names the curves in the right margin, and keeps the names apart.
-func (r Result) labels(p panel, x, y func(float64) float64) []label {
+func (r Result) labels(p panel, y func(float64) float64) []label {
 	const apart = 40
 	lastReady, lastLimit := r.Ready[len(r.Ready)-1], r.Limit[len(r.Limit)-1]
 	edge := y(float64(r.Nodes))

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rig
+package rig //nolint:testpackage // a reader of the server's log is no part of what a rig is for others
 
 import (
 	"fmt"

@@ -144,14 +144,14 @@ func (r *Rig) alive() error {
 	}
 }
 
-// await waits until something is so.
-func (r *Rig) await(ctx context.Context, within, every time.Duration, what string, is func() bool) error {
+// await waits until something is so, for as long as anybody has patience.
+func (r *Rig) await(ctx context.Context, every time.Duration, what string, is func() bool) error {
 	for begun := time.Now(); !is(); {
 		if err := r.alive(); err != nil {
 			return err
 		}
-		if time.Since(begun) > within {
-			return fmt.Errorf("after %s there is still not %s; the end of what the controller said:\n%s", within, what, r.logs())
+		if time.Since(begun) > patience {
+			return fmt.Errorf("after %s there is still not %s; the end of what the controller said:\n%s", patience, what, r.logs())
 		}
 		select {
 		case <-ctx.Done():

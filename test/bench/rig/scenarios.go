@@ -93,7 +93,7 @@ func (r *Rig) run(ctx context.Context, speed float64) error {
 // rest waits until EC2 is not asked for any change for a while, and the audit log tells of no writes.
 func (r *Rig) rest(ctx context.Context) error {
 	before, since := -1, time.Now()
-	return r.await(ctx, patience, glance, "an idle controller", func() bool {
+	return r.await(ctx, glance, "an idle controller", func() bool {
 		w, err := r.audit.since(time.Time{})
 		if now := r.cloud.Calls().Mutating.Count + w.count; err != nil || now != before {
 			before, since = now, time.Now()
@@ -143,7 +143,7 @@ func (r *Rig) undeclare(ctx context.Context, m *measurement) error {
 
 // converge waits until EC2 holds what is declared, and measures what that took.
 func (m *measurement) converge(ctx context.Context, phase string, declared bool) error {
-	err := m.await(ctx, patience, glance, "what was declared", func() bool {
+	err := m.await(ctx, glance, "what was declared", func() bool {
 		ready, strays := m.holding(declared)
 		seconds := m.clock.Now().Sub(m.since).Seconds()
 		if declared {
@@ -185,7 +185,7 @@ func (r *Rig) idle(ctx context.Context, m *measurement) error {
 	if err := m.begin(); err != nil {
 		return err
 	}
-	err := r.await(ctx, patience, time.Second, "an end of the idle time", func() bool {
+	err := r.await(ctx, time.Second, "an end of the idle time", func() bool {
 		passed := time.Since(m.begun)
 		m.show(scenario.Progress{Phase: "nothing happens", Seconds: passed.Seconds(), Ready: len(r.nodes), Done: passed.Seconds() / r.Idle.Seconds()})
 		return passed >= r.Idle
@@ -252,7 +252,7 @@ func (r *Rig) joinOne(ctx context.Context) (probe, error) {
 // followOne waits until the interfaces of a node are attached. All times are since a moment of EC2's time.
 func (r *Rig) followOne(ctx context.Context, node *corev1.Node, since time.Time) (probe, error) {
 	p := probe{node: node}
-	err := r.await(ctx, patience, 20*time.Millisecond, "a ready node "+node.Name, func() bool {
+	err := r.await(ctx, 20*time.Millisecond, "a ready node "+node.Name, func() bool {
 		done := 0
 		for _, call := range r.callsFor(node, since) {
 			if p.first == 0 {
