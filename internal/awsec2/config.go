@@ -86,11 +86,11 @@ func toldRegion(ctx context.Context, flag string, metadata time.Duration) (strin
 	return metadataRegion(ctx, cfg, metadata), RegionFromMetadata, nil
 }
 
-// metadataRegion returns "" when instance metadata does not answer in time, for whatever reason.
+// metadataRegion returns "" when instance metadata, version 2, does not answer in time, for whatever reason.
 func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	out, err := imds.NewFromConfig(cfg).GetRegion(ctx, &imds.GetRegionInput{})
+	out, err := imds.NewFromConfig(cfg, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary }).GetRegion(ctx, &imds.GetRegionInput{})
 	if err != nil {
 		return ""
 	}

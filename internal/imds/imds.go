@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imds asks the instance metadata service what the instance knows about itself and its interfaces. It needs no AWS
-// credentials. Tokens, and what to do about them, are the SDK's business.
+// Package imds asks the instance metadata service, version 2, what the instance knows about itself and its interfaces. It needs
+// no AWS credentials. Tokens, and what to do about them, are the SDK's business.
 package imds
 
 import (
@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -33,8 +34,11 @@ func New(ctx context.Context) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	return Of(imds.NewFromConfig(cfg)), nil
+	return Of(imds.NewFromConfig(cfg, version2)), nil
 }
+
+// version2 keeps a client from asking without a token where none is given: an answer to that can come from anybody.
+func version2(o *imds.Options) { o.EnableFallback = aws.FalseTernary }
 
 // Of returns a client that asks through the SDK's.
 func Of(client *imds.Client) *Client { return &Client{client} }

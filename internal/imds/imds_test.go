@@ -5,6 +5,7 @@ package imds_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,27 @@ func TestEveryQuestionCarriesAToken(t *testing.T) {
 	}
 	if asked.with == 0 || asked.without > 0 {
 		t.Errorf("%d questions with a token and %d without", asked.with, asked.without)
+	}
+}
+
+// Where no token is given, nothing is asked without one.
+func TestVersion1IsNotAsked(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		asked++
+	}))
+	defer server.Close()
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.URL)
+	client, err := imds.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := client.Read(t.Context()); err == nil || asked > 0 {
+		t.Errorf("it asked %d times without a token, and read %+v", asked, m)
 	}
 }
 

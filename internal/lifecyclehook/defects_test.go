@@ -48,7 +48,7 @@ var (
 	}
 	defectsOfTheUserData = map[string][]proof{
 		"1 the attachment's ID is cut out of a text, and the interface stays behind": {{joining, "TestAnInstanceGetsItsNetworks", ""}},
-		"2 instance metadata is asked without a token":                               {{"internal/imds", "TestEveryQuestionCarriesAToken", ""}, {"deploy/cloudformation", "TestNodesWantTokens", ""}},
+		"2 instance metadata is asked without a token":                               {{"internal/imds", "TestEveryQuestionCarriesAToken", ""}, {"internal/imds", "TestVersion1IsNotAsked", ""}, {"deploy/cloudformation", "TestNodesWantTokens", ""}},
 		"3 a throttled call leaves an orphan, and the node joins":                    {{joining, "TestAllOrNothing", "throttled calls are made again"}, {"test/netns", "TestBoot", "that fails"}},
 		"4 links are looked for before they are there":                               {{"internal/bootstrap", "TestLinks", ""}},
 		"5 links are found by the form of their names, and are down after a reboot":  {{"internal/bootstrap", "TestLinks", "enp40s0"}, {"internal/bootstrap", "TestBootsOfADisk", ""}},
