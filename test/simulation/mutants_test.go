@@ -148,7 +148,7 @@ func build(dir string, m simulation.Mutant) (binary string, err error) {
 		return "", err
 	}
 	binary = filepath.Join(dir, "simulation.test")
-	out, err := exec.Command("go", "test", "-c", "-overlay", file, "-o", binary, ".").CombinedOutput()
+	out, err := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", file, "-o", binary, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
