@@ -42,8 +42,7 @@ func Mutants() []Mutant {
 				"		made.Tags = c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
 		}}},
 		{Name: "finalizer dropped first", Like: "VPC resource controller", Edits: []Edit{
-			{nodeENI, " || r.Observer.Holds(string(uid)) {", " {"},
-			{nodeENI, "	if len(states.Items) > 0 && ", "	if false && "},
+			{nodeENI, " || r.Observer.Holds(string(uid)) {", " {"}, {nodeENI, "	if len(states.Items) > 0 && ", "	if false && "},
 			{nodeENI, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
 		}},
 		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
