@@ -7,13 +7,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -111,11 +116,23 @@ func newAgentManager(o options.Agent) (manager.Manager, error) {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(access, manager.Options{
-		Scheme: scheme, Cache: agent.CacheOptions(o.NodeName),
+		Scheme: scheme, MapperProvider: twoKinds, Cache: agent.CacheOptions(o.NodeName), Controller: ctrlconfig.Controller{CacheSyncTimeout: outage},
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
 	return mgr, nil
+}
+
+// outage is how long an agent waits for its two objects before it gives up, as one does that starts while the API server is
+// away. If it gave up sooner it would be started again ever more seldom, and be late when the API server is back.
+const outage = 24 * time.Hour
+
+// twoKinds knows the kinds that the agent works with, so that it need not ask the API server for all kinds there are.
+func twoKinds(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"), meta.RESTScopeRoot)
+	return mapper, nil
 }

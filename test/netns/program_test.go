@@ -44,7 +44,7 @@ const contained = `mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sy
 mount -o remount,bind,ro / &&
 exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-privs "$@"`
 
-// The program itself, with exactly its capability, makes a node ready, and costs it next to nothing.
+// The program itself, with exactly its capability, makes a node ready once the API server is there, and costs it next to nothing.
 func TestProgram(t *testing.T) {
 	n := newNamespaces(t, "program")
 	for _, tool := range []string{"unshare", "setpriv", "mount"} {
@@ -56,9 +56,10 @@ func TestProgram(t *testing.T) {
 	if output, err := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", "-s -w", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v: %s", err, output)
 	}
-	n.forward(server.Config.Host)
 	process, log := n.run(program)
 	start := n.watchMemory(process, log)
+	n.says(log, "Starting EventSource") // an API server that is away is waited for
+	n.forward(server.Config.Host)
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
@@ -79,6 +80,20 @@ func TestProgram(t *testing.T) {
 		t.Errorf("that is more than %g of the processor, or more than %d KiB, or more than %d of its own", maxIdle, maxMemory, maxOwn)
 	}
 	n.askedForItsOwn()
+}
+
+// says waits until there are the words in a log.
+func (n *node) says(log, words string) {
+	n.t.Helper()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		content, err := os.ReadFile(log)
+		if err == nil && strings.Contains(string(content), words) {
+			return
+		}
+		if time.Since(begin) > patience {
+			n.t.Fatalf("nobody says %q: %v\n%s", words, err, content)
+		}
+	}
 }
 
 // watchMemory looks at the memory of a process over and over, from the first words in its log on, and returns what ends that
@@ -139,7 +154,8 @@ func (n *node) forward(address string) {
 		n.t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	n.t.Cleanup(func() { _ = listener.Close(); all.Wait() })
+	ctx, end := context.WithCancel(context.Background())
+	n.t.Cleanup(func() { end(); _ = listener.Close(); all.Wait() })
 	all.Go(func() {
 		for {
 			inside, err := listener.Accept()
@@ -151,6 +167,7 @@ func (n *node) forward(address string) {
 				_ = inside.Close()
 				continue
 			}
+			context.AfterFunc(ctx, func() { _, _ = inside.Close(), outside.Close() })
 			all.Go(func() { pipe(inside, outside) })
 			all.Go(func() { pipe(outside, inside) })
 		}
