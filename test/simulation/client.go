@@ -31,8 +31,10 @@ type kubernetes struct {
 	p *process
 }
 
+// Scheme implements [client.Client].
 func (c kubernetes) Scheme() *runtime.Scheme { return c.p.run.scheme }
 
+// Get implements [client.Reader].
 func (c kubernetes) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	k := kindOf(into)
 	object := c.p.informers.views[k].objects[key.Name]
@@ -43,6 +45,7 @@ func (c kubernetes) Get(_ context.Context, key client.ObjectKey, into client.Obj
 	return nil
 }
 
+// List implements [client.Reader].
 func (c kubernetes) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	all := c.p.informers.known(kindOf(into))
@@ -104,6 +107,7 @@ type directReader struct {
 	p *process
 }
 
+// Get implements [client.Reader].
 func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	k := kindOf(into)
 	if err := d.p.unwritable(k, key.Name); err != nil {
@@ -117,6 +121,7 @@ func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.O
 	return nil
 }
 
+// List implements [client.Reader].
 func (d directReader) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	if err := d.p.unwritable(kindOf(into), "all"); err != nil {
 		return err
@@ -139,10 +144,12 @@ func assign(into client.Object, from runtime.Object) {
 	}
 }
 
+// Create implements [client.Writer].
 func (c kubernetes) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
 	return c.p.write("create", object, func() (client.Object, error) { return c.p.api().create(c.p.stored(object)) })
 }
 
+// Delete implements [client.Writer].
 func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
 	options := (&client.DeleteOptions{}).ApplyOptions(opts)
 	var uid types.UID
@@ -154,6 +161,7 @@ func (c kubernetes) Delete(_ context.Context, object client.Object, opts ...clie
 	})
 }
 
+// Patch implements [client.Writer].
 func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	data, err := patch.Data(object)
 	if err != nil {
@@ -181,6 +189,7 @@ func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.
 	})
 }
 
+// Status implements [client.StatusClient].
 func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c.p} }
 
 // statusOf is the verb of a write to a status.
@@ -192,6 +201,7 @@ type statusWriter struct {
 	p *process
 }
 
+// Apply implements [client.SubResourceWriter].
 func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 	content := applied.(interface{ UnstructuredContent() map[string]any }).UnstructuredContent()
 	metadata, _ := content["metadata"].(map[string]any)
@@ -258,6 +268,7 @@ func (p *process) lint(k kind, name string, faults []string) {
 	}
 }
 
+// RESTMapper implements [client.Client].
 func (c kubernetes) RESTMapper() meta.RESTMapper { panic("not simulated") }
 
 // lockOf returns the resource version and UID that a patch insists on.

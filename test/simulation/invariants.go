@@ -226,8 +226,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
-	stuck := i.Attachment != nil && i.Attachment.Status != eni.AttachmentAttached && strings.HasPrefix(q.action, "Detach")
-	if stuck || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute {
+	if r.mayGo(c, q, i) {
 		return
 	}
 	last, ever := r.watch.removable[i.ID]
@@ -240,6 +239,12 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	}
 	r.violate("I1", "%s %s %s, which is wanted: %s (last removable at version %d, the process has seen all of %d)",
 		p.name, q.action, q.target, describe(i), last.version, seen)
+}
+
+// mayGo reports whether an interface may be taken away whatever a process knows of it.
+func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
+	stuck := i.Attachment != nil && i.Attachment.Status != eni.AttachmentAttached && strings.HasPrefix(q.action, "Detach")
+	return stuck || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
 // noticed is how long a process can take to notice that NodeENIs were lost: two listings and what readings lag.

@@ -17,8 +17,7 @@ import (
 type part int
 
 const (
-	// whole worlds have no broken part.
-	whole part = iota
+	_ part = iota // whole worlds have no broken part
 	// brokenInstance refuses every change of an instance's interfaces.
 	brokenInstance
 	// brokenSubnet never has a free address.

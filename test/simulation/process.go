@@ -249,6 +249,7 @@ type reconcileContext struct {
 	p *process
 }
 
+// Err implements [context.Context].
 func (c reconcileContext) Err() error {
 	if c.p.fenced {
 		return context.Canceled
@@ -269,11 +270,14 @@ type lock struct {
 	identity string
 }
 
+// Identity implements [resourcelock.Interface].
 func (l lock) Identity() string { return l.identity }
 
+// Update implements [resourcelock.Interface].
 func (lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
 
 // nobody hears the events.
 type nobody struct{}
 
+// Eventf implements [events.EventRecorder].
 func (nobody) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}

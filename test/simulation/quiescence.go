@@ -225,7 +225,7 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 			}
 			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
 		}
-		if wrong := claim.mismatch(i); wrong != "" && !(wrong == "addresses" && c.full(claim, i)) {
+		if wrong := claim.mismatch(i); wrong != "" && (wrong != "addresses" || !c.full(claim, i)) {
 			return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {

@@ -157,7 +157,7 @@ func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate,
 	err := r.collect(ctx, f)
 	if errors.Is(err, errReferrersUnknown) {
 		r.Log.Warn("what nothing seems to want any more is kept", "awsnodetemplate", object.Name, "err", err)
-		return nil
+		return nil //nolint:nilerr // it was told, and is looked at again with the next round
 	}
 	return err
 }
