@@ -43,13 +43,11 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 	if len(trailing) == 0 || !r.gates.beginTrailing(pace.From(ctx).Rank) {
 		return
 	}
-	// The reconciliation's context ends with it.
-	rest := context.WithoutCancel(ctx)
+	rest, cancel := outliving(ctx)
 	r.Beside(func(life context.Context) {
-		ctx, cancel := context.WithCancel(rest)
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
-		ctx, span := r.tracePlan(ctx, s.name, instanceID, p)
+		ctx, span := r.tracePlan(rest, s.name, instanceID, p)
 		outcomes := r.Applier.Do(ctx, trailing)
 		span.End()
 		r.note(s, instanceID, outcomes)
@@ -59,6 +57,14 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 		}
 		r.admit(ctx, admitted)
 	})
+}
+
+// outliving returns a context that does not end with the reconciliation that has the given one. Its deadline holds all the same.
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	}
+	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
 // Start implements [manager.Runnable]: it carries out what trails behind reconciliations.
