@@ -222,7 +222,7 @@ func (r *run) orphaned(p *process, m ownership.Member, i eni.Interface) bool {
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
-	if _, known := ownership.CreatedAt(i.Tags); !known && c.nodeENIOf(s.uid) == nil && !r.truth().ended(s.instanceID) && r.watch.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if _, known := ownership.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && r.watch.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
@@ -287,6 +287,11 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	case r.watch.lossSince[c.name].IsZero():
 		r.watch.lossSince[c.name] = r.now
 	}
+}
+
+// knows reports whether the process has not heard the last of a NodeENI: to it, its interfaces are not leaks.
+func (p *process) knows(nodeENIUID string) bool {
+	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool { return string(o.GetUID()) == nodeENIUID })
 }
 
 // insisting checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to

@@ -67,12 +67,12 @@ func (r *run) putBack() {
 // converge lets things happen until everything is as wanted, and checks that it does not take too long.
 func (r *run) converge() {
 	within := settleWithin + r.ahead() + r.longer()
-	deadline := r.now.Add(within)
+	well := r.now
 	for n := 0; ; n++ {
 		if n%8 == 0 && r.settled() == nil && r.idle() {
 			break
 		}
-		if r.now.After(deadline) {
+		if r.now.Sub(later(well, r.lastStart())) > within {
 			break
 		}
 		r.step()
@@ -94,6 +94,23 @@ func (r *run) longer() time.Duration {
 		}
 	}
 	return 0
+}
+
+// lastStart is when the youngest process started. One that crashes at what comes late takes with it what it waited for.
+func (r *run) lastStart() (last time.Time) {
+	for _, c := range r.clusters {
+		for _, p := range c.processes {
+			last = later(last, p.startAt)
+		}
+	}
+	return last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // ahead is how far the clocks of two replicas can be apart: what one wrote down is neither old nor over for another one

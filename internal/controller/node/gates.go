@@ -131,13 +131,11 @@ func (v *visit) end() (admitted []string) {
 // Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
-// admit tells nodes that they are let in.
-func (r *Reconciler) admit(ctx context.Context, names []string) {
+// admit tells nodes that they are let in, or that something is new. It does so whatever has become of the reconciliation: who
+// is let in and not told would stay inside for ever. There is room for all of them even while nobody listens.
+func (r *Reconciler) admit(names []string) {
 	for _, name := range names {
-		select {
-		case r.admitted <- name:
-		case <-ctx.Done():
-		}
+		r.admitted <- name
 	}
 }
 

@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,34 @@ func TestANodeThatWaitsForItsTurn(t *testing.T) {
 					t.Errorf("%s is called", called)
 				}
 			})
+		})
+	}
+}
+
+// Who is let in by a reconciliation that has run out of time is called like any other, and not left inside for ever.
+func TestANodeThatIsLetInByOneOutOfTime(t *testing.T) {
+	for range 10 { // of two things that can be done at once, either is
+		onStage(t, func(s *stage) {
+			s.join("newcomer")
+			s.must(s.observer.ResyncOnce(s.Context()))
+			ctx, cancel := context.WithCancel(s.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = s.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "newcomer"}})
+			}()
+			synctest.Wait() // until it waits for EC2
+			s.reconcile(nodeName)
+			cancel()
+			<-done
+			select {
+			case called := <-s.reconciler.Admitted():
+				if called != nodeName {
+					t.Errorf("%s is called", called)
+				}
+			default:
+				t.Error("nobody is called")
+			}
 		})
 	}
 }

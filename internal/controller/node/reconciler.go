@@ -106,9 +106,10 @@ func New(options Options) *Reconciler {
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
+	g := newGates(options.Concurrency)
 	r := &Reconciler{
-		Options: options, gates: newGates(options.Concurrency),
-		admitted: make(chan string, 1024), besides: make(chan func(context.Context), options.Concurrency),
+		Options: options, gates: g,
+		admitted: make(chan string, 4*g.sum), besides: make(chan func(context.Context), options.Concurrency),
 	}
 	if r.Beside == nil {
 		r.Beside = func(work func(context.Context)) { r.besides <- work }
@@ -123,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	defer r.InFlight.Enter()()
 	v := r.gates.visit(request.Name)
-	defer func() { r.admit(ctx, v.end()) }()
+	defer func() { r.admit(v.end()) }()
 
 	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("k8s.node.name", request.Name))
 	result, err := r.reconcile(ctx, request.Name, v)

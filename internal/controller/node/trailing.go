@@ -55,7 +55,7 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 		if again || slices.ContainsFunc(outcomes, r.noteworthy) {
 			admitted = append(admitted, s.name)
 		}
-		r.admit(ctx, admitted)
+		r.admit(admitted)
 	})
 }
 

@@ -5,6 +5,8 @@ package rig_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,10 +14,34 @@ import (
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
-// The real controller gives a small fleet its interfaces on the rig and takes them away again, and everything that the
-// two scenarios promise is measured. Whether the figures are good is what `make bench` is for.
+// A controller gives a small fleet its interfaces on the rig and takes them away again, and everything that the two scenarios
+// promise is measured, of ours and of any other. Whether the figures are good is what `make bench` is for.
 func TestLiveScenariosMeasureWhatTheyPromise(t *testing.T) {
-	r, err := rig.Open(t.Context(), rig.Options{Nodes: 5, Dir: t.TempDir(), Progress: os.Stderr})
+	cases := map[string]struct {
+		command func(*testing.T) string
+		ours    bool
+	}{
+		"of our controller": {func(*testing.T) string { return "" }, true},
+		"of another one":    {foreign, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { measureSmallFleet(t, tc.command(t), tc.ours) })
+	}
+}
+
+// foreign builds a controller that has nothing to do with ours, and returns its command line.
+func foreign(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "foreign")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/foreign").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+func measureSmallFleet(t *testing.T, command string, ours bool) {
+	t.Helper()
+	r, err := rig.Open(t.Context(), rig.Options{Command: command, Nodes: 5, Dir: t.TempDir(), Progress: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +68,8 @@ func TestLiveScenariosMeasureWhatTheyPromise(t *testing.T) {
 					t.Errorf("%v interfaces are not as declared", *f.Measured)
 				case f.Key == scenario.CallsPerENI && *f.Measured < f.Target.Value:
 					t.Errorf("%v calls per interface, and it takes %v", *f.Measured, f.Target.Value)
+				case f.Key == scenario.APIWritesENI && (*f.Measured > 0) != ours:
+					t.Errorf("%v writes per interface; another controller writes nothing, and ours does", *f.Measured)
 				}
 			}
 		})

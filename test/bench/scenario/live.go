@@ -71,7 +71,7 @@ func live() []Scenario {
 	}
 	for n := range all {
 		all[n].Live, all[n].Nodes = true, 5000
-		if all[n].ID != "b-live" { // which takes its time
+		if all[n].ID != "b-live" && all[n].ID != "c-live" { // which take their time
 			all[n].Quick = 500
 		}
 	}

@@ -4,11 +4,14 @@
 package virtual
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/test/bench/scenario"
 	"github.com/multieni/multieni/test/synctest/bubble"
@@ -63,8 +66,8 @@ func churn(s *stage, perMinute float64, lasting time.Duration) {
 	over := time.Now()
 	s.enter("the backlog is worked off", func() float64 { return 0.95 })
 	for n := 0; len(t.booting) > 0 || len(t.dying) > 0 || !t.allReady(); n++ {
-		if time.Since(over) > 3*time.Hour {
-			s.Fatal("three hours after the last node came not all are ready")
+		if time.Since(over) > 1*time.Hour {
+			s.Fatalf("three hours after the last node came not all are ready:\n%s", t.unready())
 		}
 		t.pass(n)
 	}
@@ -122,6 +125,23 @@ func (t *turnover) allReady() bool {
 		}
 	}
 	return true
+}
+
+// unready tells what is said of the nodes that are not ready.
+func (t *turnover) unready() string {
+	var all v1alpha1.NodeENIStateList
+	t.Must(t.User.List(t.Context(), &all))
+	said := map[string]v1alpha1.NodeENIState{}
+	for _, state := range all.Items {
+		said[state.Name] = state
+	}
+	var text strings.Builder
+	for _, node := range t.alive {
+		if state := said[node.Name]; state.Status.Attached < scenario.MembersPerNode {
+			fmt.Fprintf(&text, "%s, instance %s: %+v %+v\n", node.Name, bubble.InstanceOf(node), state.Spec, state.Status)
+		}
+	}
+	return text.String()
 }
 
 func (t *turnover) measure() {
