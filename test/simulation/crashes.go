@@ -71,8 +71,10 @@ func (s *swarm) strikesCrash(often frequency) bool {
 	switch often {
 	case aRead:
 		rate /= 5
-	case aRarity, aLateRarity:
+	case aRarity:
 		rate = min(0.3, 10*rate)
+	case aLateRarity:
+		rate = 0.3
 	}
 	if again := s.rate[doubleCrashes] / 2; again > rate && s.run.now.Before(s.recovering) {
 		rate, kind = again, doubleCrashes

@@ -138,8 +138,8 @@ func (r *run) newSwarm(o Options) *swarm {
 		}
 	}
 	s.rate[userEdits] = userEditRate
-	if s.has(stuckAttachments) && r.chance(0.5) {
-		s.rate[crashes] = levels[1] // few runs come to a detach by force: they shall have crashes
+	if s.has(stuckAttachments) {
+		s.rate[crashes] = max(s.rate[crashes], levels[0]) // few runs come to a detach by force: they shall have crashes
 	}
 	s.addModelFaults()
 	return s
