@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/options"
@@ -38,8 +37,7 @@ func newDrain() *cobra.Command {
 EC2 confirms that none is left. This is what comes before multieni is removed from a cluster,
 and the chart runs it when it is uninstalled.
 
-AWSNodeTemplates stay, and so do their launch templates, from which groups may launch. They
-are let go, so that they can be deleted when no controller runs any more.
+AWSNodeTemplates stay, and so do their launch templates, from which groups may launch.
 
 The interfaces are removed by the controller of the cluster. Where none runs any more, this
 command does its work: it stands by for the leader lease like a further replica. Where even
@@ -88,7 +86,7 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 		return fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
 	if left, err := drainOnce(ctx, api); err != nil || left == "" {
-		return finish(ctx, api, out, err)
+		return done(out, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -104,7 +102,7 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 			return err
 		case err == nil && left == "":
 			cancel()
-			return finish(context.WithoutCancel(ctx), api, out, waitFor(ended))
+			return done(out, waitFor(ended))
 		case err == nil && left != said:
 			fmt.Fprintln(out, left)
 			said = left
@@ -121,27 +119,12 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 	}
 }
 
-// finish lets the AWSNodeTemplates go and says that nothing is left, unless there was an error.
-func finish(ctx context.Context, api client.Client, out io.Writer, err error) error {
-	if err != nil {
-		return err
+// done says that nothing is left, unless there was an error.
+func done(out io.Writer, err error) error {
+	if err == nil {
+		fmt.Fprintln(out, "nothing is left")
 	}
-	var templates v1alpha1.AWSNodeTemplateList
-	if err := listed(api.List(ctx, &templates)); err != nil {
-		return fmt.Errorf("list AWSNodeTemplates: %w", err)
-	}
-	for i := range templates.Items {
-		template := &templates.Items[i]
-		before := template.DeepCopy()
-		if !controllerutil.RemoveFinalizer(template, v1alpha1.Finalizer) {
-			continue
-		}
-		if err := api.Patch(ctx, template, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("let AWSNodeTemplate %s go: %w", template.Name, err)
-		}
-	}
-	fmt.Fprintln(out, "nothing is left")
-	return nil
+	return err
 }
 
 // waitFor waits until a worker has ended; nil has ended.

@@ -371,7 +371,8 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		s.helm("uninstall", release)
 		s.stop()
 		s.nothingIsLeft()
-		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // nobody holds it
+		s.kubectl("patch", "awsnodetemplate", "single", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`) // as docs/install.md has it
+		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s")
 	})
 	t.Run("uninstall after the controller is gone", func(t *testing.T) {
 		s := s.at(t)
