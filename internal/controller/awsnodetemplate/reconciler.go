@@ -152,12 +152,12 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 // tidy deletes what nothing wants any more, while it is known what is wanted.
 func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	if f.rendering.Problems != nil || f.refusal != nil || f.unseen || controller.Paused(object) {
-		return nil
+		return nil //nolint:nilerr // the refusal is told in the status; it only says that what is wanted is not settled
 	}
 	err := r.collect(ctx, f)
 	if errors.Is(err, errReferrersUnknown) {
 		r.Log.Warn("what nothing seems to want any more is kept", "awsnodetemplate", object.Name, "err", err)
-		return nil //nolint:nilerr // it was told, and is looked at again with the next round
+		return nil
 	}
 	return err
 }
