@@ -66,4 +66,5 @@ func (s *stage) forgetLedgers() {
 		},
 	})
 	s.reconciler = node.New(options)
+	s.start()
 }

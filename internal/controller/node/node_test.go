@@ -118,8 +118,14 @@ func setStage(t *testing.T) *stage {
 		InFlight: &controller.InFlight{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
-	go func() { s.must(s.reconciler.Start(t.Context())) }()
+	s.start()
 	return s
+}
+
+// start lets what trails behind be carried out.
+func (s *stage) start() {
+	r := s.reconciler
+	go func() { s.must(r.Start(s.Context())) }()
 }
 
 func (s *stage) must(err error) {
