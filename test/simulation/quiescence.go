@@ -85,18 +85,14 @@ func (r *run) converge() {
 
 // longer is how much longer it takes where somebody took finalizers off while interfaces were in use: if these are many,
 // they are left in use for a day.
-func (r *run) longer() time.Duration {
+func (r *run) longer() (more time.Duration) {
 	if r.faults.has(stuckAttachments) && r.faults.has(crashes) {
-		return time.Hour // who crashes at a detach by force waits for it anew
+		more = time.Hour // who crashes at a detach by force waits for it anew
 	}
-	for _, c := range r.clusters {
-		for _, i := range r.truth().owned[c.name] {
-			if i.Attachment != nil && r.watch.isStripped(spotOf(i).uid) {
-				return lossGrace
-			}
-		}
+	if len(r.watch.stripped) > 0 {
+		more += lossGrace
 	}
-	return 0
+	return more
 }
 
 // lastStart is when the youngest process started. One that crashes at what comes late takes with it what it waited for.
