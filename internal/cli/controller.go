@@ -88,7 +88,6 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 			}
 			log := telemetry.NewLogger(c.ErrOrStderr(), o.Logging)
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			releaseMemory(c.Context(), log)
 			keepHeapSmall()
 			s, err := findSurroundings(log)
 			if err != nil {

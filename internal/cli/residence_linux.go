@@ -26,7 +26,7 @@ const (
 
 // releaseMemory gives back the memory that only the start needs, now and until the context ends: on every node of a cluster
 // an agent shares the machine with what the node is there for. Most of it is pages of the program itself, of which the
-// packages that are never used have initialized themselves like all others.
+// packages that an agent never uses have initialized themselves like all others.
 func releaseMemory(ctx context.Context, log *slog.Logger) {
 	if err := releaseProgram(); err != nil {
 		log.Debug("memory could not be released, which is no harm", "err", err)

@@ -10,5 +10,5 @@ import (
 	"log/slog"
 )
 
-// releaseMemory does nothing: in clusters this program runs on Linux.
+// releaseMemory does nothing: agents run on Linux.
 func releaseMemory(context.Context, *slog.Logger) {}
