@@ -8,7 +8,8 @@
 // the absence of its owner. The looks bypass every cache. What cannot be read convicts nobody.
 //
 // Where many interfaces in use are without their NodeENIs at once, these were rather lost than the interfaces leaked: then
-// the attached ones stay for much longer ([ownership.LiveGrace]), and [Sweeper.Loss] tells.
+// the attached ones stay for much longer ([ownership.LiveGrace]), and [Sweeper.Loss] tells. What was missed in such company
+// keeps that time when the others are back: who creates lost NodeENIs again, one after the other, is not to lose the last.
 package sweeper
 
 import (
@@ -46,16 +47,14 @@ type Options struct {
 type Sweeper struct {
 	Options
 	mu sync.Mutex
-	// suspects holds since when a NodeENI's UID is missed; convicts are those found missing again long enough after.
-	suspects map[string]time.Time
+	// suspects are the absences of the NodeENIs' UIDs that are missed; convicts are those found missing again long enough after.
+	suspects map[string]Absence
 	convicts map[string]bool
-	// grace is how long attached interfaces without a NodeENI are left where they are.
-	grace time.Duration
 }
 
 // New returns a Sweeper that suspects nothing.
 func New(options Options) *Sweeper {
-	return &Sweeper{Options: options, suspects: map[string]time.Time{}, convicts: map[string]bool{}, grace: ownership.LossGrace}
+	return &Sweeper{Options: options, suspects: map[string]Absence{}, convicts: map[string]bool{}}
 }
 
 // Absence is that of a NodeENI.
@@ -69,14 +68,19 @@ type Absence struct {
 func (s *Sweeper) Gone(uid string) (a Absence, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Absence{Since: s.suspects[uid], Grace: s.grace}, s.convicts[uid]
+	return s.suspects[uid], s.convicts[uid]
 }
 
-// Loss reports whether so many interfaces in use are without a NodeENI that these seem to be lost.
+// Loss reports whether NodeENIs are missing of which so many were missed at once that they seem to be lost.
 func (s *Sweeper) Loss() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.suspects) > 0 && s.grace == ownership.LossGrace
+	for _, absence := range s.suspects {
+		if absence.Grace == ownership.LossGrace {
+			return true
+		}
+	}
+	return false
 }
 
 // Leaks returns how many interfaces are known to belong to NodeENIs that do not exist.
@@ -116,7 +120,8 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 	grace := ownership.LiveGrace(orphans, watch.Attached(func(string) bool { return true }))
 	convicts, next := s.judgeAll(owners, alive, grace)
 	for _, uid := range convicts {
-		s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
+		absence, _ := s.Gone(uid)
+		s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", absence.Grace)
 		watch.TellOwner(ctx, uid)
 	}
 	return next, nil
@@ -126,9 +131,9 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 func (s *Sweeper) judgeAll(owners []string, alive map[string]bool, grace time.Duration) (convicts []string, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grace, next = grace, s.Period
+	next = s.Period
 	for _, uid := range owners {
-		switch convicted, suspected := s.judge(uid, alive[uid]); {
+		switch convicted, suspected := s.judge(uid, alive[uid], grace); {
 		case convicted:
 			convicts = append(convicts, uid)
 		case suspected:
@@ -139,18 +144,20 @@ func (s *Sweeper) judgeAll(owners []string, alive map[string]bool, grace time.Du
 }
 
 // judge takes one look at one NodeENI into account.
-func (s *Sweeper) judge(uid string, alive bool) (convicted, suspected bool) {
+func (s *Sweeper) judge(uid string, alive bool, grace time.Duration) (convicted, suspected bool) {
 	now := s.Now()
 	if alive {
 		delete(s.suspects, uid)
 		delete(s.convicts, uid)
 		return false, false
 	}
-	since, known := s.suspects[uid]
+	absence, known := s.suspects[uid]
 	if !known {
-		s.suspects[uid], since = now, now
+		absence.Since = now
 	}
-	if now.Sub(since) >= ownership.SightingGap {
+	absence.Grace = max(absence.Grace, grace)
+	s.suspects[uid] = absence
+	if now.Sub(absence.Since) >= ownership.SightingGap {
 		s.convicts[uid] = true
 	}
 	return s.convicts[uid], true

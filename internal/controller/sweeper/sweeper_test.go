@@ -187,7 +187,7 @@ func TestALoss(t *testing.T) {
 		loss     bool
 		grace    time.Duration
 	}{
-		"none is missing":                 {attached: true, alive: many, grace: ownership.LiveLeakGrace},
+		"none is missing":                 {attached: true, alive: many},
 		"one of them is missing":          {attached: true, alive: many[1:], grace: ownership.LiveLeakGrace},
 		"half are missing":                {attached: true, alive: many[2:], loss: true, grace: ownership.LossGrace},
 		"all are missing":                 {attached: true, loss: true, grace: ownership.LossGrace},
@@ -213,5 +213,26 @@ func TestALoss(t *testing.T) {
 				t.Error("it does not end when the NodeENIs are back")
 			}
 		})
+	}
+}
+
+// TestTheLastOfALossIsNotGivenUp has lost NodeENIs created again, one after the other, until what is left of the loss would
+// not be one by itself. It keeps the time that it was given.
+func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	api := &kubernetes{}
+	s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
+	watch := observe(t, &cloud{owners: []string{"a", "b", "c", "d"}, attached: true, now: clock}, clock)
+	for _, back := range [][]string{nil, {"b"}, {"b", "c"}, {"b", "c", "d"}} {
+		api.uids = back
+		s.Pass(t.Context(), watch)
+		now = now.Add(20 * time.Minute)
+	}
+	if absence, gone := s.Gone("a"); !gone || absence.Grace != ownership.LossGrace {
+		t.Errorf("gone %t, and what is in use is left for %s, want %s", gone, absence.Grace, ownership.LossGrace)
+	}
+	if !s.Loss() {
+		t.Error("the alarm has ended although one is still lost")
 	}
 }
