@@ -10,6 +10,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
 )
 
 // Drift is a difference between an interface and its wish that only a new interface can mend.
@@ -109,6 +110,9 @@ func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType stri
 	return nil
 }
 
-// replaceable reports whether a live interface with that drift may be given up for a new one: it is at rest, and its
-// subnet and slot are the only things to lose.
-func replaceable(r inventory.Record, drift []Drift) bool { return len(drift) > 0 && !r.Missing }
+// replaceable reports whether a live interface with that drift may be given up for a new one: it is at rest, its subnet and
+// slot are the only things to lose, and if it was taken over, its tags say so. Until then it is left alone like any other
+// interface in use of a NodeENI that was lost.
+func replaceable(r inventory.Record, drift []Drift) bool {
+	return len(drift) > 0 && !r.Missing && r.Tags[ownership.TagNodeENIUID] == r.Member.NodeENIUID
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 )
@@ -101,9 +102,9 @@ func (p *planner) orphanOf(wish Wish, orphans []inventory.Record) int {
 	return best
 }
 
-// inUseFor reports whether an interface is attached to the instance, in a subnet that the wish allows.
+// inUseFor reports whether an interface is attached to the instance, or as good as that, in a subnet that the wish allows.
 func (p *planner) inUseFor(wish Wish, r inventory.Record) bool {
-	return r.AttachedTo(p.InstanceID) && r.Ready() && wish.allows(r.SubnetID)
+	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && wish.allows(r.SubnetID)
 }
 
 // orphanFor returns the interface that may be taken over for a member that has none, or "": it bears the NodeENI's name,

@@ -142,6 +142,12 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	unseen.Missing = true
 	elsewhere := outlived("eni-1", "upf", "s1", 0)
 	elsewhere.Attachment.InstanceID = "i-00000000000000009"
+	attaching := outlived("eni-1", "upf", "s1", 0)
+	attaching.Attachment.Status = eni.AttachmentAttaching
+	detaching := outlived("eni-1", "upf", "s1", 0)
+	detaching.Attachment.Status = eni.AttachmentDetaching
+	moved := asks("upf", "s1")
+	moved.Replace, moved.Wishes[0].Slot = true, eni.Slot{Device: 2}
 	for name, tc := range map[string]struct {
 		owned  []inventory.Record
 		claims []plan.Claim
@@ -169,6 +175,18 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 		"not before it is certain that the earlier one is gone, and nothing is made meanwhile": {
 			[]inventory.Record{outlived("eni-1", "upf", "s1", 0)}, []plan.Claim{asks("upf", "s1")}, nil, nil,
 		},
+		"one that is being attached": {
+			[]inventory.Record{attaching}, []plan.Claim{gone("upf"), asks("upf", "s1")}, []string{"eni-1"}, []string{"tag"},
+		},
+		"one that is being attached not before it is certain either, and nothing is made meanwhile": {
+			[]inventory.Record{attaching}, []plan.Claim{asks("upf", "s1")}, nil, nil,
+		},
+		"not one that is leaving": {
+			[]inventory.Record{detaching}, []plan.Claim{gone("upf"), asks("upf", "s1")}, nil, []string{"create"},
+		},
+		"as it is, and without replacing it before its tags say whose it is": {
+			[]inventory.Record{outlived("eni-1", "upf", "s1", 0)}, []plan.Claim{gone("upf"), moved}, []string{"eni-1"}, []string{"tag"},
+		},
 		"not while EC2 does not show it, and nothing is made meanwhile": {
 			[]inventory.Record{unseen}, []plan.Claim{gone("upf"), asks("upf", "s1")}, nil, nil,
 		},
@@ -177,7 +195,7 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: tc.claims}
 			now := start.Add(time.Hour)
 			look := &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
-			p := plan.Compute(d, plan.Observed{Owned: tc.owned, Look: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}, now)
+			p := plan.Compute(d, plan.Observed{Owned: tc.owned, Look: look, MayReplace: true, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}, now)
 			var kept, calls []string
 			for _, m := range p.Members {
 				if m.Interface != nil && m.NodeENIUID == "uid-upf" {
