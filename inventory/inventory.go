@@ -240,11 +240,23 @@ func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownershi
 		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(Newborn)) {
 			continue
 		}
+		before := v.made(seen.ID)
 		if v.merge(begun, member, seen) {
 			changed = append(changed, member)
+			if before.Node != "" && before.Node != member.Node {
+				changed = append(changed, before) // somebody changed its tags, and the node that has it is to hear of it
+			}
 		}
 	}
 	return changed
+}
+
+// made returns the member that an interface is known to be made for; the zero value of one that is not known.
+func (v *Inventory) made(id string) ownership.Member {
+	if e, known := v.entries[id]; known {
+		return e.Member
+	}
+	return ownership.Member{}
 }
 
 // disown lets go of an interface that a believable reading shows with tags that do not make it ours: somebody changed

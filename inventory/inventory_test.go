@@ -359,6 +359,18 @@ func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
 	}
 }
 
+// TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother has somebody change the tag that names an interface's node.
+func TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
+	v := inventory.New(cluster)
+	was, is := member(0, 1), member(0, 1)
+	is.Node = "node-2"
+	v.Listed(after(0), []eni.Interface{fresh("eni-1", was, after(-3600))})
+	changed := v.Listed(after(60), []eni.Interface{fresh("eni-1", is, after(-3600))})
+	if diff := cmp.Diff([]ownership.Member{is, was}, changed); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
 	v := inventory.New("c")
 	for n, uid := range []string{"alive", "dead", "dead"} {

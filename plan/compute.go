@@ -213,6 +213,8 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		if i, ok := pairs.byWish[w]; ok {
 			m := p.existing(claim, owned[i])
 			m.wish, m.Wanted, m.Asked = wish, true, wish.Slot
+			// Somebody can have changed the names in its tags, by which its node hears of it.
+			m.NodeENI, m.Node = claim.NodeENI, p.Node
 			p.add(m)
 			continue
 		}

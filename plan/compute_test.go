@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
@@ -455,5 +456,23 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 				t.Errorf("would replace one of %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestNamesInTagsAreMended has an interface in use of which somebody changed the tags that name its node and its NodeENI.
+func TestNamesInTagsAreMended(t *testing.T) {
+	r := joined("eni-1", "spoilt", "s1", 1)
+	r.Member.Key, r.Member.Node = ownership.Key{NodeENIUID: "uid-upf"}, "spoilt"
+	r.Interface.Tags = r.Member.Tags(start, nil)
+	now := start.Add(time.Hour)
+	look := &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("upf", "s1")}}
+	p := plan.Compute(d, plan.Observed{Owned: []inventory.Record{r}, Look: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4}}, now)
+	if len(p.Actions) != 1 {
+		t.Fatalf("the actions are %v", p.Actions)
+	}
+	change, _ := p.Actions[0].(plan.Change)
+	if tags, _ := change.To.(plan.Tags); change.InterfaceID != "eni-1" || tags[ownership.TagNode] != nodeName || tags[ownership.TagNodeENI] != "upf" {
+		t.Errorf("the action is %v", change)
 	}
 }
