@@ -78,7 +78,7 @@ func (c *cluster) stripFinalizer() {
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) > 0 {
 			c.run.note(nil, "%s: a user strips NodeENI %s of its finalizer", c.name, object.GetName())
-			c.run.watch.stripped[string(object.GetUID())] = c.run.now
+			c.stripped[string(object.GetUID())] = c.run.now
 			if c.run.faults.has(humanHands) {
 				c.spoilAge(string(object.GetUID()))
 			}

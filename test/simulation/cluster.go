@@ -27,10 +27,12 @@ type cluster struct {
 	earlier bool
 	// vanished are nodes that will be back.
 	vanished []*corev1.Node
+	// stripped is when somebody took the finalizer off a NodeENI, or when it was lost. Two clusters can have the same UIDs here.
+	stripped map[string]time.Time
 }
 
 func (r *run) newCluster(name string) *cluster {
-	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now })}
+	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}}
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
 	for range 2 {
 		c.join()
@@ -39,6 +41,9 @@ func (r *run) newCluster(name string) *cluster {
 	c.processes = []*process{r.newProcess(c, r.now)}
 	return c
 }
+
+// isStripped reports whether somebody took the finalizer off a NodeENI.
+func (c *cluster) isStripped(uid string) bool { return !c.stripped[uid].IsZero() }
 
 // replace puts another replica in the place of one that is over.
 func (c *cluster) replace(old *process) {

@@ -96,10 +96,7 @@ func Catalogue() []Fault {
 		hiddenNews:        {ID: "S2", What: "a new interface is unknown to every call for a while"},
 		dyingInstances:    {ID: "S3", What: "an instance terminates just before an attach"},
 		quotas:            {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
-		lostObjects: {
-			ID: "S6", What: "NodeENIs are lost, as when etcd is restored to a time before them, and perhaps created again",
-			Missing: "stories of test/synctest tell of it; what the invariants ask of it amid all other faults is not settled yet",
-		},
+		lostObjects:       {ID: "S6", What: "NodeENIs are lost, as when etcd is restored to a time before them, and perhaps created again"},
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",
 			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that feature answer from an old cache",

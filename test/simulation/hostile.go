@@ -128,7 +128,7 @@ func (c *cluster) restoreEtcd() {
 			continue
 		}
 		r.note(nil, "%s: NodeENI %s is lost", c.name, object.GetName())
-		r.watch.stripped[string(object.GetUID())] = r.now
+		c.stripped[string(object.GetUID())] = r.now
 		c.api.put(nodeENIs, object.GetName(), nil)
 		if r.chance(0.6) {
 			_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()}, Spec: object.(*v1alpha1.NodeENI).Spec})

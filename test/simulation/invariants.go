@@ -39,9 +39,7 @@ type watch struct {
 	// elsewhere are those that somebody attached to another instance.
 	identity          map[string]map[string]string
 	copies, elsewhere map[string]bool
-	// stripped is when somebody took the finalizer off a NodeENI; lossSince since when so many interfaces in use of a cluster
-	// have no NodeENI that it counts as a loss.
-	stripped  map[string]time.Time
+	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a loss.
 	lossSince map[string]time.Time
 	// meddled is when somebody last laid hands on an interface, or on another one of its spot.
 	meddled map[string]time.Time
@@ -80,7 +78,7 @@ type budget struct{ mutating, created, attached, removed int }
 func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
-		copies: map[string]bool{}, elsewhere: map[string]bool{}, stripped: map[string]time.Time{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{},
 	}
 }
@@ -88,9 +86,6 @@ func newWatch() watch {
 func (w *watch) handled(r *run, i eni.Interface) {
 	w.meddled[i.ID], w.meddled[spotOf(i).String()] = r.now, r.now
 }
-
-// isStripped reports whether somebody took the finalizer off a NodeENI.
-func (w *watch) isStripped(uid string) bool { return !w.stripped[uid].IsZero() }
 
 // remember keeps the tags of an interface, for the person who puts them back in the end.
 func (w *watch) remember(i eni.Interface) {
@@ -134,7 +129,7 @@ func (r *run) noteReasons(c *cluster) {
 // finalized checks I7: a NodeENI goes only when EC2 has nothing of it left, but for what EC2 will delete by itself.
 func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	t := r.truth()
-	if r.watch.isStripped(string(nodeENI.GetUID())) {
+	if c.isStripped(string(nodeENI.GetUID())) {
 		return
 	}
 	r.judged("I7")
@@ -188,7 +183,7 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
 	}
 	r.duplicating(p, m, c.SubnetID)
-	if p.cluster.nodeENIOf(m.NodeENIUID) == nil && !p.expired && !r.faults.has(watchTrouble) && !r.watch.isStripped(m.NodeENIUID) {
+	if p.cluster.nodeENIOf(m.NodeENIUID) == nil && !p.expired && !r.faults.has(watchTrouble) && !p.cluster.isStripped(m.NodeENIUID) {
 		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.NodeENIUID)
 	}
 }
@@ -215,14 +210,14 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 // was made for one that was lost.
 func (r *run) orphaned(p *process, m ownership.Member, i eni.Interface) bool {
 	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[ownership.TagInstanceID] == m.InstanceID && i.Tags[ownership.TagNodeENI] == m.NodeENI &&
-		r.watch.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
+		p.cluster.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
 }
 
 // removing checks that an interface is only taken away for a reason that the process can know of.
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
-	if _, known := ownership.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && r.watch.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if _, known := ownership.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
@@ -257,7 +252,7 @@ const liveLeakGrace, lossGrace = 30 * time.Minute, 24 * time.Hour
 // could hear of it, and for a day where so many are without theirs that it is rather the NodeENIs that were lost.
 func (r *run) losing(p *process, q request, i eni.Interface) {
 	s := spotOf(i)
-	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) || p.cluster.nodeENIOf(s.uid) != nil || !r.watch.isStripped(s.uid) || r.watch.tampered(i.ID) {
+	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) || p.cluster.nodeENIOf(s.uid) != nil || !p.cluster.isStripped(s.uid) || r.watch.tampered(i.ID) {
 		return
 	}
 	grace := liveLeakGrace
@@ -265,7 +260,7 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 		grace = lossGrace
 	}
 	// It may have begun to leave before its NodeENI was lost.
-	if gone := r.now.Sub(r.watch.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness && gone < grace {
+	if gone := r.now.Sub(p.cluster.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness && gone < grace {
 		r.violate("I1", "%s %s %s on a live instance, %s after its NodeENI was lost: %s", p.name, q.action, q.target, seconds(gone), describe(i))
 	}
 }

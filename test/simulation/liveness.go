@@ -72,6 +72,8 @@ func (o Options) bear(b breakage, concerned part) (took time.Duration, result Re
 			r.step()
 		}
 		r.heal()
+		// Who crashes at a detach by force waits for it anew. How often would be luck, and not what the part makes of it.
+		r.faults.rate[crashes] = 0
 		for _, c := range r.clusters {
 			for range 2 {
 				c.join()

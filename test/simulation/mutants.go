@@ -74,7 +74,12 @@ func Mutants() []Mutant {
 			{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
 			{"internal/controller/node/desired.go", "s.nodeENI(m.NodeENIUID) != nil || ", ""},
 		}},
-		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "alive[uid])", "len(alive) > 0)"}}},
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "alive[uid], grace)", "len(alive) > 0, grace)"}}},
+		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
+		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
+			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
+			{"plan/takeover.go", "if m.wish != nil && r.Member.NodeENI == m.NodeENI && ", "if m.wish != nil && r.Member.NodeENI == \"\" && "},
+		}},
 		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n"}}},
 		{Name: "old leader not fenced", Like: "whoever relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
 		{Name: "change skipped after a crash", Like: "whoever sets DeleteOnTermination only once", Edits: []Edit{{

@@ -89,7 +89,7 @@ func (r *run) longer() (more time.Duration) {
 	if r.faults.has(stuckAttachments) && r.faults.has(crashes) {
 		more = time.Hour // who crashes at a detach by force waits for it anew
 	}
-	if len(r.watch.stripped) > 0 {
+	if slices.ContainsFunc(r.clusters, func(c *cluster) bool { return len(c.stripped) > 0 }) {
 		more += lossGrace
 	}
 	return more
