@@ -1,0 +1,30 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+)
+
+// made returns the member that an interface is known to be made for; the zero value of one that is not known.
+func (v *Inventory) made(id string) ownership.Member {
+	if e, known := v.entries[id]; known {
+		return e.Member
+	}
+	return ownership.Member{}
+}
+
+// disown lets go of an interface that a believable reading shows with tags that do not make it ours: somebody changed
+// them, and what is not ours is not touched.
+func (v *Inventory) disown(begun time.Time, seen eni.Interface) []ownership.Member {
+	e, known := v.entries[seen.ID]
+	if !known || !e.believes(begun, seen) {
+		return nil
+	}
+	v.drop(begun, e, true)
+	return []ownership.Member{e.Member}
+}
