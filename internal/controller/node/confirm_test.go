@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/ownership"
 )
 
 // TestNoLiveInterfaceIsDetachedOnTheWordOfACache lets the cache and the API server say different things. A replica whose
@@ -63,6 +64,36 @@ func TestNoLiveInterfaceIsDetachedOnTheWordOfACache(t *testing.T) {
 				err := s.play(5 * time.Minute)
 				if kept := len(s.attached()) == 1; kept != tc.kept || (err != nil) != tc.fails {
 					t.Errorf("kept: %t, want %t; error: %v", kept, tc.kept, err)
+				}
+			})
+		})
+	}
+}
+
+// TestALostNodeENIThatIsBackLosesNothingToACache loses a NodeENI, which is created again while the watch is silent: when the
+// time is over for which its interface is left in use, the cache does not know of it.
+func TestALostNodeENIThatIsBackLosesNothingToACache(t *testing.T) {
+	for name, tc := range map[string]struct {
+		accepted, fails bool
+	}{
+		"accepted": {accepted: true}, "not accepted yet": {fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.must(s.play(time.Minute))
+				s.reborn()
+				if !tc.accepted {
+					s.nodeENI(s.api, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
+				}
+				s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
+				s.deleteNodeENI(s.cache)
+				for range 3 {
+					s.reconciler.Sweeper.Pass(s.Context(), s.observer)
+					time.Sleep(ownership.LiveLeakGrace)
+				}
+				err := s.play(5 * time.Minute)
+				if len(s.attached()) != 1 || (err != nil) != tc.fails {
+					t.Errorf("attached are %v; error: %v", s.attached(), err)
 				}
 			})
 		})
