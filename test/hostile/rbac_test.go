@@ -4,31 +4,42 @@
 package hostile_test
 
 import (
+	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/dev/child"
 )
 
-// Where the manifests put the controller.
+// Where the manifests put the controller, and what nodes are launched with.
 const (
 	namespace = "eni-controller-system"
 	account   = "system:serviceaccount:" + namespace + ":eni-controller"
+	image     = "ami-0123456789abcdef0"
 )
 
 // TestPermissions runs the controller as the service account of the manifests through a whole life: it may do all it
 // needs, and needs all it may do. The manifests are also what the API server accepts.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	world := fleet("node")
+	world.Images = []ec2.Image{{ImageID: image, Name: "ours", ImageState: "available", Architecture: "x86_64", RootDeviceName: "/dev/xvda"}}
+	s := setStage(t, simulate(t, world, speed, nil), speed)
 	s.join(0)
 	s.kubectl("apply", "-f", "config/rbac/namespace.yaml")
 	s.kubectl("apply", "-f", "config/rbac")
@@ -53,6 +64,7 @@ func TestPermissions(t *testing.T) {
 		}
 		return ""
 	})
+	s.liveWithTemplate()
 	s.must(r.Stop())
 
 	log, err := os.ReadFile(r.log)
@@ -70,21 +82,68 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// unprovoked are permissions for what this life does not bring about: the same event again within minutes becomes one
-// that counts, API servers that do not stream a first list are asked for it, and there is no AWSNodeTemplate that would be
-// published and told of on its Nodes.
-var unprovoked = map[permission]bool{
-	{"patch", "events.k8s.io", "events"}:            true,
-	{"list", "", "nodes"}:                           true,
-	{"list", "networking.k8s.aws", "nodeenis"}:      true,
-	{"list", "networking.k8s.aws", "nodeenistates"}: true,
+// liveWithTemplate has a launch template published, a node launched from it, and both taken back.
+func (s *stage) liveWithTemplate() {
+	s.Helper()
+	subnets := map[string]v1alpha1.TagValue{"aws-ids": v1alpha1.TagValue(subnet(0, 0))}
+	template := &v1alpha1.AWSNodeTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "launched"},
+		Spec: v1alpha1.AWSNodeTemplateSpec{
+			SubnetSelector:        subnets,
+			NetworkInterfaces:     []v1alpha1.LaunchInterface{{SubnetSelector: subnets}},
+			SecurityGroupSelector: map[string]v1alpha1.TagValue{"aws-ids": group},
+			AMIFamily:             "Custom",
+			AMISelector:           map[string]v1alpha1.TagValue{"aws-ids": image},
+			UserData:              "#!/bin/sh\n",
+			InstanceTypes:         v1alpha1.InstanceTypeSelector{Include: []string{"m5.*"}},
+		},
+	}
+	s.must(s.kube.Create(s.Context(), template))
+	key := client.ObjectKeyFromObject(template)
+	s.eventually(afterwards, "a launch template is published", func() string {
+		s.must(s.kube.Get(s.Context(), key, template))
+		if len(template.Status.LaunchTemplates) == 0 {
+			return fmt.Sprintf("none is: %v", template.Status.Conditions)
+		}
+		return ""
+	})
+	published := template.Status.LaunchTemplates[0]
+	answer := s.byHand(url.Values{
+		"Action": {"RunInstances"}, "Version": {"2016-11-15"}, "MinCount": {"1"}, "MaxCount": {"1"}, "InstanceType": {"m5.xlarge"},
+		"LaunchTemplate.LaunchTemplateName": {published.Name}, "LaunchTemplate.Version": {strconv.FormatInt(published.Version, 10)},
+	})
+	instance := regexp.MustCompile("i-[0-9a-f]{17}").FindString(answer)
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "launched"},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zones[0] + "/" + instance},
+	}
+	s.must(s.kube.Create(s.Context(), node))
+	s.eventually(afterwards, "its node is told of", func() string {
+		s.must(s.kube.Get(s.Context(), client.ObjectKeyFromObject(node), node))
+		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NodeConditionDrifted }) {
+			return "it says nothing of drift"
+		}
+		return ""
+	})
+	s.must(s.kube.Delete(s.Context(), node))
+	s.console("TerminateInstances", "InstanceId.1", instance)
+	s.must(s.kube.Delete(s.Context(), template))
+	s.eventually(afterwards, "the node template is gone", func() string {
+		if err := s.kube.Get(s.Context(), key, template); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is there: %v %v", err, template.Status.Conditions)
+		}
+		return ""
+	})
+}
 
-	{"get", "networking.k8s.aws", "awsnodetemplates"}:          true,
-	{"list", "networking.k8s.aws", "awsnodetemplates"}:         true,
-	{"patch", "networking.k8s.aws", "awsnodetemplates"}:        true,
-	{"patch", "networking.k8s.aws", "awsnodetemplates/status"}: true,
-	{"patch", "", "nodes"}:                                     true,
-	{"patch", "", "nodes/status"}:                              true,
+// unprovoked are permissions for what this life does not bring about: the same event again within minutes becomes one
+// that counts, and API servers that do not stream a first list are asked for it.
+var unprovoked = map[permission]bool{
+	{"patch", "events.k8s.io", "events"}:               true,
+	{"list", "", "nodes"}:                              true,
+	{"list", "networking.k8s.aws", "nodeenis"}:         true,
+	{"list", "networking.k8s.aws", "nodeenistates"}:    true,
+	{"list", "networking.k8s.aws", "awsnodetemplates"}: true,
 }
 
 // grants returns what the manifests grant the controller.
