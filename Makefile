@@ -69,7 +69,7 @@ verify: ## Check that all is formatted, vetted, tidy and generated from its sour
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted; run gofmt -w ." >&2; exit 1; }
 	go vet ./...
 	@for module in $(MODULES); do (set -x; go -C $$module mod tidy -diff); done
-	@before=$$(mktemp -d); trap "rm -rf $$before" EXIT; cp -R $(GENERATED) $$before; $(MAKE) generate; \
+	@before=$$(mktemp -d); trap "rm -rf $$before" EXIT; tar cf - $(GENERATED) | tar xf - -C $$before; $(MAKE) generate; \
 	  (for part in $(GENERATED); do diff -r $$before/$$part $$part || exit 1; done) || { echo "generated files were out of date and are not now: look at them and keep them" >&2; exit 1; }
 
 ##@ Build
