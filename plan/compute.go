@@ -201,9 +201,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		claim.Standing, claim.Why = Released, "its instance is gone"
 	}
 	if claim.Standing != Wanted {
-		for _, r := range owned {
-			p.add(p.existing(claim, r))
-		}
+		p.leaveAlone(claim, owned)
 		return
 	}
 	pairs := match(claim.Wishes, owned, p.InstanceID)
@@ -255,6 +253,22 @@ func (p *planner) placeLacking(claim *Claim) {
 		p.add(&member{claim: claim, problem: &claim.Lacking[n], Member: Member{
 			Member: p.identity(claim, key), Wanted: true, Asked: slot, Slot: slot,
 		}})
+	}
+}
+
+// leaveAlone adds what a claim has that gets no wishes now. A claim that is merely paused still has them, and whoever paused
+// it wants to see in what its interfaces differ from them.
+func (p *planner) leaveAlone(claim *Claim, owned []inventory.Record) {
+	drift := map[int][]Drift{}
+	if claim.Standing == Paused {
+		for w, i := range match(claim.Wishes, owned, p.InstanceID).byWish {
+			drift[i] = fixedDrift(claim.Wishes[w], claim.Exact, owned[i].Interface)
+		}
+	}
+	for i, r := range owned {
+		m := p.existing(claim, r)
+		m.Drift = drift[i]
+		p.add(m)
 	}
 }
 

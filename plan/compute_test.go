@@ -202,6 +202,12 @@ func TestChange(t *testing.T) {
 			},
 			want: []placed{{"s1", device(1)}, {"s9", device(2)}},
 		},
+		"a subnet is exchanged, may be replaced, and all is paused": {
+			change: func(_ *world, c *plan.Claim) {
+				c.Replace, c.Standing, c.Wishes = true, plan.Paused, []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9"), wish(2, 3, "s3")}
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept, drift: true,
+		},
 		"the claim is released": {change: func(_ *world, c *plan.Claim) { c.Standing = plan.Released }, want: nil},
 		"the claim is held": {
 			change: func(_ *world, c *plan.Claim) { c.Standing, c.Wishes = plan.Held, nil },
@@ -391,6 +397,9 @@ func TestJudge(t *testing.T) {
 		"NodeENI deleted":          {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, Selected: true}, plan.Released},
 		"NodeENI deleted, no node": {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true}, plan.Released},
 		"no node":                  {plan.Circumstances{NodeENIKnown: true, Selected: true}, plan.Held},
+		"NodeENI paused":           {plan.Circumstances{NodeENIKnown: true, NodeENIPaused: true, NodePresent: true, Selected: true}, plan.Paused},
+		"node paused, label gone":  {plan.Circumstances{NodeENIKnown: true, NodePaused: true, NodePresent: true}, plan.Paused},
+		"pause lifted":             {plan.Circumstances{NodeENIKnown: true, NodeENIPaused: true, NodePaused: true, NodePresent: true}.Unpaused(), plan.Released},
 		"no NodeENI":               {plan.Circumstances{NodePresent: true, Selected: true}, plan.Held},
 	}
 	for name, tc := range cases {

@@ -34,7 +34,8 @@ type Claim struct {
 	Leaked       bool
 	MissingSince time.Time
 	Grace        time.Duration
-	// Wishes are the wanted interfaces in the order of the NodeENI's subnets.
+	// Wishes are the wanted interfaces in the order of the NodeENI's subnets. Those of a paused claim only serve to say in
+	// what its interfaces differ.
 	Wishes []Wish
 	// Base is the slot asked for by the first interface.
 	Base eni.Slot
@@ -89,6 +90,12 @@ type Circumstances struct {
 	NodePresent, Selected bool
 	// NodeENIPaused and NodePaused are set by people who want nothing changed.
 	NodeENIPaused, NodePaused bool
+}
+
+// Unpaused returns the circumstances as they are once nobody wants a pause any more.
+func (c Circumstances) Unpaused() Circumstances {
+	c.NodeENIPaused, c.NodePaused = false, false
+	return c
 }
 
 // Judge says what a NodeENI may do on an instance, and why. Only a deletion asked for or confirmed, and labels read from

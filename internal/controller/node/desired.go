@@ -52,20 +52,23 @@ func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
 	return claims
 }
 
-// claim says what one NodeENI asks. Its wishes are worked out only where it still may ask.
+// claim says what one NodeENI asks. Its wishes are worked out only where it still may ask, or may again after a pause.
 func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at selection.Place) (plan.Claim, error) {
 	claim := controller.NewClaim(nodeENI)
-	claim.Standing, claim.Why = plan.Judge(plan.Circumstances{
+	circumstances := plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
 		NodeENIPaused: controller.Paused(nodeENI), NodePaused: s.node != nil && controller.Paused(s.node),
-	})
-	if claim.Standing != plan.Wanted {
+	}
+	claim.Standing, claim.Why = plan.Judge(circumstances)
+	if unpaused, _ := plan.Judge(circumstances.Unpaused()); unpaused != plan.Wanted {
 		return claim, nil
 	}
-	if why, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
-		claim.Standing, claim.Why = plan.Held, why
-		return claim, err
+	if claim.Standing == plan.Wanted {
+		if why, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
+			claim.Standing, claim.Why = plan.Held, why
+			return claim, err
+		}
 	}
 	subnets, err := r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	if err != nil {

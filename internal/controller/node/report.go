@@ -125,7 +125,7 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 		if m.Why.Reason == plan.Replacing {
 			return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
-		if len(m.Drift) > 0 && m.Why.Reason != plan.Leaving {
+		if len(m.Drift) > 0 && m.Why.Reason != plan.Leaving && m.Why.Reason != plan.Kept {
 			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
 				"%s of NodeENI %s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back", m.Interface.ID, m.NodeENI, m.Drift[0])}
 		}
