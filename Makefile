@@ -45,7 +45,7 @@ test-simulation: ## Run the controller through 2,000 seeded schedules of 500 ste
 	go test -count=1 -timeout 30m -race -run 'TestSimulation$$' ./test/simulation
 
 .PHONY: mutants
-mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md: about an hour
+mutants: ## Show that the simulation finds each known bug shape, and write the table into docs/reliability.md: some minutes
 	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
 
 .PHONY: test-hostile

@@ -13,12 +13,16 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/telemetry"
 )
@@ -37,7 +41,8 @@ func newDrain() *cobra.Command {
 EC2 confirms that none is left. This is what comes before multieni is removed from a cluster,
 and the chart runs it when it is uninstalled.
 
-AWSNodeTemplates stay, and so do their launch templates, from which groups may launch.
+AWSNodeTemplates stay, and so do their launch templates, from which groups may launch. They
+are paused, and hold nobody up who deletes them when no controller runs any more.
 
 The interfaces are removed by the controller of the cluster. Where none runs any more, this
 command does its work: it stands by for the leader lease like a further replica. Where even
@@ -119,6 +124,31 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 	}
 }
 
+// pauseNodeTemplates takes the finalizers off the AWSNodeTemplates, which nobody would do once multieni is removed. The pause
+// keeps a controller that still runs from putting them back. It says how many were changed by somebody else meanwhile.
+func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err error) {
+	var all v1alpha1.AWSNodeTemplateList
+	if err := listed(api.List(ctx, &all)); err != nil {
+		return 0, fmt.Errorf("list AWSNodeTemplates: %w", err)
+	}
+	for i := range all.Items {
+		object := &all.Items[i]
+		before := object.DeepCopy()
+		held := controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
+		if controller.Paused(object) && !held {
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.PausedAnnotation, "multieni is being removed from the cluster")
+		switch err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); {
+		case apierrors.IsConflict(err):
+			left++
+		case client.IgnoreNotFound(err) != nil:
+			return 0, fmt.Errorf("let AWSNodeTemplate %s go: %w", object.Name, err)
+		}
+	}
+	return left, nil
+}
+
 // done says that nothing is left, unless there was an error.
 func done(out io.Writer, err error) error {
 	if err == nil {
@@ -143,8 +173,13 @@ func listed(err error) error {
 	return err
 }
 
-// drainOnce deletes the NodeENIs that are not being deleted and says what is left; "" is nothing.
+// drainOnce deletes the NodeENIs that are not being deleted, lets the AWSNodeTemplates go, and says what is left; "" is
+// nothing.
 func drainOnce(ctx context.Context, api client.Client) (left string, err error) {
+	held, err := pauseNodeTemplates(ctx, api)
+	if err != nil {
+		return "", err
+	}
 	var nodeENIs v1alpha1.NodeENIList
 	if err := listed(api.List(ctx, &nodeENIs)); err != nil {
 		return "", fmt.Errorf("list NodeENIs: %w", err)
@@ -161,7 +196,7 @@ func drainOnce(ctx context.Context, api client.Client) (left string, err error) 
 			return "", fmt.Errorf("delete NodeENI %s: %w", nodeENIs.Items[i].Name, err)
 		}
 	}
-	if len(nodeENIs.Items) == 0 && len(states.Items) == 0 {
+	if len(nodeENIs.Items) == 0 && len(states.Items) == 0 && held == 0 {
 		return "", nil
 	}
 	interfaces := 0

@@ -371,8 +371,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		s.helm("uninstall", release)
 		s.stop()
 		s.nothingIsLeft()
-		s.kubectl("patch", "awsnodetemplate", "single", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`) // as docs/install.md has it
-		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s")
+		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // nobody holds them
 	})
 	t.Run("uninstall after the controller is gone", func(t *testing.T) {
 		s := s.at(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/launch"
@@ -104,6 +105,33 @@ func TestTheEndWaitsForGroups(t *testing.T) {
 	if object, calls = s.reconcile(); !slices.Equal(calls, []string{"delete lt-1"}) || object.Name != "" {
 		t.Errorf("calls %q, still there: %q", calls, object.Name)
 	}
+}
+
+// TestAPauseHoldsNobodyUp: multieni is removed by pausing node templates and letting go of them, while a controller still runs.
+func TestAPauseHoldsNobodyUp(t *testing.T) {
+	t.Run("once let go", func(t *testing.T) {
+		object := declared()
+		object.Annotations, object.Finalizers = map[string]string{v1alpha1.PausedAnnotation: ""}, nil
+		s := setStage(t, object)
+		if after, calls := s.reconcile(); len(after.Finalizers) > 0 || len(calls) > 0 {
+			t.Errorf("finalizers %q, calls %q", after.Finalizers, calls)
+		}
+	})
+	t.Run("but keeps what there is", func(t *testing.T) {
+		s := setStage(t, declared())
+		object, _ := s.reconcile()
+		before := object.DeepCopy()
+		object.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""}
+		if err := s.kube.Patch(s.Context(), &object, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.kube.Delete(s.Context(), &object); err != nil {
+			t.Fatal(err)
+		}
+		if after, calls := s.reconcile(); len(after.Finalizers) == 0 || len(calls) > 0 {
+			t.Errorf("finalizers %q, calls %q", after.Finalizers, calls)
+		}
+	})
 }
 
 // TestOrphansAreSwept: a node template whose finalizer was taken off by hand has left its launch templates behind.

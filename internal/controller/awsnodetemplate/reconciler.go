@@ -182,10 +182,10 @@ func (r *Reconciler) next(f facts) time.Duration {
 	return r.Follow
 }
 
-// accept puts the finalizer on. Nothing is made in EC2 for a node template without it.
+// accept puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that is paused.
 func (r *Reconciler) accept(ctx context.Context, object *v1alpha1.AWSNodeTemplate) error {
 	before := object.DeepCopy()
-	if !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
+	if controller.Paused(object) || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -202,6 +202,9 @@ func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate
 		return reconcile.Result{}, nil
 	}
 	r.Repairs.Set(string(object.UID), nil)
+	if controller.Paused(object) {
+		return reconcile.Result{}, r.write(ctx, object, leaving(object, int(object.Status.Nodes), "its launch templates are kept while it has the annotation "+v1alpha1.PausedAnnotation))
+	}
 	nodes, err := r.nodesByInstance(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
