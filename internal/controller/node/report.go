@@ -139,7 +139,7 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 			}
 		}
 	}
-	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf("all %d interfaces are attached", st.Desired)}
+	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf("%d of %d interfaces are attached", st.Attached, st.Desired)}
 }
 
 func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
