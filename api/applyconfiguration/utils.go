@@ -39,6 +39,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DriftPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EligibleType"):
 		return &apiv1alpha1.EligibleTypeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FormerInstance"):
+		return &apiv1alpha1.FormerInstanceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstanceTypeSelector"):
 		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):

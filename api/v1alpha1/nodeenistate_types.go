@@ -82,6 +82,33 @@ type NodeENIStateSpec struct {
 	// +listMapKey=ordinal
 	// +kubebuilder:validation:MaxItems=128
 	Members []Member `json:"members,omitempty"`
+
+	// former are the ledgers of other instances that were this node, for as
+	// long as something of them is left, or may yet come to light.
+	// +optional
+	// +listType=map
+	// +listMapKey=instanceID
+	// +kubebuilder:validation:MaxItems=32
+	Former []FormerInstance `json:"former,omitempty"`
+}
+
+// FormerInstance is the ledger of an instance that was the node before, under
+// the same name.
+type FormerInstance struct {
+	// instanceID is the EC2 instance.
+	// +required
+	// +kubebuilder:validation:MaxLength=19
+	// +kubebuilder:validation:Pattern=`^i-[0-9a-f]{8,17}$`
+	InstanceID string `json:"instanceID"`
+
+	// members are the interfaces that were promised to the instance.
+	// +required
+	// +listType=map
+	// +listMapKey=nodeENIUID
+	// +listMapKey=ordinal
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=128
+	Members []Member `json:"members"`
 }
 
 // Member is one promised interface. Its tags and its client token in EC2

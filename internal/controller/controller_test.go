@@ -52,10 +52,13 @@ func TestASingleSubnetIsAListOfOne(t *testing.T) {
 func TestOwnersAreOfLedgerAndStatusEachOnce(t *testing.T) {
 	member := func(uid types.UID) v1alpha1.Member { return v1alpha1.Member{NodeENIUID: uid} }
 	state := &v1alpha1.NodeENIState{
-		Spec:   v1alpha1.NodeENIStateSpec{Members: []v1alpha1.Member{member("b"), member("a"), member("b")}},
+		Spec: v1alpha1.NodeENIStateSpec{
+			Members: []v1alpha1.Member{member("b"), member("a"), member("b")},
+			Former:  []v1alpha1.FormerInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member("d"), member("a")}}},
+		},
 		Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{{Member: member("c")}, {Member: member("a")}}},
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c"}, controller.Owners(state)); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, controller.Owners(state)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -89,7 +92,8 @@ func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
 	member := v1alpha1.Member{NodeENI: "data", NodeENIUID: "u", Generation: 3}
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"k": "v"}, Finalizers: []string{"f"}},
-		Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Zone: "z", InstanceType: "t", Members: append(make([]v1alpha1.Member, 0, 4), member)},
+		Spec: v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Zone: "z", InstanceType: "t", Members: append(make([]v1alpha1.Member, 0, 4), member),
+			Former: []v1alpha1.FormerInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member}}}},
 		Status: v1alpha1.NodeENIStateStatus{
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Attached", Message: "all"}},
 			Interfaces: append(make([]v1alpha1.InterfaceState, 0, 4), v1alpha1.InterfaceState{Member: member, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", SubnetID: "s"}),

@@ -60,6 +60,11 @@ func SlimState(object any) (any, error) {
 	for n := range slim.Spec.Members {
 		shareMember(&slim.Spec.Members[n])
 	}
+	for n := range slim.Spec.Former {
+		for m := range slim.Spec.Former[n].Members {
+			shareMember(&slim.Spec.Former[n].Members[m])
+		}
+	}
 	for n := range slim.Status.Interfaces {
 		i := &slim.Status.Interfaces[n]
 		shareMember(&i.Member)

@@ -330,6 +330,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: shape
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.FormerInstance
+  map:
+    fields:
+    - name: instanceID
+      type:
+        scalar: string
+    - name: members
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.Member
+          elementRelationship: associative
+          keys:
+          - nodeENIUID
+          - ordinal
 - name: com.github.multieni.multieni.api.v1alpha1.IPv4Allocation
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InPlacePolicy
@@ -779,6 +794,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENIStateSpec
   map:
     fields:
+    - name: former
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.FormerInstance
+          elementRelationship: associative
+          keys:
+          - instanceID
     - name: instanceID
       type:
         scalar: string

@@ -105,11 +105,17 @@ func (s *subject) chooseInstances(former []string, repairs bool) {
 	add(s.instanceID)
 	if s.state != nil {
 		add(s.state.Spec.InstanceID)
+		for _, other := range s.state.Spec.Former {
+			add(other.InstanceID)
+		}
 	}
 	for _, id := range former {
 		add(id)
 	}
 }
+
+// present reports whether the API server has a Node for an instance.
+func (s *subject) present(instanceID string) bool { return s.node != nil && s.instanceID == instanceID }
 
 // where says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
 func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) selection.Place {
@@ -132,10 +138,10 @@ func (s *subject) where(instanceID string, known observer.Known, look *eni.Look)
 // ledger returns the stored generations of an instance's members.
 func (s *subject) ledger(instanceID string) map[ownership.Key]int64 {
 	ledger := map[ownership.Key]int64{}
-	if s.state == nil || s.state.Spec.InstanceID != instanceID {
+	if s.state == nil {
 		return ledger
 	}
-	for _, m := range s.state.Spec.Members {
+	for _, m := range ledgerOf(s.state.Spec, instanceID) {
 		ledger[ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = m.Generation
 	}
 	return ledger

@@ -24,19 +24,20 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// store makes the ledger of the node say what the plan needs it to say before its calls are made. Former instances of
-// the node have no ledger any more: nothing is made for them.
+// store makes the ledger of an instance say what the plan needs it to say before its calls are made. Former instances of
+// the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for last may
+// exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
 func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, look *eni.Look, p plan.Plan) error {
-	if instanceID != s.owner() || s.state == nil && len(p.Members) == 0 {
+	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
 		return nil
 	}
+	wanted := s.spec(instanceID, look, p)
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 {
 		// Somebody deleted the object while the node still needs it. It is let go and made anew at once.
 		if err := r.release(ctx, s); err != nil {
 			return err
 		}
 	}
-	wanted := s.spec(instanceID, look, p)
 	if s.state == nil {
 		return r.doWithout(s, p, r.createState(ctx, s, wanted))
 	}
@@ -86,35 +87,86 @@ func (s *subject) owner() string {
 	return ""
 }
 
-// spec is the ledger as the plan has it.
+// spec is what the state has to say with the ledger of one instance as the plan has it.
 func (s *subject) spec(instanceID string, look *eni.Look, p plan.Plan) v1alpha1.NodeENIStateSpec {
 	var spec v1alpha1.NodeENIStateSpec
-	if s.state != nil && s.state.Spec.InstanceID == instanceID {
+	if s.state != nil {
 		spec = *s.state.Spec.DeepCopy()
 	}
-	spec.InstanceID = instanceID
-	if s.node != nil {
-		spec.Zone, spec.NodeUID = s.zone, s.node.UID
-		spec.InstanceType = cmp.Or(spec.InstanceType, s.node.Labels[corev1.LabelInstanceTypeStable])
+	members := promised(ledgerOf(spec, instanceID), p)
+	if instanceID == s.owner() {
+		handOver(&spec, instanceID)
+		if s.node != nil {
+			spec.Zone, spec.NodeUID = s.zone, s.node.UID
+			spec.InstanceType = cmp.Or(spec.InstanceType, s.node.Labels[corev1.LabelInstanceTypeStable])
+		}
+		if look != nil {
+			spec.InstanceType = cmp.Or(look.Instance.Type, spec.InstanceType)
+		}
 	}
-	if look != nil {
-		spec.InstanceType = cmp.Or(look.Instance.Type, spec.InstanceType)
-	}
+	setLedger(&spec, instanceID, members)
+	return spec
+}
+
+// promised are the members of a plan's ledger, by the names in the plan or, of what the plan does not speak of, as before.
+func promised(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	names := map[string]string{}
 	for _, m := range p.Members {
 		names[m.NodeENIUID] = m.NodeENI
 	}
-	for _, m := range spec.Members {
+	for _, m := range before {
 		names[string(m.NodeENIUID)] = m.NodeENI
 	}
-	spec.Members = nil
+	var members []v1alpha1.Member
 	for _, key := range slices.SortedFunc(maps.Keys(p.Ledger), func(a, b ownership.Key) int { return a.Compare(b) }) {
-		spec.Members = append(spec.Members, v1alpha1.Member{
+		members = append(members, v1alpha1.Member{
 			NodeENI: names[key.NodeENIUID], NodeENIUID: types.UID(key.NodeENIUID),
 			Ordinal: int32(key.Ordinal), Generation: p.Ledger[key],
 		})
 	}
-	return spec
+	return members
+}
+
+// handOver makes an instance the node. The ledger of the one before stays.
+func handOver(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
+	if spec.InstanceID == instanceID {
+		return
+	}
+	before, ledger := *spec, ledgerOf(*spec, instanceID)
+	*spec = v1alpha1.NodeENIStateSpec{InstanceID: instanceID, Members: ledger, Former: without(before.Former, instanceID)}
+	if before.InstanceID != "" {
+		setLedger(spec, before.InstanceID, before.Members)
+	}
+}
+
+// ledgerOf returns the ledger of an instance.
+func ledgerOf(spec v1alpha1.NodeENIStateSpec, instanceID string) []v1alpha1.Member {
+	if spec.InstanceID == instanceID {
+		return spec.Members
+	}
+	for _, former := range spec.Former {
+		if former.InstanceID == instanceID {
+			return former.Members
+		}
+	}
+	return nil
+}
+
+// setLedger sets the ledger of an instance. Of one that is not the node any more an empty one is none.
+func setLedger(spec *v1alpha1.NodeENIStateSpec, instanceID string, members []v1alpha1.Member) {
+	if spec.InstanceID == instanceID {
+		spec.Members = members
+		return
+	}
+	spec.Former = without(spec.Former, instanceID)
+	if len(members) > 0 {
+		spec.Former = append(spec.Former, v1alpha1.FormerInstance{InstanceID: instanceID, Members: members})
+		slices.SortFunc(spec.Former, func(a, b v1alpha1.FormerInstance) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+	}
+}
+
+func without(former []v1alpha1.FormerInstance, instanceID string) []v1alpha1.FormerInstance {
+	return slices.DeleteFunc(slices.Clone(former), func(f v1alpha1.FormerInstance) bool { return f.InstanceID == instanceID })
 }
 
 func (r *Reconciler) createState(ctx context.Context, s *subject, spec v1alpha1.NodeENIStateSpec) error {

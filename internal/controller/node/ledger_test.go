@@ -5,16 +5,22 @@ package node_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/ownership"
 )
 
 // TestWithoutTheDefinitionOfTheLedger has the API server drop the kind NodeENIState: interfaces can be removed still, and
@@ -67,4 +73,94 @@ func (s *stage) forgetLedgers() {
 	})
 	s.reconciler = node.New(options)
 	s.start()
+}
+
+// TestTheLedgerOfAFormerInstance has an instance of the node replaced while the interface that was asked for last is not to be
+// seen in EC2, by a controller that was just started. Until it would be seen, the NodeENI may not go.
+func TestTheLedgerOfAFormerInstance(t *testing.T) {
+	cases := map[string]struct {
+		// shown is when EC2 shows the interface, if it ever does.
+		shown time.Duration
+	}{
+		"it was never made":        {},
+		"it was, and is seen late": {shown: time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				member := ownership.Member{
+					Cluster: cluster, NodeENI: "data", Node: nodeName, InstanceID: instanceID,
+					Key: ownership.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
+				}
+				s.both(func(c client.Client) {
+					s.promise(c, member)
+					s.deleteNodeENI(c)
+					s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "aws:///" + zone + "/" + nextInstanceID })
+				})
+				s.must(s.play(time.Minute))
+				if got := s.promisedFor(); !slices.Equal(got, []string{"uid-data"}) {
+					t.Fatalf("after a minute the ledger speaks of %v", got)
+				}
+				if tc.shown > 0 {
+					_, err := s.cloud.CreateInterface(s.Context(), apply.CreateRequest{
+						Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Unix(member.Generation, 0), nil),
+					})
+					s.must(err)
+				}
+				s.must(s.play(2 * time.Minute))
+				if got := s.promisedFor(); len(got) > 0 {
+					t.Errorf("after three minutes the ledger speaks of %v", got)
+				}
+				for _, i := range s.ec2.State().NetworkInterfaces {
+					if i.Tags[ownership.TagCluster] == cluster {
+						t.Errorf("%s is left", i.NetworkInterfaceID)
+					}
+				}
+			})
+		})
+	}
+}
+
+// promise writes the ledger of the node with one interface in it.
+func (s *stage) promise(c client.Client, m ownership.Member) {
+	s.Helper()
+	s.must(c.Create(s.Context(), &v1alpha1.NodeENIState{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.NodeENIStateSpec{InstanceID: m.InstanceID, Zone: zone, Members: []v1alpha1.Member{
+			{NodeENI: m.NodeENI, NodeENIUID: types.UID(m.NodeENIUID), Generation: m.Generation},
+		}},
+	}))
+}
+
+// promisedFor returns the UIDs of the NodeENIs that the node's ledger speaks of.
+func (s *stage) promisedFor() []string {
+	s.Helper()
+	var state v1alpha1.NodeENIState
+	if err := s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state); err != nil {
+		s.must(client.IgnoreNotFound(err))
+		return nil
+	}
+	return controller.Owners(&state)
+}
+
+// TestAnInstanceDoesNotWaitForTheOneBefore gives the instance that has become the node its interface at once, while that of
+// the one before may still come to light.
+func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
+	onStage(t, func(s *stage) {
+		before := ownership.Member{NodeENI: "data", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix()}
+		s.both(func(c client.Client) {
+			s.promise(c, before)
+			s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "aws:///" + zone + "/" + nextInstanceID })
+		})
+		s.must(s.play(20 * time.Second))
+		if got := s.attached(); len(got) != 1 {
+			t.Errorf("attached are %v", got)
+		}
+		var state v1alpha1.NodeENIState
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+		former := state.Spec.Former
+		if state.Spec.InstanceID != nextInstanceID || len(former) != 1 || former[0].InstanceID != instanceID || former[0].Members[0].Generation != before.Generation {
+			t.Errorf("the ledger is that of %s, and of %v before", state.Spec.InstanceID, former)
+		}
+	})
 }

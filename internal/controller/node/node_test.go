@@ -44,11 +44,13 @@ const (
 	cluster    = "cluster-1"
 	nodeName   = "node-1"
 	instanceID = "i-00000000000000001"
-	zone       = "us-east-1a"
-	vpcID      = "vpc-00000000000000001"
-	hosts      = "subnet-00000000000000001"
-	data       = "subnet-00000000000000002"
-	group      = "sg-00000000000000001"
+	// nextInstanceID is the instance that may become the node after it.
+	nextInstanceID = "i-00000000000000002"
+	zone           = "us-east-1a"
+	vpcID          = "vpc-00000000000000001"
+	hosts          = "subnet-00000000000000001"
+	data           = "subnet-00000000000000002"
+	group          = "sg-00000000000000001"
 )
 
 // stage is one node with a reconciler, in a bubble of virtual time: a simulated EC2, a cache that the reconciler reads and
@@ -56,6 +58,7 @@ const (
 type stage struct {
 	*testing.T
 	ec2        *awssim.Simulator
+	cloud      *awsec2.Client
 	cache, api client.Client
 	events     *events.FakeRecorder
 	observer   *observer.Observer
@@ -79,7 +82,10 @@ func world() awssim.World {
 			{SubnetID: hosts, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.0.0/24")},
 			{SubnetID: data, VPCID: vpcID, AvailabilityZone: zone, CIDRBlock: netip.MustParsePrefix("10.0.1.0/24")},
 		},
-		Instances: []ec2.WorldInstance{{InstanceID: instanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts}},
+		Instances: []ec2.WorldInstance{
+			{InstanceID: instanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts},
+			{InstanceID: nextInstanceID, InstanceType: "m5.xlarge", AvailabilityZone: zone, SubnetID: hosts},
+		},
 	}}
 }
 
@@ -104,22 +110,27 @@ func setStage(t *testing.T) *stage {
 			Status: v1alpha1.NodeENIStatus{ObservedGeneration: 1},
 		}))
 	})
-	cloud := awsec2.New(aws.Config{
+	s.cloud = awsec2.New(aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://ec2.invalid"),
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: &http.Client{Transport: sim.Transport()},
 	}, awsec2.Options{Cluster: cluster})
+	s.restart()
+	return s
+}
+
+// restart puts a controller that knows nothing in the place of the one before.
+func (s *stage) restart() {
 	quiet := slog.New(slog.DiscardHandler)
-	s.observer = observer.New(cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
+	s.observer = observer.New(s.cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
 	s.reconciler = node.New(node.Options{
 		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
-		Resolver: resolver.New(cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
-		Applier:  apply.New(cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
-		Limiter:  cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
+		Resolver: resolver.New(s.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
+		Applier:  apply.New(s.cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
+		Limiter:  s.cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
 		InFlight: &controller.InFlight{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
 	s.start()
-	return s
 }
 
 // start lets what trails behind be carried out.

@@ -27,6 +27,9 @@ type NodeENIStateSpecApplyConfiguration struct {
 	InstanceType *string `json:"instanceType,omitempty"`
 	// members are the interfaces promised to the node.
 	Members []MemberApplyConfiguration `json:"members,omitempty"`
+	// former are the ledgers of other instances that were this node, for as
+	// long as something of them is left, or may yet come to light.
+	Former []FormerInstanceApplyConfiguration `json:"former,omitempty"`
 }
 
 // NodeENIStateSpecApplyConfiguration constructs a declarative configuration of the NodeENIStateSpec type for use with
@@ -76,6 +79,19 @@ func (b *NodeENIStateSpecApplyConfiguration) WithMembers(values ...*MemberApplyC
 			panic("nil value passed to WithMembers")
 		}
 		b.Members = append(b.Members, *values[i])
+	}
+	return b
+}
+
+// WithFormer adds the given value to the Former field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Former field.
+func (b *NodeENIStateSpecApplyConfiguration) WithFormer(values ...*FormerInstanceApplyConfiguration) *NodeENIStateSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFormer")
+		}
+		b.Former = append(b.Former, *values[i])
 	}
 	return b
 }
