@@ -86,7 +86,7 @@ func (m *model) observe() plan.Observed {
 		known.Saw(m.now, i)
 		look.Interfaces = append(look.Interfaces, i)
 	}
-	return plan.Observed{Owned: known.Of(m.d.InstanceID), Look: &look, Limits: m.limits, Ledger: m.ledger, MayReplace: true}
+	return plan.Observed{Joined: true, Owned: known.Of(m.d.InstanceID), Look: &look, Limits: m.limits, Ledger: m.ledger, MayReplace: true}
 }
 
 // underway reports whether EC2 would still be at work.

@@ -8,26 +8,68 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
 
-// A Node that has just joined is on an instance that runs, whatever EC2 still shows; one that is stopped may stay so.
-func TestWhenAnInstanceIsLookedAtAgain(t *testing.T) {
-	cases := map[eni.InstanceState]time.Duration{
-		eni.InstancePending:  400 * time.Millisecond,
-		eni.InstanceStopping: 15 * time.Second,
+// TestWhatAnInstanceIsInNoStateFor has an instance of which EC2 shows a state. A Node that has joined is on an instance that
+// runs, although EC2 may still show it as pending.
+func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
+	cases := map[string]struct {
+		state  eni.InstanceState
+		joined bool
+		acts   bool
+	}{
+		"running":                    {eni.InstanceRunning, true, true},
+		"running, without a Node":    {eni.InstanceRunning, false, true},
+		"stopped":                    {eni.InstanceStopped, true, true},
+		"pending, and it has joined": {eni.InstancePending, true, true},
+		"pending, without a Node":    {eni.InstancePending, false, false},
+		"stopping":                   {eni.InstanceStopping, true, false},
 	}
-	for state, after := range cases {
-		t.Run(string(state), func(t *testing.T) {
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
-			w.instance.State = state
-			p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), w.observe(nil), w.now)
-			if len(p.Actions) > 0 || p.Members[0].Why.Reason != plan.InstanceNotReady {
-				t.Fatalf("%v: %v", p.Members[0].Why, p.Actions)
-			}
-			if got := p.LookAgain.Sub(w.now); got != after {
-				t.Errorf("after %s, want %s", got, after)
+			ready := desired(claim("a", wish(0, 1, "s1")))
+			made := plan.Compute(ready, w.observe(nil), w.now)
+			w.instance.State = tc.state
+			for _, step := range []string{"create", "attach"} {
+				if step == "attach" {
+					w.apply(made.Actions[0])
+				}
+				observed := w.observe(made.Ledger)
+				observed.Joined = tc.joined
+				p := plan.Compute(ready, observed, w.now)
+				if acts := len(p.Actions) > 0; acts != tc.acts {
+					t.Errorf("%s: %v, because %v", step, p.Actions, p.Members[0].Why)
+				}
+				if !tc.acts && (p.Members[0].Why.Reason != plan.InstanceNotReady || p.LookAgain.IsZero()) {
+					t.Errorf("%s: %v, and again at %s", step, p.Members[0].Why, p.LookAgain)
+				}
 			}
 		})
+	}
+}
+
+// TestAnInstanceThatDoesNotRunAfterAll lets EC2 refuse to attach to an instance that it shows as pending: one that is started
+// again has its Node from before. It is tried again soon.
+func TestAnInstanceThatDoesNotRunAfterAll(t *testing.T) {
+	w := newWorld(limits(4))
+	ready := desired(claim("a", wish(0, 1, "s1")))
+	made := plan.Compute(ready, w.observe(nil), w.now)
+	w.apply(made.Actions[0])
+	w.instance.State = eni.InstancePending
+	observed := w.observe(made.Ledger)
+	observed.Joined = true
+	attach := plan.Compute(ready, observed, w.now).Actions[0]
+
+	refused := &eni.Fault{Class: eni.WrongState, Message: "not running"}
+	observed.Setbacks = map[ownership.Key]plan.Setback{attach.Of().Key: plan.Setback{}.After(attach, refused, w.now)}
+	p := plan.Compute(ready, observed, w.now)
+	if len(p.Actions) > 0 || p.LookAgain.Sub(w.now) != time.Second {
+		t.Fatalf("%v, and again after %s", p.Actions, p.LookAgain.Sub(w.now))
+	}
+	if again := plan.Compute(ready, observed, p.LookAgain).Actions; len(again) == 0 || again[0] != attach {
+		t.Errorf("then %v, want %v", again, attach)
 	}
 }

@@ -44,9 +44,6 @@ const (
 	hindered = 5 * time.Minute
 	// ending is when to look how far a termination is: EC2 tells nobody that it has deleted an interface with its instance.
 	ending = 5 * time.Second
-	// booting is when to look again at an instance that is shown as pending: it has a Node, so it runs, and EC2 is about to
-	// show that.
-	booting = 400 * time.Millisecond
 	// doubtful is when to look again at what no event will tell of.
 	doubtful = 15 * time.Second
 )

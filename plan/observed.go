@@ -21,6 +21,9 @@ type Observed struct {
 	// Look is a reading of the instance made for this plan. Without one no call is planned: a plan that would make
 	// calls asks for a look instead, so that no call rests on what was remembered alone.
 	Look *eni.Look
+	// Joined is set when the API server has a Node for the instance: its kubelet runs, and so does the instance, although EC2
+	// may take another second or two to show it.
+	Joined bool
 	// Limits are those of the instance's type.
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
@@ -91,7 +94,7 @@ var waits = map[eni.Class]struct{ first, last time.Duration }{
 	eni.NotFound:      {2 * time.Second, time.Minute},
 	eni.SlotTaken:     {time.Second, time.Minute},
 	eni.Busy:          {2 * time.Second, time.Minute},
-	eni.WrongState:    {5 * time.Second, time.Minute},
+	eni.WrongState:    {time.Second, time.Minute},
 	eni.NoAddresses:   {2 * time.Minute, 10 * time.Minute},
 	eni.AddressTaken:  {time.Second, time.Minute},
 	eni.LimitExceeded: {5 * time.Minute, 30 * time.Minute},

@@ -115,7 +115,7 @@ func (p *planner) create(m *member) {
 		p.hinder(m)
 		return
 	}
-	if p.Look != nil && !p.Look.Instance.State.Attachable() {
+	if p.Look != nil && !p.attachable() {
 		p.waitForInstance(m)
 		return
 	}
@@ -237,12 +237,15 @@ func (p *planner) waits(m *member) bool {
 	return true
 }
 
+// attachable reports whether EC2 will let an interface be attached to the instance. What it lets one do depends on what the
+// instance is, and not on what its readings show yet; where that is a mistake it answers with [eni.WrongState].
+func (p *planner) attachable() bool {
+	state := p.Look.Instance.State
+	return state.Attachable() || state == eni.InstancePending && p.Joined
+}
+
 func (p *planner) waitForInstance(m *member) {
 	m.explain(Problem{InstanceNotReady, fmt.Sprintf("instance %s is %s; interfaces are attached once it runs", p.InstanceID, p.Look.Instance.State)})
-	if p.Look.Instance.State == eni.InstancePending {
-		p.again(p.now.Add(booting))
-		return
-	}
 	p.again(p.now.Add(doubtful))
 }
 
@@ -269,7 +272,7 @@ func (p *planner) keep(m *member) {
 		if m.Phase == Attaching {
 			p.progress(m)
 		}
-	case p.Look != nil && !p.Look.Instance.State.Attachable():
+	case p.Look != nil && !p.attachable():
 		p.waitForInstance(m)
 	case p.now.Before(p.attachAfter(m)):
 		m.explain(p.stuck(m))

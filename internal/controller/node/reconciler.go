@@ -234,7 +234,7 @@ func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *subject, instanceID 
 func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, look *eni.Look) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
 	observed := plan.Observed{
-		Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
+		Joined: s.present(instanceID), Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
 		Since: known.Since, Full: r.shortages.known(), Held: s.held(), Launched: known.Launched,
 	}
