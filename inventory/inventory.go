@@ -439,9 +439,21 @@ func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Int
 	e, _ := v.entry(begun, member, seen)
 	e.seenBegun, e.Shown = begun, begun
 	if !e.Proven && begun.Sub(e.knownSince) >= Settle {
-		e.Proven, changed = true, true
+		e.Proven = true
+		changed = changed || v.hasSibling(e)
 	}
 	return v.set(begun, e, seen) || changed
+}
+
+// hasSibling reports whether the same NodeENI has another interface on the same instance. Proof of an interface that has
+// none decides nothing: it says of another that it is one too many. After a restart that concerns all interfaces at once.
+func (v *Inventory) hasSibling(e *entry) bool {
+	for _, other := range v.byInstance[e.Member.InstanceID] {
+		if other != e && other.Member.NodeENIUID == e.Member.NodeENIUID {
+			return true
+		}
+	}
+	return false
 }
 
 // believes reports whether a reading begun at the given time is no older than the last and shows all that our calls

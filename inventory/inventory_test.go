@@ -324,6 +324,33 @@ func TestProven(t *testing.T) {
 	}
 }
 
+// TestProofIsNewsBesideASibling keeps the second listing after a start from concerning every node.
+func TestProofIsNewsBesideASibling(t *testing.T) {
+	of := func(nodeENI string, ordinal int) ownership.Member {
+		m := member(ordinal, 1)
+		m.NodeENIUID = nodeENI
+		return m
+	}
+	i := fresh("eni-1", of("uid-a", 0), after(-3600))
+	cases := map[string]struct {
+		beside []eni.Interface
+		want   []ownership.Member
+	}{
+		"alone":                       {nil, nil},
+		"beside that of another":      {[]eni.Interface{fresh("eni-2", of("uid-b", 0), after(-3600))}, nil},
+		"beside one of the same kind": {[]eni.Interface{fresh("eni-2", of("uid-a", 1), after(-3600))}, []ownership.Member{of("uid-a", 0)}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			v.Saw(start, append(tc.beside, i)...)
+			if diff := cmp.Diff(tc.want, v.Saw(after(60), i)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestOnlyOursIsTakenIn(t *testing.T) {
 	other := member(0, 1)
 	other.Cluster = "cluster-2"

@@ -158,7 +158,8 @@ func (o *Observer) ResyncOnce(ctx context.Context) error {
 	return nil
 }
 
-// pollLoop describes what is in transition once per poll period, and rests while nothing is.
+// pollLoop describes what is in transition once per poll period, and rests while nothing is. It wakes when something has
+// just begun, which EC2 takes longer for than it would take to ask.
 func (o *Observer) pollLoop(ctx context.Context) {
 	for {
 		select {
@@ -166,9 +167,9 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for o.PollOnce(ctx) {
-			if !sleep(ctx, o.Poll) {
-				return
+		for sleep(ctx, o.Poll) {
+			if !o.PollOnce(ctx) {
+				break
 			}
 		}
 	}

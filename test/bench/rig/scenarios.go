@@ -5,6 +5,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,11 @@ const (
 	glance = 500 * time.Millisecond
 	// patience is how long anything is waited for.
 	patience = 20 * time.Minute
-	// calm is how long EC2 is not asked to change anything when a controller has come to rest.
-	calm = 3 * time.Second
+	// calm is how long EC2 is not asked to change anything when a controller has come to rest, and busy the part of a core
+	// that it does not use then. One that never uses less is left to itself after busyTime.
+	calm     = 3 * time.Second
+	busy     = 0.1
+	busyTime = time.Minute
 	// joins is how many nodes join an idle cluster.
 	joins = 20
 )
@@ -90,16 +94,28 @@ func (r *Rig) run(ctx context.Context, speed float64) error {
 	return r.rest(ctx)
 }
 
-// rest waits until EC2 is not asked for any change for a while, and the audit log tells of no writes.
+// rest waits until EC2 is not asked for any change for a while, the audit log tells of no writes, and the controller is done
+// with what it does by itself, such as reading a fleet when it starts.
 func (r *Rig) rest(ctx context.Context) error {
-	before, since := -1, time.Now()
-	return r.await(ctx, glance, "an idle controller", func() bool {
+	changes, changed := -1, time.Now()
+	used, usedAt := -1.0, changed
+	var failed error
+	err := r.await(ctx, glance, "an idle controller", func() bool {
 		w, err := r.audit.since(time.Time{})
-		if now := r.cloud.Calls().Mutating.Count + w.count; err != nil || now != before {
-			before, since = now, time.Now()
+		u, usageErr := r.usage()
+		if failed = errors.Join(err, usageErr); failed != nil {
+			return true
 		}
-		return time.Since(since) > calm
+		now := time.Now()
+		if all := r.cloud.Calls().Mutating.Count + w.count; all != changes {
+			changes, changed = all, now
+		}
+		if u.cpu-used > busy*calm.Seconds() {
+			used, usedAt = u.cpu, now
+		}
+		return now.Sub(changed) > calm && (now.Sub(usedAt) > calm || now.Sub(changed) > busyTime)
 	})
+	return errors.Join(err, failed)
 }
 
 // begin begins to count.
@@ -320,7 +336,8 @@ func (r *Rig) restart(ctx context.Context, m *measurement) error {
 	}
 	calls := r.cloud.Calls()
 	m.values[scenario.FirstAction], m.values[scenario.CaughtUp] = p.first.Seconds(), p.attached.Seconds()
-	m.values[scenario.Reads] = float64(calls.NonMutating.Count)
+	forProbe := scenario.ReadsFor(bubble.InstanceOf(p.node), r.cloud.State().NetworkInterfaces, r.cloud.RecentCalls(), since)
+	m.values[scenario.Reads], m.values[scenario.ReadsForNode] = float64(calls.NonMutating.Count-forProbe), float64(forProbe)
 	// Three for each interface of the node that joined.
 	m.values[scenario.Mutating] = float64(calls.Mutating.Count - 3*scenario.MembersPerNode)
 	m.values[scenario.PeakRSS] = after.peak / before.rss

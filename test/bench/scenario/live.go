@@ -47,14 +47,13 @@ func live() []Scenario {
 		{
 			ID: "e-live", Title: "the controller restarts", Speed: 1,
 			Figures: func(int) []Figure {
-				return []Figure{
-					{What: "EC2 reads", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
+				return append(restartReads(), []Figure{
 					{What: "changing EC2 calls for nodes that were ready", Key: Mutating, Target: AtMost(0), Fail: AtMost(0)},
 					{What: "first call for a node that joined meanwhile", Key: FirstAction, Unit: Seconds, Target: AtMost(15)},
 					{What: "that node attached", Key: CaughtUp, Unit: Seconds, Target: AtMost(30)},
 					{What: "most memory, of that before", Key: PeakRSS, Unit: Part, Target: AtMost(1.5)},
 					strays(),
-				}
+				}...)
 			},
 		},
 		{

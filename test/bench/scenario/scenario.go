@@ -24,6 +24,7 @@ const (
 	TenantSlowed   = "coTenantSlowed"
 	ReadsPerHour   = "readsPerHour"
 	Reads          = "reads"
+	ReadsForNode   = "readsForNode"
 	APIWrites      = "apiWrites"
 	APIWritesENI   = "apiWritesPerENI"
 	OverheadP50    = "overheadP50"
@@ -128,6 +129,15 @@ func callsPerENI(target, fail float64) Figure {
 
 func noChanges(fail float64) Figure {
 	return Figure{What: "changing EC2 calls", Key: Mutating, Target: AtMost(0), Fail: AtMost(fail)}
+}
+
+// restartReads are what a controller asks of EC2 when it starts. A node that joins meanwhile is looked at, and what EC2 does
+// for it is waited for, as at any other time.
+func restartReads() []Figure {
+	return []Figure{
+		{What: "EC2 reads, those for a node that joined aside", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
+		{What: "EC2 reads for the node that joined", Key: ReadsForNode},
+	}
 }
 
 func throttled() Figure {

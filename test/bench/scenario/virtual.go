@@ -90,13 +90,12 @@ func quietTimes() []Scenario {
 		{
 			ID: "e", Title: "the controller restarts", Nodes: 5000, Quick: 500,
 			Figures: func(int) []Figure {
-				return []Figure{
-					{What: "EC2 reads", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
+				return append(restartReads(), []Figure{
 					{What: "changing EC2 calls for nodes that were ready", Key: Mutating, Target: AtMost(0), Fail: AtMost(0)},
 					{What: "first call for a node that joined meanwhile", Key: FirstAction, Unit: Seconds, Target: AtMost(15)},
 					{What: "that node ready", Key: CaughtUp, Unit: Seconds, Target: AtMost(30)},
 					strays(),
-				}
+				}...)
 			},
 		},
 	}

@@ -139,7 +139,9 @@ func restart(s *stage) {
 	s.measured[scenario.CaughtUp] = s.readyAt(probe.Name).Sub(begun).Seconds()
 	time.Sleep(time.Minute)
 	s.measured[scenario.FirstAction] = s.controller.Changes(begun.Add(-1))[0].At.Sub(begun).Seconds()
-	s.measured[scenario.Reads] = float64(s.EC2.Calls().NonMutating.Count)
+	forProbe := scenario.ReadsFor(bubble.InstanceOf(probe), s.EC2.State().NetworkInterfaces, s.EC2.RecentCalls(), begun)
+	s.measured[scenario.ReadsForNode] = float64(forProbe)
+	s.measured[scenario.Reads] = float64(s.EC2.Calls().NonMutating.Count - forProbe)
 	s.measured[scenario.Mutating] = float64(s.changesOfOthers(probe))
 	s.compare(scenario.Strays)
 }
