@@ -80,10 +80,11 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 			state = was
 		}
 		st.Interfaces = append(st.Interfaces, state)
-		if m.Wanted {
-			st.Desired++
+		if !m.Wanted && m.Why.Reason != plan.Kept {
+			continue
 		}
-		if m.Wanted && state.Phase == v1alpha1.PhaseAttached {
+		st.Desired++
+		if state.Phase == v1alpha1.PhaseAttached {
 			st.Attached++
 		}
 	}

@@ -1,0 +1,40 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+// TestAPauseHidesNothing: whoever paused a node or a NodeENI still sees what is attached, and in what it differs.
+func TestAPauseHidesNothing(t *testing.T) {
+	pause := map[string]string{v1alpha1.PausedAnnotation: ""}
+	cases := map[string]func(*stage){
+		"the node":    func(s *stage) { s.node(s.cache, func(n *corev1.Node) { n.Annotations = pause }) },
+		"the NodeENI": func(s *stage) { s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Annotations = pause }) },
+	}
+	for name, paused := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.must(s.play(time.Minute))
+				paused(s)
+				s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{hosts} })
+				s.must(s.play(time.Minute))
+
+				var state v1alpha1.NodeENIState
+				s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+				st := state.Status
+				if len(st.Interfaces) != 1 || st.Attached != 1 || st.Desired != 1 || len(st.Interfaces[0].Drift) != 1 {
+					t.Errorf("%d of %d attached: %+v", st.Attached, st.Desired, st.Interfaces)
+				}
+			})
+		})
+	}
+}
