@@ -56,7 +56,7 @@ type endpoint struct {
 // madeIDs is what the client created, in order.
 type madeIDs struct {
 	sync.Mutex
-	instances, interfaces, templates []string
+	instances, interfaces, templates, fleets []string
 }
 
 // open connects to the endpoint of the environment, or to a simulator of this test alone,
@@ -134,6 +134,7 @@ func (m *madeIDs) note(result any) {
 	case *ec2.CreateLaunchTemplateOutput:
 		m.templates = append(m.templates, aws.ToString(made.LaunchTemplate.LaunchTemplateId))
 	case *ec2.CreateFleetOutput:
+		m.fleets = append(m.fleets, aws.ToString(made.FleetId))
 		for _, launched := range made.Instances {
 			m.instances = append(m.instances, launched.InstanceIds...)
 		}
@@ -249,6 +250,13 @@ func (ec *endpoint) await(t *testing.T, what string, look func(context.Context) 
 // removeMade leaves nothing behind. It proves on the way that everything can be terminated, detached and deleted.
 func (ec *endpoint) removeMade(t *testing.T) {
 	t.Helper()
+	if len(ec.made.fleets) > 0 { // first, lest they launch again
+		_, err := ec.DeleteFleets(context.WithoutCancel(t.Context()),
+			&ec2.DeleteFleetsInput{FleetIds: ec.made.fleets, TerminateInstances: aws.Bool(true)})
+		if err != nil {
+			t.Errorf("clean up fleets: %v", err)
+		}
+	}
 	if len(ec.made.instances) > 0 {
 		_, err := ec.TerminateInstances(context.WithoutCancel(t.Context()),
 			&ec2.TerminateInstancesInput{InstanceIds: ec.made.instances})

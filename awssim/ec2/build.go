@@ -143,6 +143,7 @@ type State struct {
 	LaunchTemplates   []*LaunchTemplate   `json:"launchTemplates,omitempty"`
 	// LaunchTemplateVersions are sorted by template, the newest first.
 	LaunchTemplateVersions []*LaunchTemplateVersion `json:"launchTemplateVersions,omitempty"`
+	Fleets                 []*Fleet                 `json:"fleets,omitempty"`
 	Images                 []*Image                 `json:"images,omitempty"`
 	Parameters             map[string]string        `json:"parameters,omitempty"`
 }
@@ -157,6 +158,9 @@ func (m *Model) State(c Call) State {
 	s.LaunchTemplates, s.Images, s.Parameters = m.templates.all(), m.images.all(), maps.Clone(m.parameters)
 	for _, version := range m.versions.all() {
 		s.LaunchTemplateVersions = append(s.LaunchTemplateVersions, m.presentVersion(version, look{now: m.now()}))
+	}
+	for _, fleet := range m.fleets.all() {
+		s.Fleets = append(s.Fleets, m.fleets.kind.present(fleet, look{}))
 	}
 	s.Subnets, s.Instances = m.subnets.all(), m.instances.all()
 	for i, subnet := range s.Subnets {

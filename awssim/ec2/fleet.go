@@ -5,13 +5,12 @@ package ec2
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 )
 
-// CreateFleetInput is the request of CreateFleet. Only instant fleets are modelled: they launch once and answer with
-// what came of it.
+// CreateFleetInput is the request of CreateFleet. An instant fleet launches once and answers with what came of it; those of
+// the other types launch afterwards, and one of type maintain launches again what is terminated.
 type CreateFleetInput struct {
 	Type                        string                `query:"Type"`
 	LaunchTemplateConfigs       []FleetTemplateConfig `query:"LaunchTemplateConfigs"`
@@ -25,8 +24,8 @@ type CreateFleetInput struct {
 
 // FleetTemplateConfig is a launch template with what is tried in its place.
 type FleetTemplateConfig struct {
-	LaunchTemplateSpecification *LaunchTemplateSpecification `query:"LaunchTemplateSpecification"`
-	Overrides                   []FleetOverrides             `query:"Overrides"`
+	LaunchTemplateSpecification *LaunchTemplateSpecification `query:"LaunchTemplateSpecification" json:"launchTemplateSpecification"`
+	Overrides                   []FleetOverrides             `query:"Overrides" json:"overrides,omitempty"`
 }
 
 // FleetOverrides replaces members of the launch template.
@@ -40,10 +39,10 @@ type FleetOverrides struct {
 
 // TargetCapacity is how many instances a fleet shall have.
 type TargetCapacity struct {
-	TotalTargetCapacity       *int   `query:"TotalTargetCapacity"`
-	OnDemandTargetCapacity    *int   `query:"OnDemandTargetCapacity"`
-	SpotTargetCapacity        *int   `query:"SpotTargetCapacity"`
-	DefaultTargetCapacityType string `query:"DefaultTargetCapacityType"`
+	TotalTargetCapacity       *int   `query:"TotalTargetCapacity" json:"totalTargetCapacity"`
+	OnDemandTargetCapacity    *int   `query:"OnDemandTargetCapacity" json:"onDemandTargetCapacity,omitempty"`
+	SpotTargetCapacity        *int   `query:"SpotTargetCapacity" json:"spotTargetCapacity,omitempty"`
+	DefaultTargetCapacityType string `query:"DefaultTargetCapacityType" json:"defaultTargetCapacityType,omitempty"`
 }
 
 // FleetAllocation says which override is tried first. There are no prices and no capacities here: prioritized goes by
@@ -81,7 +80,8 @@ type FleetTemplateChoice struct {
 	Overrides                   FleetOverrides              `json:"overrides"`
 }
 
-// CreateFleet launches instances from the first override that can, and tells of each that could not why.
+// CreateFleet makes a fleet. An instant one launches instances from the first override that can, and tells of each that
+// could not why.
 func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, error) {
 	m.Advance(c.Now)
 	const action = "CreateFleet"
@@ -92,53 +92,63 @@ func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, e
 		return nil, err
 	}
 	if known != nil {
-		return m.fleets[known.ids[0]], nil
+		return m.fleets.get(known.ids[0]).answer(), nil
 	}
-	choices, tags, err := m.planFleet(in)
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	fleet, err := m.newFleet(in)
 	if err != nil {
 		return nil, err
 	}
 	if in.DryRun {
 		return nil, dryRun()
 	}
-	out := &CreateFleetOutput{FleetID: m.id("fleet")}
-	tags.instance["aws:ec2:fleet-id"] = out.FleetID
-	m.fillFleet(in, choices, tags, out)
-	m.fleets[out.FleetID] = out
-	m.remember(action, in.ClientToken, request, []string{out.FleetID})
-	return out, nil
+	fleet.FleetID = m.id("fleet")
+	put(m, m.fleets, fleet.FleetID, fleet)
+	m.remember(action, in.ClientToken, request, []string{fleet.FleetID})
+	m.hide(action, fleet.FleetID)
+	if fleet.Type == fleetInstant {
+		m.fulfil(fleet.FleetID)
+	} else {
+		m.timeline.Soon(func() { m.fulfil(fleet.FleetID) })
+	}
+	return m.fleets.get(fleet.FleetID).answer(), nil
 }
 
-// fleetTags are the tags for what a fleet makes.
-type fleetTags struct{ instance, eni Tags }
-
-// planFleet refuses what is wrong with a fleet as a whole, and returns what to try, in order.
-func (m *Model) planFleet(in *CreateFleetInput) ([]FleetTemplateChoice, fleetTags, error) {
-	var tags fleetTags
-	capacity := in.TargetCapacitySpecification
+// check refuses what is wrong with a fleet as a whole.
+func (in *CreateFleetInput) check() error {
+	capacity, kind := in.TargetCapacitySpecification, in.kind()
 	switch {
-	case in.Type != "instant":
-		return nil, tags, notModelled("fleets of type '" + cmp.Or(in.Type, "maintain") + "', only instant ones")
+	case kind != fleetInstant && kind != fleetRequest && kind != fleetMaintain:
+		return invalidValue("Invalid value '%s' for Type: a fleet is of type instant, request or maintain.", kind)
 	case len(in.LaunchTemplateConfigs) == 0:
-		return nil, tags, missing("LaunchTemplateConfigs")
+		return missing("LaunchTemplateConfigs")
 	case capacity.TotalTargetCapacity == nil:
-		return nil, tags, missing("TotalTargetCapacity")
-	case *capacity.TotalTargetCapacity < 1:
-		return nil, tags, invalidValue("TotalTargetCapacity is %d and must be at least 1", *capacity.TotalTargetCapacity)
+		return missing("TotalTargetCapacity")
+	case *capacity.TotalTargetCapacity < 1 && kind != fleetMaintain, *capacity.TotalTargetCapacity < 0:
+		return invalidValue("TotalTargetCapacity is %d and must be at least 1", *capacity.TotalTargetCapacity)
 	}
-	ofFleet := func(s TagSpecification) bool { return s.ResourceType == "fleet" }
-	var err error
-	if tags.instance, tags.eni, err = launchTags(slices.DeleteFunc(slices.Clone(in.TagSpecifications), ofFleet)); err != nil {
-		return nil, tags, err
+	for _, config := range in.LaunchTemplateConfigs {
+		switch {
+		case config.LaunchTemplateSpecification == nil:
+			return missing("LaunchTemplateSpecification")
+		case config.LaunchTemplateSpecification.Version == "":
+			return missing("LaunchTemplateSpecification.Version")
+		}
 	}
+	return nil
+}
+
+func (in *CreateFleetInput) kind() string { return cmp.Or(in.Type, fleetMaintain) }
+
+// fleetChoices are what a fleet tries, in order, with the versions that its launch templates have now.
+func (m *Model) fleetChoices(in *CreateFleetInput) ([]FleetTemplateChoice, error) {
 	var choices []FleetTemplateChoice
 	for _, config := range in.LaunchTemplateConfigs {
-		if config.LaunchTemplateSpecification == nil {
-			return nil, tags, missing("LaunchTemplateSpecification")
-		}
 		version, err := m.versionOf(*config.LaunchTemplateSpecification)
 		if err != nil {
-			return nil, tags, err
+			return nil, err
 		}
 		named := LaunchTemplateSpecification{
 			TemplateName{LaunchTemplateID: version.LaunchTemplateID}, strconv.Itoa(version.VersionNumber),
@@ -151,11 +161,11 @@ func (m *Model) planFleet(in *CreateFleetInput) ([]FleetTemplateChoice, fleetTag
 			choices = append(choices, FleetTemplateChoice{named, o})
 		}
 	}
-	return m.inPriority(in, choices), tags, nil
+	return in.inPriority(choices), nil
 }
 
 // inPriority sorts by priority where the strategy asks for it; an override without one comes last.
-func (m *Model) inPriority(in *CreateFleetInput, choices []FleetTemplateChoice) []FleetTemplateChoice {
+func (in *CreateFleetInput) inPriority(choices []FleetTemplateChoice) []FleetTemplateChoice {
 	priority := func(c FleetTemplateChoice) float64 {
 		value, err := strconv.ParseFloat(c.Overrides.Priority, 64)
 		if err != nil {
@@ -178,32 +188,32 @@ func (in *CreateFleetInput) lifecycle() string {
 	return cmp.Or(in.TargetCapacitySpecification.DefaultTargetCapacityType, "on-demand")
 }
 
-// fillFleet goes through the choices until the target is reached. A choice launches all that is missing, or nothing.
-func (m *Model) fillFleet(in *CreateFleetInput, choices []FleetTemplateChoice, tags fleetTags, out *CreateFleetOutput) {
-	missing := *in.TargetCapacitySpecification.TotalTargetCapacity
-	for _, choice := range choices {
-		instances, err := m.launchFor(fleetRequest(choice, missing, tags), in.by(tags))
-		if refused, ok := errors.AsType[*Error](err); ok {
-			out.Errors = append(out.Errors, FleetError{refused.Code, refused.Message, in.lifecycle(), choice})
+// fleetTags are the tags for what a fleet makes.
+type fleetTags struct{ fleet, instance, eni Tags }
+
+// tags reads the tags of a request. Instances of other than instant fleets have those of the launch template.
+func (in *CreateFleetInput) tags() (tags fleetTags, err error) {
+	tags.fleet = Tags{}
+	var ofLaunch []TagSpecification
+	for _, s := range in.TagSpecifications {
+		if s.ResourceType != "fleet" {
+			ofLaunch = append(ofLaunch, s)
 			continue
 		}
-		out.Instances = append(out.Instances, FleetInstance{
-			InstanceIDs:  each(instances, func(i *Instance) string { return i.InstanceID }),
-			InstanceType: instances[0].InstanceType, Lifecycle: in.lifecycle(), LaunchTemplateAndOverrides: choice,
-		})
-		return
+		more, err := readTags(s.Tags)
+		if err != nil {
+			return tags, err
+		}
+		tags.fleet = tags.fleet.with(more)
 	}
+	if len(ofLaunch) > 0 && in.kind() != fleetInstant {
+		return tags, invalidValue("'%s' is not a valid taggable resource type for fleets of type %s.", ofLaunch[0].ResourceType, in.kind())
+	}
+	tags.instance, tags.eni, err = launchTags(ofLaunch)
+	return tags, err
 }
 
-func (in *CreateFleetInput) by(tags fleetTags) launchedBy {
-	by := launchedBy{service: true, tags: tags.instance}
-	if in.lifecycle() == "spot" {
-		by.lifecycle = "spot"
-	}
-	return by
-}
-
-func fleetRequest(choice FleetTemplateChoice, count int, tags fleetTags) *RunInstancesInput {
+func fleetLaunch(choice FleetTemplateChoice, count int, tags fleetTags) *RunInstancesInput {
 	o := choice.Overrides
 	request := &RunInstancesInput{
 		LaunchTemplateData: LaunchTemplateData{InstanceType: o.InstanceType, ImageID: o.ImageID},

@@ -40,6 +40,7 @@ type Model struct {
 	images     *table[Image]
 	templates  *table[LaunchTemplate]
 	versions   *table[LaunchTemplateVersion]
+	fleets     *table[Fleet]
 	types      *table[InstanceType] // filled at first use
 
 	pools           map[string]*pool        // by subnet ID
@@ -49,8 +50,7 @@ type Model struct {
 	departures      map[string][]departure  // by instance ID
 	lifecycleStates map[string]string       // by instance ID
 	parameters      map[string]string       // of Systems Manager
-	fleets          map[string]*CreateFleetOutput
-	lastVersion     map[string]int // by launch template ID, deleted versions included
+	lastVersion     map[string]int          // by launch template ID, deleted versions included
 	macs            uint32
 	publics         uint32
 	live            int // interfaces that exist
@@ -94,7 +94,6 @@ func New(o Options) (*Model, error) {
 		attachments:     map[string]string{},
 		tokens:          map[string]*tokenRecord{},
 		tokenOf:         map[string]string{},
-		fleets:          map[string]*CreateFleetOutput{},
 		lastVersion:     map[string]int{},
 		departures:      map[string][]departure{},
 		lifecycleStates: map[string]string{},
@@ -113,6 +112,8 @@ func New(o Options) (*Model, error) {
 	m.images = newTable(m.imageKind())
 	m.templates = newTable(templateKind())
 	m.versions = newTable(m.versionKind())
+	m.fleets = newTable(m.fleetKind())
+	m.Watch(m.followFleet)
 	if err := m.build(); err != nil {
 		return nil, fmt.Errorf("world: %w", err)
 	}

@@ -1,0 +1,308 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ec2
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Types of fleets.
+const (
+	fleetInstant  = "instant"
+	fleetRequest  = "request"
+	fleetMaintain = "maintain"
+)
+
+// States of fleets, and how far they are. Filters write them with hyphens.
+const (
+	fleetSubmitted          = "submitted"
+	fleetActive             = "active"
+	fleetDeleted            = "deleted"
+	fleetDeletedRunning     = "deleted_running"
+	fleetDeletedTerminating = "deleted_terminating"
+
+	fulfilled          = "fulfilled"
+	pendingFulfillment = "pending_fulfillment"
+	unfulfilled        = "error"
+)
+
+const (
+	// fleetRetry is after what time a fleet tries again what could not be launched; an estimate.
+	fleetRetry = time.Minute
+	// fleetShown is for how long a deleted fleet is shown; an estimate.
+	fleetShown = 48 * time.Hour
+)
+
+// Fleet is an EC2 Fleet.
+type Fleet struct {
+	FleetID                     string                `json:"fleetId"`
+	Type                        string                `json:"type"`
+	FleetState                  string                `json:"fleetState"`
+	ActivityStatus              string                `json:"activityStatus"`
+	CreateTime                  time.Time             `json:"createTime"`
+	ClientToken                 string                `json:"clientToken,omitempty"`
+	LaunchTemplateConfigs       []FleetTemplateConfig `json:"launchTemplateConfigs"`
+	TargetCapacitySpecification TargetCapacity        `json:"targetCapacitySpecification"`
+	FulfilledCapacity           float64               `json:"fulfilledCapacity"`
+	// Instances and Errors are those of an instant fleet.
+	Instances []FleetInstance `json:"instances,omitempty" xml:"fleetInstanceSet"`
+	Errors    []FleetError    `json:"errors,omitempty" xml:"errorSet"`
+	Tags      Tags            `json:"tags" xml:"tagSet"`
+
+	in       CreateFleetInput
+	launches fleetTags
+	launched []string // instances
+}
+
+func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
+	if _, err := m.fleetChoices(in); err != nil {
+		return nil, err
+	}
+	tags, err := in.tags()
+	if err != nil {
+		return nil, err
+	}
+	return &Fleet{
+		Type: in.kind(), FleetState: fleetSubmitted, ActivityStatus: pendingFulfillment, CreateTime: m.now(), ClientToken: in.ClientToken,
+		LaunchTemplateConfigs: in.LaunchTemplateConfigs, TargetCapacitySpecification: in.TargetCapacitySpecification,
+		Tags: tags.fleet, in: *in, launches: tags,
+	}, nil
+}
+
+// answer is what CreateFleet says of a fleet.
+func (f *Fleet) answer() *CreateFleetOutput {
+	return &CreateFleetOutput{FleetID: f.FleetID, Instances: f.Instances, Errors: f.Errors}
+}
+
+func (m *Model) changeFleet(id string, change func(*Fleet)) {
+	changed := *m.fleets.get(id)
+	change(&changed)
+	put(m, m.fleets, id, &changed)
+}
+
+// living are the instances of a fleet that count.
+func (m *Model) living(f *Fleet) []string {
+	return slices.DeleteFunc(slices.Clone(f.launched), func(id string) bool {
+		i := m.instances.get(id)
+		return i == nil || i.State.Name == ShuttingDown || i.State.Name == Terminated
+	})
+}
+
+// fulfil launches what a fleet lacks of its target. A choice launches all of that, or nothing.
+func (m *Model) fulfil(id string) {
+	fleet := m.fleets.get(id)
+	if fleet == nil || fleet.FleetState != fleetSubmitted && fleet.FleetState != fleetActive {
+		return
+	}
+	lacking := *fleet.TargetCapacitySpecification.TotalTargetCapacity - len(m.living(fleet))
+	made, refusals := m.launchFleet(fleet, lacking)
+	lacks := lacking > 0 && len(made) == 0
+	m.changeFleet(id, func(f *Fleet) {
+		f.FleetState, f.ActivityStatus = fleetActive, fulfilled
+		if f.Type == fleetInstant {
+			f.Instances, f.Errors = made, refusals
+		} else if lacks {
+			f.ActivityStatus = unfulfilled
+		}
+		for _, some := range made {
+			f.launched = slices.Concat(f.launched, some.InstanceIDs)
+		}
+	})
+	if lacks && fleet.Type == fleetMaintain {
+		m.at(m.now().Add(fleetRetry), func() { m.fulfil(id) })
+	}
+}
+
+func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refusals []FleetError) {
+	if count <= 0 {
+		return nil, nil
+	}
+	// That a launch template is gone is no error of one choice, and an instant fleet was refused for it.
+	choices, _ := m.fleetChoices(&fleet.in)
+	by := launchedBy{service: true, tags: fleet.launches.instance.with(Tags{tagFleet: fleet.FleetID})}
+	if fleet.in.lifecycle() == "spot" {
+		by.lifecycle = "spot"
+	}
+	for _, choice := range choices {
+		instances, err := m.launchFor(fleetLaunch(choice, count, fleet.launches), by)
+		if refused, ok := errors.AsType[*Error](err); ok {
+			refusals = append(refusals, FleetError{refused.Code, refused.Message, fleet.in.lifecycle(), choice})
+			continue
+		}
+		return []FleetInstance{{
+			InstanceIDs:  each(instances, func(i *Instance) string { return i.InstanceID }),
+			InstanceType: instances[0].InstanceType, Lifecycle: fleet.in.lifecycle(), LaunchTemplateAndOverrides: choice,
+		}}, refusals
+	}
+	return nil, refusals
+}
+
+// tagFleet is on the instances of a fleet.
+const tagFleet = "aws:ec2:fleet-id"
+
+// followFleet lets a fleet know that one of its instances is in another state.
+func (m *Model) followFleet(changed *Instance) {
+	id := changed.Tags[tagFleet]
+	if id == "" || changed.State.Name != ShuttingDown && changed.State.Name != Terminated {
+		return
+	}
+	m.timeline.Soon(func() {
+		switch fleet := m.fleets.get(id); {
+		case fleet == nil:
+		case fleet.FleetState == fleetActive && fleet.Type == fleetMaintain:
+			m.fulfil(id)
+		case fleet.FleetState == fleetDeletedRunning, fleet.FleetState == fleetDeletedTerminating:
+			m.endFleet(id)
+		}
+	})
+}
+
+// endFleet calls a deleted fleet deleted when the last of its instances is terminated.
+func (m *Model) endFleet(id string) {
+	if slices.ContainsFunc(m.fleets.get(id).launched, func(id string) bool {
+		i := m.instances.get(id)
+		return i != nil && i.State.Name != Terminated
+	}) {
+		return
+	}
+	m.changeFleet(id, func(f *Fleet) { f.FleetState = fleetDeleted })
+	m.at(m.now().Add(fleetShown), func() {
+		m.burn(id)
+		put(m, m.fleets, id, nil)
+	})
+}
+
+// DeleteFleetsInput is the request of DeleteFleets.
+type DeleteFleetsInput struct {
+	FleetIDs           []string `query:"FleetId"`
+	TerminateInstances *bool    `query:"TerminateInstances"`
+	DryRun             bool     `query:"DryRun"`
+}
+
+// DeleteFleetsOutput is its answer.
+type DeleteFleetsOutput struct {
+	Successful   []FleetDeletion `json:"successfulFleetDeletions,omitempty" xml:"successfulFleetDeletionSet"`
+	Unsuccessful []FleetRefusal  `json:"unsuccessfulFleetDeletions,omitempty" xml:"unsuccessfulFleetDeletionSet"`
+}
+
+// FleetDeletion is from which state into which a deleted fleet goes.
+type FleetDeletion struct {
+	FleetID            string `json:"fleetId"`
+	CurrentFleetState  string `json:"currentFleetState"`
+	PreviousFleetState string `json:"previousFleetState"`
+}
+
+// FleetRefusal is why a fleet is not deleted.
+type FleetRefusal struct {
+	FleetID string             `json:"fleetId"`
+	Error   FleetDeletionError `json:"error"`
+}
+
+// FleetDeletionError is an error of one fleet in a request about several.
+type FleetDeletionError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// DeleteFleets ends fleets, each for itself, with their instances or without.
+func (m *Model) DeleteFleets(c Call, in *DeleteFleetsInput) (*DeleteFleetsOutput, error) {
+	m.Advance(c.Now)
+	switch {
+	case len(in.FleetIDs) == 0:
+		return nil, missing("FleetId")
+	case in.TerminateInstances == nil:
+		return nil, missing("TerminateInstances")
+	case in.DryRun:
+		return nil, dryRun()
+	}
+	out := &DeleteFleetsOutput{}
+	for _, id := range in.FleetIDs {
+		if e := m.canDeleteFleet(id, *in.TerminateInstances); e != nil {
+			out.Unsuccessful = append(out.Unsuccessful, FleetRefusal{id, *e})
+			continue
+		}
+		before := m.fleets.get(id).FleetState
+		m.deleteFleet(id, *in.TerminateInstances)
+		out.Successful = append(out.Successful, FleetDeletion{id, m.fleets.get(id).FleetState, before})
+	}
+	return out, nil
+}
+
+func (m *Model) canDeleteFleet(id string, terminate bool) *FleetDeletionError {
+	switch fleet := m.fleets.get(id); {
+	case fleet == nil:
+		return &FleetDeletionError{"fleetIdDoesNotExist", "The fleet ID '" + id + "' does not exist"}
+	case fleet.FleetState != fleetActive && fleet.FleetState != fleetSubmitted:
+		return &FleetDeletionError{"fleetNotInDeletableState", "The fleet '" + id + "' is " + fleet.FleetState}
+	case fleet.Type == fleetInstant && !terminate:
+		return &FleetDeletionError{"unexpectedError", "The instances of an instant fleet are terminated with it"}
+	}
+	return nil
+}
+
+func (m *Model) deleteFleet(id string, terminate bool) {
+	state := fleetDeletedRunning
+	if terminate {
+		state = fleetDeletedTerminating
+	}
+	m.changeFleet(id, func(f *Fleet) { f.FleetState = state })
+	if terminate {
+		for _, instance := range m.living(m.fleets.get(id)) {
+			m.terminate(instance)
+		}
+	}
+	m.endFleet(id)
+}
+
+// DescribeFleetsInput is the request of DescribeFleets.
+type DescribeFleetsInput struct {
+	Page
+	FleetIDs []string `query:"FleetId"`
+}
+
+// DescribeFleetsOutput is its answer.
+type DescribeFleetsOutput struct {
+	Fleets    []*Fleet `json:"fleets" xml:"fleetSet"`
+	NextToken string   `json:"nextToken,omitempty"`
+}
+
+// DescribeFleets lists fleets. Instant ones are shown only to who asks for them by ID.
+func (m *Model) DescribeFleets(c Call, in *DescribeFleetsInput) (*DescribeFleetsOutput, error) {
+	page := in.Page
+	if len(in.FleetIDs) == 0 {
+		page.Filters = append(slices.Clone(page.Filters), Filter{Name: "type", Values: []string{fleetRequest, fleetMaintain}})
+	}
+	fleets, next, err := describe(m, c, m.fleets, in.FleetIDs, page)
+	if err != nil {
+		return nil, err
+	}
+	return &DescribeFleetsOutput{fleets, next}, nil
+}
+
+func (m *Model) fleetKind() kind[Fleet] {
+	return kind[Fleet]{
+		action: "DescribeFleets",
+		id:     func(f *Fleet) string { return f.FleetID },
+		notFound: func(id string) *Error {
+			return refuse("InvalidFleetId.NotFound", "The fleet ID '%s' does not exist", id)
+		},
+		minResults: 1,
+		maxResults: 1000,
+		filters: map[string]func(*Fleet) []string{
+			"activity-status": func(f *Fleet) []string { return one(hyphenated(f.ActivityStatus)) },
+			"fleet-state":     func(f *Fleet) []string { return one(hyphenated(f.FleetState)) },
+			"type":            func(f *Fleet) []string { return one(f.Type) },
+		},
+		present: func(f *Fleet, _ look) *Fleet {
+			shown := *f
+			shown.FulfilledCapacity = float64(len(m.living(f)))
+			return &shown
+		},
+	}
+}
+
+func hyphenated(state string) string { return strings.ReplaceAll(state, "_", "-") }
