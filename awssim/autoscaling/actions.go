@@ -18,6 +18,7 @@ import (
 type GroupSettings struct {
 	AutoScalingGroupName             string                       `query:"AutoScalingGroupName"`
 	LaunchTemplate                   *LaunchTemplateSpecification `query:"LaunchTemplate"`
+	MixedInstancesPolicy             *MixedInstancesPolicy        `query:"MixedInstancesPolicy"`
 	MinSize                          *int                         `query:"MinSize"`
 	MaxSize                          *int                         `query:"MaxSize"`
 	DesiredCapacity                  *int                         `query:"DesiredCapacity"`
@@ -45,8 +46,8 @@ func (m *Model) CreateAutoScalingGroup(in *CreateGroupInput) (*Nothing, error) {
 		return nil, apierror.New("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", in.AutoScalingGroupName)
 	case in.MinSize == nil || in.MaxSize == nil:
 		return nil, validation("MinSize and MaxSize are required")
-	case in.LaunchTemplate == nil:
-		return nil, validation("Valid requests must contain a LaunchTemplate: awssim models neither launch configurations nor mixed instances")
+	case in.LaunchTemplate == nil && in.MixedInstancesPolicy == nil:
+		return nil, validation("Valid requests must contain a LaunchTemplate or a MixedInstancesPolicy: awssim does not model launch configurations")
 	}
 	g := &Group{
 		AutoScalingGroupName: in.AutoScalingGroupName, AutoScalingGroupARN: m.arn(in.AutoScalingGroupName), CreatedTime: m.timeline.Now(),
@@ -78,9 +79,8 @@ func (m *Model) apply(g *Group, in GroupSettings) error {
 	if len(in.AvailabilityZones) > 0 {
 		changed.AvailabilityZones = in.AvailabilityZones
 	}
-	if in.LaunchTemplate != nil {
-		template := *in.LaunchTemplate
-		changed.LaunchTemplate = &template
+	if err := changed.launchesFrom(in); err != nil {
+		return err
 	}
 	if in.DesiredCapacity == nil {
 		changed.DesiredCapacity = min(max(changed.DesiredCapacity, changed.MinSize), changed.MaxSize)
@@ -106,15 +106,13 @@ func set[T any](into, value *T) {
 	}
 }
 
-// checkPlaces looks the launch template and the subnets up, and the zones of those.
+// checkPlaces looks the launch templates and the subnets up, and the zones of those.
 func (m *Model) checkPlaces(g *Group) error {
 	call := ec2.Call{Now: m.timeline.Now()}
-	name := ec2.TemplateName{LaunchTemplateID: g.LaunchTemplate.LaunchTemplateID, LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName}
-	if name.LaunchTemplateID != "" {
-		name.LaunchTemplateName = ""
-	}
-	if err := m.ec2.HasVersion(call, ec2.LaunchTemplateSpecification{TemplateName: name, Version: g.LaunchTemplate.Version}); err != nil {
-		return validation("You must use a valid fully-formed launch template. %v", err)
+	for _, c := range g.choices() {
+		if err := m.ec2.HasVersion(call, *c.template.version()); err != nil {
+			return validation("You must use a valid fully-formed launch template. %v", err)
+		}
 	}
 	ids := g.subnets()
 	if len(ids) == 0 {

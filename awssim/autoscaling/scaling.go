@@ -78,9 +78,8 @@ func (m *Model) launch(g *Group) bool {
 	if m.timeline.Now().Before(g.retry) {
 		return false
 	}
-	request := m.request(g)
 	activity := m.begin(g, "Launching a new EC2 instance", "an instance was started in response to a difference between desired and actual capacity")
-	made, err := m.ec2.LaunchFor(ec2.Call{Now: m.timeline.Now()}, request, m.instanceTags(g))
+	made, by, err := m.launchFirst(g)
 	if err != nil {
 		activity.end(m.timeline.Now(), "Failed", err.Error()+". Launching EC2 instance failed.")
 		g.retry = m.timeline.Now().Add(m.options.Behavior.Retry)
@@ -93,7 +92,7 @@ func (m *Model) launch(g *Group) bool {
 		LifecycleState: Pending, HealthStatus: "Healthy", ProtectedFromScaleIn: g.NewInstancesProtectedFromScaleIn,
 		subnet: made[0].SubnetID, running: made[0].State.Name == ec2.Running,
 		LaunchTemplate: &LaunchTemplateSpecification{
-			LaunchTemplateID: made[0].Tags["aws:ec2launchtemplate:id"], LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName,
+			LaunchTemplateID: made[0].Tags["aws:ec2launchtemplate:id"], LaunchTemplateName: by.template.LaunchTemplateName,
 			Version: made[0].Tags["aws:ec2launchtemplate:version"],
 		},
 	}
@@ -105,18 +104,22 @@ func (m *Model) launch(g *Group) bool {
 	return true
 }
 
+// launchFirst launches one instance by the first choice of the group that can, or tells why the last could not.
+func (m *Model) launchFirst(g *Group) (made []*ec2.Instance, by choice, err error) {
+	for _, by = range g.choices() {
+		if made, err = m.ec2.LaunchFor(ec2.Call{Now: m.timeline.Now()}, m.request(g, by), m.instanceTags(g)); err == nil {
+			return made, by, nil
+		}
+	}
+	return nil, by, err
+}
+
 // request is the launch of one instance in the subnet, or the zone, with the fewest.
-func (m *Model) request(g *Group) *ec2.RunInstancesInput {
+func (m *Model) request(g *Group, by choice) *ec2.RunInstancesInput {
 	count := 1
 	in := &ec2.RunInstancesInput{
-		LaunchTemplate: &ec2.LaunchTemplateSpecification{
-			TemplateName: ec2.TemplateName{LaunchTemplateID: g.LaunchTemplate.LaunchTemplateID, LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName},
-			Version:      g.LaunchTemplate.Version,
-		},
+		LaunchTemplateData: ec2.LaunchTemplateData{InstanceType: by.instanceType}, LaunchTemplate: by.template.version(),
 		MinCount: &count, MaxCount: &count,
-	}
-	if in.LaunchTemplate.LaunchTemplateID != "" {
-		in.LaunchTemplate.LaunchTemplateName = ""
 	}
 	if subnets := g.subnets(); len(subnets) > 0 {
 		in.SubnetID = g.fewest(subnets, func(i *Instance) string { return i.subnet })

@@ -9,7 +9,8 @@ import "time"
 type Group struct {
 	AutoScalingGroupName             string                       `json:"autoScalingGroupName" xml:"AutoScalingGroupName"`
 	AutoScalingGroupARN              string                       `json:"autoScalingGroupArn" xml:"AutoScalingGroupARN"`
-	LaunchTemplate                   *LaunchTemplateSpecification `json:"launchTemplate" xml:"LaunchTemplate"`
+	LaunchTemplate                   *LaunchTemplateSpecification `json:"launchTemplate,omitempty" xml:"LaunchTemplate"`
+	MixedInstancesPolicy             *MixedInstancesPolicy        `json:"mixedInstancesPolicy,omitempty" xml:"MixedInstancesPolicy"`
 	MinSize                          int                          `json:"minSize" xml:"MinSize"`
 	MaxSize                          int                          `json:"maxSize" xml:"MaxSize"`
 	DesiredCapacity                  int                          `json:"desiredCapacity" xml:"DesiredCapacity"`

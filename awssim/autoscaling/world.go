@@ -28,7 +28,7 @@ type Behavior struct {
 	Retry time.Duration
 }
 
-// WorldGroup is a group, as CreateAutoScalingGroup takes it.
+// WorldGroup is a group, as CreateAutoScalingGroup takes it, that launches from one template.
 type WorldGroup struct {
 	AutoScalingGroupName string                      `json:"autoScalingGroupName"`
 	LaunchTemplate       LaunchTemplateSpecification `json:"launchTemplate"`

@@ -280,3 +280,73 @@ func TestAutoScalingGroups(t *testing.T) {
 		}},
 	})
 }
+
+// mixed lets a group launch from two templates of its own.
+func mixed(base *string, overrides ...groups.LaunchTemplateOverrides) func(*groupInput) {
+	return func(in *groupInput) {
+		in.LaunchTemplate = nil
+		in.MixedInstancesPolicy = &groups.MixedInstancesPolicy{LaunchTemplate: &groups.LaunchTemplate{
+			LaunchTemplateSpecification: versionOne(base), Overrides: overrides,
+		}}
+	}
+}
+
+func versionOne(id *string) *groups.LaunchTemplateSpecification {
+	return &groups.LaunchTemplateSpecification{LaunchTemplateId: id, Version: aws.String("1")}
+}
+
+func TestMixedInstances(t *testing.T) {
+	ec := open(t)
+	verify(t, ec, []check{
+		{name: "a group names the launch templates of its overrides, scaled to zero", run: func(t *testing.T, ec *endpoint) {
+			base, other := ec.template(t).LaunchTemplateId, ec.template(t).LaunchTemplateId
+			g := ec.scale(t, 0, mixed(base, groups.LaunchTemplateOverrides{InstanceType: aws.String("m5.large")},
+				groups.LaunchTemplateOverrides{InstanceType: aws.String("m6i.large"), LaunchTemplateSpecification: versionOne(other)}))
+			now, err := g.describe(t.Context())
+			ok(t, err)
+			if now.LaunchTemplate != nil || now.MixedInstancesPolicy == nil {
+				t.Fatalf("got %+v and %+v", now.LaunchTemplate, now.MixedInstancesPolicy)
+			}
+			policy := now.MixedInstancesPolicy.LaunchTemplate
+			if *policy.LaunchTemplateSpecification.LaunchTemplateId != *base || *policy.Overrides[0].InstanceType != "m5.large" ||
+				policy.Overrides[0].LaunchTemplateSpecification != nil || *policy.Overrides[1].LaunchTemplateSpecification.LaunchTemplateId != *other {
+				t.Errorf("got %+v", policy)
+			}
+		}},
+		{name: "an instance comes from an override", run: func(t *testing.T, ec *endpoint) {
+			base, other := ec.template(t).LaunchTemplateId, ec.template(t).LaunchTemplateId
+			g := ec.scale(t, 1, mixed(base, groups.LaunchTemplateOverrides{InstanceType: aws.String("m5.large"), LaunchTemplateSpecification: versionOne(other)}))
+			g.awaitStates(t, "InService")
+			now, err := g.describe(t.Context())
+			ok(t, err)
+			if i := now.Instances[0]; *i.InstanceType != "m5.large" || *i.LaunchTemplate.LaunchTemplateId != *other || *i.LaunchTemplate.Version != "1" {
+				t.Errorf("got a %s from %+v", *i.InstanceType, i.LaunchTemplate)
+			}
+		}},
+		{name: "a group is given one launch template instead", run: func(t *testing.T, ec *endpoint) {
+			g := ec.scale(t, 0, mixed(ec.template(t).LaunchTemplateId))
+			one := ec.template(t).LaunchTemplateId
+			_, err := g.UpdateAutoScalingGroup(t.Context(), &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &g.name, LaunchTemplate: versionOne(one)})
+			ok(t, err)
+			now, err := g.describe(t.Context())
+			ok(t, err)
+			if now.MixedInstancesPolicy != nil || *now.LaunchTemplate.LaunchTemplateId != *one {
+				t.Errorf("got %+v and %+v", now.LaunchTemplate, now.MixedInstancesPolicy)
+			}
+		}},
+		{name: "both at once", strict: true, run: func(t *testing.T, ec *endpoint) {
+			in := ec.groupRequest(t, "conformance-"+rand.Text(), 0)
+			both := *in.LaunchTemplate
+			mixed(in.LaunchTemplate.LaunchTemplateId)(in)
+			in.LaunchTemplate = &both
+			_, err := ec.autoScaling().CreateAutoScalingGroup(t.Context(), in)
+			expectRefusal(t, "ValidationError", err)
+		}},
+		{name: "an override by a launch template that does not exist", run: func(t *testing.T, ec *endpoint) {
+			none := aws.String("lt-00000000000000000")
+			in := ec.groupRequest(t, "conformance-"+rand.Text(), 0, mixed(ec.template(t).LaunchTemplateId, groups.LaunchTemplateOverrides{LaunchTemplateSpecification: versionOne(none)}))
+			_, err := ec.autoScaling().CreateAutoScalingGroup(t.Context(), in)
+			expectRefusal(t, "ValidationError", err)
+		}},
+	})
+}

@@ -56,7 +56,7 @@ type endpoint struct {
 // madeIDs is what the client created, in order.
 type madeIDs struct {
 	sync.Mutex
-	instances, interfaces, templates, fleets []string
+	instances, interfaces, templates, fleets, spotFleets []string
 }
 
 // open connects to the endpoint of the environment, or to a simulator of this test alone,
@@ -133,6 +133,8 @@ func (m *madeIDs) note(result any) {
 		m.interfaces = append(m.interfaces, aws.ToString(made.NetworkInterface.NetworkInterfaceId))
 	case *ec2.CreateLaunchTemplateOutput:
 		m.templates = append(m.templates, aws.ToString(made.LaunchTemplate.LaunchTemplateId))
+	case *ec2.RequestSpotFleetOutput:
+		m.spotFleets = append(m.spotFleets, aws.ToString(made.SpotFleetRequestId))
 	case *ec2.CreateFleetOutput:
 		m.fleets = append(m.fleets, aws.ToString(made.FleetId))
 		for _, launched := range made.Instances {
@@ -250,7 +252,14 @@ func (ec *endpoint) await(t *testing.T, what string, look func(context.Context) 
 // removeMade leaves nothing behind. It proves on the way that everything can be terminated, detached and deleted.
 func (ec *endpoint) removeMade(t *testing.T) {
 	t.Helper()
-	if len(ec.made.fleets) > 0 { // first, lest they launch again
+	if len(ec.made.spotFleets) > 0 { // first, lest they launch again
+		_, err := ec.CancelSpotFleetRequests(context.WithoutCancel(t.Context()),
+			&ec2.CancelSpotFleetRequestsInput{SpotFleetRequestIds: ec.made.spotFleets, TerminateInstances: aws.Bool(true)})
+		if err != nil {
+			t.Errorf("clean up Spot Fleet requests: %v", err)
+		}
+	}
+	if len(ec.made.fleets) > 0 {
 		_, err := ec.DeleteFleets(context.WithoutCancel(t.Context()),
 			&ec2.DeleteFleetsInput{FleetIds: ec.made.fleets, TerminateInstances: aws.Bool(true)})
 		if err != nil {

@@ -4,15 +4,17 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // lasting asks for a fleet of n that stays.
@@ -184,7 +186,7 @@ func TestFleetsThatStay(t *testing.T) {
 			for _, e := range out.UnsuccessfulFleetDeletions {
 				codes = append(codes, e.Error.Code)
 			}
-			if diff := cmp.Diff([]types.DeleteFleetErrorCode{types.DeleteFleetErrorCodeFleetIdDoesNotExist}, codes); diff != "" || len(out.SuccessfulFleetDeletions) != 1 {
+			if diff := gocmp.Diff([]types.DeleteFleetErrorCode{types.DeleteFleetErrorCodeFleetIdDoesNotExist}, codes); diff != "" || len(out.SuccessfulFleetDeletions) != 1 {
 				t.Errorf("%d deleted, (-want +got):\n%s", len(out.SuccessfulFleetDeletions), diff)
 			}
 		}},
@@ -208,4 +210,88 @@ func refusedFleet(change func(*ec2.CreateFleetInput)) func(*testing.T, *endpoint
 		_, err := ec.CreateFleet(t.Context(), in)
 		expectRefusalSomehow(t, err)
 	}
+}
+
+func TestSpotFleetRequests(t *testing.T) {
+	ec := open(t)
+	role := os.Getenv("MULTIENI_CONFORMANCE_SPOT_FLEET_ROLE")
+	if role == "" && !ec.simulated {
+		t.Skip("MULTIENI_CONFORMANCE_SPOT_FLEET_ROLE names no role")
+	}
+	request := func(id string, n int32) *ec2.RequestSpotFleetInput {
+		return &ec2.RequestSpotFleetInput{SpotFleetRequestConfig: &types.SpotFleetRequestConfigData{
+			IamFleetRole: aws.String(cmp.Or(role, "arn:aws:iam::123456789012:role/spot")), TargetCapacity: &n, Type: types.FleetTypeMaintain,
+			LaunchTemplateConfigs: []types.LaunchTemplateConfig{{
+				LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{LaunchTemplateId: &id, Version: aws.String("1")},
+				Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: types.InstanceType(ec.instanceType)}},
+			}},
+		}}
+	}
+	create := func(t *testing.T, n int32) (id, template string) {
+		template = *ec.twoInterfaces(t).LaunchTemplateId
+		out, err := ec.RequestSpotFleet(t.Context(), request(template, n))
+		ok(t, err)
+		return *out.SpotFleetRequestId, template
+	}
+	await := func(t *testing.T, id string, state types.BatchState) (found types.SpotFleetRequestConfig) {
+		ec.await(t, "Spot Fleet request "+id, func(ctx context.Context) (string, error) {
+			pages := ec2.NewDescribeSpotFleetRequestsPaginator(ec, &ec2.DescribeSpotFleetRequestsInput{MaxResults: aws.Int32(1)})
+			for pages.HasMorePages() {
+				page, err := pages.NextPage(ctx)
+				if err != nil {
+					return "", err
+				}
+				at := slices.IndexFunc(page.SpotFleetRequestConfigs, func(c types.SpotFleetRequestConfig) bool { return *c.SpotFleetRequestId == id })
+				if at >= 0 && page.SpotFleetRequestConfigs[at].SpotFleetRequestState == state {
+					found = page.SpotFleetRequestConfigs[at]
+					return "", nil
+				}
+			}
+			return "it is not " + string(state), nil
+		})
+		return found
+	}
+	cancel := func(t *testing.T, id string) *ec2.CancelSpotFleetRequestsOutput {
+		out, err := ec.CancelSpotFleetRequests(t.Context(), &ec2.CancelSpotFleetRequestsInput{SpotFleetRequestIds: []string{id}, TerminateInstances: aws.Bool(true)})
+		ok(t, err)
+		return out
+	}
+	verify(t, ec, []check{
+		{name: "a request without instances names its launch template", run: func(t *testing.T, _ *endpoint) {
+			_, _ = create(t, 0) // another page
+			id, template := create(t, 0)
+			config := await(t, id, types.BatchStateActive).SpotFleetRequestConfig.LaunchTemplateConfigs[0]
+			if s := config.LaunchTemplateSpecification; aws.ToString(s.LaunchTemplateId) != template || aws.ToString(s.Version) != "1" || string(config.Overrides[0].InstanceType) != ec.instanceType {
+				t.Errorf("got %+v", config)
+			}
+			cancel(t, id)
+			await(t, id, types.BatchStateCancelled)
+		}},
+		{name: "its instances are marked, and end with it", run: func(t *testing.T, ec *endpoint) {
+			id, _ := create(t, 1)
+			var hosts []types.Instance
+			ec.await(t, "the instance", func(ctx context.Context) (string, error) {
+				out, err := ec.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []types.Filter{filter("tag:aws:ec2spot:fleet-request-id", id), filter("instance-state-name", "running")}})
+				if err != nil || len(out.Reservations) == 0 {
+					return "none yet", err
+				}
+				hosts = out.Reservations[0].Instances
+				return "", nil
+			})
+			if hosts[0].InstanceLifecycle != types.InstanceLifecycleTypeSpot {
+				t.Errorf("it is %q", hosts[0].InstanceLifecycle)
+			}
+			if out := cancel(t, id); len(out.SuccessfulFleetRequests) != 1 || out.SuccessfulFleetRequests[0].CurrentSpotFleetRequestState != types.BatchStateCancelledTerminatingInstances {
+				t.Errorf("got %+v", out.SuccessfulFleetRequests)
+			}
+			ec.awaitInstance(t, *hosts[0].InstanceId, types.InstanceStateNameTerminated)
+			await(t, id, types.BatchStateCancelled)
+		}},
+		{name: "one that does not exist is told of", strict: true, run: func(t *testing.T, _ *endpoint) {
+			out := cancel(t, "sfr-00000000-0000-0000-0000-000000000000")
+			if len(out.UnsuccessfulFleetRequests) != 1 || out.UnsuccessfulFleetRequests[0].Error.Code != types.CancelBatchErrorCodeFleetRequestIdDoesNotExist {
+				t.Errorf("got %+v", out.UnsuccessfulFleetRequests)
+			}
+		}},
+	})
 }

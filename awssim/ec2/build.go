@@ -143,9 +143,10 @@ type State struct {
 	LaunchTemplates   []*LaunchTemplate   `json:"launchTemplates,omitempty"`
 	// LaunchTemplateVersions are sorted by template, the newest first.
 	LaunchTemplateVersions []*LaunchTemplateVersion `json:"launchTemplateVersions,omitempty"`
-	Fleets                 []*Fleet                 `json:"fleets,omitempty"`
-	Images                 []*Image                 `json:"images,omitempty"`
-	Parameters             map[string]string        `json:"parameters,omitempty"`
+	// Fleets are those of EC2 Fleet, and then Spot Fleet requests.
+	Fleets     []*Fleet          `json:"fleets,omitempty"`
+	Images     []*Image          `json:"images,omitempty"`
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // State returns what is true now, each list sorted by ID.
@@ -159,8 +160,8 @@ func (m *Model) State(c Call) State {
 	for _, version := range m.versions.all() {
 		s.LaunchTemplateVersions = append(s.LaunchTemplateVersions, m.presentVersion(version, look{now: m.now()}))
 	}
-	for _, fleet := range m.fleets.all() {
-		s.Fleets = append(s.Fleets, m.fleets.kind.present(fleet, look{}))
+	for _, fleet := range slices.Concat(m.fleets.all(), m.spotFleets.all()) {
+		s.Fleets = append(s.Fleets, m.presentFleet(fleet))
 	}
 	s.Subnets, s.Instances = m.subnets.all(), m.instances.all()
 	for i, subnet := range s.Subnets {

@@ -20,6 +20,8 @@ type CreateFleetInput struct {
 	TagSpecifications           []TagSpecification    `query:"TagSpecification"`
 	ClientToken                 string                `query:"ClientToken"`
 	DryRun                      bool                  `query:"DryRun"`
+
+	role string // of a Spot Fleet request
 }
 
 // FleetTemplateConfig is a launch template with what is tried in its place.
@@ -84,7 +86,15 @@ type FleetTemplateChoice struct {
 // could not why.
 func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, error) {
 	m.Advance(c.Now)
-	const action = "CreateFleet"
+	fleet, err := m.createFleet("CreateFleet", prefixFleet, in)
+	if err != nil {
+		return nil, err
+	}
+	return &CreateFleetOutput{FleetID: fleet.FleetID, Instances: fleet.Instances, Errors: fleet.Errors}, nil
+}
+
+// createFleet makes a fleet with an ID of the prefix, or finds the one that the same request made.
+func (m *Model) createFleet(action, prefix string, in *CreateFleetInput) (*Fleet, error) {
 	request := *in
 	request.ClientToken, request.DryRun = "", false
 	known, err := m.replayUnlessForgotten(action, in.ClientToken, request)
@@ -92,7 +102,7 @@ func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, e
 		return nil, err
 	}
 	if known != nil {
-		return m.fleets.get(known.ids[0]).answer(), nil
+		return m.fleet(known.ids[0]), nil
 	}
 	if err := in.check(); err != nil {
 		return nil, err
@@ -104,16 +114,17 @@ func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, e
 	if in.DryRun {
 		return nil, dryRun()
 	}
-	fleet.FleetID = m.id("fleet")
-	put(m, m.fleets, fleet.FleetID, fleet)
-	m.remember(action, in.ClientToken, request, []string{fleet.FleetID})
-	m.hide(action, fleet.FleetID)
+	id := m.id(prefix)
+	fleet.FleetID = id
+	put(m, m.fleetsLike(id), id, fleet)
+	m.remember(action, in.ClientToken, request, []string{id})
+	m.hide(action, id)
 	if fleet.Type == fleetInstant {
-		m.fulfil(fleet.FleetID)
+		m.fulfil(id)
 	} else {
-		m.timeline.Soon(func() { m.fulfil(fleet.FleetID) })
+		m.timeline.Soon(func() { m.fulfil(id) })
 	}
-	return m.fleets.get(fleet.FleetID).answer(), nil
+	return m.fleet(id), nil
 }
 
 // check refuses what is wrong with a fleet as a whole.

@@ -4,6 +4,7 @@
 package ec2
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -73,15 +74,26 @@ func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
 	}, nil
 }
 
-// answer is what CreateFleet says of a fleet.
-func (f *Fleet) answer() *CreateFleetOutput {
-	return &CreateFleetOutput{FleetID: f.FleetID, Instances: f.Instances, Errors: f.Errors}
+// IDs of fleets and of Spot Fleet requests begin so.
+const (
+	prefixFleet     = "fleet"
+	prefixSpotFleet = "sfr"
+)
+
+// fleetsLike is the table in which a fleet is: Spot Fleet requests are fleets by another name.
+func (m *Model) fleetsLike(id string) *table[Fleet] {
+	if strings.HasPrefix(id, prefixSpotFleet) {
+		return m.spotFleets
+	}
+	return m.fleets
 }
 
+func (m *Model) fleet(id string) *Fleet { return m.fleetsLike(id).get(id) }
+
 func (m *Model) changeFleet(id string, change func(*Fleet)) {
-	changed := *m.fleets.get(id)
+	changed := *m.fleet(id)
 	change(&changed)
-	put(m, m.fleets, id, &changed)
+	put(m, m.fleetsLike(id), id, &changed)
 }
 
 // living are the instances of a fleet that count.
@@ -94,7 +106,7 @@ func (m *Model) living(f *Fleet) []string {
 
 // fulfil launches what a fleet lacks of its target. A choice launches all of that, or nothing.
 func (m *Model) fulfil(id string) {
-	fleet := m.fleets.get(id)
+	fleet := m.fleet(id)
 	if fleet == nil || fleet.FleetState != fleetSubmitted && fleet.FleetState != fleetActive {
 		return
 	}
@@ -123,7 +135,7 @@ func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refu
 	}
 	// That a launch template is gone is no error of one choice, and an instant fleet was refused for it.
 	choices, _ := m.fleetChoices(&fleet.in)
-	by := launchedBy{service: true, tags: fleet.launches.instance.with(Tags{tagFleet: fleet.FleetID})}
+	by := launchedBy{service: true, tags: fleet.launches.instance.with(fleet.mark())}
 	if fleet.in.lifecycle() == "spot" {
 		by.lifecycle = "spot"
 	}
@@ -141,17 +153,28 @@ func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refu
 	return nil, refusals
 }
 
-// tagFleet is on the instances of a fleet.
-const tagFleet = "aws:ec2:fleet-id"
+// On the instances of a fleet, and on those of a Spot Fleet request.
+const (
+	tagFleet     = "aws:ec2:fleet-id"
+	tagSpotFleet = "aws:ec2spot:fleet-request-id"
+)
+
+// mark is by what EC2 tells the instances of a fleet.
+func (f *Fleet) mark() Tags {
+	if strings.HasPrefix(f.FleetID, prefixSpotFleet) {
+		return Tags{tagSpotFleet: f.FleetID}
+	}
+	return Tags{tagFleet: f.FleetID}
+}
 
 // followFleet lets a fleet know that one of its instances is in another state.
 func (m *Model) followFleet(changed *Instance) {
-	id := changed.Tags[tagFleet]
+	id := cmp.Or(changed.Tags[tagFleet], changed.Tags[tagSpotFleet])
 	if id == "" || changed.State.Name != ShuttingDown && changed.State.Name != Terminated {
 		return
 	}
 	m.timeline.Soon(func() {
-		switch fleet := m.fleets.get(id); {
+		switch fleet := m.fleet(id); {
 		case fleet == nil:
 		case fleet.FleetState == fleetActive && fleet.Type == fleetMaintain:
 			m.fulfil(id)
@@ -163,7 +186,7 @@ func (m *Model) followFleet(changed *Instance) {
 
 // endFleet calls a deleted fleet deleted when the last of its instances is terminated.
 func (m *Model) endFleet(id string) {
-	if slices.ContainsFunc(m.fleets.get(id).launched, func(id string) bool {
+	if slices.ContainsFunc(m.fleet(id).launched, func(id string) bool {
 		i := m.instances.get(id)
 		return i != nil && i.State.Name != Terminated
 	}) {
@@ -172,7 +195,7 @@ func (m *Model) endFleet(id string) {
 	m.changeFleet(id, func(f *Fleet) { f.FleetState = fleetDeleted })
 	m.at(m.now().Add(fleetShown), func() {
 		m.burn(id)
-		put(m, m.fleets, id, nil)
+		put(m, m.fleetsLike(id), id, nil)
 	})
 }
 
@@ -210,6 +233,10 @@ type FleetDeletionError struct {
 
 // DeleteFleets ends fleets, each for itself, with their instances or without.
 func (m *Model) DeleteFleets(c Call, in *DeleteFleetsInput) (*DeleteFleetsOutput, error) {
+	return m.deleteFleets(c, in, m.fleets)
+}
+
+func (m *Model) deleteFleets(c Call, in *DeleteFleetsInput, among *table[Fleet]) (*DeleteFleetsOutput, error) {
 	m.Advance(c.Now)
 	switch {
 	case len(in.FleetIDs) == 0:
@@ -221,19 +248,19 @@ func (m *Model) DeleteFleets(c Call, in *DeleteFleetsInput) (*DeleteFleetsOutput
 	}
 	out := &DeleteFleetsOutput{}
 	for _, id := range in.FleetIDs {
-		if e := m.canDeleteFleet(id, *in.TerminateInstances); e != nil {
+		if e := canDeleteFleet(among.get(id), id, *in.TerminateInstances); e != nil {
 			out.Unsuccessful = append(out.Unsuccessful, FleetRefusal{id, *e})
 			continue
 		}
-		before := m.fleets.get(id).FleetState
+		before := m.fleet(id).FleetState
 		m.deleteFleet(id, *in.TerminateInstances)
-		out.Successful = append(out.Successful, FleetDeletion{id, m.fleets.get(id).FleetState, before})
+		out.Successful = append(out.Successful, FleetDeletion{id, m.fleet(id).FleetState, before})
 	}
 	return out, nil
 }
 
-func (m *Model) canDeleteFleet(id string, terminate bool) *FleetDeletionError {
-	switch fleet := m.fleets.get(id); {
+func canDeleteFleet(fleet *Fleet, id string, terminate bool) *FleetDeletionError {
+	switch {
 	case fleet == nil:
 		return &FleetDeletionError{"fleetIdDoesNotExist", "The fleet ID '" + id + "' does not exist"}
 	case fleet.FleetState != fleetActive && fleet.FleetState != fleetSubmitted:
@@ -251,7 +278,7 @@ func (m *Model) deleteFleet(id string, terminate bool) {
 	}
 	m.changeFleet(id, func(f *Fleet) { f.FleetState = state })
 	if terminate {
-		for _, instance := range m.living(m.fleets.get(id)) {
+		for _, instance := range m.living(m.fleet(id)) {
 			m.terminate(instance)
 		}
 	}
@@ -297,12 +324,14 @@ func (m *Model) fleetKind() kind[Fleet] {
 			"fleet-state":     func(f *Fleet) []string { return one(hyphenated(f.FleetState)) },
 			"type":            func(f *Fleet) []string { return one(f.Type) },
 		},
-		present: func(f *Fleet, _ look) *Fleet {
-			shown := *f
-			shown.FulfilledCapacity = float64(len(m.living(f)))
-			return &shown
-		},
+		present: func(f *Fleet, _ look) *Fleet { return m.presentFleet(f) },
 	}
+}
+
+func (m *Model) presentFleet(f *Fleet) *Fleet {
+	shown := *f
+	shown.FulfilledCapacity = float64(len(m.living(f)))
+	return &shown
 }
 
 func hyphenated(state string) string { return strings.ReplaceAll(state, "_", "-") }

@@ -289,6 +289,7 @@ func (m *Model) hide(action, id string) {
 	hideIn(m.templates, id, until)
 	hideIn(m.versions, id, until)
 	hideIn(m.fleets, id, until)
+	hideIn(m.spotFleets, id, until)
 }
 
 func hideIn[T any](t *table[T], id string, until time.Time) {

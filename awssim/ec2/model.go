@@ -41,6 +41,7 @@ type Model struct {
 	templates  *table[LaunchTemplate]
 	versions   *table[LaunchTemplateVersion]
 	fleets     *table[Fleet]
+	spotFleets *table[Fleet]
 	types      *table[InstanceType] // filled at first use
 
 	pools           map[string]*pool        // by subnet ID
@@ -113,6 +114,7 @@ func New(o Options) (*Model, error) {
 	m.templates = newTable(templateKind())
 	m.versions = newTable(m.versionKind())
 	m.fleets = newTable(m.fleetKind())
+	m.spotFleets = newTable(m.spotFleetKind())
 	m.Watch(m.followFleet)
 	if err := m.build(); err != nil {
 		return nil, fmt.Errorf("world: %w", err)

@@ -34,9 +34,11 @@ func launchActions() []string {
 		"CreateLaunchTemplateVersion",
 		"DeleteLaunchTemplate",
 		"DeleteLaunchTemplateVersions",
+		"DescribeFleets",
 		"DescribeImages",
 		"DescribeLaunchTemplateVersions",
 		"DescribeLaunchTemplates",
+		"DescribeSpotFleetRequests",
 		"RunInstances",
 	}
 }

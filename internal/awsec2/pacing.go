@@ -48,6 +48,8 @@ func DocumentedBuckets() map[string]Bucket {
 		"GetSubnetCidrReservations":       {Capacity: 5, Refill: 1},
 		"DescribeImages":                  describeBucket,
 		"DescribeLaunchTemplates":         describeBucket,
+		"DescribeFleets":                  describeBucket,
+		"DescribeSpotFleetRequests":       describeBucket,
 		"DescribeLaunchTemplateVersions":  describeBucket,
 		"CreateLaunchTemplate":            mutating,
 		"DeleteLaunchTemplate":            mutating,

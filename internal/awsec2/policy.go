@@ -111,7 +111,7 @@ func (o PolicyOptions) controller() []statement {
 	}
 }
 
-// nodeTemplates has the calls for launch templates; that by which they are kept while an Auto Scaling group names them; and
+// nodeTemplates has the calls for launch templates; those by which they are kept while a group or a fleet names them; and
 // what EC2 asks of those who use a template whose image is named by one of AWS's parameters. RunInstances is called as a dry
 // run only, to have EC2 check a template. A policy cannot tell that from a launch, but it can ask that all launches are from
 // the cluster's launch templates.

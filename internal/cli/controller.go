@@ -38,6 +38,7 @@ import (
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
+	"github.com/multieni/multieni/launch"
 	"github.com/multieni/multieni/plan"
 )
 
@@ -182,6 +183,16 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 type services struct {
 	ec2    *awsec2.Client
 	groups awsautoscaling.Client
+}
+
+// references returns every launch template that a group, a fleet or a Spot Fleet request launches from.
+func (s *services) references(ctx context.Context) ([]launch.Reference, error) {
+	groups, err := s.groups.References(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fleets, err := s.ec2.LaunchReferences(ctx)
+	return append(groups, fleets...), err
 }
 
 func connectAWS(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Surroundings) (*services, error) {

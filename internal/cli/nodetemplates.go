@@ -36,7 +36,7 @@ func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Sur
 	}
 	settings := awsnodetemplate.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: p.watch, Resolver: p.resolve,
-		Launches: resolver.NewLaunches(p.aws.ec2, o.FollowPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, Repairs: p.repairs, References: p.aws.groups.References,
+		Launches: resolver.NewLaunches(p.aws.ec2, o.FollowPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, Repairs: p.repairs, References: p.aws.references,
 		Cluster: o.ClusterName, Follow: o.FollowPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	}
 	if o.LaunchTemplateOverride {

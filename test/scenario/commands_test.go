@@ -70,7 +70,7 @@ func commands() map[string]command {
 		// ec2-foreign-template NAME FILE: makes a launch template of somebody else's, or a new version of it.
 		"ec2-foreign-template": foreignTemplate,
 		// asg create NAME AWSNODETEMPLATE | delete NAME: an Auto Scaling group that is scaled to zero.
-		"asg": group,
+		"asg": group, "ec2-fleet": fleet,
 		// ssm-put NAME VALUE: writes a parameter of Systems Manager.
 		"ssm-put": putParameter,
 		// ec2-born NODE: prints the interfaces of its instance.

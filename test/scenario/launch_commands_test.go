@@ -187,6 +187,30 @@ func group(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
+// fleet asks for an EC2 Fleet that stays, and has no instances yet, of what the status of an AWSNodeTemplate names, and leaves
+// its ID in $FLEET; or it deletes all fleets.
+func fleet(ts *testscript.TestScript, _ bool, args []string) {
+	s, ctx := on(ts), context.Background()
+	if args[0] == "delete" {
+		for _, f := range s.Simulator.State().Fleets {
+			_, err := s.sdk().DeleteFleets(ctx, &ec2sdk.DeleteFleetsInput{FleetIds: []string{f.FleetID}, TerminateInstances: aws.Bool(true)})
+			ts.Check(err)
+		}
+		return
+	}
+	var object v1alpha1.AWSNodeTemplate
+	ts.Check(s.api.Get(ctx, client.ObjectKey{Name: args[1]}, &object))
+	p := object.Status.LaunchTemplates[0]
+	out, err := s.sdk().CreateFleet(ctx, &ec2sdk.CreateFleetInput{
+		Type: types.FleetTypeMaintain, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(0)},
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
+			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: aws.String(p.ID), Version: aws.String(strconv.FormatInt(p.Version, 10))},
+		}},
+	})
+	ts.Check(err)
+	ts.Setenv("FLEET", *out.FleetId)
+}
+
 // putParameter does what AWS does when it patches an image.
 func putParameter(ts *testscript.TestScript, _ bool, args []string) {
 	body, err := json.Marshal(map[string]any{"Name": args[0], "Value": args[1], "Type": "String", "Overwrite": true})

@@ -45,6 +45,8 @@ func TestNodeTemplatesMayAndMayNot(t *testing.T) {
 		{"", "CreateLaunchTemplateVersion", append(data, "LaunchTemplateId="+ours)},
 		{"", "CreateTags", []string{"ResourceId.1=" + ours, "Tag.1.Key=Name", "Tag.1.Value=x"}},
 		{"", "DescribeLaunchTemplates", nil},
+		{"", "DescribeFleets", nil},
+		{"", "DescribeSpotFleetRequests", nil},
 		{"", "DeleteLaunchTemplate", []string{"LaunchTemplateId=" + ours}},
 	} {
 		if code, body := a.call(who, c.action, c.parameters...); code != c.may {
@@ -65,6 +67,8 @@ func TestNodeTemplatesMayAndMayNot(t *testing.T) {
 		refuse(name, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=ours")
 	}
 	refuse("a launch from no template", "RunInstances", append(launch, "ImageId=ami-0123456789abcdef0")...)
+	refuse("a fleet", "CreateFleet", "TargetCapacitySpecification.TotalTargetCapacity=0", "LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateId="+ours, "LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version=1")
+	refuse("the end of a fleet", "DeleteFleets", "FleetId.1=fleet-00000000000000000", "TerminateInstances=true")
 	refuse("an instance's tag", "CreateTags", "ResourceId.1="+a.instance(), "Tag.1.Key=Name", "Tag.1.Value=mine")
 	for name, tags := range map[string][]string{"none": nil, "theirs": tag("theirs")} {
 		if _, code := made(who, "more-"+name, tags...); code != "UnauthorizedOperation" {

@@ -369,7 +369,8 @@ func (s *shelf) dispose(ctx context.Context, k *kept) error {
 }
 
 // errReferrersUnknown means that it cannot be seen who launches from a launch template.
-var errReferrersUnknown = errors.New("it is not known which Auto Scaling groups launch from it; allow autoscaling:DescribeAutoScalingGroups")
+var errReferrersUnknown = errors.New("it is not known which Auto Scaling groups and fleets launch from it; allow " +
+	"autoscaling:DescribeAutoScalingGroups, ec2:DescribeFleets and ec2:DescribeSpotFleetRequests")
 
 // referrers are those who refer to the launch template. They are only asked for when something is about to be deleted.
 func (s *shelf) referrers(ctx context.Context, k *kept) ([]launch.Reference, error) {

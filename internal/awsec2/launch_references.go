@@ -1,0 +1,83 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsec2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/multieni/multieni/launch"
+)
+
+// LaunchReferences returns every launch template that an EC2 Fleet or a Spot Fleet request names from which it may launch
+// yet, whether it has instances or not. An instant fleet launches once, and is not listed.
+func (c *Client) LaunchReferences(ctx context.Context) ([]launch.Reference, error) {
+	fleets, err := c.fleetReferences(ctx)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := c.spotFleetReferences(ctx)
+	return append(fleets, requests...), err
+}
+
+func (c *Client) fleetReferences(ctx context.Context) ([]launch.Reference, error) {
+	var all []launch.Reference
+	pages := ec2.NewDescribeFleetsPaginator(c.launches, &ec2.DescribeFleetsInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the EC2 Fleets: %w", fault(err))
+		}
+		for _, f := range page.Fleets {
+			if isOver(string(f.FleetState)) {
+				continue
+			}
+			for _, config := range f.LaunchTemplateConfigs {
+				all = append(all, referenceTo("EC2 Fleet "+aws.ToString(f.FleetId), config.LaunchTemplateSpecification)...)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (c *Client) spotFleetReferences(ctx context.Context) ([]launch.Reference, error) {
+	var all []launch.Reference
+	pages := ec2.NewDescribeSpotFleetRequestsPaginator(c.launches, &ec2.DescribeSpotFleetRequestsInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the Spot Fleet requests: %w", fault(err))
+		}
+		for _, r := range page.SpotFleetRequestConfigs {
+			if r.SpotFleetRequestConfig == nil || isOver(string(r.SpotFleetRequestState)) {
+				continue
+			}
+			for _, config := range r.SpotFleetRequestConfig.LaunchTemplateConfigs {
+				all = append(all, referenceTo("Spot Fleet request "+aws.ToString(r.SpotFleetRequestId), config.LaunchTemplateSpecification)...)
+			}
+		}
+	}
+	return all, nil
+}
+
+// isOver reports whether a fleet of the state launches no more: it has failed, is deleted or cancelled, also where its
+// instances run on. A state that is not known yet is none of these.
+func isOver(state string) bool {
+	return slices.ContainsFunc([]string{"failed", "deleted", "cancelled"}, func(over string) bool { return strings.HasPrefix(state, over) })
+}
+
+func referenceTo(by string, s *types.FleetLaunchTemplateSpecification) []launch.Reference {
+	if s == nil { // a Spot Fleet request of the old kind, with launch specifications
+		return nil
+	}
+	return []launch.Reference{{
+		By: by, TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName), Version: aws.ToString(s.Version),
+	}}
+}
