@@ -4,6 +4,8 @@
 package node_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/controller/node"
 )
 
 func objectMeta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
@@ -70,4 +74,45 @@ func TestWhatPeopleHear(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestARemovalIsToldOnce, although the cache shows the state of the node for some time after it was let go.
+func TestARemovalIsToldOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		s.linger()
+		s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+		for told := 0; told == 0; {
+			s.must(s.play(time.Second))
+			if slices.Contains(s.told(), "Removed") {
+				told++
+			}
+		}
+		s.must(s.play(time.Minute))
+		if again := s.told(); len(again) > 0 {
+			t.Errorf("told once more: %v", again)
+		}
+	})
+}
+
+// linger lets the cache show a NodeENIState that is gone as it was last.
+func (s *stage) linger() {
+	var last v1alpha1.NodeENIState
+	options := s.reconciler.Options
+	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			err := c.Get(ctx, key, object, opts...)
+			state, ok := object.(*v1alpha1.NodeENIState)
+			switch {
+			case ok && err == nil:
+				last = *state.DeepCopy()
+			case ok && last.Name == key.Name:
+				last.DeepCopyInto(state)
+				return nil
+			}
+			return err
+		},
+	})
+	s.reconciler = node.New(options)
+	s.start()
 }

@@ -34,7 +34,7 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 	wanted := s.spec(instanceID, look, p)
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 {
 		// Somebody deleted the object while the node still needs it. It is let go and made anew at once.
-		if err := r.release(ctx, s); err != nil {
+		if _, err := r.release(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -181,19 +181,21 @@ func (r *Reconciler) createState(ctx context.Context, s *subject, spec v1alpha1.
 	return nil
 }
 
-// release lets the state go: nothing is promised any more, and EC2 has nothing left of what was.
-func (r *Reconciler) release(ctx context.Context, s *subject) error {
+// release lets the state go: nothing is promised any more, and EC2 has nothing left of what was. It says whether
+// there was one to let go: a cache shows for longer what is gone.
+func (r *Reconciler) release(ctx context.Context, s *subject) (bool, error) {
 	if s.state.DeletionTimestamp.IsZero() {
 		uid := s.state.UID
 		if err := r.Client.Delete(ctx, s.state, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete the NodeENIState of node %s: %w", s.name, err)
+			return false, fmt.Errorf("delete the NodeENIState of node %s: %w", s.name, err)
 		}
 	}
 	before := s.state.DeepCopy()
 	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)
-	if err := r.Client.Patch(ctx, s.state, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
+	err := r.Client.Patch(ctx, s.state, client.MergeFrom(before))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
 	}
 	s.state = nil
-	return nil
+	return err == nil, nil
 }

@@ -32,8 +32,12 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 		if s.state == nil {
 			return nil
 		}
-		r.announce(s, s.state.Status.Interfaces, nil)
-		return r.release(ctx, s)
+		removed := s.state.Status.Interfaces
+		letGo, err := r.release(ctx, s)
+		if letGo {
+			r.announce(s, removed, nil)
+		}
+		return err
 	}
 	if s.state == nil {
 		return nil
