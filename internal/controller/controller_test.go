@@ -88,6 +88,35 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 	}
 }
 
+func TestWhatANodeLacks(t *testing.T) {
+	cases := map[string]struct {
+		interfaces []v1alpha1.InterfaceState
+		want       []string
+	}{
+		"nothing":                       {},
+		"attached":                      {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}}},
+		"attached, and drifted":         {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Replacing"}}},
+		"attached, and about to leave":  {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Leaving"}}, []string{"u"}},
+		"attaching":                     {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"}}, []string{"u"}},
+		"one of two":                    {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}, {Phase: v1alpha1.PhasePending}}, []string{"u"}},
+		"both of two":                   {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseDetaching, ENIID: "eni-1"}, {Phase: v1alpha1.PhasePending}}, []string{"u"}},
+		"blocked":                       {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseBlocked, Reason: "SubnetFull"}}, []string{"u"}},
+		"never to be had":               {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseBlocked, Reason: "NoSubnetInZone"}}},
+		"there without a subnet for it": {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseBlocked, ENIID: "eni-1", Reason: "SubnetNotFound"}}, []string{"u"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for n := range tc.interfaces {
+				tc.interfaces[n].NodeENIUID = "u"
+			}
+			state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: tc.interfaces}}
+			if diff := cmp.Diff(tc.want, controller.Lacking(state)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
 	member := v1alpha1.Member{NodeENI: "data", NodeENIUID: "u", Generation: 3}
 	state := &v1alpha1.NodeENIState{

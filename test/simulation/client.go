@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,11 +91,7 @@ func selected(object client.Object, byLabel labels.Selector, byField fields.Sele
 		panic(fmt.Sprintf("there is no field index of %T", object))
 	}
 	for _, requirement := range byField.Requirements() {
-		found := false
-		for _, owner := range controller.Owners(state) {
-			found = found || owner == requirement.Value
-		}
-		if !found {
+		if !slices.Contains(controller.StateIndexes()[requirement.Field](state), requirement.Value) {
 			return false
 		}
 	}

@@ -190,28 +190,41 @@ func (r *rollout) release(node string) {
 	}
 }
 
-// admissions remembers which nodes were let in during a ramp, before caches show what was made for them.
+// admissions remembers which nodes were served before a ramp or let in during it. Who was served before is read once: whoever
+// is served later was let in here.
 type admissions struct {
 	mu  sync.Mutex
 	let map[string]map[string]bool
 }
 
-// admit lets a node in if with those already served no more than limit nodes are.
-func (a *admissions) admit(nodeENIUID, node string, limit int, served []string) bool {
+// begun reports whether it is known who was served before the ramp.
+func (a *admissions) begun(nodeENIUID string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.let[nodeENIUID] != nil
+}
+
+// begin notes who was served before the ramp.
+func (a *admissions) begin(nodeENIUID string, served []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.let == nil {
 		a.let = map[string]map[string]bool{}
 	}
+	if a.let[nodeENIUID] == nil {
+		a.let[nodeENIUID] = make(map[string]bool, len(served))
+	}
+	for _, node := range served {
+		a.let[nodeENIUID][node] = true
+	}
+}
+
+// admit lets a node in if with those already let in or served no more than limit nodes are.
+func (a *admissions) admit(nodeENIUID, node string, limit int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	in := a.let[nodeENIUID]
-	if in == nil {
-		in = map[string]bool{}
-		a.let[nodeENIUID] = in
-	}
-	for _, other := range served {
-		in[other] = true
-	}
-	if !in[node] && len(in) >= limit {
+	if in == nil || !in[node] && len(in) >= limit {
 		return false
 	}
 	in[node] = true

@@ -113,7 +113,7 @@ func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) [
 		for n := range nodes.Items {
 			names[nodes.Items[n].Name] = true
 		}
-		states, err := r.statesOf(ctx, version.GetUID())
+		states, err := r.states(ctx, controller.StatesOf(version.GetUID()))
 		if err != nil {
 			r.Log.Error("NodeENIStates could not be listed", "nodeeni", version.GetName(), "err", err)
 		}

@@ -28,34 +28,16 @@ func (r *Reconciler) mayReplace(ctx context.Context, s *subject, p plan.Plan) (m
 	if nodeENI == nil {
 		return false, "", nil
 	}
-	states, err := r.statesOf(ctx, nodeENI.UID)
+	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
+	// The node itself may be one of them, so of as many as one more than the limit the others are enough to know.
+	unavailable, err := r.states(ctx, controller.StatesLacking(nodeENI.UID), client.Limit(int64(limit)+1))
 	if err != nil {
 		return false, "", err
 	}
-	var unavailable []string
-	for n := range states {
-		if lacks(states[n].Status.Interfaces, nodeENI.UID) {
-			unavailable = append(unavailable, states[n].Name)
-		}
-	}
-	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
-	if r.rollout.acquire(p.WouldReplace, s.name, limit, unavailable) {
+	if r.rollout.acquire(p.WouldReplace, s.name, limit, namesOf(unavailable)) {
 		return true, "", nil
 	}
 	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
-}
-
-// lacks reports whether any interface of the NodeENI is not attached. What could never be had, for example for want of a
-// subnet in the zone, is not lacked: it would keep every rollout from beginning.
-func lacks(interfaces []v1alpha1.InterfaceState, uid types.UID) bool {
-	for _, i := range interfaces {
-		never := i.Phase == v1alpha1.PhaseBlocked && i.ENIID == "" &&
-			(i.Reason == string(plan.NoSubnetInZone) || i.Reason == string(plan.SubnetNotFound))
-		if i.NodeENIUID == uid && !never && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving)) {
-			return true
-		}
-	}
-	return false
 }
 
 // mustWait says why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not taken
@@ -71,16 +53,14 @@ func (r *Reconciler) mustWait(ctx context.Context, s *subject, nodeENI *v1alpha1
 		r.admissions.end(string(nodeENI.UID))
 		return "", nil
 	}
-	states, err := r.statesOf(ctx, nodeENI.UID)
-	if err != nil {
-		return "", err
+	if !r.admissions.begun(string(nodeENI.UID)) {
+		served, err := r.states(ctx, controller.StatesOf(nodeENI.UID))
+		if err != nil {
+			return "", err
+		}
+		r.admissions.begin(string(nodeENI.UID), namesOf(served))
 	}
-	served := make([]string, len(states))
-	for n := range states {
-		served[n] = states[n].Name
-	}
-	limit := controller.Admitted(*nodeENI.Status.Ramp, r.Now())
-	if r.admissions.admit(string(nodeENI.UID), s.name, limit, served) {
+	if r.admissions.admit(string(nodeENI.UID), s.name, controller.Admitted(*nodeENI.Status.Ramp, r.Now())) {
 		return "", nil
 	}
 	s.turn = sooner(s.turn, r.Now().Add(turnCheck))
@@ -109,8 +89,17 @@ func (s *subject) nodeENI(uid string) *v1alpha1.NodeENI {
 	return nil
 }
 
-func (r *Reconciler) statesOf(ctx context.Context, uid types.UID) ([]v1alpha1.NodeENIState, error) {
+// states lists NodeENIStates that are only read.
+func (r *Reconciler) states(ctx context.Context, opts ...client.ListOption) ([]v1alpha1.NodeENIState, error) {
 	var states v1alpha1.NodeENIStateList
-	err := r.Client.List(ctx, &states, controller.StatesOf(uid), client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &states, append(opts, client.UnsafeDisableDeepCopy)...)
 	return states.Items, err
+}
+
+func namesOf(states []v1alpha1.NodeENIState) []string {
+	names := make([]string, len(states))
+	for n := range states {
+		names[n] = states[n].Name
+	}
+	return names
 }

@@ -1,0 +1,148 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// TestTurns moves the interfaces of three nodes to another device index, which takes new ones. Between any two moments no more
+// nodes than maxUnavailable are without theirs.
+func TestTurns(t *testing.T) {
+	cases := map[string]struct {
+		maxUnavailable int32
+		// before is done when all three have their interfaces, and meanwhile when the first has just lost its.
+		before, meanwhile func(*stage)
+		// most is how many were without their interface at once, and moved how many have a new one in the end.
+		most, moved int
+	}{
+		"one after the other": {maxUnavailable: 1, most: 1, moved: 3},
+		"two at a time":       {maxUnavailable: 2, most: 2, moved: 3},
+		"all at once":         {maxUnavailable: 9, most: 3, moved: 3},
+		"another node lacks one": {maxUnavailable: 1, before: func(s *stage) {
+			s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.SubnetFull)})
+		}},
+		"another node lacks one, and two may": {maxUnavailable: 2, most: 1, moved: 3, before: func(s *stage) {
+			s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"})
+		}},
+		"another node could never have one": {maxUnavailable: 1, most: 1, moved: 3, before: func(s *stage) {
+			s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.NoSubnetInZone)})
+		}},
+		"a new interface cannot be attached": {maxUnavailable: 1, most: 1, moved: 0, before: func(s *stage) {
+			_, err := s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "AttachNetworkInterface", Code: "InvalidParameterValue", Status: http.StatusBadRequest})
+			s.must(err)
+		}},
+		"another controller takes over in the middle": {maxUnavailable: 1, most: 1, moved: 3, meanwhile: func(s *stage) {
+			s.reconciler = node.New(s.reconciler.Options)
+			s.start()
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				names := []string{nodeName, "node-2", "node-3"}
+				s.join(names[1])
+				s.join(names[2])
+				s.playAll(time.Minute, names, func() {})
+				if tc.before != nil {
+					tc.before(s)
+				}
+				s.both(func(c client.Client) {
+					s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+						n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy = 2, v1alpha1.DeviceIndexExact
+						n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, tc.maxUnavailable
+					})
+				})
+				most := 0
+				s.playAll(5*time.Minute, names, func() {
+					lacking := len(names) - len(s.attached())
+					if lacking > 0 && tc.meanwhile != nil {
+						tc.meanwhile(s)
+						tc.meanwhile = nil
+					}
+					most = max(most, lacking)
+				})
+				if most != tc.most || s.moved() != tc.moved {
+					t.Errorf("%d were without their interface at once and %d have a new one, want %d and %d", most, s.moved(), tc.most, tc.moved)
+				}
+				s.checkWaiting(names, tc.moved)
+			})
+		})
+	}
+}
+
+// checkWaiting fails unless every node that keeps its old interface says that it waits for its turn.
+func (s *stage) checkWaiting(names []string, moved int) {
+	s.Helper()
+	waiting := 0
+	for _, name := range names {
+		for _, i := range s.status(name).Interfaces {
+			if i.Phase == v1alpha1.PhaseAttached && i.Reason == string(plan.Replacing) && strings.Contains(i.Message, "maxUnavailable") {
+				waiting++
+			}
+		}
+	}
+	if kept := len(s.attached()) - moved; waiting != kept {
+		s.Errorf("%d nodes say that they wait for their turn, want %d", waiting, kept)
+	}
+}
+
+// playAll lets the reconciler and the observer work for several nodes, and looks after every reconciliation.
+func (s *stage) playAll(d time.Duration, names []string, look func()) {
+	s.Helper()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
+		for _, name := range names {
+			s.must(s.observer.ResyncOnce(s.Context()))
+			s.reconcile(name)
+			s.drainChanged()
+			s.drainAdmitted()
+			look()
+		}
+	}
+}
+
+func (s *stage) drainAdmitted() {
+	for {
+		select {
+		case <-s.reconciler.Admitted():
+		default:
+			return
+		}
+	}
+}
+
+// moved counts the interfaces that are attached at device index 2.
+func (s *stage) moved() (n int) {
+	for _, i := range s.ec2.State().NetworkInterfaces {
+		if i.Tags[ownership.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached && i.Attachment.DeviceIndex == 2 {
+			n++
+		}
+	}
+	return n
+}
+
+// say lets the state of another node speak of one interface.
+func (s *stage) say(name string, i v1alpha1.InterfaceState) {
+	s.Helper()
+	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid-data"}
+	s.both(func(c client.Client) {
+		state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: "i-00000000000000009", Zone: zone}}
+		s.must(c.Create(s.Context(), state))
+		state.Status.Interfaces = []v1alpha1.InterfaceState{i}
+		s.must(c.Status().Update(s.Context(), state))
+	})
+}
