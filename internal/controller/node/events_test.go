@@ -95,7 +95,7 @@ func TestARemovalIsToldOnce(t *testing.T) {
 	})
 }
 
-// linger lets the cache show a NodeENIState that is gone as it was last.
+// linger lets the cache show a NodeENIState that is gone as it was last written.
 func (s *stage) linger() {
 	var last v1alpha1.NodeENIState
 	options := s.reconciler.Options
@@ -103,12 +103,16 @@ func (s *stage) linger() {
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			err := c.Get(ctx, key, object, opts...)
 			state, ok := object.(*v1alpha1.NodeENIState)
-			switch {
-			case ok && err == nil:
-				last = *state.DeepCopy()
-			case ok && last.Name == key.Name:
+			if ok && err != nil && last.Name == key.Name {
 				last.DeepCopyInto(state)
 				return nil
+			}
+			return err
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, object, patch, opts...)
+			if state, ok := object.(*v1alpha1.NodeENIState); ok && err == nil && len(state.Finalizers) > 0 {
+				last = *state.DeepCopy()
 			}
 			return err
 		},
