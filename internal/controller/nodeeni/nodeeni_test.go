@@ -232,6 +232,26 @@ func TestWhatANodeENISays(t *testing.T) {
 	}
 }
 
+// TestANodeENIDoesNotGrowWithTheFleet names no more interfaces of a large fleet than of a small one, and counts the rest.
+func TestANodeENIDoesNotGrowWithTheFleet(t *testing.T) {
+	const named, nodes = 100, 120
+	objects := []client.Object{declared()}
+	for n := range nodes {
+		name := fmt.Sprintf("node-%d", n)
+		attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: fmt.Sprintf("eni-%d", n)}
+		objects = append(objects, selected(name), state(name, attached))
+	}
+	s := setStage(t, &cloud{}, objects...)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	got := s.read().Status
+	if len(got.Attachments) != named || got.AttachmentsOmitted != nodes-named || got.Attached != nodes {
+		t.Errorf("%d attachments named, %d omitted, %d counted; want %d, %d, %d",
+			len(got.Attachments), got.AttachmentsOmitted, got.Attached, named, nodes-named, nodes)
+	}
+}
+
 // TestTheFinalizerGoesOnlyWhenEC2Confirms deletes a NodeENI under all kinds of circumstances.
 func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 	cases := map[string]struct {
