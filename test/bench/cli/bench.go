@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multieni/multieni/test/bench/report"
 	"github.com/multieni/multieni/test/bench/scenario"
@@ -59,6 +61,8 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// Clients of the API server would say in the midst of the progress that they log nothing.
+			ctrllog.SetLogger(logr.Discard())
 			return s.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
