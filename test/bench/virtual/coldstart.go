@@ -48,6 +48,7 @@ func (s *stage) rollOut(other *tenant) {
 		calls.Count, calls.Throttled = calls.Count-sent, calls.Throttled-throttled
 	}
 	s.measured[scenario.CallsPerENI] = float64(calls.Count) / enis
+	s.measured[scenario.TakenPerENI] = float64(calls.Count-calls.Throttled) / enis
 	s.measured[scenario.Throttled] = part(calls.Throttled, calls.Count)
 	s.measured[scenario.APIWritesENI] = float64(s.controller.Writes()-writes) / enis
 	s.compare(scenario.Strays)
