@@ -73,11 +73,14 @@ const linkPrefix = "Link"
 
 // trouble returns why the interface is not as wanted; "" when it is.
 func (i Interface) trouble() (reason, message string) {
+	differs := "differs in " + strings.Join(i.Drift, ", and in ")
 	switch {
+	case i.Reason == string(plan.Kept) && len(i.Drift) > 0:
+		return i.Reason, i.Message + ", and it " + differs
 	case i.Reason != "":
 		return i.Reason, i.Message
 	case len(i.Drift) > 0:
-		return reasonDrifted, "differs in " + strings.Join(i.Drift, "; ")
+		return reasonDrifted, differs
 	case i.Phase != string(plan.Attached):
 		return string(plan.InProgress), "EC2 is at work on " + cmp.Or(i.ENIID, "it")
 	case i.Link != nil && i.Link.State != "Ready" && i.Link.State != "Moved":

@@ -311,6 +311,28 @@ func TestProgressEnds(t *testing.T) {
 	}
 }
 
+// TestDriftIsToldInFull, whether something else is to be said of the interface or not.
+func TestDriftIsToldInFull(t *testing.T) {
+	drift := []string{"subnet: a wanted, b there", "slot: 1 wanted, 2 there"}
+	for name, tc := range map[string]struct {
+		of   view.Interface
+		want string
+	}{
+		"drifted": {view.Interface{Phase: "Attached", Drift: drift}, "differs in subnet: a wanted, b there, and in slot: 1 wanted, 2 there"},
+		"paused as well": {
+			view.Interface{Phase: "Attached", Drift: drift, Reason: "Kept", Message: "eni-1 is left as it is: its node is paused"},
+			"eni-1 is left as it is: its node is paused, and it differs in subnet: a wanted, b there, and in slot: 1 wanted, 2 there",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := view.NewStatus(view.Fleet{Nodes: []view.Node{{Name: "node-a1", Interfaces: []view.Interface{tc.of}}}}, time.Time{})
+			if len(s.Troubles) != 1 || s.Troubles[0].Message != tc.want {
+				t.Errorf("%+v, want %q", s.Troubles, tc.want)
+			}
+		})
+	}
+}
+
 // TestEveryReasonHasAdvice reads the reasons from the troubleshooting page, which another test compares with the code.
 func TestEveryReasonHasAdvice(t *testing.T) {
 	for _, reason := range []plan.Reason{
