@@ -11,8 +11,8 @@ import (
 // NetworkdFiles matches the names of our files for systemd-networkd, and no others.
 const NetworkdFiles = "10-multieni-*.network"
 
-// Networkd returns the name and the text of a file for /etc/systemd/network that makes systemd-networkd leave the link
-// with the MAC address alone (systemd.network(5)). The address of an interface is known before it is attached, so the
+// Networkd returns the name and the text of a file for /etc/systemd/network or /run/systemd/network that makes
+// systemd-networkd leave the link with the MAC address alone (systemd.network(5)). The address of an interface is known before it is attached, so the
 // file can be there before the link is. Its name sorts before those of the distributions, 70-eks-*.network among them.
 //
 // The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have.

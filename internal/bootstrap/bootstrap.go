@@ -39,6 +39,8 @@ type Options struct {
 	// Ensure gives the instance its interfaces in EC2.
 	Ensure func(ctx context.Context, instanceID string, unused bool) (join.Result, error)
 	Host   Host
+	// LeaveOnly, if set, has the host's network manager leave the links with these MAC addresses alone.
+	LeaveOnly func(ctx context.Context, macs []string)
 	// Dir is where the record is kept.
 	Dir string
 	// MTU of the links; 0 stands for the largest inside a VPC.
@@ -105,6 +107,9 @@ func (o Options) configure(ctx context.Context, record Record, primary string) e
 	ctx, cancel := context.WithTimeout(ctx, o.LinkTimeout)
 	defer cancel()
 	links := record.links(o.MTU)
+	if o.LeaveOnly != nil {
+		o.LeaveOnly(ctx, record.macs())
+	}
 	for {
 		waiting, err := o.configureOnce(links, primary)
 		if err == nil && waiting == "" {

@@ -39,6 +39,7 @@ type instance struct {
 	asked    []bool
 	kernel   *hostnettest.Kernel
 	applied  []string
+	left     [][]string // alone, by the network manager, before anything was applied
 	linkAt   time.Time
 }
 
@@ -82,12 +83,32 @@ func (i *instance) boot(t *testing.T, dir string) bootstrap.Report {
 			i.asked = append(i.asked, unused)
 			return i.result, i.err
 		},
+		LeaveOnly: func(_ context.Context, macs []string) {
+			if len(i.applied) == 0 {
+				i.left = append(i.left, macs)
+			}
+		},
 		Host: i, Dir: dir, LinkTimeout: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
+}
+
+// At each boot the network manager is told to leave the links alone, before they are configured.
+func TestTheNetworkManagerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		i := newInstance()
+		for range 2 {
+			i.kernel, i.left, i.applied = links(), nil, nil
+			if report := i.boot(t, dir); report.Failed != "" || !slices.EqualFunc(i.left, [][]string{{mac}}, slices.Equal) {
+				t.Errorf("failed %q, left alone %q", report.Failed, i.left)
+			}
+			i.metadata.Interfaces = []eni.Interface{{ID: "eni-1", MAC: mac}}
+		}
+	})
 }
 
 // The second boot asks nothing of EC2; a copy of the disk in another instance counts for nothing.

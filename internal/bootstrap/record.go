@@ -76,6 +76,14 @@ func (r Record) shownBy(m eni.Metadata) bool {
 	return len(r.Interfaces) > 0
 }
 
+func (r Record) macs() []string {
+	var macs []string
+	for _, i := range r.Interfaces {
+		macs = append(macs, i.MACAddress)
+	}
+	return macs
+}
+
 // links are the links of the interfaces, named after their networks.
 func (r Record) links(mtu int) []hostnet.Link {
 	var links []hostnet.Link

@@ -56,6 +56,8 @@ type Options struct {
 	Cloud  Cloud
 	// Addresses chooses the addresses of interfaces that are to have the lowest one free.
 	Addresses apply.Addresses
+	// Attaching, if set, is told the MAC address of an interface before it is attached.
+	Attaching func(ctx context.Context, mac string)
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger

@@ -133,6 +133,7 @@ func missingSince(known observer.Known) time.Time {
 
 // do carries actions out and remembers what became of them.
 func (r *run) do(ctx context.Context, actions []plan.Action) []apply.Outcome {
+	r.announce(ctx, actions)
 	outcomes := r.applier.Do(ctx, actions)
 	for _, o := range outcomes {
 		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI, "action", o.Action.String())
@@ -147,6 +148,20 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []apply.Outcome {
 		log.Info("carried out")
 	}
 	return outcomes
+}
+
+// announce tells of the interfaces that are about to be attached.
+func (r *run) announce(ctx context.Context, actions []plan.Action) {
+	if r.Attaching == nil {
+		return
+	}
+	for _, action := range actions {
+		for _, record := range r.watch.Of(r.instanceID).Owned {
+			if attach, is := action.(plan.Attach); is && record.ID == attach.InterfaceID {
+				r.Attaching(ctx, record.MAC)
+			}
+		}
+	}
 }
 
 // touch remembers the interfaces that were made or attached.

@@ -9,8 +9,8 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -58,66 +58,166 @@ var (
 		"9 there is one zone":                                                        {{joining, "TestZones", ""}, {"deploy/cloudformation", "TestTheUserDataHoldsAConfiguration", ""}},
 		"10 every node may change every interface":                                   {{"test/ship", "TestANodeMayTouchWhatIsItsOwn", "changes another's"}, {"deploy/cloudformation", "TestNodesMayDoWhatIsPrinted", ""}},
 		"11 the index is fixed":                                                      {{joining, "TestASlotThatIsTakenIsNotTheEnd", "meanwhile"}},
-		"12 the system takes the links for its own, and gives them addresses":        {{"hostnet", "TestModes", "no address, where a network manager was first"}, {"internal/bootstrap", "TestLinks", ""}},
+		"12 the system takes the links for its own, and gives them addresses":        {{"internal/networkd", "TestLeave", ""}, {joining, "TestAttachingIsAnnounced", ""}, {"internal/bootstrap", "TestTheNetworkManagerIsTold", ""}, {"hostnet", "TestModes", "no address, where a network manager was first"}, {"internal/bootstrap", "TestLinks", ""}},
 	}
 )
 
+// TestDefectsOfTheSamples holds the checklist against the tests that it names. Each must be there, with its case, and assert
+// something, and for each defect one must run wherever the suite does. That a test asserts the right thing is for its reader.
 func TestDefectsOfTheSamples(t *testing.T) {
 	if len(defectsOfTheFunction) != 18 || len(defectsOfTheUserData) != 12 {
 		t.Errorf("%d defects of the function and %d of the user data; there are 18 and 12", len(defectsOfTheFunction), len(defectsOfTheUserData))
 	}
-	known := map[string]map[string]*ast.FuncDecl{}
+	known := map[string]tests{}
 	for whose, defects := range map[string]map[string][]proof{"the function": defectsOfTheFunction, "the user data": defectsOfTheUserData} {
 		for defect, proofs := range defects {
 			t.Run(whose+"/"+defect, func(t *testing.T) {
+				always := false
 				for _, p := range proofs {
 					if known[p.of] == nil {
 						known[p.of] = testsOf(t, p.of)
 					}
-					test := known[p.of][p.test]
-					if test == nil || p.named != "" && !names(test, p.named) {
-						t.Errorf("%s has no %s %q any more", p.of, p.test, p.named)
+					all := known[p.of]
+					if fault := all.fault(p); fault != "" {
+						t.Errorf("%s: %s %s", p.of, p.test, fault)
+						continue
 					}
+					always = always || !all.reach(p.test, skips)
+				}
+				if !always {
+					t.Error("all its tests can be skipped")
 				}
 			})
 		}
 	}
 }
 
-// testsOf returns the tests of a package by name.
-func testsOf(t *testing.T, of string) map[string]*ast.FuncDecl {
+// TestTheChecklistCanFail: a test that is renamed, loses its case, asserts nothing or can be skipped is no proof.
+func TestTheChecklistCanFail(t *testing.T) {
+	all := tests{}
+	all.add(t, `package x
+func TestGood(t *testing.T) { t.Run("a case", func(t *testing.T) { check(t) }) }
+func check(t *testing.T) { if true { t.Errorf("%s", err.Error()) } }
+func TestEmpty(t *testing.T) { _ = err.Error() }
+func TestSkipped(t *testing.T) { need(t); check(t) }
+func need(t *testing.T) { t.Skip() }
+`)
+	for p, want := range map[proof]string{
+		{"", "TestGood", "a case"}:  "",
+		{"", "TestGood", "another"}: `has no case "another" any more`,
+		{"", "TestGone", ""}:        "is not there any more",
+		{"", "TestEmpty", ""}:       "asserts nothing any more",
+		{"", "TestSkipped", ""}:     "",
+	} {
+		if got := all.fault(p); got != want {
+			t.Errorf("%s %q: %q, want %q", p.test, p.named, got, want)
+		}
+	}
+	if all.reach("TestGood", skips) || !all.reach("TestSkipped", skips) {
+		t.Error("what can be skipped is not told from what cannot")
+	}
+}
+
+// tests are the functions of a package's test files by name; several have one name when they are methods.
+type tests map[string][]*ast.FuncDecl
+
+// testsOf reads the test files of a package.
+func testsOf(t *testing.T, of string) tests {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", of, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string]*ast.FuncDecl{}
+	all := tests{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, 0)
-		if err != nil {
-			t.Fatal(err)
+		all.add(t, string(text))
+	}
+	return all
+}
+
+func (all tests) add(t *testing.T, text string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, declared := range parsed.Decls {
+		if function, ok := declared.(*ast.FuncDecl); ok {
+			all[function.Name.Name] = append(all[function.Name.Name], function)
 		}
-		for _, declared := range parsed.Decls {
-			if function, ok := declared.(*ast.FuncDecl); ok && strings.HasPrefix(function.Name.Name, "Test") {
-				tests[function.Name.Name] = function
+	}
+}
+
+// fault says why a proof is none, and nothing if it is one.
+func (all tests) fault(p proof) string {
+	switch {
+	case all[p.test] == nil:
+		return "is not there any more"
+	case p.named != "" && !contains(all[p.test][0], func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		return ok && literal.Kind == token.STRING && literal.Value == strconv.Quote(p.named)
+	}):
+		return "has no case " + strconv.Quote(p.named) + " any more"
+	case !all.reach(p.test, asserts):
+		return "asserts nothing any more"
+	}
+	return ""
+}
+
+// reach reports whether a function, or one of the package's test files that it calls, has a node of the kind.
+func (all tests) reach(name string, is func(ast.Node) bool) bool {
+	seen, next := map[string]bool{}, []string{name}
+	for len(next) > 0 {
+		name, next = next[0], next[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		for _, function := range all[name] {
+			if contains(function, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					next = append(next, called(call))
+				}
+				return is(n)
+			}) {
+				return true
 			}
 		}
 	}
-	return tests
+	return false
 }
 
-// names reports whether a test has a case of that name.
-func names(test *ast.FuncDecl, name string) bool {
+func contains(function *ast.FuncDecl, is func(ast.Node) bool) bool {
 	found := false
-	ast.Inspect(test, func(n ast.Node) bool {
-		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING && literal.Value == strconv.Quote(name) {
-			found = true
-		}
+	ast.Inspect(function, func(n ast.Node) bool {
+		found = found || n != nil && is(n)
 		return !found
 	})
 	return found
+}
+
+// called is the name of the function or method that is called.
+func called(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
+
+// asserts reports whether a call fails a test. That of an error's text has no arguments.
+func asserts(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && len(call.Args) > 0 && slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, called(call))
+}
+
+func skips(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, called(call))
 }

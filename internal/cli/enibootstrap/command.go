@@ -27,6 +27,7 @@ import (
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/netlink"
+	"github.com/multieni/multieni/internal/networkd"
 	"github.com/multieni/multieni/internal/version"
 	"github.com/multieni/multieni/lifecycle"
 	"github.com/multieni/multieni/userdata"
@@ -115,10 +116,11 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
+	manager := networkd.Manager{Run: "/run/systemd", Log: log}
 	report, err := bootstrap.Run(ctx, bootstrap.Options{
-		Metadata: metadata.Read, Host: host, Dir: o.dir, MTU: o.mtu, LinkTimeout: o.linkTimeout, Log: log,
+		Metadata: metadata.Read, Host: host, LeaveOnly: manager.LeaveOnly, Dir: o.dir, MTU: o.mtu, LinkTimeout: o.linkTimeout, Log: log,
 		Ensure: func(ctx context.Context, instanceID string, unused bool) (join.Result, error) {
-			return o.ensure(ctx, metadata, join.Request{InstanceID: instanceID, Unused: unused, Patience: o.patience}, log)
+			return o.ensure(ctx, metadata, manager, join.Request{InstanceID: instanceID, Unused: unused, Patience: o.patience}, log)
 		},
 	})
 	if err != nil {
@@ -149,7 +151,7 @@ func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 }
 
 // ensure gives the instance its interfaces in EC2.
-func (o options) ensure(ctx context.Context, metadata *imds.Client, request join.Request, log *slog.Logger) (join.Result, error) {
+func (o options) ensure(ctx context.Context, metadata *imds.Client, manager networkd.Manager, request join.Request, log *slog.Logger) (join.Result, error) {
 	region, err := awsec2.Region(ctx, o.region)
 	if err != nil {
 		return join.Result{}, err
@@ -167,7 +169,7 @@ func (o options) ensure(ctx context.Context, metadata *imds.Client, request join
 		return join.Result{}, err
 	}
 	joiner := join.New(join.Options{
-		Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
+		Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Attaching: manager.Leave, Now: time.Now, Log: log,
 	})
 	return joiner.Ensure(ctx, request)
 }

@@ -1,0 +1,129 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package networkd keeps systemd-networkd off interfaces, by files that say which it leaves alone.
+package networkd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/hostnet"
+)
+
+// Keep makes the folder hold one file of ours for each MAC address, and no others of ours. It reports whether it changed any.
+func Keep(dir string, macs []string) (changed bool, err error) {
+	want := map[string]string{}
+	for _, mac := range macs {
+		name, text := hostnet.Networkd(mac)
+		want[name] = text
+	}
+	present, err := filepath.Glob(filepath.Join(dir, hostnet.NetworkdFiles))
+	if err != nil {
+		return false, err
+	}
+	for _, path := range present {
+		if _, wanted := want[filepath.Base(path)]; !wanted {
+			if err := os.Remove(path); err != nil {
+				return changed, fmt.Errorf("remove the file of an interface that is gone: %w", err)
+			}
+			changed = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		replaced, err := Replace(filepath.Join(dir, name), []byte(want[name]))
+		if err != nil {
+			return changed, fmt.Errorf("keep systemd-networkd off an interface: %w", err)
+		}
+		changed = changed || replaced
+	}
+	return changed, nil
+}
+
+// Replace gives a file its content at once, and reports whether it had another.
+func Replace(path string, content []byte) (replaced bool, err error) {
+	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, content) {
+		return false, nil
+	}
+	draft, err := os.CreateTemp(filepath.Dir(path), ".multieni-*")
+	if err != nil {
+		return false, err
+	}
+	_, err = draft.Write(content)
+	err = errors.Join(err, draft.Chmod(0o644), draft.Close())
+	if err == nil {
+		err = os.Rename(draft.Name(), path)
+	}
+	if err != nil {
+		return false, errors.Join(err, os.Remove(draft.Name()))
+	}
+	return true, nil
+}
+
+// reloadTime is how long systemd-networkd may take to read its files.
+const reloadTime = 10 * time.Second
+
+// Manager is the systemd-networkd of a host that boots. Its files are gone with a reboot, and made anew after it: at a reboot
+// Amazon Linux 2023 of EKS waits until networkd has configured the links that it configured at the boot before
+// (nodeadm-boot-hook), and gives up after a minute on one that is to be left alone.
+type Manager struct {
+	// Run is the folder /run/systemd. Without a folder netif in it there is no networkd, and nothing is done.
+	Run string
+	// Reload has networkd read its files; nil runs networkctl.
+	Reload func(context.Context) error
+	Log    *slog.Logger
+}
+
+// Leave has networkd leave the link with the MAC address alone, beside others. It may come before the link does. What goes
+// wrong is said in the log: an address that networkd gives to a link is taken away all the same.
+func (m Manager) Leave(ctx context.Context, mac string) {
+	m.change(ctx, func(dir string) (bool, error) {
+		name, text := hostnet.Networkd(mac)
+		return Replace(filepath.Join(dir, name), []byte(text))
+	})
+}
+
+// LeaveOnly has networkd leave the links with these MAC addresses alone, and no others on our account.
+func (m Manager) LeaveOnly(ctx context.Context, macs []string) {
+	m.change(ctx, func(dir string) (bool, error) { return Keep(dir, macs) })
+}
+
+func (m Manager) change(ctx context.Context, change func(dir string) (bool, error)) {
+	if _, err := os.Stat(filepath.Join(m.Run, "netif")); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	dir := filepath.Join(m.Run, "network")
+	err := os.MkdirAll(dir, 0o755)
+	changed := false
+	if err == nil {
+		changed, err = change(dir)
+	}
+	if err == nil && changed {
+		err = m.reload(ctx)
+	}
+	if err != nil {
+		m.Log.Warn("systemd-networkd may give addresses to interfaces that are to have none", "err", err)
+	}
+}
+
+func (m Manager) reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reloadTime)
+	defer cancel()
+	if m.Reload != nil {
+		return m.Reload(ctx)
+	}
+	if said, err := exec.CommandContext(ctx, "networkctl", "reload").CombinedOutput(); err != nil {
+		return fmt.Errorf("networkctl reload: %w: %s", err, bytes.TrimSpace(said))
+	}
+	return nil
+}
