@@ -133,7 +133,15 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 	if _, err := io.WriteString(out, render(r)); err != nil {
 		return err
 	}
-	return errors.Join(s.keep(r, progress), ctx.Err())
+	return errors.Join(s.keep(r, progress), ctx.Err(), defect(r))
+}
+
+// defect is an error if a figure is beyond what is only a miss.
+func defect(r report.Report) error {
+	if r.Worst() == scenario.Failed {
+		return errors.New("at least one figure says FAIL, which is a defect and not only slow")
+	}
+	return nil
 }
 
 // count is how many runs there are when live scenarios are run with several controllers.

@@ -23,6 +23,9 @@ type screen struct {
 	current    scenario.Scenario
 	begun      time.Time
 	shown      time.Time
+	// phase is what is being done, since when.
+	phase string
+	since time.Time
 }
 
 // seldom is how often a line is written that stays.
@@ -41,11 +44,14 @@ func (s *screen) say(what string) { fmt.Fprintf(s.out, "[%d/%d] %s\n", s.number,
 
 func (s *screen) begin(c scenario.Scenario) {
 	s.number++
-	s.current, s.begun, s.shown = c, time.Now(), time.Now()
+	s.current, s.begun, s.shown, s.phase = c, time.Now(), time.Now(), ""
 	fmt.Fprintf(s.out, "[%d/%d] %s  %s\n", s.number, s.of, c.ID, c.Title)
 }
 
 func (s *screen) show(p scenario.Progress) {
+	if p.Phase != s.phase {
+		s.phase, s.since = p.Phase, time.Now()
+	}
 	pause := seldom
 	if s.isTerminal {
 		pause = often
@@ -54,7 +60,7 @@ func (s *screen) show(p scenario.Progress) {
 		return
 	}
 	s.shown = time.Now()
-	line := fmt.Sprintf("      %s: %d of %d nodes ready, %s in the cluster, %s here%s", p.Phase, p.Ready, s.current.Nodes,
+	line := fmt.Sprintf("      %s: %s ready, %s in the cluster, %s here%s", p.Phase, nodes(p.Ready, s.current.Nodes),
 		round(p.Seconds), round(time.Since(s.begun).Seconds()), s.left(p.Done))
 	if s.isTerminal {
 		fmt.Fprintf(s.out, "\r\033[K%s", line)
@@ -63,12 +69,20 @@ func (s *screen) show(p scenario.Progress) {
 	fmt.Fprintln(s.out, line)
 }
 
+// nodes says how many there are of a fleet. Those that join it later, or are about to end, make more than all.
+func nodes(count, fleet int) string {
+	if count > fleet {
+		return fmt.Sprintf("%d nodes", count)
+	}
+	return fmt.Sprintf("%d of %d nodes", count, fleet)
+}
+
 // left says how long the phase may still take, once that can be told.
 func (s *screen) left(done float64) string {
 	if done < 0.05 || done >= 1 {
 		return ""
 	}
-	return fmt.Sprintf(", about %s to go", round(time.Since(s.begun).Seconds()*(1-done)/done))
+	return fmt.Sprintf(", about %s to go", round(time.Since(s.since).Seconds()*(1-done)/done))
 }
 
 func round(seconds float64) time.Duration {
