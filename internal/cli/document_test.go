@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ var (
 	quotes         = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 	ours           = regexp.MustCompile(`(?:^|^\. \S+ && |-- /)(multieni|kubectl eni) ([a-z][a-z-]*(?: .*)?)$`)
 	makes          = regexp.MustCompile(`^make ([a-z][a-z-]*)`)
+	built          = regexp.MustCompile(`\bgo build .*\s\./(cmd/[\w-]+)$`)
 	ourFiles       = regexp.MustCompile(`\s((?:examples|deploy|charts|hack)/[\w./-]+)`)
 )
 
@@ -75,6 +77,11 @@ func TestCommandsOfDocumentsExist(t *testing.T) {
 				if match := makes.FindStringSubmatch(line); match != nil && !strings.Contains(string(makefile), "\n"+match[1]+": ## ") {
 					t.Errorf("%s: there is no target for %q", page, line)
 				}
+				if match := built.FindStringSubmatch(line); match != nil {
+					if _, err := os.Stat(filepath.Join(root, match[1], "main.go")); err != nil {
+						t.Errorf("%s: %q: %v", page, line, err)
+					}
+				}
 				for _, match := range ourFiles.FindAllStringSubmatch(line, -1) {
 					if _, err := os.Stat(filepath.Join(root, match[1])); err != nil {
 						t.Errorf("%s: %q: %v", page, line, err)
@@ -85,6 +92,50 @@ func TestCommandsOfDocumentsExist(t *testing.T) {
 	}
 	if found < 25 {
 		t.Errorf("only %d commands were found, so they are not found any more", found)
+	}
+}
+
+// runElsewhere are beginnings of commands that are run by tests beside these documents: their own packages'.
+var runElsewhere = []string{"multieni launch-template ", "multieni userdata render", "multieni lifecycle-hook --queue-url"}
+
+// Every command of these pages that needs no AWS account is run: as it stands, with words in capitals for names, in a story of
+// test/scenario or in the tests of the command's package.
+func TestCommandsOfPagesAreRun(t *testing.T) {
+	stories, err := filepath.Glob(filepath.Join(root, "test/scenario/testdata/*/*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run []string
+	for _, story := range stories {
+		content, err := os.ReadFile(story)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(content)) {
+			run = append(run, quotes.ReplaceAllString(strings.TrimPrefix(strings.TrimSpace(line), "exec "), "Q"))
+		}
+	}
+	tried, name := 0, regexp.MustCompile(`\b[A-Z]{3,}\b`)
+	for _, page := range []string{"docs/launch-time.md", "docs/multus-node-groups.md"} {
+		content, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.FieldsFunc(strings.Join(commandsIn(string(content)), "|"), func(r rune) bool { return r == '|' }) {
+			line = strings.TrimSpace(line)
+			began := func(beginning string) bool { return strings.HasPrefix(line, beginning) }
+			if !began("kubectl ") && !began("multieni ") || slices.ContainsFunc(runElsewhere, began) {
+				continue
+			}
+			tried++
+			like := regexp.MustCompile("^" + name.ReplaceAllString(regexp.QuoteMeta(line), `\S+`) + "( |$)")
+			if !slices.ContainsFunc(run, like.MatchString) {
+				t.Errorf("%s: no story runs %q", page, line)
+			}
+		}
+	}
+	if tried < 8 {
+		t.Errorf("only %d commands were found", tried)
 	}
 }
 
