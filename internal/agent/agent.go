@@ -16,8 +16,6 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
@@ -46,10 +44,11 @@ type PCI interface {
 // Options are what an Agent needs.
 type Options struct {
 	// Node is the name of the node.
-	Node   string
-	Client client.Client
-	Host   Host
-	PCI    PCI
+	Node string
+	// API is where it says what; nil without Kubernetes.
+	API  *API
+	Host Host
+	PCI  PCI
 	// Metadata asks the instance what it knows about itself; nil if there is nobody to ask.
 	Metadata func(context.Context) (eni.Metadata, error)
 	// DefaultMTU is for interfaces whose NodeENI names none, in bytes.
@@ -64,10 +63,12 @@ type Options struct {
 	NetworkdDir string
 	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
 	PluginConfig string
-	Log          *slog.Logger
+	// StateDir, if set, is a folder of the agent's own, by which it knows its interfaces while the API server is away.
+	StateDir string
+	Log      *slog.Logger
 }
 
-// Agent is the reconciler of one node.
+// Agent looks after the links of one node.
 type Agent struct {
 	Options
 	// devices remembers where the device of each MAC address is, so that it is known while its link is in a pod.
@@ -77,6 +78,9 @@ type Agent struct {
 	// metadata is nil if there is nobody to ask.
 	metadata *metadata
 	pace     *rate.Limiter
+	// recalled is the record of an earlier life, recorded the one of this life.
+	recalled *v1alpha1.NodeENIState
+	recorded []byte
 }
 
 const (
@@ -99,9 +103,11 @@ func New(o Options) *Agent {
 
 // subject is what one pass is about.
 type subject struct {
-	// state and node are nil if there is no such object.
+	// state and node are nil if there is no such object. They are not to be changed.
 	state *v1alpha1.NodeENIState
 	node  *corev1.Node
+	// recalled says that the state is a record's, as nobody knows yet what the API server has.
+	recalled bool
 	// links are those of the kernel, devices those of programs in user space.
 	links   []hostnet.Link
 	devices []hostpci.Device
@@ -113,29 +119,26 @@ type subject struct {
 	observed []hostnet.Observation
 }
 
-// Reconcile makes the links as promised, and says how far they are. A failure to configure one link keeps neither the
-// others from being configured nor anything from being reported.
-func (a *Agent) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	if err := a.pace.Wait(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
-	s, err := a.gather(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+// pass makes the links as promised, says how far they are, and returns when to look again if nothing is heard before. A
+// failure to configure one link keeps neither the others from being configured nor anything from being reported.
+func (a *Agent) pass(ctx context.Context) (next time.Duration, err error) {
+	s := a.gather()
 	failure := a.configure(s)
 	if s.observed == nil && failure != nil {
-		return reconcile.Result{}, failure
+		return a.Resync, failure
 	}
-	if err := a.writeFiles(s); err != nil { // others wait for these files, the interfaces do not
-		a.Log.Warn("files for other programs could not be written", "err", err)
+	if err := errors.Join(a.writeFiles(s), a.keepRecord(s)); err != nil { // others wait for these files, the interfaces do not
+		a.Log.Warn("files could not be written", "err", err)
 	}
-	return reconcile.Result{RequeueAfter: a.next(s)}, errors.Join(failure, a.tell(ctx, s))
+	return a.next(s), errors.Join(failure, a.tell(ctx, s))
 }
 
 // tell says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for this
 // node.
 func (a *Agent) tell(ctx context.Context, s *subject) error {
+	if s.recalled {
+		return nil // there is nobody to tell
+	}
 	var reported, marked error
 	var writes sync.WaitGroup
 	writes.Go(func() { reported = a.report(ctx, s) })
@@ -144,22 +147,19 @@ func (a *Agent) tell(ctx context.Context, s *subject) error {
 	return errors.Join(reported, marked)
 }
 
-// gather reads the objects of the node.
-func (a *Agent) gather(ctx context.Context) (*subject, error) {
-	s := &subject{state: &v1alpha1.NodeENIState{}, node: &corev1.Node{}}
-	key := client.ObjectKey{Name: a.Node}
-	if err := a.Client.Get(ctx, key, s.state); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read NodeENIState %s: %w", a.Node, err)
-	} else if err != nil {
-		s.state = nil
-	}
-	if err := a.Client.Get(ctx, key, s.node); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read Node %s: %w", a.Node, err)
-	} else if err != nil {
-		s.node = nil
-	}
+// gather puts together what is known of the node.
+func (a *Agent) gather() *subject {
+	s := &subject{}
 	if a.metadata != nil {
 		s.metadata = a.metadata.known()
+	}
+	if a.API.Synced() {
+		s.state, s.node = a.API.state(), a.API.nodeObject()
+	} else {
+		s.state, s.recalled = Recall(a.recalled, a.Node, s.metadata), true
+	}
+	if s.recalled && s.metadata == nil && a.metadata != nil {
+		a.metadata.want()
 	}
 	s.links, s.devices = Wanted(s.state, a.DefaultMTU)
 	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.Record) bool { return !s.wants(r.MAC) && s.spares(r.MAC) })
@@ -169,7 +169,7 @@ func (a *Agent) gather(ctx context.Context) (*subject, error) {
 	for n, device := range s.devices {
 		s.devices[n].Link.Device = cmp.Or(a.devices[device.Link.MAC], device.Link.Device)
 	}
-	return s, nil
+	return s
 }
 
 // configure carries out what is to be done until nothing is left, and keeps what it saw in the end.

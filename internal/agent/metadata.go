@@ -52,12 +52,14 @@ func (m *metadata) want() {
 	}
 }
 
-// keep asks once, and whenever an answer is wanted, until the context ends.
-func (m *metadata) keep(ctx context.Context, log *slog.Logger) {
+// keep asks once, and whenever an answer is wanted, until the context ends, and tells of each answer.
+func (m *metadata) keep(ctx context.Context, log *slog.Logger, tell func()) {
 	for {
 		var retry <-chan time.Time
-		if err := m.ask(ctx); err != nil && ctx.Err() == nil {
-			log.Debug("instance metadata does not answer, and is not needed", "err", err)
+		if err := m.ask(ctx); err == nil {
+			tell()
+		} else if ctx.Err() == nil {
+			log.Debug("instance metadata does not answer, without which an agent can do", "err", err)
 			retry = time.After(metadataRetry)
 		}
 		select {

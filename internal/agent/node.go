@@ -11,10 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/hostnet"
@@ -37,9 +38,8 @@ func (a *Agent) mark(ctx context.Context, s *subject) error {
 	}
 	verdict := Judge(s.state, s.observed)
 	node := s.node.DeepCopy()
-	setCondition(node, verdict)
-	if !equality.Semantic.DeepEqual(node.Status, s.node.Status) {
-		if err := a.Client.Status().Patch(ctx, node, client.StrategicMergeFrom(s.node)); err != nil {
+	if setCondition(node, verdict) {
+		if err := a.API.writeCondition(ctx, interfacesReady(node)); err != nil {
 			return fmt.Errorf("write condition %s of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, a.Node, err)
 		}
 	}
@@ -51,16 +51,43 @@ func (a *Agent) mark(ctx context.Context, s *subject) error {
 	if equality.Semantic.DeepEqual(node, before) {
 		return nil
 	}
-	// Taints are replaced as a whole, so the lock keeps us from undoing what somebody else did to them meanwhile.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := a.Client.Patch(ctx, node, patch); err != nil {
+	if err := a.API.writeNode(ctx, before, node); err != nil {
 		return fmt.Errorf("write labels, annotation and taint of Node %s: %w", a.Node, err)
 	}
 	return nil
 }
 
-// setCondition puts the verdict into the conditions. Its times move only with what it says.
-func setCondition(node *corev1.Node, v Verdict) {
+// writeCondition writes one condition of the Node, and leaves the others to whose they are.
+func (a *API) writeCondition(ctx context.Context, condition *corev1.NodeCondition) error {
+	content, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+	if err != nil {
+		return err
+	}
+	return a.nodes.patch(ctx, a.node, change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content})
+}
+
+// writeNode writes what differs. Taints are replaced as a whole, so the version that was seen goes with it, which keeps us from
+// undoing what somebody else did to them meanwhile.
+func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
+	before, now = before.DeepCopy(), now.DeepCopy()
+	before.ResourceVersion = ""
+	was, err := json.Marshal(before)
+	if err != nil {
+		return err
+	}
+	is, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	content, err := jsonpatch.CreateMergePatch(was, is)
+	if err != nil {
+		return err
+	}
+	return a.nodes.patch(ctx, a.node, change{kind: types.MergePatchType, content: content})
+}
+
+// setCondition puts the verdict into the conditions, and reports whether that is news. Its times move only with what it says.
+func setCondition(node *corev1.Node, v Verdict) (news bool) {
 	now := metav1.Now()
 	condition := corev1.NodeCondition{
 		Type: v1alpha1.NodeConditionInterfacesReady, Status: v.Status, Reason: v.Reason, Message: v.Message,
@@ -73,12 +100,14 @@ func setCondition(node *corev1.Node, v Verdict) {
 		if before.Status == condition.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
 		}
-		if before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message {
+		news = before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
+		if news {
 			node.Status.Conditions[n] = condition
 		}
-		return
+		return news
 	}
 	node.Status.Conditions = append(node.Status.Conditions, condition)
+	return true
 }
 
 // describe labels the node with its usable interfaces.

@@ -6,14 +6,13 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/hostnet"
@@ -31,22 +30,28 @@ func (a *Agent) report(ctx context.Context, s *subject) error {
 	if equality.Semantic.DeepEqual(links, s.state.Status.Links) {
 		return nil
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.NodeENIStateStatus{Links: links})
-	if err != nil {
-		return err
-	}
-	applied := map[string]any{}
-	if len(links) > 0 {
-		applied["links"] = content["links"] // and nothing of what the controller says
-	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": applied}}
-	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"))
-	patch.SetName(a.Node)
-	err = a.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
-	if err != nil {
+	if err := a.API.writeLinks(ctx, links); err != nil {
 		return fmt.Errorf("write the links of NodeENIState %s: %w", a.Node, err)
 	}
 	return nil
+}
+
+// writeLinks makes the links all that the agent says on the state.
+func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState) error {
+	applied := map[string]any{}
+	if len(links) > 0 {
+		applied["links"] = links // and nothing of what the controller says
+	}
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState", "metadata": map[string]any{"name": a.node}, "status": applied,
+	})
+	if err != nil {
+		return err
+	}
+	return a.states.patch(ctx, a.node, change{
+		kind: types.ApplyPatchType, of: []string{"status"}, content: content,
+		parameters: map[string]string{"fieldManager": v1alpha1.FieldOwnerAgent, "force": "true"},
+	})
 }
 
 // linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those that are

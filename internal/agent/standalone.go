@@ -5,7 +5,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -96,17 +95,4 @@ func (a *Agent) untilNext(s *subject) time.Duration {
 		}
 	}
 	return a.Resync
-}
-
-// await returns after the time, or when the host changes. It fails when nobody would tell that any more.
-func (a *Agent) await(ctx context.Context, wait time.Duration) error {
-	select {
-	case <-ctx.Done():
-	case <-time.After(wait):
-	case _, open := <-a.Host.Events():
-		if !open {
-			return errors.New("the kernel's events can no longer be read")
-		}
-	}
-	return nil
 }

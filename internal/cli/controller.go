@@ -33,6 +33,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/logging"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/resolver"
@@ -87,7 +88,7 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 			if err := o.Validate(); err != nil {
 				return err
 			}
-			log := telemetry.NewLogger(c.ErrOrStderr(), o.Logging)
+			log := logging.New(c.ErrOrStderr(), o.Logging)
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 			keepHeapSmall()
 			s, err := findSurroundings(log)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/cli/enimanager"
 )
 
 const root = "../.."
@@ -24,7 +25,7 @@ var (
 	// fenced is what stands between two fences, inline what stands between two backquotes.
 	fenced, inline = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```"), regexp.MustCompile("`([^`\n]+)`")
 	quotes         = regexp.MustCompile(`'[^']*'|"[^"]*"`)
-	ours           = regexp.MustCompile(`(?:^|^\. \S+ && |-- /)(multieni|kubectl eni) ([a-z][a-z-]*(?: .*)?)$`)
+	ours           = regexp.MustCompile(`(?:^|^\. \S+ && |-- /)(?:(multieni|kubectl eni) ([a-z][a-z-]*(?: .*)?)|(eni-manager) (--.*))$`)
 	makes          = regexp.MustCompile(`^make ([a-z][a-z-]*)`)
 	built          = regexp.MustCompile(`\bgo build .*\s\./(cmd/[\w-]+)$`)
 	ourFiles       = regexp.MustCompile(`\s((?:examples|deploy|charts|hack)/[\w./-]+)`)
@@ -71,8 +72,10 @@ func TestCommandsOfDocumentsExist(t *testing.T) {
 			for _, line := range commandsIn(string(content)) {
 				if match := ours.FindStringSubmatch(line); match != nil {
 					found++
-					program := map[string]func() *cobra.Command{"multieni": cli.New, "kubectl eni": cli.NewPlugin}[match[1]]()
-					parse(t, page, program, strings.Fields(match[2]))
+					program := map[string]func() *cobra.Command{
+						"multieni": cli.New, "kubectl eni": cli.NewPlugin, "eni-manager": enimanager.New,
+					}[match[1]+match[3]]()
+					parse(t, page, program, strings.Fields(match[2]+match[4]))
 				}
 				if match := makes.FindStringSubmatch(line); match != nil && !strings.Contains(string(makefile), "\n"+match[1]+": ## ") {
 					t.Errorf("%s: there is no target for %q", page, line)
@@ -142,7 +145,7 @@ func TestCommandsOfPagesAreRun(t *testing.T) {
 func parse(t *testing.T, page string, program *cobra.Command, args []string) {
 	t.Helper()
 	command, rest, err := program.Find(args)
-	if err == nil && command == program {
+	if err == nil && command == program && program.HasSubCommands() {
 		t.Errorf("%s: %q is no command of %s", page, args, program.CommandPath())
 		return
 	}

@@ -23,8 +23,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/logging"
 	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/telemetry"
 )
 
 // drainPoll is the time between two looks at what is left.
@@ -62,7 +62,7 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 			if err := o.Validate(); err != nil {
 				return err
 			}
-			log := telemetry.NewLogger(c.ErrOrStderr(), o.Logging)
+			log := logging.New(c.ErrOrStderr(), o.Logging)
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 			s, err := findSurroundings(log)
 			if err != nil {

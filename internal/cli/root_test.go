@@ -4,7 +4,12 @@
 package cli_test
 
 import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/multieni/multieni/internal/cli"
@@ -32,5 +37,32 @@ func TestArguments(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// The agent is a program beside this one, which takes its arguments and its place. If it is not there that is said.
+func TestAgentIsTheProgramBeside(t *testing.T) {
+	dir := t.TempDir()
+	program, agent := filepath.Join(dir, "multieni"), filepath.Join(dir, "eni-manager")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := func(environment string, args ...string) (string, error) {
+		command := exec.CommandContext(t.Context(), program, args...)
+		command.Env = []string{environment}
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("", "agent", "--help"); err == nil || !strings.Contains(out, agent) {
+		t.Errorf("without the program: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(agent, []byte("#!/bin/sh\necho \"got $*\"; exit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for environment, args := range map[string][]string{"A=b": {"agent", "--v=4", "--help"}, "COMPONENT=eni-manager": {"--v=4", "--help"}} {
+		out, err := run(environment, args...)
+		if exit := (*exec.ExitError)(nil); out != "got --v=4 --help\n" || !errors.As(err, &exit) || exit.ExitCode() != 7 {
+			t.Errorf("%s %v: %v, %q", environment, args, err, out)
+		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -27,15 +27,18 @@ import (
 // Client asks one instance's service.
 type Client struct{ client *imds.Client }
 
-// New returns a client of the instance's own service, or of the one that AWS_EC2_METADATA_SERVICE_ENDPOINT names. Nothing
-// is requested yet.
-func New(ctx context.Context) (*Client, error) {
-	cfg, err := config.LoadDefaultConfig(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+// New returns a client of the instance's own service, or of the one that the variable AWS_EC2_METADATA_SERVICE_ENDPOINT names;
+// AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE=IPv6 is for instances that have nothing else. Nothing is requested yet.
+func New() (*Client, error) {
+	var o imds.Options
+	if err := o.EndpointMode.SetFromString(os.Getenv(endpointMode)); err != nil {
+		return nil, fmt.Errorf("environment variable %s: %w", endpointMode, err)
 	}
-	return Of(imds.NewFromConfig(cfg, version2)), nil
+	return Of(imds.New(o, version2)), nil
 }
+
+// endpointMode is the variable that the SDK reads only together with its files of credentials.
+const endpointMode = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"
 
 // version2 keeps a client from asking without a token where none is given: an answer to that can come from anybody.
 func version2(o *imds.Options) { o.EnableFallback = aws.FalseTernary }

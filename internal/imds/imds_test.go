@@ -120,7 +120,7 @@ func TestVersion1IsNotAsked(t *testing.T) {
 	}))
 	defer server.Close()
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.URL)
-	client, err := imds.New(t.Context())
+	client, err := imds.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,10 +34,10 @@ type Agent struct {
 	Continuous bool
 
 	// Sysfs is where devices are given to drivers. NetworkdDir and SRIOVConfig are a folder and a file of the host that are
-	// kept up to date; none if empty.
-	Sysfs, NetworkdDir, SRIOVConfig string
+	// kept up to date, StateDir is a folder of the agent's own; none if empty.
+	Sysfs, NetworkdDir, SRIOVConfig, StateDir string
 
-	MetricsAddress, ProbeAddress string
+	ProbeAddress string
 
 	Logging
 }
@@ -56,7 +56,7 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.Sysfs, "sysfs", "/sys", "where sysfs is mounted for NodeENIs with enableDPDK; it must be writable for them")
 	flags.StringVar(&a.NetworkdDir, "networkd-dir", "", "folder of the host to keep files in by which systemd-networkd leaves the interfaces alone, for example /etc/systemd/network; none if empty")
 	flags.StringVar(&a.SRIOVConfig, "sriov-config", "", "file to list devices in for the SR-IOV network device plugin, for example /etc/pcidp/config.json; none if empty")
-	flags.StringVar(&a.MetricsAddress, "metrics-bind-address", "0", "address of the Prometheus endpoint /metrics; 0 for none")
+	flags.StringVar(&a.StateDir, "state-dir", "", "folder to write down in what the node was promised, so that an agent that starts while the API server is away knows it; none if empty")
 	flags.StringVar(&a.ProbeAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 for none")
 	a.Logging.Bind(flags)
 }

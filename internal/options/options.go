@@ -64,6 +64,7 @@ var variables = map[string]string{
 	"sriov-config":               "SRIOV_DP_CONFIG_PATH",
 	"sysfs":                      "SYSFS",
 	"networkd-dir":               "NETWORKD_DIR",
+	"state-dir":                  "STATE_DIR",
 }
 
 // Bind adds the flags to a flag set.

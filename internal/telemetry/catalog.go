@@ -1,6 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package telemetry sets up metrics and traces.
 package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"

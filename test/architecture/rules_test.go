@@ -105,6 +105,13 @@ var rules = []rule{
 		refuses: within("k8s.io", "sigs.k8s.io/controller-runtime"),
 	},
 	{
+		name:    "the agent's program is small",
+		reason:  "every node of a cluster pays for its memory, and packages that it never uses initialize themselves like all others",
+		of:      in("cmd/eni-manager"),
+		deep:    true,
+		refuses: within("sigs.k8s.io/controller-runtime", "k8s.io/client-go/kubernetes", "github.com/prometheus", "go.opentelemetry.io", awsSDK+"/config", awsSDK+"/credentials", awsSDK+"/service"),
+	},
+	{
 		name:    "the simulator knows nothing of us",
 		reason:  "it proves something only if it is EC2 by its own lights, and others can use it",
 		of:      beneath("awssim"),
@@ -222,6 +229,10 @@ func TestEveryRuleCanFail(t *testing.T) {
 		"what runs before a node joins knows no Kubernetes": {
 			broken: pkg{ImportPath: module + "/cmd/lifecycle-hook", Deps: []string{"k8s.io/api/core/v1"}},
 			kept:   pkg{ImportPath: module + "/cmd/lifecycle-hook", Deps: []string{"sigs.k8s.io/yaml"}},
+		},
+		"the agent's program is small": {
+			broken: pkg{ImportPath: module + "/cmd/eni-manager", Deps: []string{awsSDK + "/config"}},
+			kept:   pkg{ImportPath: module + "/cmd/eni-manager", Deps: []string{awsSDK + "/feature/ec2/imds", "k8s.io/client-go/rest"}},
 		},
 		"the simulator knows nothing of us": {
 			broken: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/plan"}}, kept: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/awssim/fault"}},

@@ -154,44 +154,6 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
-// An agent that starts anew finds everything as it left it and changes nothing. After a reboot it does its work again,
-// whatever the state remembers.
-func TestRestart(t *testing.T) {
-	n := newNode(t, "restart", false)
-	n.Attach("ens6", mac(1), n.vpc, "peer1")
-	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
-	n.becomes(patience, ready)
-	n.peace()
-	n.stopAgent()
-	var versions [2]string
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		versions = [2]string{node.ResourceVersion, state.ResourceVersion}
-		return ""
-	})
-	looks, changes := n.looks.Load(), n.changes.Load()
-	n.startAgent(n.client.Scheme(), false)
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if n.looks.Load() < looks+3 {
-			return "the agent has not looked at the network thrice"
-		}
-		if now := [2]string{node.ResourceVersion, state.ResourceVersion}; now != versions || n.changes.Load() != changes {
-			t.Errorf("the agent made %d changes, and the objects went from %v to %v", n.changes.Load()-changes, versions, now)
-		}
-		return ""
-	})
-
-	n.stopAgent()
-	n.IP("link del ens6")
-	n.Attach("eth3", mac(1), n.vpc, "peer1")
-	n.startAgent(n.client.Scheme(), false)
-	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
-		if state.Status.Links[0].Name != "eth3" || !strings.Contains(n.IP("link show eth3"), "altname net-web") {
-			return "the new link is not configured"
-		}
-		return ready(node, state)
-	})
-}
-
 // That the controller does not know an interface is no reason to take it away: its state may be gone, or new, or it may be
 // looking for what EC2 does not show.
 func TestForgotten(t *testing.T) {
@@ -253,7 +215,7 @@ func TestMetadata(t *testing.T) {
 			if c.known.PrimaryMAC != "" {
 				n.Attach("ens6", c.known.PrimaryMAC, n.vpc, "peer1")
 			}
-			n.startAgent(n.client.Scheme(), false)
+			n.startAgent(false)
 			n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 			n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 				if len(state.Status.Links) != 1 || !strings.Contains(state.Status.Links[0].Message, c.says) {

@@ -62,7 +62,7 @@ func TestLifeOfADevice(t *testing.T) {
 	n.configure = func(o *agent.Options) {
 		o.PCI, o.NetworkdDir, o.PluginConfig = pci, host, filepath.Join(host, "config.json")
 	}
-	n.startAgent(n.client.Scheme(), false)
+	n.startAgent(false)
 	i := interfaceOf(1, v1alpha1.PhaseAttached)
 	i.AddressMode, i.DPDKDriver, i.DPDKResourceName = v1alpha1.AddressNone, v1alpha1.DPDKDriverVFIO, "example.com/fast"
 	n.promise(i)
@@ -120,7 +120,7 @@ func TestForeignPluginConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.configure = func(o *agent.Options) { o.PluginConfig = path }
-	n.startAgent(n.client.Scheme(), false)
+	n.startAgent(false)
 	i := interfaceOf(1, v1alpha1.PhaseAttached)
 	i.DPDKResourceName = hostpci.DefaultResource
 	n.promise(i)

@@ -25,10 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-logr/logr"
 
@@ -132,7 +129,7 @@ func (c counted) Apply(op hostnet.Operation) error {
 func newNode(t *testing.T, name string, continuous bool) *node {
 	t.Helper()
 	n := newNamespaces(t, name)
-	n.startAgent(n.client.Scheme(), continuous)
+	n.startAgent(continuous)
 	return n
 }
 
@@ -183,30 +180,23 @@ func device(name, mac string) string {
 	return ""
 }
 
-func (n *node) startAgent(scheme *runtime.Scheme, continuous bool) {
+func (n *node) startAgent(continuous bool) {
 	n.t.Helper()
-	skip := true
-	mgr, err := ctrl.NewManager(server.Config, manager.Options{
-		Scheme: scheme, Cache: agent.CacheOptions(n.name), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: ctrlconfig.Controller{SkipNameValidation: &skip}, // one process runs several agents here
-	})
+	api, err := agent.Connect(server.Config, n.name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	options := agent.Options{
-		Node: n.name, Client: mgr.GetClient(), Host: counted{n.open(), n}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
+		Node: n.name, API: api, Host: counted{n.open(), n}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
 		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	if n.configure != nil {
 		n.configure(&options)
 	}
 	a := agent.New(options)
-	if err := a.SetupWithManager(mgr); err != nil {
-		n.t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
+	go func() { done <- a.Run(ctx) }()
 	n.stopAgent = sync.OnceFunc(func() {
 		stop()
 		if err := <-done; err != nil {

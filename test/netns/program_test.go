@@ -29,9 +29,8 @@ import (
 )
 
 const (
-	// maxOwn is how much memory an agent may have of its own, at any time, in KiB. maxMemory is how much it may hold once it
-	// has started, the pages of its program file included, which it shares and which the kernel drops when it needs them.
-	maxOwn, maxMemory = 16 << 10, 30 << 10
+	// maxMemory is how much memory an agent may hold at any time of its life, in KiB.
+	maxMemory = 30 << 10
 	// settles is how long a start takes at most.
 	settles = 5 * time.Second
 	// maxIdle is the part of one processor that an idle agent may use.
@@ -52,13 +51,8 @@ func TestProgram(t *testing.T) {
 			t.Skipf("needs the program %s of util-linux", tool)
 		}
 	}
-	program := filepath.Join(t.TempDir(), "multieni")
-	if output, err := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", "-s -w", "-o", program, "github.com/multieni/multieni/cmd/multieni").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v: %s", err, output)
-	}
-	process, log := n.run(program)
-	start := n.watchMemory(process, log)
-	n.says(log, "Starting EventSource") // an API server that is away is waited for
+	process, log := n.run(agentProgram(t))
+	n.says(log, "the API server does not answer") // an API server that is away is waited for
 	n.forward(server.Config.Host)
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
@@ -69,15 +63,14 @@ func TestProgram(t *testing.T) {
 		watched = 10 * time.Minute
 	}
 	time.Sleep(settles) // the kernel's books are looked at, here and below, which nobody announces
-	atStart, ownAtStart := start()
-	before, idle := processor(t, process), n.watchMemory(process, log)
+	before := processor(t, process)
 	time.Sleep(watched)
 	used := processor(t, process) - before
-	most, own := idle()
-	t.Logf("within %s the idle agent used the processor for %s, and held at most %d KiB, at most %d of them its own", watched, used, most, own)
-	t.Logf("from its first words on it held at most %d KiB, at most %d of them its own; before, %d", atStart, ownAtStart, memory(t, process, "VmHWM"))
-	if used.Seconds() > maxIdle*watched.Seconds() || most > maxMemory || max(own, ownAtStart) > maxOwn {
-		t.Errorf("that is more than %g of the processor, or more than %d KiB, or more than %d of its own", maxIdle, maxMemory, maxOwn)
+	most := memory(t, process, "VmHWM")
+	t.Logf("within %s the idle agent used the processor for %s; it held at most %d KiB since it was started, and holds %d, %d of them its own",
+		watched, used, most, memory(t, process, "VmRSS"), memory(t, process, "RssAnon"))
+	if used.Seconds() > maxIdle*watched.Seconds() || most > maxMemory {
+		t.Errorf("that is more than %g of the processor, or more than %d KiB", maxIdle, maxMemory)
 	}
 	n.askedForItsOwn()
 }
@@ -96,25 +89,14 @@ func (n *node) says(log, words string) {
 	}
 }
 
-// watchMemory looks at the memory of a process over and over, from the first words in its log on, and returns what ends that
-// and says how much it was at most, and how much its own.
-func (n *node) watchMemory(process int, log string) (stop func() (most, own int)) {
-	ctx, cancel := context.WithCancel(n.t.Context())
-	var watching sync.WaitGroup
-	most, own := 0, 0
-	watching.Go(func() {
-		for spoke := false; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-			if !spoke {
-				content, _ := os.ReadFile(log)
-				spoke = len(content) > 0
-				continue
-			}
-			most, own = max(most, memory(n.t, process, "VmRSS")), max(own, memory(n.t, process, "RssAnon"))
-		}
-	})
-	stop = func() (int, int) { cancel(); watching.Wait(); return most, own }
-	n.t.Cleanup(func() { stop() })
-	return stop
+// agentProgram builds the program of the agent as the image has it.
+func agentProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "eni-manager")
+	if output, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "github.com/multieni/multieni/cmd/eni-manager").CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v: %s", err, output)
+	}
+	return program
 }
 
 // askedForItsOwn checks that of all requests of the program none was about another object than the two of its node.
@@ -199,7 +181,7 @@ func (n *node) run(program string) (process int, log string) {
 	); err != nil {
 		n.t.Fatal(err)
 	}
-	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "agent", "--node-name="+n.name)
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "--node-name="+n.name)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "SYSFS="+sysfs)
 	command.Stdout, command.Stderr = output, output
 	n.Do(func() { err = command.Start() })

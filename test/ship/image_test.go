@@ -26,9 +26,10 @@ import (
 // maxCompressed is what the image of the aws-multi-eni-controller takes, in bytes.
 const maxCompressed = 22e6
 
-// image is the image of this machine's architecture as `make image` writes it: the layout, and the program out of it.
+// image is the image of this machine's architecture as `make image` writes it: the layout, and a folder of the programs out
+// of it.
 type image struct {
-	layout, program string
+	layout, programs string
 	// builder is what built it.
 	builder    string
 	config     imageConfig
@@ -106,7 +107,10 @@ func indexOf(layout string) ([]descriptor, error) {
 	return index.Manifests, json.Unmarshal(content, &index)
 }
 
-// unpack reads the only image of a layout and puts its program into a folder.
+// program is where the program of that path in the image is here.
+func (i image) program(path string) string { return filepath.Join(i.programs, path) }
+
+// unpack reads the only image of a layout and puts its programs into a folder.
 func unpack(layout, dir string) (image, error) {
 	manifests, err := indexOf(layout)
 	if err != nil {
@@ -116,7 +120,10 @@ func unpack(layout, dir string) (image, error) {
 		Config descriptor
 		Layers []descriptor
 	}
-	i := image{layout: layout, program: filepath.Join(dir, "multieni"), files: map[string]int64{}}
+	i := image{layout: layout, programs: filepath.Join(dir, "programs"), files: map[string]int64{}}
+	if err := os.MkdirAll(i.programs, 0o755); err != nil {
+		return image{}, err
+	}
 	if err := blob(layout, manifests[0].Digest, &manifest); err != nil {
 		return image{}, err
 	}
@@ -149,10 +156,10 @@ func (i image) unpackLayer(digest string) error {
 			return err
 		}
 		i.files[header.Name] = header.Mode
-		if header.Name != "multieni" {
+		if header.Mode != 0o755 || header.Typeflag != tar.TypeReg {
 			continue
 		}
-		program, err := os.OpenFile(i.program, os.O_CREATE|os.O_WRONLY, 0o755)
+		program, err := os.OpenFile(i.program(header.Name), os.O_CREATE|os.O_WRONLY, 0o755)
 		if err != nil {
 			return err
 		}
@@ -165,14 +172,14 @@ func (i image) unpackLayer(digest string) error {
 	}
 }
 
-// The image has nothing in it but the program and what TLS needs, runs as nobody, and is small.
+// The image has nothing in it but the programs and what TLS needs, runs as nobody, and is small.
 func TestImage(t *testing.T) {
 	i := built(t)
 	if i.compressed > maxCompressed {
 		t.Errorf("the image has %d bytes, the limit is %.0f", i.compressed, maxCompressed)
 	}
 	t.Logf("linux/%s: %.1f MB compressed", runtime.GOARCH, float64(i.compressed)/1e6)
-	want := []string{"etc/", "etc/passwd", "etc/ssl/", "etc/ssl/certs/", "etc/ssl/certs/ca-certificates.crt", "multieni", "tmp/"}
+	want := []string{"eni-manager", "etc/", "etc/passwd", "etc/ssl/", "etc/ssl/certs/", "etc/ssl/certs/ca-certificates.crt", "multieni", "tmp/"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(i.files))); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -190,7 +197,7 @@ func TestImageIsForBothArchitectures(t *testing.T) {
 	compiler := `#!/bin/sh
 echo "$GOOS $GOARCH $CGO_ENABLED" >> "$ASKED"
 while [ "$1" != -o ]; do shift; done
-mkdir -p "$(dirname "$2")" && cp "$PROGRAM" "$2"
+cp "$PROGRAMS"/* "$2"
 `
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(compiler), 0o755); err != nil {
 		t.Fatal(err)
@@ -198,7 +205,7 @@ mkdir -p "$(dirname "$2")" && cp "$PROGRAM" "$2"
 	layout, asked := filepath.Join(dir, "image"), filepath.Join(dir, "asked")
 	command := exec.CommandContext(t.Context(), i.builder, "--version", imageVersion, "--out", layout)
 	command.Dir = root
-	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "PROGRAM="+i.program, "ASKED="+asked)
+	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "PROGRAMS="+i.programs, "ASKED="+asked)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -223,19 +230,21 @@ mkdir -p "$(dirname "$2")" && cp "$PROGRAM" "$2"
 	}
 }
 
-// The program in the image is a static one that knows its version, and COMPONENT says what it is.
-func TestProgramOfTheImage(t *testing.T) {
+// The programs in the image are static ones that know their version, and COMPONENT says what the one that runs by itself is.
+func TestProgramsOfTheImage(t *testing.T) {
 	i := built(t)
 	for name, c := range map[string]struct {
-		env, args, says string
+		env, program, args, says string
 	}{
-		"its version":           {"", "version", imageVersion},
-		"the controller":        {"COMPONENT=eni-controller", "--help", "Run the controller"},
-		"the agent":             {"COMPONENT=eni-manager", "--help", "Run the agent of a node"},
-		"a command beside them": {"COMPONENT=eni-manager", "version", imageVersion},
+		"its version":              {"", "multieni", "version", imageVersion},
+		"the controller":           {"COMPONENT=eni-controller", "multieni", "--help", "Run the controller"},
+		"the agent":                {"COMPONENT=eni-manager", "multieni", "--help", "Run the agent of a node"},
+		"the agent's version":      {"COMPONENT=eni-manager", "multieni", "--version", imageVersion},
+		"the agent by its program": {"", "eni-manager", "--help", "Run the agent of a node"},
+		"a command beside them":    {"COMPONENT=eni-manager", "multieni", "version", imageVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
-			command := exec.CommandContext(t.Context(), i.program, c.args)
+			command := exec.CommandContext(t.Context(), i.program(c.program), c.args)
 			command.Env = []string{c.env} // nothing of this machine
 			out, err := command.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), c.says) {
@@ -245,7 +254,7 @@ func TestProgramOfTheImage(t *testing.T) {
 	}
 }
 
-// The bill of materials names what is in the program.
+// The bill of materials names what is in the programs.
 func TestBillOfMaterials(t *testing.T) {
 	i := built(t)
 	content, err := os.ReadFile(i.layout + "-sbom-" + runtime.GOARCH + ".spdx.json")
@@ -266,9 +275,9 @@ func TestBillOfMaterials(t *testing.T) {
 	for _, p := range bill.Packages {
 		versions[p.Name] = p.Version
 	}
-	for _, module := range []string{"stdlib", "sigs.k8s.io/controller-runtime", "github.com/aws/aws-sdk-go-v2/service/ec2"} {
+	for _, module := range []string{"stdlib", "sigs.k8s.io/controller-runtime", "github.com/aws/aws-sdk-go-v2/service/ec2", "github.com/vishvananda/netlink"} {
 		if versions[module] == "" {
-			t.Errorf("%s is in the program and not on its bill", module)
+			t.Errorf("%s is in a program and not on the bill", module)
 		}
 	}
 	if bill.SPDXVersion != "SPDX-2.3" || versions["github.com/multieni/multieni"] != imageVersion {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func (s *site) run(name, namespace string, pod corev1.PodSpec, extra ...string) 
 		}
 	}
 	p, err := child.Start(child.Options{
-		Program: s.image.program, Args: append(container.Args, extra...), Env: env,
+		Program: s.image.program(slices.Concat(container.Command, s.image.config.Config.Entrypoint)[0]), Args: append(container.Args, extra...), Env: env,
 		Log: filepath.Join(filepath.Dir(s.Kubeconfig), name+".run.log"),
 	})
 	s.must(err)
@@ -200,7 +201,7 @@ func (s *site) runAll() {
 	s.run("controller", controller.Namespace, controller.Spec.Template.Spec, quick...)
 	var agent appsv1.DaemonSet
 	s.must(s.kube.Get(s.Context(), client.ObjectKey{Namespace: "eni-manager-system", Name: "eni-manager"}, &agent))
-	s.run("agent", agent.Namespace, agent.Spec.Template.Spec, "--node-name="+s.node(), "--metrics-bind-address=0", "--health-probe-bind-address=0", "--v=5")
+	s.run("agent", agent.Namespace, agent.Spec.Template.Spec, "--node-name="+s.node(), "--health-probe-bind-address=0", "--v=5")
 }
 
 // stop ends all processes, as when their pods are gone.
@@ -432,7 +433,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 // drainFromOutside is what is left to do when the namespace of the controller is gone.
 func (s *site) drainFromOutside() {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), s.image.program, "drain", "--yes", "--leader-elect=false",
+	command := exec.CommandContext(s.Context(), s.image.program("multieni"), "drain", "--yes", "--leader-elect=false",
 		"--poll-interval=20ms", "--resync-period=5s", "--ec2-share=0.98")
 	command.Env = append(os.Environ(), append(s.Env(), "KUBECONFIG="+s.Kubeconfig)...)
 	if out, err := command.CombinedOutput(); err != nil {

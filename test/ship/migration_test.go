@@ -93,7 +93,7 @@ func (s *site) legacyInterface() string {
 // multieni runs the program of the image as a person does, with credentials for cluster and AWS.
 func (s *site) multieni(args ...string) string {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), s.image.program, args...)
+	command := exec.CommandContext(s.Context(), s.image.program("multieni"), args...)
 	command.Dir = root
 	command.Env = append(os.Environ(), append(s.Env(), "KUBECONFIG="+s.Kubeconfig)...)
 	out, err := command.CombinedOutput()

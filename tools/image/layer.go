@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -29,37 +30,47 @@ func certificates() ([]byte, error) {
 	return nil, fmt.Errorf("this system has no certificate bundle to put into the image; install ca-certificates")
 }
 
-// programLayer is a layer of the program, the certificates, and an empty /tmp.
-func programLayer(program string, made time.Time) (v1.Layer, error) {
-	content, err := os.ReadFile(program)
-	if err != nil {
-		return nil, err
-	}
+// file is a file of a layer, or a folder if it has no content.
+type file struct {
+	name    string
+	mode    int64
+	content []byte
+}
+
+// programLayer is a layer of the programs in a folder, the certificates, and an empty /tmp.
+func programLayer(folder string, made time.Time) (v1.Layer, error) {
 	trusted, err := certificates()
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	archive := tar.NewWriter(&b)
-	for _, entry := range []struct {
-		name    string
-		mode    int64
-		content []byte
-	}{
+	files := []file{
 		{"etc/", 0o755, nil}, {"etc/ssl/", 0o755, nil}, {"etc/ssl/certs/", 0o755, nil},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, trusted},
 		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")},
 		{"tmp/", 0o1777, nil},
-		{"multieni", 0o755, content},
-	} {
-		header := &tar.Header{Name: entry.name, Mode: entry.mode, Size: int64(len(entry.content)), ModTime: made, Typeflag: tar.TypeReg}
-		if entry.content == nil {
+	}
+	for _, program := range programs() {
+		content, err := os.ReadFile(filepath.Join(folder, program))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{program, 0o755, content})
+	}
+	return layerOf(files, made)
+}
+
+func layerOf(files []file, made time.Time) (v1.Layer, error) {
+	var b bytes.Buffer
+	archive := tar.NewWriter(&b)
+	for _, f := range files {
+		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: made, Typeflag: tar.TypeReg}
+		if f.content == nil {
 			header.Typeflag = tar.TypeDir
 		}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}
-		if _, err := archive.Write(entry.content); err != nil {
+		if _, err := archive.Write(f.content); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command image builds the container image of multieni without a container engine: an index of one image per
-// architecture, each the static program on nothing, and beside it a bill of materials. It writes an OCI layout, and
+// architecture, each the static programs on nothing, and beside it a bill of materials. It writes an OCI layout, and
 // pushes it when told to. Run it from the root of the checkout.
 package main
 
@@ -41,7 +41,7 @@ func main() {
 	var s settings
 	arches := flag.String("arch", "amd64,arm64", "architectures, separated by commas")
 	flag.StringVar(&s.out, "out", "dist/image", "folder to write the OCI layout to; made anew")
-	flag.StringVar(&s.version, "version", "devel", "version of the program")
+	flag.StringVar(&s.version, "version", "devel", "version of the programs")
 	flag.StringVar(&s.push, "push", "", "reference to push the image to, for example ghcr.io/multieni/multieni:v0.1.0; not pushed if empty")
 	flag.Parse()
 	s.arches = strings.Split(*arches, ",")
@@ -86,11 +86,11 @@ func platform(arch string) *v1.Platform { return &v1.Platform{OS: "linux", Archi
 
 // image builds the image of one architecture and says how large it is.
 func (s settings) image(ctx context.Context, arch string) (v1.Image, error) {
-	program := filepath.Join(s.out+"-programs", arch, "multieni")
-	if err := s.build(ctx, arch, program); err != nil {
+	folder := filepath.Join(s.out+"-programs", arch)
+	if err := s.build(ctx, arch, folder); err != nil {
 		return nil, err
 	}
-	layer, err := programLayer(program, s.made)
+	layer, err := programLayer(folder, s.made)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s settings) image(ctx context.Context, arch string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return image, writeBill(program, s.version, s.made, s.out+"-sbom-"+arch+".spdx.json")
+	return image, writeBill(folder, s.version, s.made, s.out+"-sbom-"+arch+".spdx.json")
 }
 
 // config is what the image says about itself. It runs as nobody in particular; the component is an argument or the
@@ -129,15 +129,26 @@ func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 	return config
 }
 
-func (s settings) build(ctx context.Context, arch, to string) error {
+// programs are what is in the image, by their packages. Agents run a program of their own, which is small, because every node
+// of a cluster pays for its memory.
+func programs() []string { return []string{"multieni", "eni-manager"} }
+
+func (s settings) build(ctx context.Context, arch, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
 	flags := "-s -w -X github.com/multieni/multieni/internal/version.release=" + s.version
 	// Without what calls methods by name (net/rpc of Lambda's library, the traces of gRPC's), the linker drops the methods
 	// that nobody calls: a third of the image.
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", flags, "-o", to, "./cmd/multieni")
+	arguments := []string{"build", "-trimpath", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", flags, "-o", folder}
+	for _, program := range programs() {
+		arguments = append(arguments, "./cmd/"+program)
+	}
+	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("build the program: %w", err)
+		return fmt.Errorf("build the programs: %w", err)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 		return err
 	}
 	defer host.Close()
-	metadata, err := imds.New(ctx)
+	metadata, err := imds.New()
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
@@ -161,27 +155,16 @@ func (n *Network) device(_, mac string) string {
 }
 
 func (n *Network) startAgent(ctx context.Context, nd *node) error {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	several := true
-	mgr, err := ctrl.NewManager(n.options.Config, manager.Options{
-		Scheme: scheme, Cache: agent.CacheOptions(nd.name), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &several},
-	})
+	api, err := agent.Connect(n.options.Config, nd.name)
 	if err != nil {
 		return err
 	}
 	a := agent.New(agent.Options{
-		Node: nd.name, Client: mgr.GetClient(), Host: nd.host, PCI: pci.Open(filepath.Join(n.options.Dir, "no-sysfs")),
+		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(filepath.Join(n.options.Dir, "no-sysfs")),
 		Taint: v1alpha1.NotReadyTaint, Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
 	})
-	if err := a.SetupWithManager(mgr); err != nil {
-		return err
-	}
 	n.running.Go(func() {
-		if err := mgr.Start(ctx); err != nil {
+		if err := a.Run(ctx); err != nil {
 			n.fail(fmt.Errorf("the agent of %s: %w", nd.name, err))
 		}
 	})

@@ -1,0 +1,193 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+// writeTimeout is how long a write may take: links are to be looked after meanwhile.
+const writeTimeout = 10 * time.Second
+
+// API is the Kubernetes API as far as an agent needs it: two objects by the name of the node. It is as small as that because
+// every node pays for the memory.
+type API struct {
+	node          string
+	states, nodes object
+	// changed has something to receive after a change that the agent may have to act on.
+	changed chan struct{}
+}
+
+// object is one object of the API server, which is watched.
+type object struct {
+	rest.Interface
+	resource string
+	store    cache.Store
+	informer cache.Controller
+}
+
+// Connect returns the API server as the agent of a node uses it. Nothing is asked of it yet.
+func Connect(access *rest.Config, node string) (*API, error) {
+	a := &API{node: node, changed: make(chan struct{}, 1)}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}) // and no others of Kubernetes
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	access = rest.CopyConfig(access)
+	access.QPS = -1 // the agent paces itself, by passes
+	access.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	connections, err := rest.HTTPClientFor(access) // one for both
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	connect := func(path string, version schema.GroupVersion) (rest.Interface, error) {
+		c := rest.CopyConfig(access)
+		c.APIPath, c.GroupVersion = path, &version
+		return rest.RESTClientForConfigAndClient(c, connections)
+	}
+	states, err := connect("/apis", v1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	access.ContentType, access.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	nodes, err := connect("/api", corev1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	a.states = a.object(states, "nodeenistates", &v1alpha1.NodeENIState{})
+	a.nodes = a.object(nodes, "nodes", &corev1.Node{})
+	return a, nil
+}
+
+func (a *API) object(client rest.Interface, resource string, kind runtime.Object) object {
+	o := object{Interface: client, resource: resource}
+	byName := fields.OneTermEqualSelector("metadata.name", a.node)
+	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(client, resource, "", byName), ObjectType: kind, Transform: slim,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { a.wake() }, DeleteFunc: func(any) { a.wake() },
+			UpdateFunc: func(was, is any) {
+				if matters(was, is) {
+					a.wake()
+				}
+			},
+		},
+	})
+	return o
+}
+
+func (a *API) wake() {
+	select {
+	case a.changed <- struct{}{}:
+	default: // somebody is to look anyway
+	}
+}
+
+// watch follows both objects until the context ends. While the API server is away it tries again, ever more seldom, and what
+// was known last stays known.
+func (a *API) watch(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { a.states.informer.RunWithContext(ctx) })
+	both.Go(func() { a.nodes.informer.RunWithContext(ctx) })
+	if a.synced(ctx) {
+		a.wake() // that there is no such object is news, too
+	}
+	both.Wait()
+}
+
+// Synced reports whether it is known what the API server has.
+func (a *API) Synced() bool { return a.states.informer.HasSynced() && a.nodes.informer.HasSynced() }
+
+// synced waits until it is known what the API server has, and reports whether it is.
+func (a *API) synced(ctx context.Context) bool {
+	for _, o := range []object{a.states, a.nodes} {
+		select {
+		case <-o.informer.HasSyncedChecker().Done():
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// state returns the node's NodeENIState, which is not to be changed, or nil if there is none.
+func (a *API) state() *v1alpha1.NodeENIState {
+	known, _, _ := a.states.store.GetByKey(a.node) // it fails for what has no name
+	state, _ := known.(*v1alpha1.NodeENIState)
+	return state
+}
+
+// nodeObject returns the Node, which is not to be changed, or nil if there is none.
+func (a *API) nodeObject() *corev1.Node {
+	known, _, _ := a.nodes.store.GetByKey(a.node)
+	node, _ := known.(*corev1.Node)
+	return node
+}
+
+// slim takes off an object what the agent never looks at: of the status of a Node all but the conditions.
+func slim(known any) (any, error) {
+	if object, err := meta.Accessor(known); err == nil {
+		object.SetManagedFields(nil)
+	}
+	if node, ok := known.(*corev1.Node); ok {
+		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions}
+	}
+	return known, nil
+}
+
+// matters reports whether a change is one that the agent may have to act on: of a Node not heartbeats, but what it says there.
+func matters(was, is any) bool {
+	before, ok := was.(*corev1.Node)
+	now, _ := is.(*corev1.Node)
+	return !ok || before.UID != now.UID || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) ||
+		!equality.Semantic.DeepEqual(before.Spec.Taints, now.Spec.Taints) || !equality.Semantic.DeepEqual(interfacesReady(before), interfacesReady(now))
+}
+
+func interfacesReady(node *corev1.Node) *corev1.NodeCondition {
+	for n := range node.Status.Conditions {
+		if node.Status.Conditions[n].Type == v1alpha1.NodeConditionInterfacesReady {
+			return &node.Status.Conditions[n]
+		}
+	}
+	return nil
+}
+
+// patch sends a change of an object, or of one of its subresources.
+func (o object) patch(ctx context.Context, name string, change change) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	request := o.Patch(change.kind).Resource(o.resource).Name(name).SubResource(change.of...).Body(change.content)
+	for parameter, value := range change.parameters {
+		request.Param(parameter, value)
+	}
+	return request.Do(ctx).Error()
+}
+
+// change is what a patch says.
+type change struct {
+	kind       types.PatchType
+	of         []string
+	content    []byte
+	parameters map[string]string
+}

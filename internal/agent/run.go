@@ -1,0 +1,97 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	// firstRetry and lastRetry bound the time until what failed is tried again.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+	// patience is how long to wait for the API server before the agent goes by what it knew last.
+	patience = 3 * time.Second
+)
+
+// Run looks after the links until the context ends: at every change of the host or of the node's objects, and from time to
+// time. It fails when nobody would tell of changes of the host any more.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer stop()
+	beside.Go(func() { a.API.watch(ctx) })
+	if a.metadata != nil {
+		beside.Go(func() { a.metadata.keep(ctx, a.Log, a.API.wake) })
+	}
+	if !a.prepare(ctx) {
+		return nil
+	}
+	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
+	for {
+		if err := a.pace.Wait(ctx); err != nil {
+			return nil //nolint:nilerr // the context has ended, which is no failure
+		}
+		next, err := a.pass(ctx)
+		if err == nil {
+			retry.Forget(a.Node)
+		} else if ctx.Err() == nil {
+			next = min(next, retry.When(a.Node))
+			a.Log.Error("the interfaces of the node are not as they shall be, or that could not be said; it is tried again", "in", next, "err", err)
+		}
+		if err := a.await(ctx, next); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// prepare waits until it is known what the API server has. If that takes long it goes by what the node was promised in an
+// earlier life until it is known. It reports whether there is something to go by.
+func (a *Agent) prepare(ctx context.Context) bool {
+	early, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if a.API.synced(early) {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	var err error
+	if a.recalled, err = a.readRecord(); err != nil {
+		a.Log.Warn("the record of an earlier life is of no use", "err", err)
+	}
+	interfaces := 0
+	if a.recalled != nil {
+		interfaces = len(a.recalled.Status.Interfaces)
+	}
+	a.Log.Warn("the API server does not answer; until it does, recorded interfaces that instance metadata shows are looked after, and nothing is taken back", "recorded", interfaces)
+	return true
+}
+
+// await returns after the time, or when the host or an object of the node changes. It fails when nobody would tell that of the
+// host any more.
+func (a *Agent) await(ctx context.Context, wait time.Duration) error {
+	var changed <-chan struct{}
+	if a.API != nil {
+		changed = a.API.changed
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-changed:
+	case _, open := <-a.Host.Events():
+		if !open {
+			return errors.New("the kernel's events can no longer be read")
+		}
+	}
+	return nil
+}

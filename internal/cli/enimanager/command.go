@@ -1,0 +1,107 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package enimanager is the command that looks after the interfaces of a node. It is a program of its own, small, because
+// every node of a cluster pays for its memory.
+package enimanager
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/imds"
+	"github.com/multieni/multieni/internal/logging"
+	"github.com/multieni/multieni/internal/netlink"
+	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/pci"
+	"github.com/multieni/multieni/internal/version"
+)
+
+// New returns the command.
+func New() *cobra.Command {
+	var o options.Agent
+	command := &cobra.Command{
+		Use:     "eni-manager",
+		Short:   "Run the agent of a node, which makes its interfaces usable",
+		Version: version.String(),
+		Long: `Run the agent of a node, which brings the links of attached interfaces up, gives each the
+same name on every node, and takes the startup taint off the Node once all that are required
+are ready. "multieni agent" runs this program, too.
+
+It runs in the network namespace of the host with CAP_NET_ADMIN, and needs access to the
+Kubernetes API for two objects: the Node and the NodeENIState of that name. It has no use for
+AWS credentials. Instance metadata, where it answers, helps to explain what is missing.
+
+With --without-kubernetes it takes the interfaces from instance metadata instead, which cannot
+tell whose they are: it brings up all but the primary one, and reports in its log.`,
+		Example: `  # on a node
+  eni-manager --node-name=ip-10-0-0-10.us-west-2.compute.internal
+
+  # on an instance that is no node, or not yet
+  eni-manager --without-kubernetes`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := options.FromEnvironment(c.Flags()); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			log := logging.New(c.ErrOrStderr(), o.Logging)
+			library := o.Logging
+			library.Verbosity = min(library.Verbosity, 6) // from 8 on it would log what is sent
+			klog.SetSlogLogger(logging.New(c.ErrOrStderr(), library))
+			return run(c.Context(), o, log)
+		},
+	}
+	o.Bind(command.Flags())
+	return command
+}
+
+func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
+	log.Info("starting", "version", version.String(), "node", o.NodeName)
+	host, err := netlink.Open(netlink.Options{Excluded: o.Excluded()})
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	metadata, err := imds.New()
+	if err != nil {
+		return err
+	}
+	settings := agent.Options{
+		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read, DefaultMTU: o.DefaultMTU, Taint: o.Taint,
+		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir, Log: log,
+	}
+	if o.WithoutKubernetes {
+		return agent.New(settings).RunWithoutKubernetes(ctx)
+	}
+	if settings.API, err = connect(o.NodeName); err != nil {
+		return err
+	}
+	stop, err := serveProbes(o.ProbeAddress, settings.API.Synced)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return agent.New(settings).Run(ctx)
+}
+
+// connect finds the Kubernetes API: as KUBECONFIG or ~/.kube/config say, in a pod by its service account.
+func connect(node string) (*agent.API, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	access, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
+	}
+	access.UserAgent = "multieni-agent/" + version.String()
+	return agent.Connect(access, node)
+}

@@ -1,0 +1,33 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enimanager
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// serveProbes answers /healthz, and /readyz once it is known what the API server has, until stop is called. With address "0"
+// nothing is answered.
+func serveProbes(address string, synced func() bool) (stop func(), err error) {
+	if address == "0" || address == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !synced() {
+			http.Error(w, "it is not known yet what the API server has", http.StatusServiceUnavailable)
+		}
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	return func() { _ = server.Close() }, nil
+}

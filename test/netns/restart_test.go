@@ -1,0 +1,117 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package netns_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/agent"
+)
+
+// An agent that starts anew finds everything as it left it and changes nothing. After a reboot it does its work again,
+// whatever the state remembers.
+func TestRestart(t *testing.T) {
+	n := newNode(t, "restart", false)
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
+	n.becomes(patience, ready)
+	n.peace()
+	n.stopAgent()
+	var versions [2]string
+	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+		versions = [2]string{node.ResourceVersion, state.ResourceVersion}
+		return ""
+	})
+	looks, changes := n.looks.Load(), n.changes.Load()
+	n.startAgent(false)
+	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+		if n.looks.Load() < looks+3 {
+			return "the agent has not looked at the network thrice"
+		}
+		if now := [2]string{node.ResourceVersion, state.ResourceVersion}; now != versions || n.changes.Load() != changes {
+			t.Errorf("the agent made %d changes, and the objects went from %v to %v", n.changes.Load()-changes, versions, now)
+		}
+		return ""
+	})
+
+	n.stopAgent()
+	n.IP("link del ens6")
+	n.Attach("eth3", mac(1), n.vpc, "peer1")
+	n.startAgent(false)
+	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
+		if state.Status.Links[0].Name != "eth3" || !strings.Contains(n.IP("link show eth3"), "altname net-web") {
+			return "the new link is not configured"
+		}
+		return ready(node, state)
+	})
+}
+
+// A node that boots while the API server is away gets the links that it was promised before, as far as instance metadata shows
+// the same interfaces, and no others. What has changed meanwhile is put right when the API server is back.
+func TestBootWithoutAPIServer(t *testing.T) {
+	const instance, cni = "i-0123456789abcdef0", 3
+	n := newNamespaces(t, "boot-without-api")
+	dir := t.TempDir()
+	attached := []eni.Interface{{ID: interfaceOf(1, "").ENIID, MAC: mac(1)}, {ID: "eni-other", MAC: mac(2)}, {ID: "eni-cni", MAC: mac(cni)}}
+	n.configure = func(o *agent.Options) {
+		o.StateDir = dir
+		o.Metadata = func(context.Context) (eni.Metadata, error) {
+			return eni.Metadata{InstanceID: instance, Interfaces: attached}, nil
+		}
+	}
+	n.Attach("ens6", mac(1), n.vpc, "peer1")
+	n.Attach("ens7", mac(2), n.vpc, "peer2")
+	n.Attach("ens8", mac(cni), n.vpc, "peer3")
+	n.startAgent(false)
+	n.promise(interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached))
+	n.becomes(patience, ready)
+	n.stopAgent()
+
+	for _, link := range []string{"ens6", "ens7", "ens8"} { // the kernel forgets
+		n.IP("link del " + link)
+	}
+	n.Attach("eth1", mac(1), n.vpc, "peer1")
+	n.Attach("eth2", mac(2), n.vpc, "peer2")
+	n.Attach("eth3", mac(cni), n.vpc, "peer3")
+	foreign := n.IP("link show eth2") + n.IP("link show eth3")
+	before := n.configure
+	n.configure = func(o *agent.Options) {
+		before(o)
+		var err error
+		if o.API, err = agent.Connect(&rest.Config{Host: "127.0.0.1:1"}, n.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.startAgent(false)
+	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+		if link := n.IP("link show eth1"); !strings.Contains(link, "altname net-web") || !strings.Contains(link, "LOWER_UP") {
+			return "the link is " + link
+		}
+		return ""
+	})
+	if diff := cmp.Diff(foreign, n.IP("link show eth2")+n.IP("link show eth3")); diff != "" {
+		t.Errorf("a link was touched that metadata shows to be of another interface, or that was never promised:\n%s", diff)
+	}
+	n.stopAgent()
+
+	n.configure = before
+	n.startAgent(false)
+	n.promise(interfaceOf(2, v1alpha1.PhaseAttached))
+	n.becomes(patience, func(*corev1.Node, *v1alpha1.NodeENIState) string {
+		if one, two := n.IP("link show eth1"), n.IP("link show eth2"); strings.Contains(one, "net-web") || !strings.Contains(two, "net-web") {
+			return "the links are " + one + two
+		}
+		return ""
+	})
+}
