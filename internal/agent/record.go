@@ -55,7 +55,7 @@ func (a *Agent) keepRecord(s *subject) error {
 	if err != nil || bytes.Equal(content, a.recorded) {
 		return err
 	}
-	if err := replaceFile(filepath.Join(a.StateDir, recordFile), content); err != nil {
+	if err := errors.Join(os.MkdirAll(a.StateDir, 0o755), replaceFile(filepath.Join(a.StateDir, recordFile), content)); err != nil {
 		return fmt.Errorf("write down what the node was promised: %w", err)
 	}
 	a.recorded = content

@@ -201,7 +201,7 @@ func (s *site) runAll() {
 	s.run("controller", controller.Namespace, controller.Spec.Template.Spec, quick...)
 	var agent appsv1.DaemonSet
 	s.must(s.kube.Get(s.Context(), client.ObjectKey{Namespace: "eni-manager-system", Name: "eni-manager"}, &agent))
-	s.run("agent", agent.Namespace, agent.Spec.Template.Spec, "--node-name="+s.node(), "--health-probe-bind-address=0", "--v=5")
+	s.run("agent", agent.Namespace, agent.Spec.Template.Spec, "--node-name="+s.node(), "--state-dir="+s.TempDir(), "--health-probe-bind-address=0", "--v=5")
 }
 
 // stop ends all processes, as when their pods are gone.
