@@ -17,6 +17,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/networkd"
 )
 
 // recordFile is the file in the folder of the agent's own that holds what its node was promised last.
@@ -55,7 +56,11 @@ func (a *Agent) keepRecord(s *subject) error {
 	if err != nil || bytes.Equal(content, a.recorded) {
 		return err
 	}
-	if err := errors.Join(os.MkdirAll(a.StateDir, 0o755), replaceFile(filepath.Join(a.StateDir, recordFile), content)); err != nil {
+	err = os.MkdirAll(a.StateDir, 0o755)
+	if err == nil {
+		_, err = networkd.Replace(filepath.Join(a.StateDir, recordFile), content)
+	}
+	if err != nil {
 		return fmt.Errorf("write down what the node was promised: %w", err)
 	}
 	a.recorded = content
