@@ -18,10 +18,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -103,6 +105,24 @@ func (s *stage) must(err error) {
 	}
 }
 
+// persist makes a write to the API server, again if that was too busy to answer in time: what a test asks for itself is
+// not what it judges.
+func (s *stage) persist(write func() error) {
+	s.Helper()
+	patience := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10} // about two minutes
+	isBusy := func(err error) bool {
+		return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+			apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+	}
+	s.must(retry.OnError(patience, isBusy, write))
+}
+
+// create makes an object, which may be there already after an attempt of which nothing was heard.
+func (s *stage) create(object client.Object) {
+	s.Helper()
+	s.persist(func() error { return client.IgnoreAlreadyExists(s.kube.Create(s.Context(), object)) })
+}
+
 // problem is an error's text, or nothing.
 func problem(err error) string {
 	if err == nil {
@@ -119,12 +139,12 @@ func (s *stage) join(fleet int) {
 			continue
 		}
 		name, zone := instance.Tags[ownership.TagName], instance.Placement.AvailabilityZone
-		s.must(s.kube.Create(s.Context(), &corev1.Node{
+		s.create(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: instance.InstanceType,
 			}},
 			Spec: corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instance.InstanceID},
-		}))
+		})
 	}
 }
 
@@ -136,14 +156,16 @@ func (s *stage) patchLabel(value string, nodes []string) {
 	s.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, label, value))
 	for _, name := range nodes {
-		s.must(s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch))
+		s.persist(func() error {
+			return s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)
+		})
 	}
 }
 
 func (s *stage) apply(nodeENIs ...*v1alpha1.NodeENI) {
 	s.Helper()
 	for _, n := range nodeENIs {
-		s.must(s.kube.Create(s.Context(), n.DeepCopy()))
+		s.create(n.DeepCopy())
 	}
 }
 

@@ -133,7 +133,8 @@ func installCRDs(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions}); err != nil {
+	// The default of ten seconds is too little beside a compiler.
+	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: serverTimeout}); err != nil {
 		return fmt.Errorf("install the definitions of our kinds: %w", err)
 	}
 	return nil
