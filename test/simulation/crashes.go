@@ -20,7 +20,7 @@ const (
 // crashPositions are where a process can crash at a call site that changes something.
 func crashPositions(site string) []string {
 	positions := []string{crashBefore, crashAfterEffect, crashAfterReply}
-	if !strings.HasPrefix(site, statusOf) && site != "CreateTags" { // tags are mended too seldom to be certain of the last one
+	if !strings.HasPrefix(site, statusOf) {
 		positions = append(positions, crashAfterReport)
 	}
 	return positions
@@ -72,7 +72,7 @@ func (s *swarm) strikesCrash(often frequency) bool {
 	case aRead:
 		rate /= 5
 	case aRarity:
-		rate = min(0.3, 10*rate)
+		rate = min(0.3, 25*rate)
 	case aLateRarity:
 		rate = 0.3
 	}

@@ -50,6 +50,8 @@ type watch struct {
 	probes map[string]int
 	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
 	ruined map[string]map[eni.Slot]bool
+	// ghosts counts the calls that were refused for such a slot.
+	ghosts int
 	sent   budget
 	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
 	told map[string]time.Time
@@ -324,6 +326,9 @@ func (r *run) called(p *process, q request, err error) {
 	r.probed(p, q, err)
 	if q.create != nil && err == nil {
 		r.noteReasons(p.cluster) // there may have been one before the interface was made
+		if !r.faults.off && r.chance(0.1) {
+			p.resyncAt = r.now // listings mislead most about what was just made
+		}
 	}
 	if q.create != nil {
 		r.spent(p, *q.create, err)
@@ -363,6 +368,7 @@ func (r *run) probed(p *process, q request, err error) {
 			r.watch.ruined[q.instance] = map[eni.Slot]bool{}
 		}
 		r.watch.ruined[q.instance][q.slot] = true
+		r.watch.ghosts++
 		m, _ := ownership.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	default:

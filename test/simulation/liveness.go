@@ -35,6 +35,9 @@ type breakage struct {
 	salt uint64
 }
 
+// is reports whether the part of that kind and ID is the broken one.
+func (b breakage) is(p part, id string) bool { return b.part == p && b.id == id }
+
 // moment is what a schedule may add to how long the rest takes: one doubt about a reading.
 const moment = staleness
 

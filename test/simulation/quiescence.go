@@ -83,16 +83,17 @@ func (r *run) converge() {
 	}
 }
 
-// longer is how much longer it takes where somebody took finalizers off while interfaces were in use: if these are many,
-// they are left in use for a day.
-func (r *run) longer() (more time.Duration) {
-	if r.faults.has(stuckAttachments) && r.faults.has(crashes) {
-		more = time.Hour // who crashes at a detach by force waits for it anew
+// longer is how much longer it takes where interfaces are in use whose NodeENI was lost, or had its finalizer taken off: if
+// these are many, they are left in use for a day.
+func (r *run) longer() time.Duration {
+	for _, c := range r.clusters {
+		for _, i := range r.truth().owned[c.name] {
+			if i.Attachment != nil && c.isStripped(spotOf(i).uid) {
+				return lossGrace
+			}
+		}
 	}
-	if slices.ContainsFunc(r.clusters, func(c *cluster) bool { return len(c.stripped) > 0 }) {
-		more += lossGrace
-	}
-	return more
+	return 0
 }
 
 // lastStart is when the youngest process started. One that crashes at what comes late takes with it what it waited for.
@@ -148,7 +149,7 @@ func (r *run) rest() {
 	for quiet := r.now.Add(lastWrites + r.ahead()); r.now.Before(quiet); {
 		r.step()
 	}
-	r.watch.mutations, r.watch.writes = 0, 0
+	r.watch.mutations, r.watch.writes, r.watch.ghosts = 0, 0, 0
 	clear(r.watch.reconciles)
 	clear(r.watch.probes)
 	until := r.now.Add(restFor)
@@ -160,14 +161,12 @@ func (r *run) rest() {
 	if r.watch.mutations > 0 {
 		r.violate("I8", "%d mutating calls although nothing was to be done", r.watch.mutations)
 	}
-	told := 0
 	for key, n := range r.watch.probes {
-		told += n * writesPerProbe
 		if n > mostProbes {
 			r.violate("I8", "NodeENI %s was tried %d times in %s although there is no room", key, n, restFor)
 		}
 	}
-	if r.watch.writes > told {
+	if r.watch.writes > r.watch.ghosts*writesPerGhost {
 		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
 	}
 	for key, n := range r.watch.reconciles {
@@ -184,8 +183,8 @@ func (r *run) rest() {
 // each once in ten minutes, with as many members as there are subnets in a NodeENI.
 const mostProbes = 12
 
-// writesPerProbe is how many writes tell of one: that it is tried, and what came of it, of the node and of the NodeENI.
-const writesPerProbe = 4
+// writesPerGhost is how many writes tell, of the node and of the NodeENI, which of the slots that nobody can see is asked for.
+const writesPerGhost = 2
 
 // mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period.
 const mostIdleReconciles = 70
@@ -263,7 +262,8 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 // full reports whether it is said, and so, that the subnet of an interface has no room for the addresses it lacks.
 func (c *cluster) full(claim claim, i eni.Interface) bool {
 	state := c.state(claim.node.Name)
-	return state != nil && c.run.truth().free[i.SubnetID] < 16 && slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
+	lacking := int(claim.nodeENI.Spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
+	return state != nil && c.run.truth().free[i.SubnetID] < lacking && slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
 		return said.ENIID == i.ID && plan.Reason(said.Reason) == plan.SubnetFull
 	})
 }
@@ -337,33 +337,32 @@ func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
 	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
 	switch reason {
 	case plan.InstanceFull, plan.LimitReached:
-		attached += len(c.run.watch.ruined[s.instanceID]) + c.promised(claim.node.Name)
+		attached += len(c.run.watch.ruined[s.instanceID]) + c.promised(s.instanceID, claim.node.Name)
 		return attached >= limits.Interfaces || attached >= limits.OnCard(int(claim.nodeENI.Spec.NetworkCardIndex))
 	case plan.SlotTaken:
 		return c.anyTaken(s, claim)
 	case plan.SubnetFull:
-		for _, id := range claim.subnets {
-			if t.free[id] < 16 {
-				return true
-			}
-		}
-		return false
-	case plan.AddressLimit:
-		return true
+		return c.lacksRoom(claim)
 	default:
 		return false
 	}
 }
 
-// keepSeats are reasons for which a member waits and keeps its seat: who has the last one is not left to luck.
-var keepSeats = []plan.Reason{plan.SubnetFull, plan.Unauthorized, plan.Retrying}
+// lacksRoom reports whether a subnet of the claim has too few addresses for an interface of it.
+func (c *cluster) lacksRoom(claim claim) bool {
+	return slices.ContainsFunc(claim.subnets, func(id string) bool {
+		return c.run.broken.is(brokenSubnet, id) || c.run.truth().free[id] < 1+int(claim.nodeENI.Spec.SecondaryPrivateIPAddressCount)
+	})
+}
 
-// promised counts the seats of a node that are kept for members that wait.
-func (c *cluster) promised(node string) int {
+// promised counts the seats of an instance that are kept for members which wait for what is not there, addresses or a
+// permission: who has the last seat is not left to luck.
+func (c *cluster) promised(instanceID, node string) int {
 	n := 0
+	claims := c.claims()
 	if state := c.state(node); state != nil {
 		for _, i := range state.Status.Interfaces {
-			if i.ENIID == "" && slices.Contains(keepSeats, plan.Reason(i.Reason)) {
+			if wanted, is := claims[spot{string(i.NodeENIUID), instanceID}]; is && i.ENIID == "" && c.waits(plan.Reason(i.Reason), wanted) {
 				n++
 			}
 		}
@@ -371,7 +370,19 @@ func (c *cluster) promised(node string) int {
 	return n
 }
 
-// anyTaken reports whether a slot that the claim can ask for is held by something else, or unusable.
+// waits reports whether what a member is said to wait for is truly not there.
+func (c *cluster) waits(reason plan.Reason, claim claim) bool {
+	switch reason {
+	case plan.SubnetFull:
+		return c.lacksRoom(claim)
+	case plan.Unauthorized:
+		return slices.ContainsFunc(claim.nodeENI.Spec.SecurityGroupIDs, func(id string) bool { return c.run.broken.is(brokenGroup, id) })
+	default:
+		return false
+	}
+}
+
+// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else.
 func (c *cluster) anyTaken(s spot, claim claim) bool {
 	first := int(claim.nodeENI.Spec.DeviceIndex)
 	asked := func(slot eni.Slot) bool {
@@ -382,7 +393,7 @@ func (c *cluster) anyTaken(s spot, claim claim) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
+	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
 		return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
 	})
 }

@@ -119,7 +119,7 @@ func (c *cluster) removable(i eni.Interface) bool {
 	}
 	node := c.nodeOf(s.instanceID)
 	if node == nil {
-		return i.Attachment == nil && !lists(nodeENI, i.SubnetID)
+		return false // that a Node is away is no reason
 	}
 	if !selects(nodeENI, node) || nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
 		return true
@@ -141,13 +141,6 @@ func (c *cluster) removable(i eni.Interface) bool {
 		}
 	}
 	return there > len(in) || same > listed || listed == 0 && i.Attachment == nil
-}
-
-// lists reports whether a NodeENI lists a subnet, in whatever zone.
-func lists(nodeENI *v1alpha1.NodeENI, subnetID string) bool {
-	return slices.ContainsFunc(zones, func(zone string) bool {
-		return slices.Contains(subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), subnetID)
-	})
 }
 
 func zoneOf(node *corev1.Node) string {
