@@ -27,7 +27,6 @@ func Mutants() []Mutant {
 		nodeENI    = "internal/controller/nodeeni/reconciler.go"
 		sweeper    = "internal/controller/sweeper/sweeper.go"
 		fence      = "internal/controller/fence.go"
-		desired    = "internal/controller/node/desired.go"
 		token      = "		Token:       c.Member.Token(),\n"
 		changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n	if err != nil {\n"
 	)
@@ -68,16 +67,7 @@ func Mutants() []Mutant {
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
-		// Each of what this one takes away would do: the order of the lists, the second look, the age, and the word of the cache.
-		{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
-			{sweeper, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
-			{sweeper, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]bool\n"},
-			{sweeper, ">= ownership.SightingGap {", ">= 0 {"},
-			{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
-			{sweeper, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.TellOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
-			{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.Sweeper.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
-			{desired, "s.nodeENI(m.NodeENIUID) != nil || ", ""},
-		}},
+		hastyCollector(sweeper, identity),
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "alive[uid], grace)", "len(alive) > 0, grace)"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
@@ -102,4 +92,19 @@ func Mutants() []Mutant {
 			"internal/awsec2/pacing.go", "		spender := p.spenders[call.Action]\n", "		spender := p.spenders[\"ModifyNetworkInterfaceAttribute\"]\n",
 		}}},
 	}
+}
+
+// hastyCollector lists the cluster before the cloud and convicts at first sight. Each of what it takes away besides would do: the
+// second look, the age that a leak must have, and the word of the remover's cache.
+func hastyCollector(sweeper, identity string) Mutant {
+	const desired = "internal/controller/node/desired.go"
+	return Mutant{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
+		{sweeper, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
+		{sweeper, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]bool\n"},
+		{sweeper, ">= ownership.SightingGap {", ">= 0 {"},
+		{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
+		{sweeper, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.TellOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
+		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.Sweeper.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
+		{desired, "s.nodeENI(m.NodeENIUID) != nil || ", ""},
+	}}
 }
