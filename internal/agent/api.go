@@ -173,15 +173,15 @@ func interfacesReady(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// patch sends a change of an object, or of one of its subresources.
-func (o object) patch(ctx context.Context, name string, change change) error {
+// patch sends a change of an object, or of one of its subresources, and fills in what became of the object.
+func (o object) patch(ctx context.Context, name string, change change, became runtime.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	request := o.Patch(change.kind).Resource(o.resource).Name(name).SubResource(change.of...).Body(change.content)
 	for parameter, value := range change.parameters {
 		request.Param(parameter, value)
 	}
-	return request.Do(ctx).Error()
+	return request.Do(ctx).Into(became)
 }
 
 // change is what a patch says.

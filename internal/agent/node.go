@@ -39,7 +39,8 @@ func (a *Agent) mark(ctx context.Context, s *subject) error {
 	verdict := Judge(s.state, s.observed)
 	node := s.node.DeepCopy()
 	if setCondition(node, verdict) {
-		if err := a.API.writeCondition(ctx, interfacesReady(node)); err != nil {
+		var err error
+		if node, err = a.API.writeCondition(ctx, interfacesReady(node)); err != nil {
 			return fmt.Errorf("write condition %s of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, a.Node, err)
 		}
 	}
@@ -57,13 +58,14 @@ func (a *Agent) mark(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// writeCondition writes one condition of the Node, and leaves the others to whose they are.
-func (a *API) writeCondition(ctx context.Context, condition *corev1.NodeCondition) error {
+// writeCondition writes one condition of the Node, leaves the others to whose they are, and returns what became of the Node.
+func (a *API) writeCondition(ctx context.Context, condition *corev1.NodeCondition) (*corev1.Node, error) {
 	content, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return a.nodes.patch(ctx, a.node, change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content})
+	node := &corev1.Node{}
+	return node, a.nodes.patch(ctx, a.node, change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content}, node)
 }
 
 // writeNode writes what differs. Taints are replaced as a whole, so the version that was seen goes with it, which keeps us from
@@ -83,7 +85,7 @@ func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	return a.nodes.patch(ctx, a.node, change{kind: types.MergePatchType, content: content})
+	return a.nodes.patch(ctx, a.node, change{kind: types.MergePatchType, content: content}, &corev1.Node{})
 }
 
 // setCondition puts the verdict into the conditions, and reports whether that is news. Its times move only with what it says.

@@ -51,7 +51,7 @@ func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState) error 
 	return a.states.patch(ctx, a.node, change{
 		kind: types.ApplyPatchType, of: []string{"status"}, content: content,
 		parameters: map[string]string{"fieldManager": v1alpha1.FieldOwnerAgent, "force": "true"},
-	})
+	}, &v1alpha1.NodeENIState{})
 }
 
 // linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those that are

@@ -389,7 +389,7 @@ func (n *node) disturb(random *rand.Rand, link hostnet.LinkFacts) {
 	for _, command := range [][]string{
 		{"link set NAME down"},
 		{"link set NAME down", "link set NAME up"},
-		{"link set NAME down", "link set NAME name eth" + fmt.Sprint(random.IntN(1000))},
+		{"link set NAME down", "link set NAME name " + disturbedName(random.IntN(disturbedNames))},
 		{"address replace OWN/24 dev NAME", "route replace default via 10.0.1.1 dev NAME onlink proto dhcp metric 512"},
 		{"address flush dev NAME"},
 		{"route flush table 20001"},
@@ -401,6 +401,11 @@ func (n *node) disturb(random *rand.Rand, link hostnet.LinkFacts) {
 	}
 }
 
+// disturbedNames is how many names disturb gives to links.
+const disturbedNames = 1000
+
+func disturbedName(n int) string { return fmt.Sprintf("eth%d", n) }
+
 // mended waits until nothing is left to do for the links, and returns how long that took.
 func (n *node) mended(links []hostnet.Link) time.Duration {
 	n.t.Helper()
@@ -410,6 +415,7 @@ func (n *node) mended(links []hostnet.Link) time.Duration {
 		if err != nil {
 			n.t.Fatal(err)
 		}
+		facts.ReadOnly = n.readOnly
 		rest := hostnet.Diff(hostnet.Configure(links, facts), facts)
 		if len(rest) == 0 {
 			return time.Since(begin)

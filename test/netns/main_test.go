@@ -102,6 +102,8 @@ type node struct {
 	vpc  *netlinktest.Namespace
 	// looks counts how often the agent looked at the network, changes what it changed.
 	looks, changes atomic.Int64
+	// readOnly are the settings that the agent cannot change.
+	readOnly []hostnet.Setting
 	// stopAgent ends the agent, if it runs.
 	stopAgent func()
 	// configure, if set, changes what the agent is told.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +27,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/agent"
 )
 
 const (
@@ -51,16 +54,19 @@ func TestProgram(t *testing.T) {
 			t.Skipf("needs the program %s of util-linux", tool)
 		}
 	}
+	n.readOnly = []hostnet.Setting{hostnet.AcceptRA, hostnet.Autoconf}
 	process, log := n.run(agentProgram(t))
 	n.says(log, "the API server does not answer") // an API server that is away is waited for
 	n.forward(server.Config.Host)
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
+	n.wear()
+	n.becomes(patience, ready)
 
 	watched := 3 * time.Second
 	if long() {
-		watched = 10 * time.Minute
+		watched = time.Minute
 	}
 	time.Sleep(settles) // the kernel's books are looked at, here and below, which nobody announces
 	before := processor(t, process)
@@ -87,6 +93,30 @@ func (n *node) says(log, words string) {
 			n.t.Fatalf("nobody says %q: %v\n%s", words, err, content)
 		}
 	}
+}
+
+// wear plugs the link in again and again, and disturbs it as an adversary would.
+func (n *node) wear() {
+	n.t.Helper()
+	state := &v1alpha1.NodeENIState{}
+	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached)}
+	links, _ := agent.Wanted(state, 0)
+	times := 10
+	if long() {
+		times = 300
+	}
+	for range times {
+		n.IP("link del " + n.indexOf(mac(1)).Name)
+		n.Attach("ens6", mac(1), n.vpc, "peer1")
+		n.mended(links)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	rounds := 0
+	for begin := time.Now(); rounds < 20 || long() && time.Since(begin) < 10*time.Minute; rounds++ {
+		n.disturb(random, n.indexOf(mac(1)))
+		n.mended(links)
+	}
+	n.t.Logf("the link came %d times, and was disturbed and mended %d times", times, rounds)
 }
 
 // agentProgram builds the program of the agent as the image has it.
@@ -172,13 +202,18 @@ func (n *node) run(program string) (process int, log string) {
 	kubeconfig := filepath.Join(n.t.TempDir(), "kubeconfig")
 	sysfs := n.t.TempDir()
 	device := filepath.Join(sysfs, "bus/pci/devices/0000:00:06.0")
-	link := filepath.Join(sysfs, "class/net/ens6")
-	if err := errors.Join(
-		os.WriteFile(kubeconfig, server.KubeConfig, 0o600),
-		os.MkdirAll(device, 0o755), os.MkdirAll(link, 0o755),
-		os.Symlink("../../drivers/ena", filepath.Join(device, "driver")),
-		os.Symlink("../../../devices/pci0000:00/0000:00:06.0", filepath.Join(link, "device")),
-	); err != nil {
+	err = errors.Join(
+		os.WriteFile(kubeconfig, server.KubeConfig, 0o600), os.MkdirAll(device, 0o755), os.Symlink("../../drivers/ena", filepath.Join(device, "driver")),
+	)
+	names := []string{"ens6"} // and all that disturb gives to a link, since this /sys does not follow
+	for number := range disturbedNames {
+		names = append(names, disturbedName(number))
+	}
+	for _, name := range names {
+		link := filepath.Join(sysfs, "class/net", name)
+		err = errors.Join(err, os.MkdirAll(link, 0o755), os.Symlink("../../../devices/pci0000:00/0000:00:06.0", filepath.Join(link, "device")))
+	}
+	if err != nil {
 		n.t.Fatal(err)
 	}
 	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "--node-name="+n.name)
