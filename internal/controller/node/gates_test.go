@@ -5,6 +5,7 @@ package node_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/pace"
 )
 
 // join adds a Node with an instance of its own.
@@ -124,6 +127,46 @@ func TestANodeThatIsLetInByOneOutOfTime(t *testing.T) {
 			default:
 				t.Error("nobody is called")
 			}
+		})
+	}
+}
+
+// TestNoCallForANodeThatIsGone removes a Node while one of its calls waits for the request rate.
+func TestNoCallForANodeThatIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		goes bool
+		want int
+	}{"the node goes": {true, 0}, "the node stays": {false, 1}} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.must(s.observer.ResyncOnce(s.Context()))
+				var all sync.WaitGroup
+				newer := pace.With(s.Context(), pace.Ticket{Rank: pace.Rank{Class: pace.Joining, Since: time.Now().Add(time.Hour)}})
+				for range 200 {
+					all.Go(func() {
+						_, _ = s.cloud.AttachInterface(newer, "eni-00000000000000bad", instanceID, eni.Slot{Device: 3})
+					})
+				}
+				all.Go(func() {
+					_, _ = s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+				})
+				time.Sleep(10 * time.Second)
+				if tc.goes {
+					s.both(func(c client.Client) {
+						s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}))
+					})
+				}
+				all.Wait()
+				attached := 0
+				for _, call := range s.ec2.RecentCalls() {
+					if call.Action == "AttachNetworkInterface" && call.Code == "" {
+						attached++
+					}
+				}
+				if created := s.ec2.Calls().Actions["CreateNetworkInterface"].Count; created != 1 || attached != tc.want {
+					t.Errorf("%d interfaces were made and %d attached, want 1 and %d", created, attached, tc.want)
+				}
+			})
 		})
 	}
 }

@@ -69,7 +69,7 @@ func quietTimes() []Scenario {
 			},
 		},
 		{
-			ID: "c", Title: "one node joins an idle cluster, 100 times", Nodes: 100, Quick: 100,
+			ID: "c", Title: "nodes join an idle cluster of 20 one by one", Nodes: 100, Quick: 100,
 			Figures: func(int) []Figure {
 				return []Figure{
 					{What: "over EC2's own time, median", Key: OverheadP50, Unit: Seconds, Target: AtMost(0.5), Fail: AtMost(3)},
