@@ -67,8 +67,9 @@ type Inventory struct {
 	entries map[string]*entry
 	// deleted remembers when interfaces went away.
 	deleted map[string]time.Time
-	// spent is the highest generation of each member whose interface existed and is gone.
-	spent      map[instanceKey]spending
+	// spent is, by instance, the highest generation of each member whose interface existed and is gone. Where nodes come and
+	// go there are far more of these than interfaces, and every plan asks.
+	spent      map[string]map[ownership.Key]spending
 	byInstance map[string]map[string]*entry
 	// byNode and byNodeENI count the interfaces per node name and instance, and per NodeENI UID.
 	byNode    map[string]map[string]int
@@ -76,11 +77,6 @@ type Inventory struct {
 	// unattached holds the IDs of the interfaces without an attachment.
 	unattached map[string]bool
 	launched   launched
-}
-
-type instanceKey struct {
-	instanceID string
-	ownership.Key
 }
 
 type spending struct {
@@ -121,7 +117,7 @@ func New(cluster string) *Inventory {
 		cluster:    cluster,
 		entries:    map[string]*entry{},
 		deleted:    map[string]time.Time{},
-		spent:      map[instanceKey]spending{},
+		spent:      map[string]map[ownership.Key]spending{},
 		byInstance: map[string]map[string]*entry{},
 		byNode:     map[string]map[string]int{},
 		byNodeENI:  map[string]int{},
@@ -182,10 +178,8 @@ func (v *Inventory) InTransition() []string {
 // Spent returns the highest generation of each member of the instance that was used up: its interface existed and is gone.
 func (v *Inventory) Spent(instanceID string) map[ownership.Key]int64 {
 	spent := map[ownership.Key]int64{}
-	for key, last := range v.spent {
-		if key.instanceID == instanceID {
-			spent[key.Key] = last.generation
-		}
+	for key, last := range v.spent[instanceID] {
+		spent[key] = last.generation
 	}
 	return spent
 }
@@ -193,9 +187,9 @@ func (v *Inventory) Spent(instanceID string) map[ownership.Key]int64 {
 // Lost returns when interfaces of the instance's members went away that were not removed by us.
 func (v *Inventory) Lost(instanceID string) map[ownership.Key]time.Time {
 	lost := map[ownership.Key]time.Time{}
-	for key, last := range v.spent {
-		if key.instanceID == instanceID && last.lost {
-			lost[key.Key] = last.at
+	for key, last := range v.spent[instanceID] {
+		if last.lost {
+			lost[key] = last.at
 		}
 	}
 	return lost
@@ -415,9 +409,9 @@ func (v *Inventory) unfile(e *entry) {
 	}
 }
 
-func put[V any](index map[string]map[string]V, outer, inner string, value V) {
+func put[K comparable, V any](index map[string]map[K]V, outer string, inner K, value V) {
 	if index[outer] == nil {
-		index[outer] = map[string]V{}
+		index[outer] = map[K]V{}
 	}
 	index[outer][inner] = value
 }
@@ -486,13 +480,16 @@ func (e *entry) unexpired(now time.Time) []expectation {
 
 // drop forgets an interface that is gone. It is lost when it was not us, nor EC2 at its instance's end, who removed it.
 func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
-	key := instanceKey{e.Member.InstanceID, e.Member.Key}
-	v.spent[key] = spending{generation: max(v.spent[key].generation, e.Member.Generation), at: at, lost: lost}
+	before := v.spent[e.Member.InstanceID][e.Member.Key]
+	put(v.spent, e.Member.InstanceID, e.Member.Key, spending{generation: max(before.generation, e.Member.Generation), at: at, lost: lost})
 	v.deleted[e.ID] = at
 	v.unfile(e)
 }
 
 func (v *Inventory) forget(now time.Time) {
 	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
-	maps.DeleteFunc(v.spent, func(_ instanceKey, s spending) bool { return now.Sub(s.at) > remember })
+	maps.DeleteFunc(v.spent, func(_ string, of map[ownership.Key]spending) bool {
+		maps.DeleteFunc(of, func(_ ownership.Key, s spending) bool { return now.Sub(s.at) > remember })
+		return len(of) == 0
+	})
 }

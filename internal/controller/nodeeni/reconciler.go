@@ -179,7 +179,7 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 		return true, nil
 	}
 	var states v1alpha1.NodeENIStateList
-	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID)); err != nil {
+	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 		return false, err
 	}
 	uid := nodeENI.UID

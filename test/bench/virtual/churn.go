@@ -19,6 +19,7 @@ import (
 
 func churnForAnHour(s *stage)     { churn(s, 0.03, time.Hour) }
 func churnForTenMinutes(s *stage) { churn(s, 0.10, 10*time.Minute) }
+func churnForHalfAnHour(s *stage) { churn(s, 0.10, 30*time.Minute) }
 
 // turnover is a fleet whose nodes come and go.
 type turnover struct {
