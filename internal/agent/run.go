@@ -71,7 +71,8 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	if a.recalled != nil {
 		interfaces = len(a.recalled.Status.Interfaces)
 	}
-	a.Log.Warn("the API server does not answer; until it does, recorded interfaces that instance metadata shows are looked after, and nothing is taken back", "recorded", interfaces)
+	a.Log.Warn("the API server does not answer; until it does, recorded interfaces that instance metadata shows are looked after, and nothing is taken back",
+		"server", a.API.nodes.Get().URL().Host, "recorded", interfaces)
 	return true
 }
 

@@ -63,6 +63,7 @@ tell whose they are: it brings up all but the primary one, and reports in its lo
 		},
 	}
 	o.Bind(command.Flags())
+	command.Flags().Bool("version", false, "print the version and end") // cobra's own would take -v, which others write for --v
 	return command
 }
 
