@@ -253,3 +253,27 @@ func keys(m map[netip.Addr]int) func(func(netip.Addr) bool) {
 		}
 	}
 }
+
+func TestBeside(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	for name, c := range map[string]struct {
+		address string
+		subnet  addressing.Subnet
+		want    string
+	}{
+		"the fifth beside the fifth":    {"10.0.64.4", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64")}, "2001:db8:0:1::4"},
+		"far from the start":            {"10.0.79.250", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64")}, "2001:db8:0:1::ffa"},
+		"one that EC2 keeps for itself": {"10.0.64.3", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64")}, ""},
+		"one that is used":              {"10.0.64.4", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64"), Used: []netip.Prefix{prefix("2001:db8:0:1::4/128")}}, ""},
+		"one in a reservation":          {"10.0.64.4", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64"), Reserved: []netip.Prefix{prefix("2001:db8:0:1::/80")}}, ""},
+		"no block for IPv6":             {"10.0.64.4", addressing.Subnet{}, ""},
+		"an address of another subnet":  {"10.0.128.4", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, free, err := addressing.Beside(prefix("10.0.64.0/20"), netip.MustParseAddr(c.address), c.subnet)
+			if err != nil || free != (c.want != "") || free && got != netip.MustParseAddr(c.want) {
+				t.Errorf("%v, %v, %v, want %q", got, free, err, c.want)
+			}
+		})
+	}
+}

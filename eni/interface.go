@@ -140,6 +140,9 @@ type Spec struct {
 	DeleteOnTermination bool
 	// LowestFree makes its primary IPv4 address the lowest one free in its subnet, instead of any.
 	LowestFree bool
+	// IPv6Beside makes its IPv6 address, if it has one and LowestFree is set, the one at the same place of the subnet's IPv6
+	// block as its primary IPv4 address has in the IPv4 block, where that can be had.
+	IPv6Beside bool
 	AddressCounts
 }
 
@@ -197,6 +200,8 @@ type Subnet struct {
 	// FreeIPv4 is how many IPv4 addresses are left, EC2's five reserved ones not counted.
 	FreeIPv4 int
 	HasIPv6  bool
+	// IPv6CIDR is its IPv6 block, not valid where it has none.
+	IPv6CIDR netip.Prefix
 	Tags     map[string]string
 }
 

@@ -63,7 +63,7 @@ func (n Network) spec(p selection.Placement, groupIDs []string) eni.Spec {
 	}
 	without := func(s eni.Subnet) bool { return !s.HasIPv6 }
 	if n.IPv6 && !slices.ContainsFunc(p.Candidates, without) {
-		spec.IPv6 = 1
+		spec.IPv6, spec.IPv6Beside = 1, spec.LowestFree
 	}
 	return spec
 }

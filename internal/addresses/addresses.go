@@ -44,8 +44,14 @@ type subnets struct {
 	flight singleflight.Group
 
 	mu       sync.Mutex
-	constant map[string]kept[addressing.Subnet]
+	constant map[string]kept[blocks]
 	use      map[string]kept[[]eni.Interface]
+}
+
+// blocks are what of a subnet does not change: its IPv4 block with the reservations, and its IPv6 block.
+type blocks struct {
+	addressing.Subnet
+	ipv6 netip.Prefix
 }
 
 type kept[T any] struct {
@@ -54,17 +60,16 @@ type kept[T any] struct {
 }
 
 func newSubnets(reader Reader, now func() time.Time) *subnets {
-	return &subnets{reader: reader, now: now, constant: map[string]kept[addressing.Subnet]{}, use: map[string]kept[[]eni.Interface]{}}
+	return &subnets{reader: reader, now: now, constant: map[string]kept[blocks]{}, use: map[string]kept[[]eni.Interface]{}}
 }
 
 // read returns the IPv4 block of a subnet with what of it is used or reserved, and its interfaces.
 func (s *subnets) read(ctx context.Context, subnetID string) (addressing.Subnet, []eni.Interface, error) {
-	subnet, err := shared(ctx, s, question[addressing.Subnet]{"block " + subnetID, s.constant, reservationsKeep}, func(ctx context.Context) (addressing.Subnet, error) {
-		return s.block(ctx, subnetID)
-	})
+	constant, err := s.blocks(ctx, subnetID)
 	if err != nil {
-		return subnet, nil, err
+		return addressing.Subnet{}, nil, err
 	}
+	subnet := constant.Subnet
 	interfaces, err := shared(ctx, s, question[[]eni.Interface]{"use " + subnetID, s.use, useKeep}, func(ctx context.Context) ([]eni.Interface, error) {
 		return s.reader.SubnetInterfaces(ctx, subnetID)
 	})
@@ -77,16 +82,41 @@ func (s *subnets) read(ctx context.Context, subnetID string) (addressing.Subnet,
 	return subnet, interfaces, nil
 }
 
-func (s *subnets) block(ctx context.Context, subnetID string) (addressing.Subnet, error) {
+// beside implements [apply.Addresses]' Beside.
+func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
+	constant, err := s.blocks(ctx, subnetID)
+	if err != nil || !constant.ipv6.IsValid() {
+		return netip.Addr{}, err
+	}
+	subnet, _, err := s.read(ctx, subnetID)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	block := subnet.CIDR
+	subnet.CIDR = constant.ipv6
+	beside, free, err := addressing.Beside(block, address, subnet)
+	if err != nil || !free {
+		return netip.Addr{}, err
+	}
+	return beside, nil
+}
+
+func (s *subnets) blocks(ctx context.Context, subnetID string) (blocks, error) {
+	return shared(ctx, s, question[blocks]{"block " + subnetID, s.constant, reservationsKeep}, func(ctx context.Context) (blocks, error) {
+		return s.block(ctx, subnetID)
+	})
+}
+
+func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 	known, err := s.reader.Subnets(ctx, selection.SubnetTerms{IDs: []string{subnetID}})
 	if err != nil {
-		return addressing.Subnet{}, err
+		return blocks{}, err
 	}
 	if len(known) != 1 {
-		return addressing.Subnet{}, &eni.Fault{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
+		return blocks{}, &eni.Fault{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
 	}
 	reserved, err := s.reader.SubnetReservations(ctx, subnetID)
-	return addressing.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, err
+	return blocks{addressing.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, known[0].IPv6CIDR}, err
 }
 
 // question is what is asked, where its answers are kept, and for how long one serves.

@@ -49,6 +49,11 @@ func (b *Book) Take(ctx context.Context, subnetID string, member ownership.Membe
 	return address, nil
 }
 
+// Beside implements [apply.Addresses].
+func (b *Book) Beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
+	return b.subnets.beside(ctx, subnetID, address)
+}
+
 // Taken implements [apply.Addresses].
 func (b *Book) Taken(subnetID string, address netip.Addr) {
 	b.subnets.forget(subnetID)

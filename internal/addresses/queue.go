@@ -65,6 +65,11 @@ func (q *Queue) Take(ctx context.Context, subnetID string, member ownership.Memb
 	return free[min(turn, len(free)-1)], nil
 }
 
+// Beside implements [apply.Addresses].
+func (q *Queue) Beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
+	return q.subnets.beside(ctx, subnetID, address)
+}
+
 // Taken implements [apply.Addresses].
 func (q *Queue) Taken(subnetID string, address netip.Addr) {
 	q.subnets.forget(subnetID)

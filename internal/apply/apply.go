@@ -211,12 +211,34 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		if request.PrimaryIPv4, err = a.Addresses.Take(ctx, c.SubnetID, c.Member); err != nil {
 			return eni.Interface{}, err
 		}
-		made, err := a.cloud.CreateInterface(ctx, request)
+		made, err := a.createWith(ctx, c, request)
 		if eni.ClassOf(err) != eni.AddressTaken || ctx.Err() != nil {
 			return made, err
 		}
 		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
 	}
+}
+
+// createWith makes the interface with the IPv4 address, and where that is wanted with the IPv6 address beside it. What EC2 has
+// against the request may be about either address, so that it is made again with the IPv6 address left to EC2.
+func (a *Applier) createWith(ctx context.Context, c plan.Create, request CreateRequest) (eni.Interface, error) {
+	if !c.Spec.IPv6Beside || c.Spec.IPv6 != 1 {
+		return a.cloud.CreateInterface(ctx, request)
+	}
+	beside, err := a.Addresses.Beside(ctx, c.SubnetID, request.PrimaryIPv4)
+	if err != nil {
+		return eni.Interface{}, err
+	}
+	if !beside.IsValid() {
+		return a.cloud.CreateInterface(ctx, request)
+	}
+	named := request
+	named.IPv6, named.Counts.IPv6 = beside, 0
+	made, err := a.cloud.CreateInterface(ctx, named)
+	if class := eni.ClassOf(err); class != eni.AddressTaken && class != eni.Invalid || ctx.Err() != nil {
+		return made, err
+	}
+	return a.cloud.CreateInterface(ctx, request)
 }
 
 func (a *Applier) attach(ctx context.Context, at plan.Attach) error {

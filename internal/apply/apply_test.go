@@ -271,6 +271,61 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// promises are addresses that are taken in turn, with the IPv6 address beside each.
+type promises struct {
+	next  netip.Addr
+	taken []netip.Addr
+}
+
+func (p *promises) Take(context.Context, string, ownership.Member) (netip.Addr, error) {
+	return p.next, nil
+}
+
+func (p *promises) Beside(_ context.Context, _ string, address netip.Addr) (netip.Addr, error) {
+	return netip.MustParseAddr("fd00::" + address.String()[len("10.0.0."):]), nil
+}
+
+func (p *promises) Taken(_ string, address netip.Addr) {
+	p.taken, p.next = append(p.taken, address), address.Next()
+}
+
+// naming is a cloud in which some addresses are used.
+type naming struct {
+	cloud
+	used  []string
+	asked []string
+}
+
+func (c *naming) CreateInterface(ctx context.Context, r apply.CreateRequest) (eni.Interface, error) {
+	c.asked = append(c.asked, fmt.Sprintf("%s %v +%d", r.PrimaryIPv4, r.IPv6, r.Counts.IPv6))
+	if slices.Contains(c.used, r.PrimaryIPv4.String()) || slices.Contains(c.used, r.IPv6.String()) {
+		return eni.Interface{}, &eni.Fault{Class: eni.AddressTaken}
+	}
+	return c.cloud.CreateInterface(ctx, r)
+}
+
+// An IPv6 address that is used is no reason to try another IPv4 address: EC2 picks it then. An IPv4 address that is used is.
+func TestAddressesThatAreUsed(t *testing.T) {
+	for name, c := range map[string]struct{ used, want []string }{
+		"none":                 {nil, []string{"10.0.0.4 fd00::4 +0"}},
+		"the IPv6 address":     {[]string{"fd00::4"}, []string{"10.0.0.4 fd00::4 +0", "10.0.0.4 invalid IP +1"}},
+		"the IPv4 address":     {[]string{"10.0.0.4"}, []string{"10.0.0.4 fd00::4 +0", "10.0.0.4 invalid IP +1", "10.0.0.5 fd00::5 +0"}},
+		"both, and the second": {[]string{"10.0.0.4", "fd00::5"}, []string{"10.0.0.4 fd00::4 +0", "10.0.0.4 invalid IP +1", "10.0.0.5 fd00::5 +0", "10.0.0.5 invalid IP +1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r recorder
+			ec2 := &naming{cloud: cloud(r.call), used: c.used}
+			a := apply.New(ec2, silent{}, apply.Options{Members: 1, Removals: 1, Now: time.Now, Addresses: &promises{next: netip.MustParseAddr("10.0.0.4")}})
+			outcomes := a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1", Spec: eni.Spec{
+				LowestFree: true, IPv6Beside: true, AddressCounts: eni.AddressCounts{IPv6: 1},
+			}}})
+			if diff := cmp.Diff(c.want, ec2.asked); diff != "" || outcomes[0].Err != nil {
+				t.Errorf("%v (-want +got):\n%s", outcomes[0].Err, diff)
+			}
+		})
+	}
+}
+
 func TestDeleteIsNoted(t *testing.T) {
 	var r recorder
 	v := known()

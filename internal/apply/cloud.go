@@ -50,12 +50,17 @@ type CreateRequest struct {
 	Tags        map[string]string
 	// PrimaryIPv4 is the address it shall have; EC2 picks one when it is not valid.
 	PrimaryIPv4 netip.Addr
+	// IPv6 is an IPv6 address it shall have; EC2 takes it in the place of a count.
+	IPv6 netip.Addr
 }
 
 // Addresses chooses the primary addresses of interfaces that are to have the lowest one free.
 type Addresses interface {
 	// Take returns an address of the subnet for the member's interface. That there is none is an [eni.NoAddresses] fault.
 	Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error)
+	// Beside returns the IPv6 address at the place in the subnet's IPv6 block that an IPv4 address has in the IPv4 block, or one
+	// that is not valid where an interface could not be given it.
+	Beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error)
 	// Taken is told that EC2 calls an address used that it had not shown as used.
 	Taken(subnetID string, address netip.Addr)
 }

@@ -96,20 +96,21 @@ func subnet(s types.Subnet) eni.Subnet {
 		Zone:     aws.ToString(s.AvailabilityZone),
 		CIDR:     prefix(s.CidrBlock),
 		FreeIPv4: int(aws.ToInt32(s.AvailableIpAddressCount)),
-		HasIPv6:  hasIPv6(s),
+		HasIPv6:  ipv6CIDR(s).IsValid(),
+		IPv6CIDR: ipv6CIDR(s),
 		Tags:     tags,
 	}
 }
 
-// hasIPv6 looks for a range that is associated, since EC2 goes on showing one that was taken away.
-func hasIPv6(s types.Subnet) bool {
+// ipv6CIDR is the range that is associated; EC2 goes on showing one that was taken away.
+func ipv6CIDR(s types.Subnet) netip.Prefix {
 	for _, association := range s.Ipv6CidrBlockAssociationSet {
 		state := association.Ipv6CidrBlockState
 		if state != nil && state.State == types.SubnetCidrBlockStateCodeAssociated {
-			return true
+			return prefix(association.Ipv6CidrBlock)
 		}
 	}
-	return false
+	return netip.Prefix{}
 }
 
 func securityGroup(g types.SecurityGroup) eni.SecurityGroup {

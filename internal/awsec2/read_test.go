@@ -205,7 +205,7 @@ func TestSubnets(t *testing.T) {
 		<tagSet><item><key>Name</key><value>data</value></item></tagSet></item></subnetSet>`})
 	want := []eni.Subnet{{
 		ID: "subnet-1", Name: "data", VPCID: "vpc-1", Zone: "us-west-2a", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
-		FreeIPv4: 251, HasIPv6: true, Tags: map[string]string{"Name": "data"},
+		FreeIPv4: 251, HasIPv6: true, IPv6CIDR: netip.MustParsePrefix("2001:db8::/64"), Tags: map[string]string{"Name": "data"},
 	}}
 	cases := map[string]struct {
 		terms   selection.SubnetTerms

@@ -34,6 +34,9 @@ func (c *Client) CreateInterface(ctx context.Context, request apply.CreateReques
 	if request.PrimaryIPv4.IsValid() {
 		input.PrivateIpAddress = aws.String(request.PrimaryIPv4.String())
 	}
+	if request.IPv6.IsValid() {
+		input.Ipv6Addresses = []types.InstanceIpv6Address{{Ipv6Address: aws.String(request.IPv6.String())}}
+	}
 	if len(request.Tags) > 0 {
 		input.TagSpecifications = []types.TagSpecification{{
 			ResourceType: types.ResourceTypeNetworkInterface,

@@ -90,31 +90,6 @@ func (s *scene) joiner(change ...func(*lifecycle.Config)) *join.Joiner {
 	})
 }
 
-// TestAttachingIsAnnounced: what shall be ready for an interface on the host can be, before the link is there.
-func TestAttachingIsAnnounced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := play(t)
-		j := s.joiner()
-		announced := map[string]string{}
-		j.Attaching = func(_ context.Context, mac string) {
-			for _, i := range s.sim.State().NetworkInterfaces {
-				if i.MACAddress == mac {
-					announced[mac] = i.Status
-				}
-			}
-		}
-		result := s.ensure(t.Context(), j, join.Request{})
-		if len(result.Members) != 2 || len(announced) != 2 {
-			t.Errorf("%d members, announced %v", len(result.Members), announced)
-		}
-		for _, m := range result.Members {
-			if announced[m.Interface.MAC] != "available" {
-				t.Errorf("%s was %q when it was announced", m.Interface.MAC, announced[m.Interface.MAC])
-			}
-		}
-	})
-}
-
 func (s *scene) ensure(ctx context.Context, j *join.Joiner, request join.Request) join.Result {
 	s.t.Helper()
 	request.InstanceID = cmp.Or(request.InstanceID, s.id)

@@ -6,7 +6,6 @@ package join
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/multieni/multieni/eni"
@@ -27,7 +26,7 @@ type QueueCloud interface {
 
 // NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
 func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Queue {
-	q := &queue{cloud: cloud, Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
+	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
 	return addresses.NewQueue(cloud, q.instances, q.wanting, now)
 }
 
@@ -35,7 +34,8 @@ type queue struct {
 	*Joiner
 	cloud QueueCloud
 
-	mu     sync.Mutex
+	// turn is held by who asks EC2, so that the others wait for the answer, as long as they care for it.
+	turn   chan struct{}
 	listed []eni.Instance
 	until  time.Time
 }
@@ -45,8 +45,12 @@ func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
 	if q.Config.Trigger.TagKey == "" {
 		return nil, nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	select {
+	case q.turn <- struct{}{}:
+		defer func() { <-q.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if q.Now().Before(q.until) {
 		return q.listed, nil
 	}
