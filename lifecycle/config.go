@@ -92,7 +92,8 @@ type Network struct {
 	SourceDestCheck     *bool             `json:"sourceDestCheck,omitempty"`
 	DeleteOnTermination *bool             `json:"deleteOnTermination,omitempty"`
 	IPv4Allocation      Allocation        `json:"ipv4Allocation,omitempty"`
-	// IPv6 gives each interface one IPv6 address where its subnet has them.
+	// IPv6 gives each interface one IPv6 address where its subnet has them; with LowestFree the one at the place in the subnet's
+	// block that its IPv4 address has in that of IPv4.
 	IPv6 bool `json:"ipv6,omitempty"`
 	// Required networks decide whether an instance is in order; true when nil.
 	Required *bool `json:"required,omitempty"`
