@@ -431,34 +431,6 @@ func (p *planner) finish() Plan {
 	return p.plan
 }
 
-// tidyLedger drops the members that neither exist nor are wanted. One whose creation may still come to light, because
-// its answer was lost, stays until readings would show it.
-func (p *planner) tidyLedger() {
-	current := map[ownership.Key]bool{}
-	for _, m := range p.members {
-		current[m.Key] = true
-	}
-	maps.DeleteFunc(p.plan.Ledger, func(key ownership.Key, generation int64) bool {
-		if current[key] {
-			return false
-		}
-		if generation == adopted {
-			return true // nothing was ever made for it
-		}
-		tried := time.Unix(generation, 0)
-		for _, at := range []time.Time{p.Setbacks[key].At, p.Since} {
-			if at.After(tried) {
-				tried = at
-			}
-		}
-		if p.Spent[key] >= generation || p.now.Sub(tried) >= inventory.Newborn {
-			return true
-		}
-		p.again(tried.Add(inventory.Newborn))
-		return false
-	})
-}
-
 // again asks for another plan at the given time, unless an earlier one is asked for already.
 func (p *planner) again(at time.Time) {
 	if p.plan.LookAgain.IsZero() || at.Before(p.plan.LookAgain) {

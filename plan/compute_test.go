@@ -401,6 +401,8 @@ func TestJudge(t *testing.T) {
 		"node paused, label gone":  {plan.Circumstances{NodeENIKnown: true, NodePaused: true, NodePresent: true}, plan.Paused},
 		"pause lifted":             {plan.Circumstances{NodeENIKnown: true, NodeENIPaused: true, NodePaused: true, NodePresent: true}.Unpaused(), plan.Released},
 		"no NodeENI":               {plan.Circumstances{NodePresent: true, Selected: true}, plan.Held},
+		"label gone from one Node": {plan.Circumstances{NodeENIKnown: true, NodePresent: true, SharerSelected: true}, plan.Held},
+		"deleted, on two Nodes":    {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, SharerSelected: true}, plan.Released},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -88,6 +88,8 @@ type Circumstances struct {
 	NodeENIKnown, NodeENIDeleting, NodeENIGone bool
 	// NodePresent is set when a Node names this instance; Selected when its labels match the NodeENI's selector.
 	NodePresent, Selected bool
+	// SharerSelected is set when the labels of another Node that names the instance match.
+	SharerSelected bool
 	// NodeENIPaused and NodePaused are set by people who want nothing changed.
 	NodeENIPaused, NodePaused bool
 }
@@ -115,6 +117,8 @@ func Judge(c Circumstances) (Standing, string) {
 		return Released, "its NodeENI is being deleted"
 	case !c.NodePresent:
 		return Held, "the API server has no Node for the instance"
+	case !c.Selected && c.SharerSelected:
+		return Held, "the labels of another Node that names the instance match its NodeENI"
 	case !c.Selected:
 		return Released, "the node's labels no longer match its NodeENI"
 	default:

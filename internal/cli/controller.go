@@ -246,7 +246,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	})
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight, repairs := &controller.InFlight{}, &controller.Repairs{}
-	if err := controller.IndexStates(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if err := mgr.Add(watch); err != nil {

@@ -7,33 +7,67 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/plan"
 )
 
-// The fields by which NodeENIStates are found.
+// The fields by which objects are found.
 const (
 	stateOwners  = "nodeENIUIDs"
 	stateLacking = "lackingNodeENIUIDs"
 )
 
-// StateIndexes returns what NodeENIStates are found by, per field.
-func StateIndexes() map[string]func(*v1alpha1.NodeENIState) []string {
-	return map[string]func(*v1alpha1.NodeENIState) []string{stateOwners: Owners, stateLacking: Lacking}
-}
+// InstanceIDs is the field by which Nodes and NodeENIStates are found by their instances.
+const InstanceIDs = "instanceIDs"
 
-// IndexStates indexes NodeENIStates by the UIDs of the NodeENIs they speak of, and of those they lack interfaces of.
-func IndexStates(ctx context.Context, indexer client.FieldIndexer) error {
-	for field, values := range StateIndexes() {
-		extract := func(object client.Object) []string { return values(object.(*v1alpha1.NodeENIState)) }
-		if err := indexer.IndexField(ctx, &v1alpha1.NodeENIState{}, field, extract); err != nil {
-			return err
+// Index indexes NodeENIStates by the UIDs of the NodeENIs they speak of, and of those they lack interfaces of, and both them
+// and Nodes by their instances.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, i := range []struct {
+		object client.Object
+		fields []string
+	}{
+		{&v1alpha1.NodeENIState{}, []string{stateOwners, stateLacking, InstanceIDs}},
+		{&corev1.Node{}, []string{InstanceIDs}},
+	} {
+		for _, field := range i.fields {
+			values := func(object client.Object) []string { return Indexed(object, field) }
+			if err := indexer.IndexField(ctx, i.object, field, values); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// Indexed returns the values of a field that an object is found by.
+func Indexed(object client.Object, field string) []string {
+	switch object := object.(type) {
+	case *corev1.Node:
+		if _, id, err := eni.ParseProviderID(object.Spec.ProviderID); err == nil {
+			return []string{id}
+		}
+	case *v1alpha1.NodeENIState:
+		switch field {
+		case stateOwners:
+			return Owners(object)
+		case stateLacking:
+			return Lacking(object)
+		case InstanceIDs:
+			return instancesOf(object)
+		}
+	}
+	return nil
+}
+
+// OfInstance is the list option for the Nodes, and for the NodeENIStates, that speak of an instance.
+func OfInstance(id string) client.ListOption {
+	return client.MatchingFields{InstanceIDs: id}
 }
 
 // StatesOf is the list option for the NodeENIStates that speak of a NodeENI.
@@ -78,4 +112,12 @@ func Lacking(state *v1alpha1.NodeENIState) []string {
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids)
+}
+
+func instancesOf(state *v1alpha1.NodeENIState) []string {
+	ids := []string{state.Spec.InstanceID}
+	for _, former := range state.Spec.Former {
+		ids = append(ids, former.InstanceID)
+	}
+	return ids
 }

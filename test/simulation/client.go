@@ -86,12 +86,8 @@ func selected(object client.Object, byLabel labels.Selector, byField fields.Sele
 	if byField == nil {
 		return true
 	}
-	state, ok := object.(*v1alpha1.NodeENIState)
-	if !ok {
-		panic(fmt.Sprintf("there is no field index of %T", object))
-	}
 	for _, requirement := range byField.Requirements() {
-		if !slices.Contains(controller.StateIndexes()[requirement.Field](state), requirement.Value) {
+		if !slices.Contains(controller.Indexed(object, requirement.Field), requirement.Value) {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -21,7 +22,7 @@ import (
 func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at selection.Place, known observer.Known) (plan.Desired, error) {
 	present := s.present(instanceID)
 	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present}
-	if present && !controller.Paused(s.node) {
+	if present && !s.paused() {
 		d.Mends = r.Repairs.Of(instanceID)
 	}
 	for n := range s.nodeENIs {
@@ -46,7 +47,7 @@ func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
 			continue
 		}
 		claim := plan.Claim{NodeENI: m.NodeENI, NodeENIUID: m.NodeENIUID, Leaked: true, MissingSince: absence.Since, Grace: absence.Grace}
-		claim.Standing, claim.Why = plan.Judge(plan.Circumstances{NodeENIGone: true, NodePaused: s.node != nil && controller.Paused(s.node)})
+		claim.Standing, claim.Why = plan.Judge(plan.Circumstances{NodeENIGone: true, NodePaused: s.paused()})
 		claims = append(claims, claim)
 	}
 	return claims
@@ -58,7 +59,8 @@ func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.No
 	circumstances := plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
-		NodeENIPaused: controller.Paused(nodeENI), NodePaused: s.node != nil && controller.Paused(s.node),
+		SharerSelected: slices.ContainsFunc(s.sharers, func(n corev1.Node) bool { return selects(nodeENI, n.Labels) }),
+		NodeENIPaused:  controller.Paused(nodeENI), NodePaused: s.paused(),
 	}
 	claim.Standing, claim.Why = plan.Judge(circumstances)
 	if unpaused, _ := plan.Judge(circumstances.Unpaused()); unpaused != plan.Wanted {

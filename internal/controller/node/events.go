@@ -34,7 +34,9 @@ func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceStat
 		}
 	}
 	for _, gone := range before {
-		if _, left := old[keyOf(gone)]; left && gone.ENIID != "" {
+		_, left := old[keyOf(gone)]
+		// What is let go for another node that has the instance stays where it is.
+		if _, there := r.Observer.Interface(gone.ENIID); left && gone.ENIID != "" && !there {
 			r.emit(s, gone.NodeENI, news{
 				corev1.EventTypeNormal, "Removed", "Remove",
 				gone.ENIID + " is detached and deleted",
@@ -93,9 +95,9 @@ func (r *Reconciler) emit(s *subject, nodeENIName string, n news) {
 	}
 }
 
-// skip says that a node which NodeENIs select is no EC2 instance. A node that has no providerID yet is not spoken of:
+// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already. A node that has no providerID yet is not spoken of:
 // it gets one when the cloud provider has seen it.
-func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, why error) {
+func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string, why error) {
 	if node.Spec.ProviderID == "" {
 		return
 	}
@@ -106,7 +108,7 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, why error) {
 	for n := range all.Items {
 		if selects(&all.Items[n], node.Labels) {
 			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", all.Items[n].Name, "why", why)
-			r.Events.Eventf(node, &all.Items[n], corev1.EventTypeWarning, "NotAnEC2Instance", "Plan",
+			r.Events.Eventf(node, &all.Items[n], corev1.EventTypeWarning, reason, "Plan",
 				"NodeENI %s selects this node, but it gets no interfaces: %s", all.Items[n].Name, why)
 		}
 	}

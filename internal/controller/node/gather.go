@@ -33,6 +33,9 @@ type subject struct {
 	nodeENIs []v1alpha1.NodeENI
 	// instances are those to plan for: the node's own, and former ones that still have interfaces.
 	instances []string
+	// sharers are other Nodes that name the node's instance, and letGo are instances that are another node's.
+	sharers []corev1.Node
+	letGo   []string
 	// plans are the last plans of the instances, in the same order.
 	plans []plan.Plan
 	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
@@ -64,7 +67,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 	}
 	s.nodeENIs = slices.DeleteFunc(all.Items, unaccepted)
 	s.chooseInstances(r.Observer.InstancesOf(name), len(r.Repairs.Of(s.instanceID)) > 0)
-	return s, nil
+	return s, r.chooseLetGo(ctx, s)
 }
 
 func unaccepted(n v1alpha1.NodeENI) bool {
@@ -72,7 +75,7 @@ func unaccepted(n v1alpha1.NodeENI) bool {
 }
 
 func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *subject) error {
-	s.node, s.zone, s.instanceID = nil, "", ""
+	s.node, s.zone, s.instanceID, s.sharers = nil, "", "", nil
 	var node corev1.Node
 	err := reader.Get(ctx, types.NamespacedName{Name: s.name}, &node)
 	if apierrors.IsNotFound(err) {
@@ -83,8 +86,11 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 	}
 	zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
 	if err != nil {
-		r.skip(ctx, &node, err)
+		r.skip(ctx, &node, "NotAnEC2Instance", err)
 		return nil
+	}
+	if its, err := r.share(ctx, s, &node, instanceID); !its {
+		return err
 	}
 	s.node, s.zone, s.instanceID = &node, zone, instanceID
 	return nil

@@ -166,7 +166,7 @@ func (s *stage) store() client.Client {
 	s.must(clientgoscheme.AddToScheme(scheme))
 	s.must(v1alpha1.AddToScheme(scheme))
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
-	s.must(controller.IndexStates(s.Context(), indexes{builder}))
+	s.must(controller.Index(s.Context(), indexes{builder}))
 	return builder.Build()
 }
 

@@ -11,8 +11,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +95,7 @@ type Reconciler struct {
 	admissions admissions
 	braked     atomic.Bool
 	doubts     doubts
+	occupied   occupied
 	waits      waits
 	gates      *gates
 	// admitted receives the names of nodes that have waited at a gate and are let in.
@@ -142,6 +145,8 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *visit) (reco
 	if err := r.settleAll(ctx, s); apierrors.IsConflict(err) {
 		// The cache had not caught up with our own last write. Nothing was done on the strength of it.
 		return reconcile.Result{RequeueAfter: conflictWait}, nil
+	} else if errors.Is(err, errBusy) {
+		return reconcile.Result{RequeueAfter: conflictWait}, nil
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -151,13 +156,26 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *visit) (reco
 // settleAll settles every instance of the subject and reports.
 func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
 	for _, instanceID := range s.instances {
-		p, err := r.settle(ctx, s, instanceID)
+		p, err := r.settleOne(ctx, s, instanceID)
 		if err != nil {
 			return err
 		}
 		s.plans = append(s.plans, p)
 	}
 	return r.report(ctx, s)
+}
+
+// settleOne settles one instance, under one name at a time.
+func (r *Reconciler) settleOne(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
+	leave, ok := r.occupied.enter(instanceID, s.name)
+	if !ok {
+		return plan.Plan{}, errBusy
+	}
+	defer leave()
+	if slices.Contains(s.letGo, instanceID) {
+		return r.letGo(ctx, s, instanceID)
+	}
+	return r.settle(ctx, s, instanceID)
 }
 
 // settle plans for one instance and carries the plans out, until one asks for no call that anything waits for. Before the

@@ -39,6 +39,13 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(controller.NodeIdentityChanged())).
+		Watches(&corev1.Node{}, handler.Funcs{
+			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueSharing(ctx, q, e.Object) },
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+				r.enqueueSharing(ctx, q, e.ObjectOld, e.ObjectNew)
+			},
+			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueSharing(ctx, q, e.Object) },
+		}, builder.WithPredicates(controller.NodeIdentityChanged())).
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{
 			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
 			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
@@ -92,6 +99,12 @@ func RelevantNodeENIChange() predicate.Predicate {
 			was.ObservedGeneration != now.ObservedGeneration
 	}}
 	return predicate.Or(controller.SpecOrLifeChanged(), resolved)
+}
+
+func (r *Reconciler) enqueueSharing(ctx context.Context, q queue, versions ...client.Object) {
+	for _, name := range r.Sharing(ctx, versions...) {
+		q.Add(request(name))
+	}
 }
 
 func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...client.Object) {

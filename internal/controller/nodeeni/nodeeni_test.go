@@ -119,7 +119,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	clock := func() time.Time { return start }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	for _, err := range []error{
-		clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), controller.IndexStates(t.Context(), indexes{builder}),
+		clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), controller.Index(t.Context(), indexes{builder}),
 		watch.ResyncOnce(t.Context()),
 	} {
 		if err != nil {

@@ -181,15 +181,16 @@ func blocked(interfaces []located, desired int32) status.Outcome {
 		"%d of %d interfaces are blocked: node %s: %s%s", len(waiting), desired, first.node, first.Message, others)}
 }
 
-// waiting counts the selected EC2 nodes of which nothing is known yet.
+// waiting counts the selected EC2 nodes of which nothing is known yet, under no name: two Nodes can name one instance.
 func (f facts) waiting() int {
 	known := map[string]bool{}
 	for _, s := range f.states {
-		known[s.Name] = true
+		known[s.Name], known[s.Spec.InstanceID] = true, true
 	}
 	n := 0
 	for _, node := range f.nodes {
-		if !known[node.Name] && !foreign(node) {
+		_, instanceID, _ := eni.ParseProviderID(node.Spec.ProviderID)
+		if !known[node.Name] && !known[instanceID] && !foreign(node) {
 			n++
 		}
 	}
