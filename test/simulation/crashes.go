@@ -128,4 +128,7 @@ func (p *process) wroteStatus(write string) {
 		often = max(often, seldom(site))
 	}
 	p.mayCrashAt(often, crashAfterReport, done...)
+	if often >= aRarity {
+		p.mayCrashAt(often, crashAfterReport, done...) // once more: whoever crashed earlier on the way does not come here
+	}
 }

@@ -114,8 +114,11 @@ func (r *run) changed(c *cluster, k kind, change change) {
 // noteReasons remembers which interfaces there is a reason to remove.
 func (r *run) noteReasons(c *cluster) {
 	for _, i := range r.truth().owned[c.name] {
-		if c.removable(i) {
-			r.watch.removable[i.ID] = reason{version: c.api.version, at: r.now}
+		switch last := r.watch.removable[i.ID]; {
+		case c.removable(i):
+			r.watch.removable[i.ID] = reason{version: c.api.version, at: r.now, holds: true}
+		case last.holds:
+			r.watch.removable[i.ID] = reason{version: c.api.version - 1, at: r.now}
 		}
 	}
 	for site, wanted := range c.sites() {
