@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,10 +58,16 @@ func TestProgram(t *testing.T) {
 	n.readOnly = []hostnet.Setting{hostnet.AcceptRA, hostnet.Autoconf}
 	process, log := n.run(agentProgram(t))
 	n.says(log, "the API server does not answer") // an API server that is away is waited for
+	if alive, synced := n.probe("/healthz"), n.probe("/readyz"); alive != http.StatusOK || synced != http.StatusServiceUnavailable {
+		t.Errorf("without an API server the probes answer %d and %d", alive, synced)
+	}
 	n.forward(server.Config.Host)
 	n.promise(interfaceOf(1, v1alpha1.PhaseAttached))
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
 	t.Logf("ready %s after the link appeared", n.becomes(patience, ready))
+	if synced := n.probe("/readyz"); synced != http.StatusOK {
+		t.Errorf("with an API server /readyz answers %d", synced)
+	}
 	n.wear()
 	n.becomes(patience, ready)
 
@@ -93,6 +100,26 @@ func (n *node) says(log, words string) {
 			n.t.Fatalf("nobody says %q: %v\n%s", words, err, content)
 		}
 	}
+}
+
+// probes is where the program answers probes, in its namespace.
+const probes = "127.0.0.1:8081"
+
+func (n *node) probe(path string) (status int) {
+	n.t.Helper()
+	var connection net.Conn
+	var err error
+	n.Do(func() { connection, err = net.Dial("tcp", probes) })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return connection, nil }}
+	answer, err := (&http.Client{Transport: through}).Get("http://" + probes + path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode
 }
 
 // wear plugs the link in again and again, and disturbs it as an adversary would.
@@ -216,7 +243,7 @@ func (n *node) run(program string) (process int, log string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "--node-name="+n.name)
+	command := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", contained, "sh", program, "--node-name="+n.name, "--health-probe-bind-address="+probes)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "SYSFS="+sysfs)
 	command.Stdout, command.Stderr = output, output
 	n.Do(func() { err = command.Start() })
