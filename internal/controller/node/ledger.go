@@ -32,8 +32,9 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 		return nil
 	}
 	wanted := s.spec(instanceID, look, p)
-	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 {
-		// Somebody deleted the object while the node still needs it. It is let go and made anew at once.
+	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.Former) == 0 && !promisesMore(p) {
+		// Somebody deleted the object while the node still needs it. It is let go and made anew at once, but not while it alone
+		// speaks of an interface: who hears of the one before the other must not take that for gone.
 		if _, err := r.release(ctx, s); err != nil {
 			return err
 		}
@@ -53,6 +54,17 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 		return r.doWithout(s, p, fmt.Errorf("store the ledger of node %s: %w", s.name, err))
 	}
 	return nil
+}
+
+// promisesMore reports whether a plan's ledger speaks of interfaces that are not known to exist.
+func promisesMore(p plan.Plan) bool {
+	known := 0
+	for _, m := range p.Members {
+		if _, promised := p.Ledger[m.Key]; promised && m.Interface != nil {
+			known++
+		}
+	}
+	return known < len(p.Ledger)
 }
 
 // doWithout passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan only
