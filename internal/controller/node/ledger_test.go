@@ -164,3 +164,27 @@ func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 		}
 	})
 }
+
+// TestADeletedLedger has somebody delete the state of a node that needs it. It is made anew, but not while it alone speaks of
+// an interface that may yet come to light.
+func TestADeletedLedger(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		state := func() (state v1alpha1.NodeENIState) {
+			s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+			return state
+		}
+		doubtful := state()
+		doubtful.Spec.Members = append(doubtful.Spec.Members, v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid-data", Ordinal: 7, Generation: time.Now().Unix()})
+		s.must(s.cache.Update(s.Context(), &doubtful))
+		s.must(s.cache.Delete(s.Context(), &doubtful))
+		s.must(s.play(time.Minute))
+		if now := state(); now.DeletionTimestamp.IsZero() || len(now.Spec.Members) != 2 {
+			t.Errorf("after a minute it was deleted at %v, and promises %v", now.DeletionTimestamp, now.Spec.Members)
+		}
+		s.must(s.play(2 * time.Minute))
+		if now := state(); !now.DeletionTimestamp.IsZero() || len(now.Spec.Members) != 1 {
+			t.Errorf("after three minutes it was deleted at %v, and promises %v", now.DeletionTimestamp, now.Spec.Members)
+		}
+	})
+}
