@@ -50,8 +50,6 @@ type watch struct {
 	probes map[string]int
 	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
 	ruined map[string]map[eni.Slot]bool
-	// ghosts counts the calls that were refused for such a slot.
-	ghosts int
 	sent   budget
 	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
 	told map[string]time.Time
@@ -140,7 +138,8 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	r.judged("I7")
 	for _, i := range t.owned[c.name] {
 		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
-		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) {
+		forgotten := r.now.Sub(c.forgotten[i.Tags[ownership.TagNode]]) < staleness
+		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !forgotten && !r.watch.tampered(i.ID) {
 			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
 		}
 	}
@@ -371,7 +370,6 @@ func (r *run) probed(p *process, q request, err error) {
 			r.watch.ruined[q.instance] = map[eni.Slot]bool{}
 		}
 		r.watch.ruined[q.instance][q.slot] = true
-		r.watch.ghosts++
 		m, _ := ownership.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	default:

@@ -93,7 +93,7 @@ func (r *run) longer() time.Duration {
 			}
 		}
 		for _, i := range r.truth().owned[c.name] {
-			if i.Attachment != nil && c.isStripped(spotOf(i).uid) {
+			if i.Attachment != nil && c.nodeENIOf(spotOf(i).uid) == nil {
 				return lossGrace
 			}
 		}
@@ -154,7 +154,7 @@ func (r *run) rest() {
 	for quiet := r.now.Add(lastWrites + r.ahead()); r.now.Before(quiet); {
 		r.step()
 	}
-	r.watch.mutations, r.watch.writes, r.watch.ghosts = 0, 0, 0
+	r.watch.mutations, r.watch.writes = 0, 0
 	clear(r.watch.reconciles)
 	clear(r.watch.probes)
 	until := r.now.Add(restFor)
@@ -166,8 +166,9 @@ func (r *run) rest() {
 	if r.watch.mutations > 0 {
 		r.violate("I8", "%d mutating calls although nothing was to be done", r.watch.mutations)
 	}
-	told := r.watch.ghosts*writesPerGhost + len(r.watch.probes)*writesPerWait
+	told := 0
 	for key, n := range r.watch.probes {
+		told += n * writesPerProbe
 		if n > mostProbes {
 			r.violate("I8", "NodeENI %s was tried %d times in %s although there is no room", key, n, restFor)
 		}
@@ -189,12 +190,8 @@ func (r *run) rest() {
 // each once in ten minutes, with as many members as there are subnets in a NodeENI.
 const mostProbes = 12
 
-// writesPerWait is how many writes may tell, of the node and of the NodeENI, that a member which waits for room is about to
-// ask for it, and is refused. Mostly none does: it is asked at once, and what is said stays as it is.
-const writesPerWait = 4
-
-// writesPerGhost is how many writes tell, of the node and of the NodeENI, which of the slots that nobody can see is asked for.
-const writesPerGhost = 2
+// writesPerProbe is how many writes may tell of one: what EC2 said, and that it is waited for again.
+const writesPerProbe = 2
 
 // mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period.
 const mostIdleReconciles = 70
