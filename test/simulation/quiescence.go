@@ -62,6 +62,9 @@ func (r *run) putBack() {
 	r.touched()
 	clear(r.watch.identity)
 	clear(r.watch.elsewhere)
+	for _, c := range r.clusters {
+		r.noteReasons(c) // for what can be told apart again
+	}
 }
 
 // converge lets things happen until everything is as wanted, and checks that it does not take too long.
