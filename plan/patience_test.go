@@ -246,6 +246,22 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	}
 }
 
+// TestAFullSubnetIsNoNewsAgain: what is said stays the same before a try, after it, and when the wait for the next is over.
+func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
+	w := newWorld(limits(4))
+	d, key := desired(claim("a", wish(0, 1, "s1"))), ownership.Key{NodeENIUID: "uid-a"}
+	setback := plan.Setback{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
+	o := w.observe(nil)
+	o.Setbacks = map[ownership.Key]plan.Setback{key: setback}
+	o.Full = map[plan.Room]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: setback.Retry().Add(time.Minute)}
+	refused := plan.Compute(d, o, w.now.Add(time.Second)).Members[0]
+	o.Look = nil
+	waiting := plan.Compute(d, o, setback.Retry()).Members[0]
+	if refused.Phase != waiting.Phase || refused.Why != waiting.Why || refused.Why.Reason != plan.SubnetFull {
+		t.Errorf("%s %s, and then %s %s", refused.Phase, refused.Why, waiting.Phase, waiting.Why)
+	}
+}
+
 // TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade crashes after a create whose answer was lost, long after
 // the member was decided on, and takes the wish back.
 func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T) {

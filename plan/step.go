@@ -179,10 +179,15 @@ func (p *planner) roomy(m *member, from int) (subnet string, ok bool) {
 			soonest = until
 		}
 	}
-	m.explain(Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; whether there are some again is tried every %s, by one node at a time; free some, or add a subnet",
-		strings.Join(m.wish.Subnets, ", "), FullFor)})
+	m.explain(noRoom(m.wish.Subnets))
 	p.again(soonest)
 	return "", false
+}
+
+// noRoom says that EC2 can make no interface in any of the subnets, whoever found it out and when.
+func noRoom(subnets []string) Problem {
+	return Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; whether there are some again is tried every %s, by one node at a time; free some, or add a subnet",
+		strings.Join(subnets, ", "), FullFor)}
 }
 
 // holdsBack reports whether the making of another interface has to wait, and says why in the member's place.
@@ -226,6 +231,9 @@ func (p *planner) waits(m *member) bool {
 		return false
 	}
 	m.explain(setback.problem())
+	if setback.Class == eni.NoAddresses && m.record == nil {
+		m.explain(noRoom(m.wish.Subnets))
+	}
 	if setback.Class == eni.SlotTaken && m.wish != nil && !m.seated() && !m.claim.Exact {
 		// Whether there is a slot left that was not refused, only a look can tell.
 		m.doubtful = p.Look == nil

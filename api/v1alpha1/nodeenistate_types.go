@@ -353,7 +353,8 @@ type InterfaceState struct {
 	// +kubebuilder:validation:Minimum=0
 	NetworkCardIndex int32 `json:"networkCardIndex"`
 
-	// deviceIndex is the device index the interface is attached at, or will be.
+	// deviceIndex is the device index the interface is attached at; the one
+	// that is asked for until then.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	DeviceIndex int32 `json:"deviceIndex"`

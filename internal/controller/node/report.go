@@ -151,8 +151,8 @@ func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	state := v1alpha1.InterfaceState{
 		Member:               apiMember(m.Member),
 		Phase:                v1alpha1.Phase(m.Phase),
-		NetworkCardIndex:     int32(m.Slot.Card),
-		DeviceIndex:          int32(m.Slot.Device),
+		NetworkCardIndex:     int32(m.Asked.Card),
+		DeviceIndex:          int32(m.Asked.Device),
 		RequestedDeviceIndex: int32(m.Asked.Device),
 		Reason:               string(m.Why.Reason),
 		Message:              clip(m.Why.Message, 1024),
@@ -172,6 +172,8 @@ func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	state.SecondaryPrivateIPs, state.IPv4Prefixes = words(i.SecondaryIPv4), words(i.IPv4Prefixes)
 	state.IPv6Addresses, state.IPv6Prefixes = words(i.IPv6), words(i.IPv6Prefixes)
 	if i.Attachment != nil {
+		// Before that, which slot it will get is a matter of how well EC2 is known at the moment.
+		state.NetworkCardIndex, state.DeviceIndex = int32(i.Attachment.Slot.Card), int32(i.Attachment.Slot.Device)
 		state.AttachmentID, state.DeleteOnTermination = i.Attachment.ID, i.Attachment.DeleteOnTermination
 	}
 	return state

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/plan"
 )
 
 // TestAPauseHidesNothing: whoever paused a node or a NodeENI still sees what is attached, and in what it differs.
@@ -37,4 +39,30 @@ func TestAPauseHidesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTryingAgainInVainIsNoNews has an interface wait for an address in a full subnet, and for a slot that is not the one it asks
+// for: whether EC2 was just looked at, or only asked again, nothing new is to be said.
+func TestTryingAgainInVainIsNoNews(t *testing.T) {
+	onStage(t, func(s *stage) {
+		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: data})
+		s.must(err)
+		s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Spec.DeviceIndex = 0 }) // where the primary one is
+		s.must(s.play(5 * time.Minute))
+		before := s.stateVersion()
+		s.must(s.play(time.Hour))
+		if after := s.stateVersion(); after != before {
+			t.Errorf("the status was written: version %s, then %s", before, after)
+		}
+	})
+}
+
+func (s *stage) stateVersion() string {
+	s.Helper()
+	var state v1alpha1.NodeENIState
+	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+	if reason := state.Status.Interfaces[0].Reason; reason != string(plan.SubnetFull) {
+		s.Errorf("the reason is %s", reason)
+	}
+	return state.ResourceVersion
 }

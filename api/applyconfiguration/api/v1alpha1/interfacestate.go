@@ -40,7 +40,8 @@ type InterfaceStateApplyConfiguration struct {
 	Zone *string `json:"zone,omitempty"`
 	// networkCardIndex is the network card the interface is attached to.
 	NetworkCardIndex *int32 `json:"networkCardIndex,omitempty"`
-	// deviceIndex is the device index the interface is attached at, or will be.
+	// deviceIndex is the device index the interface is attached at; the one
+	// that is asked for until then.
 	DeviceIndex *int32 `json:"deviceIndex,omitempty"`
 	// requestedDeviceIndex is the device index the NodeENI asks for. It differs
 	// from deviceIndex when that one was taken.
