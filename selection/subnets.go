@@ -125,17 +125,19 @@ func (m SubnetMatch) Lacking(zone, vpcID string) *plan.Problem {
 		return nil
 	}
 	var places []string
+	// The VPC is only told where it decides: it is not known at all times, and nothing may seem to change for that.
+	where := zone
 	for _, p := range passed {
 		place := p.Subnet.Zone
 		if p.Reason == OtherVPC {
-			place = p.Subnet.VPCID
+			place, where = p.Subnet.VPCID, zone+" of VPC "+vpcID
 		}
 		places = append(places, fmt.Sprintf("%s (%s)", p.Subnet.ID, place))
 	}
 	return &plan.Problem{
 		Reason: plan.NoSubnetInZone,
-		Message: fmt.Sprintf("none of the NodeENI's subnets is in the node's zone %s%s: they are %s; add a subnet of that zone to the NodeENI, "+
-			"or narrow its nodeSelector", zone, inVPC(vpcID), abridged(places)),
+		Message: fmt.Sprintf("none of the NodeENI's subnets is in the node's zone %s: they are %s; add a subnet of that zone to the NodeENI, "+
+			"or narrow its nodeSelector", where, abridged(places)),
 	}
 }
 

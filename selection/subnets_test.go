@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,6 +170,17 @@ func TestLacking(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// The VPC of a node is not known at all times: what is said must not change for that, unless it is the VPC that decides.
+func TestOtherZonesAreToldAlikeInAnyVPC(t *testing.T) {
+	m := selection.MatchSubnets(selection.SubnetTerms{IDs: []string{"subnet-b1", "subnet-o1"}}, fleet)
+	if diff := cmp.Diff(m.Lacking("z-c", ""), m.Lacking("z-c", "vpc-1")); diff != "" {
+		t.Error(diff)
+	}
+	if p := m.Lacking("z-a", "vpc-1"); !strings.Contains(p.Message, "z-a of VPC vpc-1") {
+		t.Errorf("the VPC decides, and is not told: %s", p.Message)
 	}
 }
 

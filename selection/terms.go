@@ -51,13 +51,6 @@ func tagText(tags map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-func inVPC(vpcID string) string {
-	if vpcID == "" {
-		return ""
-	}
-	return " of VPC " + vpcID
-}
-
 func abridged(list []string) string {
 	if more := len(list) - mostNamed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:mostNamed], ", "), more)
