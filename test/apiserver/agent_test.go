@@ -39,7 +39,7 @@ func TestAgentPatches(t *testing.T) {
 	applyFile(t, strict, "deploy/eni-manager-daemonset.yaml")
 	agents := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agentAccount, Namespace: agentNamespace}}
 	t.Cleanup(func() { remove(t, admin, agents) })
-	mounts := 0
+	mounts := strings.Count(text(t, "deploy/eni-manager-daemonset.yaml"), "mountPath:")
 	for _, file := range []string{"deploy/agent-dpdk.yaml", "deploy/agent-networkd.yaml"} {
 		patch, err := yaml.ToJSON([]byte(text(t, file)))
 		if err != nil {
