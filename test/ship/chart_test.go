@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
+	_ "github.com/multieni/multieni/internal/cli" // the controller, with whose parts their metrics come
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
