@@ -37,7 +37,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
 	for {
 		if err := a.pace.Wait(ctx); err != nil {
-			return nil //nolint:nilerr // the context has ended, which is no failure
+			return nil // the context has ended, which is no failure
 		}
 		next, err := a.pass(ctx)
 		if err == nil {

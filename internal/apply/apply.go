@@ -26,11 +26,12 @@ const attachmentAspect = "attachment"
 
 // Notes is where the effects of accepted calls are noted. The inventory package says what they mean.
 type Notes interface {
-	// Interface returns an owned interface as it was last known.
-	Interface(id string) (eni.Interface, bool)
 	// Newborn reports whether an interface is known for so short a time that EC2 may not know it everywhere yet.
 	Newborn(now time.Time, id string) bool
 	Did(now time.Time, after eni.Interface, effect inventory.Effect)
+	// Altered is Did for what changes of an interface as it is last known. It is one step: calls for other attributes of the
+	// interface end at the same time.
+	Altered(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
 }
 
@@ -342,7 +343,5 @@ func (a *Applier) unassign(ctx context.Context, id string, fewer plan.FewerAddre
 
 // note tells what a call made of an interface.
 func (a *Applier) note(id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
-	if i, known := a.notes.Interface(id); known {
-		a.notes.Did(a.Now(), change(i), effect)
-	}
+	a.notes.Altered(a.Now(), id, change, effect)
 }

@@ -395,10 +395,11 @@ func TestNoCallAfterTheEnd(t *testing.T) {
 // silent notes nothing.
 type silent struct{}
 
-func (silent) Interface(string) (eni.Interface, bool)         { return eni.Interface{}, false }
 func (silent) Did(time.Time, eni.Interface, inventory.Effect) {}
-func (silent) Deleted(time.Time, string)                      {}
-func (silent) Newborn(time.Time, string) bool                 { return false }
+func (silent) Altered(time.Time, string, func(eni.Interface) eni.Interface, inventory.Effect) {
+}
+func (silent) Deleted(time.Time, string)      {}
+func (silent) Newborn(time.Time, string) bool { return false }
 
 // TestRemovalsAreBounded carries several plans out at the same time with one applier.
 func TestRemovalsAreBounded(t *testing.T) {

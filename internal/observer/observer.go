@@ -305,6 +305,14 @@ func (o *Observer) Did(now time.Time, after eni.Interface, effect inventory.Effe
 	o.nudge()
 }
 
+// Altered implements the notes of an applier.
+func (o *Observer) Altered(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.Altered(now, id, change, effect)
+	o.nudge()
+}
+
 // Deleted implements the notes of an applier.
 func (o *Observer) Deleted(now time.Time, id string) {
 	o.mu.Lock()

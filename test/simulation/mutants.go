@@ -50,7 +50,7 @@ func Mutants() []Mutant {
 		}}},
 		{Name: "detach as a probe", Like: "aws-multi-eni-controller", Edits: []Edit{{
 			applier, "	after := c.To.On\n",
-			"	after := c.To.On\n	if i, ok := a.notes.Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
+			"	after := c.To.On\n	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
 		}}},
 		{Name: "next free index from the cache", Like: "Cilium", Edits: []Edit{
 			{"plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},

@@ -88,7 +88,7 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	if settings.API, err = connect(o.NodeName); err != nil {
 		return err
 	}
-	stop, err := serveProbes(o.ProbeAddress, settings.API.Synced)
+	stop, err := serveProbes(ctx, o.ProbeAddress, settings.API.Synced)
 	if err != nil {
 		return err
 	}

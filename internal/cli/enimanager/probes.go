@@ -4,6 +4,7 @@
 package enimanager
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,11 +13,12 @@ import (
 
 // serveProbes answers /healthz, and /readyz once it is known what the API server has, until stop is called. With address "0"
 // nothing is answered.
-func serveProbes(address string, synced func() bool) (stop func(), err error) {
+func serveProbes(ctx context.Context, address string, synced func() bool) (stop func(), err error) {
 	if address == "0" || address == "" {
 		return func() {}, nil
 	}
-	listener, err := net.Listen("tcp", address)
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
 	}

@@ -48,7 +48,7 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
 		ctx, span := r.tracePlan(rest, s.name, instanceID, p)
-		outcomes := r.Applier.Do(ctx, trailing)
+		outcomes := r.Applier.Do(ctx, r.outstanding(trailing))
 		span.End()
 		r.note(s, instanceID, outcomes)
 		again, admitted := r.gates.endTrailing(s.name)
@@ -56,6 +56,18 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 			admitted = append(admitted, s.name)
 		}
 		r.admit(admitted)
+	})
+}
+
+// outstanding leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of the node.
+func (r *Reconciler) outstanding(trailing []plan.Action) []plan.Action {
+	return slices.DeleteFunc(slices.Clone(trailing), func(action plan.Action) bool {
+		change, is := action.(plan.Change)
+		if !is {
+			return false
+		}
+		i, known := r.Observer.Interface(change.InterfaceID)
+		return known && change.To.Shown(i)
 	})
 }
 
