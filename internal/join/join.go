@@ -79,9 +79,10 @@ func New(o Options) *Joiner {
 // Request says what to do for an instance.
 type Request struct {
 	InstanceID string
-	// Unused is set when nothing runs on the instance yet. Then all its networks' interfaces go when a required one cannot be
-	// had; otherwise only those that this request made or attached.
-	Unused bool
+	// Unused, if set, is asked whether nothing runs on the instance yet. If so, all its networks' interfaces go when a required
+	// one cannot be had; otherwise only those that this request made or attached. It is asked at that moment, since a request
+	// can rest on old news.
+	Unused func(context.Context) bool
 	// Patience is how long to wait for what may come right.
 	Patience time.Duration
 }
@@ -117,8 +118,9 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 		}
 		switch v.Outcome {
 		case lifecycle.Failed:
-			r.takeAway(ctx, func(record inventory.Record) bool { return r.undone(record.ID, request.Unused) }, "a required network cannot be had: "+v.Why)
-			return r.withoutUndone(r.result(v), request.Unused), nil
+			unused := request.Unused != nil && request.Unused(ctx)
+			r.takeAway(ctx, func(record inventory.Record) bool { return r.undone(record.ID, unused) }, "a required network cannot be had: "+v.Why)
+			return r.withoutUndone(r.result(v), unused), nil
 		case lifecycle.Ready:
 			r.takeAway(ctx, j.Config.IsRemoved, "its network is removed")
 			return r.result(v), nil

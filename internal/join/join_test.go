@@ -456,7 +456,7 @@ func TestAFailureDoesNotClaimWhatIsUndone(t *testing.T) {
 		if _, err := s.sim.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: subnetA2}); err != nil {
 			t.Fatal(err)
 		}
-		result := s.ensure(t.Context(), s.joiner(), join.Request{Unused: true, Patience: 30 * time.Second})
+		result := s.ensure(t.Context(), s.joiner(), join.Request{Unused: func(context.Context) bool { return true }, Patience: 30 * time.Second})
 		if result.Outcome != lifecycle.Failed || len(result.Members) != 0 {
 			t.Errorf("%s with %+v", result.Outcome, result.Members)
 		}

@@ -169,7 +169,10 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 	defer stop()
 	work, cancel := endsBefore(ctx, margin)
 	defer cancel()
-	result, err := h.Joiner.Ensure(work, join.Request{InstanceID: instanceID, Unused: len(hooks) > 0, Patience: h.Patience})
+	result, err := h.Joiner.Ensure(work, join.Request{
+		InstanceID: instanceID, Patience: h.Patience,
+		Unused: func(ctx context.Context) bool { return len(hooks) > 0 && h.waits(ctx, instanceID) },
+	})
 	stop()
 	if err != nil {
 		return Again, errors.Join(ErrLater, err)
@@ -207,6 +210,16 @@ func (h *Handler) hooks(ctx context.Context, event lifecycle.Event, instance eni
 	}
 	waiting, err := h.AutoScaling.Waiting(ctx, instance.ID)
 	return h.ours(waiting...), err
+}
+
+// waits reports whether Auto Scaling keeps an instance out of service for a hook of ours. The event that says so can be one
+// of long ago, redriven from the dead letters.
+func (h *Handler) waits(ctx context.Context, instanceID string) bool {
+	waiting, err := h.AutoScaling.Waiting(ctx, instanceID)
+	if err != nil {
+		h.Log.Warn("it is not known whether the instance waits in a hook; what it had before stays", "instance", instanceID, "err", err)
+	}
+	return err == nil && len(h.ours(waiting...)) > 0
 }
 
 // ours keeps the hooks that are ours to complete.

@@ -44,7 +44,9 @@ type world struct {
 	outcome lifecycle.Outcome
 	takes   time.Duration
 	fails   error
+	// waiting are the hooks in which Auto Scaling says that the instance waits, unless it is unsure.
 	waiting []lifecycle.HookRef
+	unsure  error
 	owned   []eni.Interface
 }
 
@@ -79,14 +81,19 @@ func (w *world) Heartbeat(_ context.Context, hook lifecycle.HookRef, _ string) e
 	return nil
 }
 
-func (w *world) Waiting(context.Context, string) ([]lifecycle.HookRef, error) { return w.waiting, nil }
+func (w *world) Waiting(context.Context, string) ([]lifecycle.HookRef, error) {
+	return w.waiting, w.unsure
+}
 
 func (w *world) Ensure(ctx context.Context, r join.Request) (join.Result, error) {
-	w.note("ensure unused=%t", r.Unused)
+	w.note("ensure")
 	select {
 	case <-time.After(w.takes):
 	case <-ctx.Done():
 		return join.Result{}, ctx.Err()
+	}
+	if w.outcome == lifecycle.Failed {
+		w.note("undo unused=%t", r.Unused(ctx))
 	}
 	return join.Result{Verdict: lifecycle.Verdict{Outcome: w.outcome}}, w.fails
 }
@@ -128,6 +135,7 @@ const tick = `{"source": "aws.events", "detail-type": "Scheduled Event", "detail
 func TestHandle(t *testing.T) {
 	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
 	launching := hookEvent("LAUNCHING", "multus-hook")
+	ownHook := []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}}
 	for name, tc := range map[string]*struct {
 		body string
 		tags map[string]string
@@ -135,24 +143,31 @@ func TestHandle(t *testing.T) {
 		want  []string
 		again bool
 	}{
-		"a launch":                          {body: launching, tags: served, want: []string{"ensure unused=true", "complete multus-hook CONTINUE"}},
-		"a launch that cannot be prepared":  {body: launching, tags: served, world: world{outcome: lifecycle.Failed}, want: []string{"ensure unused=true", "complete multus-hook ABANDON"}},
-		"a launch of an instance that ends": {body: launching, tags: served, world: world{outcome: lifecycle.Gone}, want: []string{"ensure unused=true"}},
-		"EKS's own hook is left alone":      {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, want: []string{"ensure unused=false"}},
+		"a launch": {body: launching, tags: served, want: []string{"ensure", "complete multus-hook CONTINUE"}},
+		"a launch that cannot be prepared": {body: launching, tags: served, world: world{outcome: lifecycle.Failed, waiting: ownHook},
+			want: []string{"ensure", "undo unused=true", "complete multus-hook ABANDON"}},
+		"a launch of long ago, redriven, takes nothing from an instance in service": {body: launching, tags: served, world: world{outcome: lifecycle.Failed},
+			want: []string{"ensure", "undo unused=false", "complete multus-hook ABANDON"}},
+		"nor does one while nobody knows whether it waits": {body: launching, tags: served,
+			world: world{outcome: lifecycle.Failed, waiting: ownHook, unsure: errors.New("throttled")}, want: []string{"ensure", "undo unused=false", "complete multus-hook ABANDON"}},
+		"nor one of EKS's hook": {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, world: world{outcome: lifecycle.Failed, waiting: ownHook},
+			want: []string{"ensure", "undo unused=false"}},
+		"a launch of an instance that ends": {body: launching, tags: served, world: world{outcome: lifecycle.Gone}, want: []string{"ensure"}},
+		"EKS's own hook is left alone":      {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, want: []string{"ensure"}},
 		"heartbeats while it takes long": {body: launching, tags: served, world: world{takes: 50 * time.Second},
-			want: []string{"ensure unused=true", "heartbeat multus-hook", "heartbeat multus-hook", "complete multus-hook CONTINUE"}},
+			want: []string{"ensure", "heartbeat multus-hook", "heartbeat multus-hook", "complete multus-hook CONTINUE"}},
 		"an instance without the tag is a success": {body: launching, tags: map[string]string{"other": ""}, want: []string{"complete multus-hook CONTINUE"}},
 		"so is one without any tags":               {body: launching, want: []string{"complete multus-hook CONTINUE"}},
 		"and one of another group":                 {body: stateChange("running"), tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"}},
 		"an instance that runs, of no group":       {body: stateChange("running"), tags: map[string]string{"multus-ng": ""}},
 		"an instance that runs, when the hook's event was lost": {body: stateChange("running"), tags: served,
 			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}, {Group: "multus-group", Name: "Launch-LC-Hook"}}},
-			want:  []string{"ensure unused=true", "complete multus-hook CONTINUE"}},
+			want:  []string{"ensure", "complete multus-hook CONTINUE"}},
 		"a tick finds whom events were lost for": {body: tick, tags: served,
-			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}}}, want: []string{"ensure unused=true", "complete multus-hook CONTINUE"}},
+			world: world{waiting: ownHook}, want: []string{"ensure", "complete multus-hook CONTINUE"}},
 		"an instance that EC2 does not know yet":  {body: launching, tags: served, world: world{state: eni.InstanceMissing}, again: true},
 		"an instance that has ended":              {body: launching, tags: served, world: world{state: eni.InstanceTerminated}},
-		"no certainty in time":                    {body: launching, tags: served, world: world{fails: errors.New("throttled")}, want: []string{"ensure unused=true"}, again: true},
+		"no certainty in time":                    {body: launching, tags: served, world: world{fails: errors.New("throttled")}, want: []string{"ensure"}, again: true},
 		"a termination":                           {body: hookEvent("TERMINATING", "multus-hook"), want: []string{"part", "complete multus-hook CONTINUE"}},
 		"a termination is never kept waiting":     {body: hookEvent("TERMINATING", "multus-hook"), world: world{fails: errors.New("throttled")}, want: []string{"part", "complete multus-hook CONTINUE"}, again: true},
 		"EKS's own hook at a termination":         {body: hookEvent("TERMINATING", "Terminate-LC-Hook"), want: []string{"part"}},
@@ -204,7 +219,7 @@ func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 		if err := h.Handle(t.Context(), []byte(stateChange("running"))); err != nil {
 			t.Error(err)
 		}
-		if diff := cmp.Diff([]string{"ensure unused=false"}, w.did); diff != "" {
+		if diff := cmp.Diff([]string{"ensure"}, w.did); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -298,7 +313,7 @@ func TestATickLooksAtWhatIsLeft(t *testing.T) {
 			t.Error(err)
 		}
 		slices.Sort(w.did)
-		if diff := cmp.Diff([]string{"bury i-gone", "ensure unused=false"}, w.did); diff != "" {
+		if diff := cmp.Diff([]string{"bury i-gone", "ensure"}, w.did); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "network=old interfaces=2") {

@@ -31,8 +31,12 @@ type Scaling struct{ API ScalingAPI }
 
 var _ AutoScaling = Scaling{}
 
-// pendingWait is the state of an instance that waits in a launch hook (Auto Scaling user guide, "Lifecycle hooks").
-const pendingWait = "Pending:Wait"
+// The states of an instance that waits in a launch hook, on its way into service or into a warm pool (Auto Scaling user guide,
+// "Amazon EC2 Auto Scaling instance lifecycle" and "Lifecycle state transitions for instances in a warm pool").
+const (
+	pendingWait       = "Pending:Wait"
+	warmedPendingWait = "Warmed:Pending:Wait"
+)
 
 // Complete implements [AutoScaling].
 func (s Scaling) Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error {
@@ -65,7 +69,7 @@ func (s Scaling) Waiting(ctx context.Context, instanceID string) ([]lifecycle.Ho
 	}
 	var waiting []lifecycle.HookRef
 	for _, i := range instances.AutoScalingInstances {
-		if aws.ToString(i.LifecycleState) != pendingWait {
+		if state := aws.ToString(i.LifecycleState); state != pendingWait && state != warmedPendingWait {
 			continue
 		}
 		hooks, err := s.API.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: i.AutoScalingGroupName})

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/lifecyclehook"
 	"github.com/multieni/multieni/lifecycle"
@@ -39,6 +42,39 @@ func TestWhatIsCompletedAlreadyIsSuccess(t *testing.T) {
 			err := lifecyclehook.Scaling{API: answering{err: tc.err}}.Complete(t.Context(), lifecycle.HookRef{Group: "g", Name: "h"}, "i-1", lifecycle.Continue)
 			if (err == nil) != tc.done {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// showing has one instance in a state, in a group with a launch hook and a termination hook.
+type showing struct {
+	lifecyclehook.ScalingAPI
+	state string
+}
+
+func (s showing) DescribeAutoScalingInstances(context.Context, *autoscaling.DescribeAutoScalingInstancesInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeAutoScalingInstancesOutput, error) {
+	return &autoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: []types.AutoScalingInstanceDetails{
+		{AutoScalingGroupName: aws.String("g"), LifecycleState: &s.state},
+	}}, nil
+}
+
+func (s showing) DescribeLifecycleHooks(context.Context, *autoscaling.DescribeLifecycleHooksInput, ...func(*autoscaling.Options)) (*autoscaling.DescribeLifecycleHooksOutput, error) {
+	return &autoscaling.DescribeLifecycleHooksOutput{LifecycleHooks: []types.LifecycleHook{
+		{LifecycleHookName: aws.String("launch"), LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_LAUNCHING")},
+		{LifecycleHookName: aws.String("end"), LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_TERMINATING")},
+	}}, nil
+}
+
+func TestAnInstanceWaitsInItsGroupsLaunchHooks(t *testing.T) {
+	launch := []lifecycle.HookRef{{Group: "g", Name: "launch"}}
+	for state, want := range map[string][]lifecycle.HookRef{
+		"Pending:Wait": launch, "Warmed:Pending:Wait": launch, "Pending:Proceed": nil, "InService": nil, "Terminating:Wait": nil, "Warmed:Stopped": nil,
+	} {
+		t.Run(state, func(t *testing.T) {
+			got, err := lifecyclehook.Scaling{API: showing{state: state}}.Waiting(t.Context(), "i-1")
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
 	}

@@ -120,7 +120,9 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	report, err := bootstrap.Run(ctx, bootstrap.Options{
 		Metadata: metadata.Read, Host: host, LeaveOnly: manager.LeaveOnly, Dir: o.dir, MTU: o.mtu, LinkTimeout: o.linkTimeout, Log: log,
 		Ensure: func(ctx context.Context, instanceID string, unused bool) (join.Result, error) {
-			return o.ensure(ctx, metadata, manager, join.Request{InstanceID: instanceID, Unused: unused, Patience: o.patience}, log)
+			return o.ensure(ctx, metadata, manager, join.Request{
+				InstanceID: instanceID, Unused: func(context.Context) bool { return unused }, Patience: o.patience,
+			}, log)
 		},
 	})
 	if err != nil {
