@@ -38,9 +38,6 @@ func commands() map[string]command {
 	return map[string]command{
 		// [!] kubectl ARGUMENTS: the real one.
 		"kubectl": kubectl,
-		// page FILE HEADING [WORD=VALUE]...: runs the kubectl commands of a section of a document as they stand there, with
-		// a value for each word that a reader replaces. Those marked (AWS) are left out.
-		"page": page,
 		// save NAME: keeps what the last command printed as a variable.
 		"save": save,
 		// await-file FILE: waits until it exists.
