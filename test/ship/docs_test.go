@@ -12,34 +12,6 @@ import (
 	"testing"
 )
 
-// Documents lead to files and sections that exist.
-func TestLinksOfDocuments(t *testing.T) {
-	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "awssim/*.md", "charts/multieni/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, found...)
-	}
-	link, code := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile("`[^`\n]*`")
-	for _, page := range pages {
-		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(string(content), ""), -1) {
-			target, _, _ := strings.Cut(match[1], "#")
-			if target == "" || strings.Contains(target, "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
-				t.Errorf("%s leads to %s, which is not there", page, target)
-			}
-		}
-	}
-}
-
 // Each alert has its section in the runbook.
 func TestAlertsHaveARunbook(t *testing.T) {
 	runbook := read(t, "docs/runbook.md")
