@@ -103,7 +103,7 @@ type directReader struct {
 // Get implements [client.Reader].
 func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	k := kindOf(into)
-	if err := d.p.unwritable(k, key.Name); err != nil {
+	if err := d.p.asks(k, key.Name); err != nil {
 		return err
 	}
 	object, known := d.p.api().objects[k][key.Name]
@@ -116,7 +116,7 @@ func (d directReader) Get(_ context.Context, key client.ObjectKey, into client.O
 
 // List implements [client.Reader].
 func (d directReader) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	if err := d.p.unwritable(kindOf(into), "all"); err != nil {
+	if err := d.p.asks(kindOf(into), "all"); err != nil {
 		return err
 	}
 	for _, object := range d.p.api().all(kindOf(into)) {

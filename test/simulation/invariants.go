@@ -11,10 +11,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
@@ -227,7 +225,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
-	if r.mayGo(c, q, i) || i.Attachment == nil && p.unselected(s) {
+	if r.mayGo(c, q, i) {
 		return
 	}
 	last, ever := r.watch.removable[i.ID]
@@ -293,20 +291,6 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 // knows reports whether the process has not heard the last of a NodeENI: to it, its interfaces are not leaks.
 func (p *process) knows(nodeENIUID string) bool {
 	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool { return string(o.GetUID()) == nodeENIUID })
-}
-
-// unselected reports whether, by what the process has heard, a NodeENI does not select a Node: kinds of objects run apart,
-// and what serves nobody yet is not confirmed by the API server before it goes.
-func (p *process) unselected(s spot) bool {
-	for _, nodeENI := range p.informers.known(nodeENIs) {
-		for _, node := range p.informers.known(nodes) {
-			_, id, _ := eni.ParseProviderID(node.(*corev1.Node).Spec.ProviderID)
-			if string(nodeENI.GetUID()) == s.uid && id == s.instanceID && !selects(nodeENI.(*v1alpha1.NodeENI), node.(*corev1.Node)) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // insisting checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to

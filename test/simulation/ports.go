@@ -157,7 +157,17 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 	return err
 }
 
-// unwritable draws whether a write fails without an effect.
+// asks lets a process ask the API server itself: meanwhile other things happen, and it may get no answer.
+func (p *process) asks(k kind, name string) error {
+	p.run.interlude(p)
+	if p.fenced {
+		return context.Canceled
+	}
+	p.run.pass(p.run.faults.latency())
+	return p.unwritable(k, name)
+}
+
+// unwritable draws whether a request to the API server fails without an effect.
 func (p *process) unwritable(k kind, name string) error {
 	s := p.run.faults
 	switch {

@@ -12,62 +12,80 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
 
-// unconfirmed returns one member of each NodeENI whose interfaces the actions take away, of those not confirmed yet.
-func (s *subject) unconfirmed(actions []plan.Action) []ownership.Member {
+// unconfirmed returns one member of each NodeENI whose interfaces the actions take away on the word of a cache, of those not
+// confirmed yet.
+func (s *subject) unconfirmed(actions []plan.Action, look *eni.Look) []ownership.Member {
 	var members []ownership.Member
 	for _, action := range actions {
 		m := action.Of()
 		listed := slices.ContainsFunc(members, func(other ownership.Member) bool { return other.NodeENIUID == m.NodeENIUID })
-		if isDetach(action) && !s.confirmed[m.NodeENIUID] && !listed {
+		if s.onHearsay(action, look) && !s.confirmed[m.NodeENIUID] && !listed {
 			members = append(members, m)
 		}
 	}
 	return members
 }
 
-func isDetach(action plan.Action) bool {
-	_, is := action.(plan.Detach)
-	return is
+// onHearsay reports whether an action takes an interface away for what the cache alone may say. What is in use is asked about
+// in any case. What is not goes without a question where the cache cannot be wrong: EC2 said that the instance ends, the
+// sweeper has asked the API server itself twice, or the NodeENI is being deleted, which nobody takes back.
+func (s *subject) onHearsay(action plan.Action, look *eni.Look) bool {
+	switch action.(type) {
+	case plan.Detach:
+		return true
+	case plan.Delete:
+		nodeENI := s.nodeENI(action.Of().NodeENIUID)
+		ends := look != nil && look.Instance.State.Ending()
+		return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !ends
+	default:
+		return false
+	}
 }
 
 // confirm reads the node and the NodeENIs past the cache. A cache can be old without knowing: its first list may come from
-// an API server that lags, and its watch may be silent. Nothing else in here minds; an interface that is in use does.
+// an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the later one alone.
+// Nothing else in here minds; an interface that is taken away does.
 func (r *Reconciler) confirm(ctx context.Context, s *subject, members []ownership.Member) error {
 	if err := r.gatherNode(ctx, r.Reader, s); err != nil {
 		return fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
 	}
 	for _, m := range members {
-		if err := r.confirmNodeENI(ctx, s, m); err != nil {
+		confirmed, err := r.confirmNodeENI(ctx, s, m)
+		if err != nil {
 			return fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
 		}
-		s.confirmed[m.NodeENIUID] = true
+		s.confirmed[m.NodeENIUID] = confirmed
 	}
 	return nil
 }
 
 // confirmNodeENI puts the NodeENI as it is now in the place of what was known of it. One that is gone, or another by the
-// same name, takes nothing away: that it does not exist is for the sweeper to confirm.
-func (r *Reconciler) confirmNodeENI(ctx context.Context, s *subject, m ownership.Member) error {
+// same name, takes nothing away: that it does not exist is for the sweeper to confirm. One that was changed has to be read
+// again after the node, so that both are of one moment.
+func (r *Reconciler) confirmNodeENI(ctx context.Context, s *subject, m ownership.Member) (confirmed bool, err error) {
 	uid := m.NodeENIUID
 	n := slices.IndexFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return string(n.UID) == uid })
 	if n < 0 {
-		return r.confirmLoss(ctx, s, m.NodeENI)
+		return true, r.confirmLoss(ctx, s, m.NodeENI)
 	}
 	var now v1alpha1.NodeENI
-	err := r.Reader.Get(ctx, types.NamespacedName{Name: s.nodeENIs[n].Name}, &now)
+	err = r.Reader.Get(ctx, types.NamespacedName{Name: s.nodeENIs[n].Name}, &now)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && (string(now.UID) != uid || unaccepted(now)):
 		s.nodeENIs = slices.Delete(s.nodeENIs, n, n+1)
+		return true, nil
 	case err != nil:
-		return err
+		return false, err
 	default:
+		same := now.Generation == s.nodeENIs[n].Generation
 		s.nodeENIs[n] = now
+		return same, nil
 	}
-	return nil
 }
 
 // confirmLoss makes known the NodeENI that was created again in the place of one that does not exist any more: it is to take

@@ -201,7 +201,7 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 			look = &now
 			continue
 		}
-		if unconfirmed := s.unconfirmed(p.Actions); len(unconfirmed) > 0 {
+		if unconfirmed := s.unconfirmed(p.Actions, look); len(unconfirmed) > 0 {
 			if err := r.confirm(ctx, s, unconfirmed); err != nil {
 				return p, err
 			}
