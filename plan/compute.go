@@ -336,7 +336,7 @@ func (p *planner) countUnattached() {
 // refused reports whether EC2 does not let go of an interface that is leaving, so that its slot need not become free.
 func (p *planner) refused(m *member) bool {
 	setback, failed := p.Setbacks[m.Key]
-	return failed && (setback.Count >= refusals || !setback.problem().Reason.Passing())
+	return failed && setback.Removal && (setback.Count >= refusals || !setback.problem().Reason.Passing())
 }
 
 // first orders what is so before what is not.

@@ -61,6 +61,9 @@ type Setback struct {
 	At      time.Time
 	// Count is how many times in a row.
 	Count int
+	// Removal is set when it was a call that takes an interface away. No other failure keeps one from leaving: interfaces can
+	// share a member, and what one is refused is nothing to another.
+	Removal bool
 	// Taken are the slots that EC2 called taken since the member's last success.
 	Taken map[eni.Slot]Refusal
 }
@@ -136,11 +139,25 @@ func (s Setback) Refused(slot eni.Slot, at time.Time) Setback {
 // After returns the setback after one more failure, that of the action.
 func (s Setback) After(action Action, err error, at time.Time) Setback {
 	class := eni.ClassOf(err)
+	removal := isRemoval(action)
+	if removal != s.Removal {
+		s.Count = 0
+	}
 	next := s.Next(class, err.Error(), at)
+	next.Removal = removal
 	if attach, ok := action.(Attach); ok && class == eni.SlotTaken {
 		return next.Refused(attach.Slot, at)
 	}
 	return next
+}
+
+func isRemoval(action Action) bool {
+	switch action.(type) {
+	case Detach, Delete:
+		return true
+	default:
+		return false
+	}
 }
 
 // problem says in a user's words what the setback means.

@@ -176,7 +176,7 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 			w := newWorld(limits(4))
 			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 			o := w.observe(nil)
-			tc.setback.At = w.now
+			tc.setback.At, tc.setback.Removal = w.now, true
 			o.Setbacks = map[ownership.Key]plan.Setback{o.Owned[0].Member.Key: tc.setback}
 			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released}
 			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
@@ -259,6 +259,34 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	waiting := plan.Compute(d, o, setback.Retry()).Members[0]
 	if refused.Phase != waiting.Phase || refused.Why != waiting.Why || refused.Why.Reason != plan.SubnetFull {
 		t.Errorf("%s %s, and then %s %s", refused.Phase, refused.Why, waiting.Phase, waiting.Why)
+	}
+}
+
+// TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after somebody put the tags back of one that had
+// been replaced. The one that stays asks for addresses in vain, for ever; the other leaves all the same.
+func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
+	w := newWorld(limits(4))
+	d, key := desired(claim("a", wish(0, 1, "s1"))), ownership.Key{NodeENIUID: "uid-a"}
+	w.drive(d, nil)
+	twin := w.make("s1", w.observe(nil).Owned[0].Tags)
+	w.interfaces[twin.ID] = twin
+	refused := &eni.Fault{Class: eni.NoAddresses, Operation: "AssignPrivateIpAddresses", Code: "InsufficientFreeAddressesInSubnet"}
+	for name, tc := range map[string]struct {
+		action plan.Action
+		leaves bool
+	}{
+		"its sibling was refused addresses": {action: plan.Change{}, leaves: true},
+		"it was refused itself":             {action: plan.Delete{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.observe(nil)
+			o.Setbacks = map[ownership.Key]plan.Setback{key: plan.Setback{}.After(tc.action, refused, w.now)}
+			p := plan.Compute(d, o, w.now)
+			leaves := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { d, is := a.(plan.Delete); return is && d.InterfaceID == twin.ID })
+			if leaves != tc.leaves {
+				t.Errorf("%s is deleted: %t, want %t\n%s", twin.ID, leaves, tc.leaves, p.Explain())
+			}
+		})
 	}
 }
 

@@ -121,11 +121,7 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 			continue
 		}
 		failed[key] = true
-		class := eni.ClassOf(outcome.Err)
-		c.setbacks[key] = c.setbacks[key].Next(class, outcome.Err.Error(), c.now())
-		if attach, ok := outcome.Action.(plan.Attach); ok && class == eni.SlotTaken {
-			c.setbacks[key] = c.setbacks[key].Refused(attach.Slot, c.now())
-		}
+		c.setbacks[key] = c.setbacks[key].After(action, outcome.Err, c.now())
 	}
 	return false
 }

@@ -350,7 +350,7 @@ func (p *planner) remove(m *member) {
 	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
 		m.Why.Message = fmt.Sprintf("%s is to be removed, but was attached to %s by somebody else; detach it there", i.ID, i.Attachment.InstanceID)
 		p.again(p.now.Add(ForceAfter))
-	case p.waits(m):
+	case p.Setbacks[m.Key].Removal && p.waits(m):
 	case i.Attachment == nil && i.Status == eni.Available:
 		m.Phase = Deleting
 		p.plan.Actions = append(p.plan.Actions, Delete{Member: m.Member.Member, InterfaceID: i.ID, Why: m.leaving})

@@ -68,10 +68,10 @@ type Outcome struct {
 	Err    error
 }
 
-// Do makes the calls and returns what became of each. Those of one member follow each other and stop at the first that
-// fails, so that later ones have no outcome; different members are served at the same time.
+// Do makes the calls and returns what became of each. Those for one interface of a member follow each other and stop at the
+// first that fails, so that later ones have no outcome; different ones are served at the same time.
 func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
-	chains := byMember(actions)
+	chains := byInterface(actions)
 	outcomes := make([][]Outcome, len(chains))
 	if a.Members == 1 {
 		for n, chain := range chains {
@@ -91,12 +91,16 @@ func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
 	return slices.Concat(outcomes...)
 }
 
-// byMember splits actions into one chain per member, both in the order given.
-func byMember(actions []plan.Action) [][]plan.Action {
+// byInterface splits actions into one chain per interface of a member, both in the order given.
+func byInterface(actions []plan.Action) [][]plan.Action {
+	type link struct {
+		ownership.Key
+		interfaceID string
+	}
 	var chains [][]plan.Action
-	index := map[ownership.Key]int{}
+	index := map[link]int{}
 	for _, action := range actions {
-		key := action.Of().Key
+		key := link{action.Of().Key, interfaceOf(action)}
 		n, known := index[key]
 		if !known {
 			n = len(chains)
@@ -106,6 +110,22 @@ func byMember(actions []plan.Action) [][]plan.Action {
 		chains[n] = append(chains[n], action)
 	}
 	return chains
+}
+
+// interfaceOf returns the ID of the interface that an action is about; one to be made has none.
+func interfaceOf(action plan.Action) string {
+	switch action := action.(type) {
+	case plan.Attach:
+		return action.InterfaceID
+	case plan.Detach:
+		return action.InterfaceID
+	case plan.Delete:
+		return action.InterfaceID
+	case plan.Change:
+		return action.InterfaceID
+	default:
+		return ""
+	}
 }
 
 func (a *Applier) follow(ctx context.Context, chain []plan.Action) []Outcome {

@@ -382,6 +382,16 @@ func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
 	}
 }
 
+// TestTwoInterfacesOfAMemberDoNotWaitForEachOther has one of a member's interfaces to be mended, in vain, and another removed.
+func TestTwoInterfacesOfAMemberDoNotWaitForEachOther(t *testing.T) {
+	r := recorder{fails: map[string]error{"description eni-1 a": &eni.Fault{Class: eni.NoAddresses}}}
+	a := apply.New(cloud(r.call), silent{}, apply.Options{Members: 1, Removals: 1, Now: time.Now})
+	outcomes := a.Do(t.Context(), []plan.Action{describe(1, "a"), plan.Delete{Member: member(1), InterfaceID: "eni-2"}})
+	if len(outcomes) != 2 || outcomes[1].Err != nil {
+		t.Errorf("the other one is not deleted: %v", outcomes)
+	}
+}
+
 func TestNoCallAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
