@@ -54,3 +54,11 @@ func (l Limits) OnCard(card int) int {
 	}
 	return l.Cards[card]
 }
+
+// CardNames says which network cards there are, for people.
+func (l Limits) CardNames() string {
+	if len(l.Cards) == 1 {
+		return "network card 0 alone"
+	}
+	return fmt.Sprintf("network cards 0 to %d", len(l.Cards)-1)
+}

@@ -109,7 +109,7 @@ func carries(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, s
 		takes, wanted := limits.OnCard(card), perCard[card]
 		switch {
 		case wanted > 0 && takes == 0:
-			return NoSuchNetworkCard, fmt.Sprintf("it has %d network card(s), numbered from 0, and no card %d", len(limits.Cards), card)
+			return NoSuchNetworkCard, fmt.Sprintf("it has %s, and no card %d", limits.CardNames(), card)
 		case wanted > takes:
 			return TooManyInterfacesOnCard, fmt.Sprintf("network card %d takes %d interfaces, and %d are declared", card, takes, wanted)
 		}

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -175,5 +176,34 @@ func (s Setback) problem() Problem {
 	if !ok {
 		reason = Retrying
 	}
-	return Problem{Reason: reason, Message: s.Message + "; it is tried again by and by"}
+	return Problem{Reason: reason, Message: s.Message + "; " + s.nextStep(reason)}
+}
+
+// nextStep says what a user can do, and that it goes on without being told.
+func (s Setback) nextStep(reason Reason) string {
+	again := "it is tried again at least every " + minutes(waits[s.Class].last)
+	switch reason {
+	case SubnetFull:
+		return "free addresses of the subnet, or add another subnet; " + again
+	case LimitReached:
+		return "delete what is not needed, or raise the quota in Service Quotas; " + again
+	case Unauthorized:
+		return "give the controller's role the permissions of deploy/iam/controller.json, which `kubectl eni doctor` tries one by one; " + again
+	case Refused:
+		return "correct the NodeENI; " + again
+	default:
+		return again
+	}
+}
+
+// minutes writes a wait in its largest unit.
+func minutes(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()))
+	case d == time.Minute:
+		return "minute"
+	default:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	}
 }

@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,5 +169,53 @@ func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
 	unseen := plan.Compute(desired(c), o, w.now.Add(time.Second))
 	if first.Reason != plan.SlotTaken || first != later || unseen.NeedsLook || unseen.Members[0].Why != first {
 		t.Errorf("it is not said once for all refusals:\n%s\n%s\n%s", first.Message, later.Message, unseen.Members[0].Why.Message)
+	}
+}
+
+// TestWhatAPersonHasToMendSaysHow lets EC2 refuse for reasons that do not go away by themselves.
+func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
+	key := ownership.Key{NodeENIUID: "uid-a"}
+	for class, says := range map[eni.Class]string{
+		eni.Unauthorized:  "deploy/iam/controller.json",
+		eni.LimitExceeded: "Service Quotas",
+		eni.NoAddresses:   "free some",
+		eni.Invalid:       "correct the NodeENI",
+		eni.WrongZone:     "correct the NodeENI",
+	} {
+		t.Run(string(class), func(t *testing.T) {
+			w := newWorld(limits(4))
+			o := w.observe(nil)
+			o.Setbacks = map[ownership.Key]plan.Setback{key: plan.Setback{}.Next(class, "refused", w.now)}
+			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
+			if !strings.Contains(m.Why.Message, says) || !strings.Contains(m.Why.Message, "tried") {
+				t.Errorf("%q does not say %q, or not that it is tried again", m.Why, says)
+			}
+		})
+	}
+}
+
+// TestTheVPCCNIIsNamedWhereItIsInTheWay looks at what to do about instances that are full.
+func TestTheVPCCNIIsNamedWhereItIsInTheWay(t *testing.T) {
+	const cni = "VPC CNI keep fewer"
+	for name, tc := range map[string]struct {
+		tags map[string]string
+		want bool
+	}{
+		"it holds a slot":       {tags: map[string]string{"node.k8s.amazonaws.com/instance_id": "i-1"}, want: true},
+		"somebody else does so": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(2), device(1))
+			o := w.observe(nil)
+			for i := range o.Look.Interfaces {
+				if at := o.Look.Interfaces[i].Attachment; at != nil && at.Slot == device(1) {
+					o.Look.Interfaces[i].Tags = tc.tags
+				}
+			}
+			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
+			if m.Why.Reason != plan.InstanceFull || strings.Contains(m.Why.Message, cni) != tc.want {
+				t.Errorf("%s: %s", m.Why.Reason, m.Why.Message)
+			}
+		})
 	}
 }

@@ -20,6 +20,8 @@ type seats struct {
 	limits       eni.Limits
 	// holders names the holder of each taken slot, for people.
 	holders map[eni.Slot]string
+	// cni is set when the VPC CNI, which can be told to take fewer, holds one of them.
+	cni bool
 	// leaving are the taken slots that we are making free.
 	leaving map[eni.Slot]bool
 	// reserved are the slots that somebody asks for exactly.
@@ -101,7 +103,9 @@ func (s *seats) hold(i eni.Interface, instanceID string) {
 		return
 	}
 	// Readings of two interfaces can be of different times and name one slot twice; then either will do, if always the same.
-	holder := fmt.Sprintf("%s (%s)", i.ID, holderOf(i))
+	whose := holderOf(i)
+	s.cni = s.cni || whose == vpcCNI
+	holder := fmt.Sprintf("%s (%s)", i.ID, whose)
 	if other := s.holders[i.Attachment.Slot]; other == "" || holder < other {
 		s.holders[i.Attachment.Slot] = holder
 	}
@@ -113,6 +117,8 @@ func (s *seats) leave(slot eni.Slot) { s.leaving[slot] = true }
 // reserve keeps a slot from those who would take another as well.
 func (s *seats) reserve(slot eni.Slot) { s.reserved[slot] = true }
 
+const vpcCNI = "the VPC CNI"
+
 // holderOf says whose an interface seems to be.
 func holderOf(i eni.Interface) string {
 	switch {
@@ -123,7 +129,7 @@ func holderOf(i eni.Interface) string {
 	case i.Tags[ownership.TagNodeTemplate] != "":
 		return "AWSNodeTemplate " + i.Tags[ownership.TagNodeTemplate]
 	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
-		return "the VPC CNI"
+		return vpcCNI
 	case i.RequesterManaged:
 		return "an AWS service"
 	default:
@@ -159,8 +165,8 @@ func (s *seats) room(slot eni.Slot) *Problem {
 	}
 	onCard := s.limits.OnCard(slot.Card)
 	if onCard == 0 {
-		return &Problem{NoSuchCard, fmt.Sprintf("%s has %d network card(s), numbered from 0, and no card %d; change networkCardIndex or the instance type",
-			s.instanceType, len(s.limits.Cards), slot.Card)}
+		return &Problem{NoSuchCard, fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
+			s.instanceType, s.limits.CardNames(), slot.Card)}
 	}
 	total, there := len(s.holders), 0
 	for held := range s.holders {
@@ -176,13 +182,21 @@ func (s *seats) room(slot eni.Slot) *Problem {
 	}
 	switch {
 	case total >= s.limits.Interfaces:
-		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; use a larger instance type, or let the VPC CNI keep fewer warm ENIs",
-			s.instanceType, s.limits.Interfaces, s.list())}
+		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; %s",
+			s.instanceType, s.limits.Interfaces, s.list(), s.moreRoom())}
 	case there >= onCard:
 		return &Problem{InstanceFull, fmt.Sprintf("network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
 			slot.Card, s.instanceType, onCard, s.list())}
 	}
 	return nil
+}
+
+// moreRoom says what a user can do about an instance that is full.
+func (s *seats) moreRoom() string {
+	if s.cni {
+		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"
+	}
+	return "use a larger instance type, or ask for fewer interfaces"
 }
 
 func (s *seats) waitFor(slot eni.Slot) *Problem {

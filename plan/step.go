@@ -186,8 +186,8 @@ func (p *planner) roomy(m *member, from int) (subnet string, ok bool) {
 
 // noRoom says that EC2 can make no interface in any of the subnets, whoever found it out and when.
 func noRoom(subnets []string) Problem {
-	return Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; whether there are some again is tried every %s, by one node at a time; free some, or add a subnet",
-		strings.Join(subnets, ", "), FullFor)}
+	return Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; free some, or add a subnet; whether there are some again is tried every %s, by one node at a time",
+		strings.Join(subnets, ", "), minutes(FullFor))}
 }
 
 // holdsBack reports whether the making of another interface has to wait, and says why in the member's place.

@@ -65,7 +65,7 @@ type column struct {
 
 const gap = 3
 
-// table prints rows under a heading, without columns that are empty throughout or for which the page has no room. What
+// table prints rows, under a heading if the columns have titles, without columns that are empty throughout or for which the page has no room. What
 // is then still too long ends in an ellipsis.
 func (p Page) table(columns []column, rows [][]cell) string {
 	widths := widthsOf(columns, rows)
@@ -80,14 +80,21 @@ func (p Page) table(columns []column, rows [][]cell) string {
 		shrink(widths, over)
 	}
 	var b strings.Builder
-	heading := make([]cell, len(columns))
-	for i, c := range columns {
-		heading[i] = cell{c.title, strong}
+	if columns[0].title != "" {
+		b.WriteString(p.line(columns, widths, heading(columns)))
 	}
-	for _, row := range append([][]cell{heading}, rows...) {
+	for _, row := range rows {
 		b.WriteString(p.line(columns, widths, row))
 	}
 	return b.String()
+}
+
+func heading(columns []column) []cell {
+	cells := make([]cell, len(columns))
+	for i, c := range columns {
+		cells[i] = cell{c.title, strong}
+	}
+	return cells
 }
 
 func widthsOf(columns []column, rows [][]cell) []int {

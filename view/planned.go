@@ -23,7 +23,7 @@ type Planned struct {
 	Blocked int `json:"blocked"`
 	// Nodes are those for which something would be done, or would be blocked.
 	Nodes []PlannedNode `json:"nodes"`
-	// Unchanged is how many nodes that a NodeENI means would stay as they are.
+	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
 	Unchanged int `json:"unchanged"`
 	// Calls counts the calls to EC2 by operation.
 	Calls map[string]int `json:"calls"`
@@ -101,7 +101,9 @@ func (v *Planned) node(d Drafted) PlannedNode {
 		}
 		v.Blocked++
 		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
-		node.Blocked = append(node.Blocked, text)
+		if !slices.Contains(node.Blocked, text) { // several subnets of one NodeENI can lack the same
+			node.Blocked = append(node.Blocked, text)
+		}
 		node.shape += string(m.Why.Reason) + m.NodeENI
 	}
 	return node

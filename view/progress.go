@@ -12,6 +12,8 @@ import (
 type Progress struct {
 	Ready, Attached, Desired, Blocked int
 	NodeENIs                          int
+	// Waiting are the NodeENIs that are not ready, each with the reason for it.
+	Waiting []string
 	// Done is set when all are ready, Stuck when what is left waits for somebody.
 	Done, Stuck bool
 }
@@ -19,7 +21,7 @@ type Progress struct {
 // NewProgress sums the NodeENIs of the names up. A NodeENI is done when it is Ready for its newest generation.
 func NewProgress(nodeENIs []NodeENI) Progress {
 	p := Progress{NodeENIs: len(nodeENIs), Done: true}
-	waiting, stalled := 0, 0
+	stalled := 0
 	for _, n := range nodeENIs {
 		p.Attached, p.Desired, p.Blocked = p.Attached+n.Attached, p.Desired+n.Desired, p.Blocked+n.Blocked
 		if n.Accepted && n.Ready.Status == "True" {
@@ -27,20 +29,28 @@ func NewProgress(nodeENIs []NodeENI) Progress {
 			continue
 		}
 		p.Done = false
-		waiting++
+		p.Waiting = append(p.Waiting, fmt.Sprintf("%s (%s)", n.Name, n.state()))
 		for _, c := range n.Conditions {
 			if c.Type == "Stalled" && c.Status == "True" {
 				stalled++
 			}
 		}
 	}
-	p.Stuck = waiting > 0 && stalled == waiting
+	p.Stuck = len(p.Waiting) > 0 && stalled == len(p.Waiting)
 	return p
+}
+
+// Left names what is waited for, and the command that says why.
+func (p Progress) Left() string {
+	return Page{}.names(p.Waiting) + "; kubectl eni status says why"
 }
 
 // Line is the progress in one line, with a bar where there is room for one.
 func (p Progress) Line(page Page) string {
 	const bar = 20
+	if p.Done && p.Desired == 0 {
+		return "nothing is wanted: no node carries the labels of a nodeSelector"
+	}
 	text := fmt.Sprintf("%d/%d attached", p.Attached, p.Desired)
 	if p.Blocked > 0 {
 		text += fmt.Sprintf(", %d blocked", p.Blocked)

@@ -23,7 +23,7 @@ type Status struct {
 
 // NodeCounts counts the nodes of a fleet.
 type NodeCounts struct {
-	// All is how many there are, Concerned how many a NodeENI means or meant.
+	// All is how many there are, Concerned how many a NodeENI selects or selected.
 	All       int `json:"all"`
 	Concerned int `json:"concerned"`
 	Ready     int `json:"ready"`

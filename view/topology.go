@@ -97,13 +97,21 @@ func (t Topology) Text(p Page) string {
 		b.WriteString(p.paint(strong, z.Name) + "\n")
 		for _, g := range z.Groups {
 			b.WriteString(p.paragraph("  ", fmt.Sprintf("%s (%s)", p.names(g.Nodes), cmp.Or(g.Type, "unknown type"))))
-			for _, port := range g.Interfaces {
-				line := fmt.Sprintf("card %d device %d  %s  %s  %s", port.Card, port.Device, port.NodeENI, port.Subnet, port.State)
-				b.WriteString(p.paragraph("    "+p.sign(port.mood)+" ", line))
-			}
+			b.WriteString(g.text(p))
 		}
 	}
 	return b.String()
+}
+
+// text prints the interfaces of a group, one to a line.
+func (g Group) text(p Page) string {
+	columns := []column{{}, {}, {}, {dispensable: 1}, {}}
+	rows := make([][]cell, len(g.Interfaces))
+	for i, port := range g.Interfaces {
+		slot := fmt.Sprintf("card %d device %d", port.Card, port.Device)
+		rows[i] = []cell{{"    " + port.mood.sign(), port.mood}, {text: slot}, {text: port.NodeENI}, {text: port.Subnet}, {text: port.State}}
+	}
+	return p.table(columns, rows)
 }
 
 // Measures of the drawing, in pixels.

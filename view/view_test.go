@@ -74,8 +74,10 @@ func nodeENI(name string, ready string, counts ...int) view.NodeENI {
 func fleet() view.Fleet {
 	plainNode := node("node-c1", "us-east-1c")
 	plainNode.Labels = map[string]string{"ng": "other"}
+	multus := nodeENI("multus-eni-config", "False", 3, 3, 2)
+	multus.Conditions = []view.Condition{{Type: "SubnetsResolved", Status: "False", Reason: "NoSubnetInZone", Message: noSubnet}} // said once
 	return view.Fleet{
-		NodeENIs: []view.NodeENI{nodeENI("multus-eni-config", "False", 3, 3, 2), nodeENI("user-plane", "True", 1, 1, 1)},
+		NodeENIs: []view.NodeENI{multus, nodeENI("user-plane", "True", 1, 1, 1)},
 		Nodes: []view.Node{
 			node("node-a2", "us-east-1a", attached("multus-eni-config", 2)),
 			node("node-a1", "us-east-1a", attached("multus-eni-config", 2), attached("user-plane", 3)),
@@ -132,6 +134,7 @@ func drafts(n int) []view.Drafted {
 		}}},
 		view.Drafted{Node: "changed", Outcome: forecast.Outcome{Actions: []plan.Action{plan.Change{Member: gone, InterfaceID: "eni-8", To: plan.Groups{"sg-1"}}}}},
 		view.Drafted{Node: "other-zone", Outcome: forecast.Outcome{Members: []plan.Member{
+			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
 			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
 		}}},
 		view.Drafted{Node: "same"},
@@ -190,6 +193,7 @@ func screens() map[string]string {
 		"why-nobody":       view.WhyNodeENI(f, nobody).Text(page),
 		"why-node":         view.WhyNode(f, find(f, "node-b1")).Text(page),
 		"why-node-other":   view.WhyNode(f, find(f, "node-c1")).Text(page),
+		"why-node-first":   view.WhyNode(view.Fleet{Nodes: f.Nodes[3:]}, find(f, "node-c1")).Text(page),
 		"why-fargate":      view.WhyNode(f, fargate).Text(page),
 		"node":             view.NewPicture(find(f, "node-a1"), look(), eni.Limits{}, "").Text(view.Page{Width: 140}),
 		"node-narrow":      view.NewPicture(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
@@ -204,6 +208,8 @@ func screens() map[string]string {
 		"topology-large":   view.NewTopology(large()).Text(page),
 		"topology.svg":     view.NewTopology(f).SVG(),
 		"wait":             view.NewProgress(f.NodeENIs).Line(page) + "\n",
+		"wait-nobody":      view.NewProgress([]view.NodeENI{nobody}).Line(page) + "\n",
+		"wait-left":        view.NewProgress(f.NodeENIs).Left() + "\n",
 		"wait-narrow":      view.NewProgress(f.NodeENIs).Line(narrow) + "\n",
 		"progress-colours": view.NewProgress(f.NodeENIs[1:]).Line(view.Page{Colours: true}) + "\n",
 	}

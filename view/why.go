@@ -34,7 +34,7 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 		}
 	}
 	for _, c := range n.Conditions {
-		if c.Status == "False" && c.Type != "Ready" {
+		if c.Status == "False" && c.Type != "Ready" && !w.says(c.Message) {
 			w.Notes = append(w.Notes, fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
 		}
 	}
@@ -61,10 +61,14 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 
 const notRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n eni-controller-system deployment/eni-controller."
 
+// says reports whether a trouble says already what the message of a condition does.
+func (w *Why) says(message string) bool {
+	return slices.ContainsFunc(w.Troubles, func(t Trouble) bool { return strings.Contains(message, t.Message) })
+}
+
 // explainReady adds what the condition says, unless a trouble says it already.
 func (w *Why) explainReady(ready Condition) {
-	said := slices.ContainsFunc(w.Troubles, func(t Trouble) bool { return strings.Contains(ready.Message, t.Message) })
-	if ready.Status == "True" || ready.Message == "" || said {
+	if ready.Status == "True" || ready.Message == "" || w.says(ready.Message) {
 		return
 	}
 	w.Notes = append(w.Notes, fmt.Sprintf("%s: %s", ready.Reason, ready.Message))
@@ -131,7 +135,7 @@ func WhyNode(f Fleet, n Node) Why {
 	case n.Absent:
 		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its interfaces are gone."
 	case len(meant) == 0 && len(n.Interfaces) == 0:
-		w.Verdict = "No NodeENI means this node, so it gets no interfaces."
+		w.Verdict = "No NodeENI selects this node, so it gets no interfaces."
 		w.Notes = append(w.Notes, unmatched(f, n)...)
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
@@ -164,10 +168,13 @@ func (w *Why) notes(f Fleet, n Node, meant []string) {
 
 // unmatched says of each NodeENI what it takes.
 func unmatched(f Fleet, n Node) []string {
+	if len(f.NodeENIs) == 0 {
+		return []string{"None is declared: kubectl apply -f examples/single-subnet.yaml; see what it would do first: kubectl eni plan -f FILE."}
+	}
 	var notes []string
 	for _, e := range f.sorted().NodeENIs {
 		if missing := e.missing(n.Labels); len(missing) > 0 && len(notes) < mostNames {
-			notes = append(notes, fmt.Sprintf("NodeENI %s means nodes with %s: %s.", e.Name, pairs(e.Selector), strings.Join(lacks(e, n.Labels, missing), " and ")))
+			notes = append(notes, fmt.Sprintf("NodeENI %s selects nodes with %s: %s.", e.Name, pairs(e.Selector), strings.Join(lacks(e, n.Labels, missing), " and ")))
 		}
 	}
 	return notes

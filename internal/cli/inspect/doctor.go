@@ -159,7 +159,11 @@ func (d *doctor) instances(o objects) {
 			others++
 		}
 	}
-	d.add(view.OK, "nodes", fmt.Sprintf("%d are EC2 instances, %d are not and get no interfaces", len(o.nodes)-others, others), "")
+	found := fmt.Sprintf("%d of %d are EC2 instances", len(o.nodes)-others, len(o.nodes))
+	if others > 0 {
+		found += "; the others get no interfaces"
+	}
+	d.add(view.OK, "nodes", found, "")
 }
 
 // permissions reports whether EC2 may at least be read.

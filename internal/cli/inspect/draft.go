@@ -88,8 +88,8 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 func (d *draft) unselected() (said []string) {
 	for _, n := range d.nodeENIs {
 		selector := controller.Selector(n.Spec)
-		means := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
-		if slices.Contains(d.names, n.Name) && !slices.ContainsFunc(d.nodes, means) {
+		selects := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
+		if slices.Contains(d.names, n.Name) && !slices.ContainsFunc(d.nodes, selects) {
 			said = append(said, fmt.Sprintf("NodeENI %s: no node carries the labels %s, so nothing is wanted until one does: kubectl label node NODE %s",
 				n.Name, selector, strings.ReplaceAll(selector.String(), ",", " ")))
 		}
@@ -97,12 +97,12 @@ func (d *draft) unselected() (said []string) {
 	return said
 }
 
-// concerns reports whether a planned NodeENI means the node, before or after the change.
+// concerns reports whether a planned NodeENI selects the node, before or after the change.
 func (d *draft) concerns(node *corev1.Node) bool {
-	means := func(n v1alpha1.NodeENI) bool {
+	selects := func(n v1alpha1.NodeENI) bool {
 		return slices.Contains(d.names, n.Name) && controller.Selector(n.Spec).Matches(labels.Set(node.Labels))
 	}
-	return slices.ContainsFunc(d.nodeENIs, means) || slices.ContainsFunc(d.before, means)
+	return slices.ContainsFunc(d.nodeENIs, selects) || slices.ContainsFunc(d.before, selects)
 }
 
 // resolve finds out what the selectors of all NodeENIs stand for.

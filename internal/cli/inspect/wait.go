@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -42,7 +44,7 @@ left waits for somebody to change something. Only the Kubernetes API is read.`,
 				return err
 			}
 			w.api, w.names, w.out = api, args, c.ErrOrStderr()
-			ctx, cancel := context.WithTimeoutCause(c.Context(), w.timeout, fmt.Errorf("not ready after %s; kubectl eni why NODEENI says why", w.timeout))
+			ctx, cancel := context.WithTimeout(c.Context(), w.timeout)
 			defer cancel()
 			return w.run(ctx)
 		},
@@ -66,29 +68,41 @@ type waiting struct {
 func (w *waiting) run(ctx context.Context) error {
 	ticker := time.NewTicker(waitPoll)
 	defer ticker.Stop()
+	defer w.end()
+	var last view.Progress
 	for {
 		progress, err := w.look(ctx)
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil:
+			return w.over(ctx, last)
+		case err != nil:
 			return err
 		}
-		if err == nil {
-			w.say(progress)
-		}
+		w.say(progress)
+		last = progress
 		switch {
-		case err == nil && progress.Done:
-			w.end()
+		case progress.Done:
 			return nil
-		case err == nil && progress.Stuck && w.failIfStalled:
-			w.end()
-			return errors.New("what is left waits for somebody; kubectl eni status says for what")
+		case progress.Stuck && w.failIfStalled:
+			return errors.New("somebody has to change something for " + progress.Left())
 		}
 		select {
 		case <-ctx.Done():
-			w.end()
-			return context.Cause(ctx)
+			return w.over(ctx, last)
 		case <-ticker.C:
 		}
 	}
+}
+
+// over says what was still missing when the time was over, or somebody lost patience.
+func (w *waiting) over(ctx context.Context, last view.Progress) error {
+	switch {
+	case !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return ctx.Err()
+	case last.NodeENIs == 0:
+		return fmt.Errorf("heard nothing of NodeENIs for %s; see that the Kubernetes API answers, and that one is declared", w.timeout)
+	}
+	return fmt.Errorf("not ready after %s: %s", w.timeout, last.Left())
 }
 
 func (w *waiting) look(ctx context.Context) (view.Progress, error) {
@@ -106,12 +120,32 @@ func (w *waiting) look(ctx context.Context) (view.Progress, error) {
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Name })
 		fact := nodeENIFacts(n)
 		if n.Status.ObservedGeneration != n.Generation {
-			fact.Ready, fact.Conditions = view.Condition{}, nil
+			fact.Ready, fact.Conditions = view.Condition{Reason: v1alpha1.ReasonProgressing}, nil
 		}
 		facts = append(facts, fact)
 	}
 	if len(missing) > 0 {
 		return view.Progress{}, fmt.Errorf("there is no NodeENI %s; see kubectl get nodeenis", strings.Join(missing, ", "))
+	}
+	progress := view.NewProgress(facts)
+	if !progress.Done {
+		return progress, nil
+	}
+	return w.confirm(ctx, facts)
+}
+
+// confirm looks whether the NodeENIs that say that they are ready know of all their nodes: whoever labels a node and
+// waits would otherwise be told of the moment before.
+func (w *waiting) confirm(ctx context.Context, facts []view.NodeENI) (view.Progress, error) {
+	for i := range facts {
+		var nodes metav1.PartialObjectMetadataList
+		nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+		if err := w.api.List(ctx, &nodes, client.MatchingLabels(facts[i].Selector)); err != nil {
+			return view.Progress{}, fmt.Errorf("list the Nodes of NodeENI %s: %w", facts[i].Name, err)
+		}
+		if len(nodes.Items) > facts[i].Nodes {
+			facts[i].Ready = view.Condition{Reason: v1alpha1.ReasonProgressing}
+		}
 	}
 	return view.NewProgress(facts), nil
 }
