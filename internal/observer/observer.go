@@ -4,7 +4,7 @@
 // Package observer keeps the inventory of the cluster's interfaces up to date and tells who is concerned by a change.
 //
 // Two loops feed it: a resync lists everything the cluster owns once per period, and a poll describes the interfaces
-// that EC2 is at work on, and only those, until they are at rest. Reconcilers read the inventory without any call to
+// that EC2 is at work on, and only those, until they are at rest, ever more seldom ([inventory.Patience]). Reconcilers read the inventory without any call to
 // EC2; nobody else waits for EC2 to finish something.
 package observer
 
@@ -54,6 +54,7 @@ type Observer struct {
 
 	mu        sync.Mutex
 	inventory *inventory.Inventory
+	patience  inventory.Patience
 	// missing are the instances that EC2 does not know.
 	missing map[string]absence
 	// since is when the first listing was begun.
@@ -175,15 +176,16 @@ func (o *Observer) pollLoop(ctx context.Context) {
 	}
 }
 
-// PollOnce reads what is in transition and reports whether there was anything.
+// PollOnce reads what is in transition, where EC2 had time for something since it was last asked, and reports whether anything is.
 func (o *Observer) PollOnce(ctx context.Context) bool {
+	begun := o.Now()
 	o.mu.Lock()
-	ids := o.inventory.InTransition()
+	moving := o.inventory.InTransition()
+	ids := o.patience.Due(begun, o.Poll, moving)
 	o.mu.Unlock()
 	if len(ids) == 0 {
-		return false
+		return len(moving) > 0
 	}
-	begun := o.Now()
 	// Nodes wait for the answer.
 	shown, err := o.reader.Interfaces(pace.In(ctx, pace.Joining), ids)
 	if err != nil {
@@ -302,6 +304,7 @@ func (o *Observer) Did(now time.Time, after eni.Interface, effect inventory.Effe
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.Did(now, after, effect)
+	o.patience.Restart(after.ID)
 	o.nudge()
 }
 
@@ -310,6 +313,7 @@ func (o *Observer) Altered(now time.Time, id string, change func(eni.Interface) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.Altered(now, id, change, effect)
+	o.patience.Restart(id)
 	o.nudge()
 }
 

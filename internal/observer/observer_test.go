@@ -193,6 +193,34 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 	})
 }
 
+// TestWhatIsStuckIsPolledEverMoreSeldom has an interface that EC2 does not get detached, for a day: that of a NodeENI that
+// was lost is not forced. When it comes loose, its node hears of it within a minute.
+func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
+	c := &cloud{}
+	c.set(attached("eni-1", 0, eni.AttachmentDetaching))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		told(o)
+		c.asked()
+		time.Sleep(8 * time.Second)
+		if _, polls := c.asked(); polls != 8 {
+			t.Errorf("%d polls in the first 8 seconds, want one each", polls)
+		}
+		time.Sleep(24 * time.Hour)
+		if _, polls := c.asked(); polls < 24*60 || polls > 25*60 {
+			t.Errorf("%d polls in a day, want about one a minute", polls)
+		}
+		c.set(func() eni.Interface {
+			i := attached("eni-1", 0, "")
+			i.Status, i.Attachment = eni.Available, nil
+			return i
+		}())
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestAFailedListingIsTriedAgainAndTakesNothingAway(t *testing.T) {
 	c := &cloud{err: errDown}
 	c.set(attached("eni-1", 0, eni.AttachmentAttached))

@@ -1,0 +1,56 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/inventory"
+)
+
+// TestPatience asks after an interface for which EC2 does nothing, once every two seconds if it may.
+func TestPatience(t *testing.T) {
+	const poll = 2 * time.Second
+	var p inventory.Patience
+	begun := time.Unix(1_800_000_000, 0)
+	asked := func(from, to time.Duration) (n int, longest time.Duration) {
+		last := from
+		for at := from; at < to; at += poll {
+			if slices.Contains(p.Due(begun.Add(at), poll, []string{"eni-1"}), "eni-1") {
+				n, longest, last = n+1, max(longest, at-last), at
+			}
+		}
+		return n, longest
+	}
+	if n, _ := asked(0, 16*time.Second); n != 8 {
+		t.Errorf("%d times within 16 s, want each time", n)
+	}
+	if n, longest := asked(16*time.Second, 10*time.Minute); n > 45 || longest > time.Minute {
+		t.Errorf("%d times in the next ten minutes, at most %s apart", n, longest)
+	}
+	if n, longest := asked(10*time.Minute, 70*time.Minute); n != 60 || longest != time.Minute {
+		t.Errorf("%d times in an hour, at most %s apart, want once a minute", n, longest)
+	}
+	p.Restart("eni-1")
+	if n, _ := asked(70*time.Minute, 70*time.Minute+16*time.Second); n != 8 {
+		t.Errorf("%d times within 16 s of something else, want each time", n)
+	}
+}
+
+// TestPatienceWithOneIsNotThatWithAnother has one interface stuck for long when another one begins to move, which was stuck
+// before and came to rest.
+func TestPatienceWithOneIsNotThatWithAnother(t *testing.T) {
+	const poll = 2 * time.Second
+	var p inventory.Patience
+	now := time.Unix(1_800_000_000, 0)
+	p.Due(now, poll, []string{"eni-1", "eni-2"})
+	now = now.Add(time.Hour)
+	p.Due(now, poll, []string{"eni-1"})
+	p.Due(now.Add(poll), poll, []string{"eni-1", "eni-2"})
+	if due := p.Due(now.Add(2*poll), poll, []string{"eni-1", "eni-2"}); !slices.Equal(due, []string{"eni-2"}) {
+		t.Errorf("%v are due, want eni-2 alone", due)
+	}
+}
