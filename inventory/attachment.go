@@ -9,6 +9,17 @@ import (
 	"github.com/multieni/multieni/eni"
 )
 
+// Attached returns how many interfaces are attached to something, of those that count.
+func (v *Inventory) Attached(counts func(Record) bool) int {
+	n := 0
+	for id, e := range v.entries {
+		if !v.unattached[id] && counts(e.Record) {
+			n++
+		}
+	}
+	return n
+}
+
 // countUndone notes whether an attempt to attach the interface ended, and how.
 func (e *entry) countUndone(at time.Time, next eni.Interface) {
 	was, now := e.Attachment, next.Attachment

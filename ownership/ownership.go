@@ -192,8 +192,19 @@ const LossGrace = 24 * time.Hour
 // manyOrphans is from how many on, in a cluster of any size, interfaces in use without a NodeENI tell of a loss.
 const manyOrphans = 10
 
+// clocks is by how much those of the controller and of the API server may differ.
+const clocks = time.Minute
+
+// TakenOver reports whether an interface in use tells of a restore that may still go on: it is older than the NodeENI that
+// stands for it, which was created at the given time and not long ago. So it was made for one that was lost, and others that
+// were lost together with that may not be back yet. Which ones, nobody who was not there before can tell.
+func TakenOver(tags map[string]string, nodeENI, now time.Time) bool {
+	made, known := CreatedAt(tags)
+	return known && made.Before(nodeENI.Add(-clocks)) && now.Sub(nodeENI) < LossGrace
+}
+
 // LiveGrace returns how long interfaces that are attached are left where they are although their NodeENI does not exist:
-// orphans of the attached ones of the cluster are such. One by one they are leaks; all at once they are what an etcd that
+// orphans of the attached ones of the cluster are such, or were until just now. One by one they are leaks; all at once they are what an etcd that
 // was restored to a time before them, or definitions that were deleted, leave behind.
 func LiveGrace(orphans, attached int) time.Duration {
 	if orphans >= manyOrphans || orphans >= 2 && 2*orphans >= attached {

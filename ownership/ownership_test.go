@@ -193,6 +193,34 @@ func TestKeysAreOrdered(t *testing.T) {
 	}
 }
 
+func TestAnInterfaceThatIsOlderThanItsNodeENITellsOfARestore(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	made := func(ago time.Duration) map[string]string {
+		return ownership.Member{}.Tags(now.Add(-ago), nil)
+	}
+	cases := map[string]struct {
+		tags    map[string]string
+		nodeENI time.Duration
+		want    bool
+	}{
+		"made for it":                         {made(time.Hour), 2 * time.Hour, false},
+		"made at once":                        {made(time.Hour), time.Hour, false},
+		"made at once by a clock that is off": {made(time.Hour + 50*time.Second), time.Hour, false},
+		"there before it":                     {made(time.Hour), time.Minute, true},
+		"there before it, a day ago":          {made(48 * time.Hour), ownership.LossGrace, false},
+		"there before it, not long ago":       {made(48 * time.Hour), ownership.LossGrace - time.Second, true},
+		"nobody knows since when":             {map[string]string{ownership.TagCreatedAt: "long ago"}, time.Minute, false},
+		"not made yet":                        {made(-time.Hour), time.Minute, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := ownership.TakenOver(tc.tags, now.Add(-tc.nodeENI), now); got != tc.want {
+				t.Errorf("%t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestManyOrphansAtOnceAreALossAndNoLeaks(t *testing.T) {
 	cases := map[string]struct {
 		orphans, attached int

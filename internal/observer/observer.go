@@ -393,9 +393,11 @@ func (o *Observer) CountOf(counts func(nodeENIUID string) bool) int {
 	return n
 }
 
-// Attached returns how many interfaces are attached to something, of those whose NodeENI counts.
-func (o *Observer) Attached(counts func(nodeENIUID string) bool) int {
-	return o.CountOf(counts) - o.Unattached(counts)
+// Attached returns how many interfaces are attached to something, of those that count.
+func (o *Observer) Attached(counts func(inventory.Record) bool) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Attached(counts)
 }
 
 // Count returns how many interfaces the cluster owns.

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
@@ -275,7 +276,7 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	for _, i := range owned {
 		if i.Attachment != nil {
 			attached++
-			if c.nodeENIOf(spotOf(i).uid) == nil {
+			if nodeENI := c.nodeENIOf(spotOf(i).uid); nodeENI == nil || r.restored(i, nodeENI) {
 				orphans++
 			}
 		}
@@ -286,6 +287,13 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	case r.watch.lossSince[c.name].IsZero():
 		r.watch.lossSince[c.name] = r.now
 	}
+}
+
+// restored reports whether an interface was there long before its NodeENI was created, which was some hours ago at most.
+func (r *run) restored(i eni.Interface, nodeENI *v1alpha1.NodeENI) bool {
+	made, known := ownership.CreatedAt(i.Tags)
+	since := nodeENI.CreationTimestamp.Time
+	return known && since.Sub(made) > staleness && r.now.Sub(since) < lossGrace-2*time.Hour && !r.watch.tampered(i.ID)
 }
 
 // knows reports whether the process has not heard the last of a NodeENI: to it, its interfaces are not leaks.

@@ -68,7 +68,7 @@ func Mutants() []Mutant {
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
 		hastyCollector(sweeper, identity),
-		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "alive[uid], grace)", "len(alive) > 0, grace)"}}},
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
 			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
@@ -100,7 +100,7 @@ func hastyCollector(sweeper, identity string) Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
 		{sweeper, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
-		{sweeper, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]bool\n"},
+		{sweeper, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
 		{sweeper, ">= ownership.SightingGap {", ">= 0 {"},
 		{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
 		{sweeper, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.TellOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},

@@ -10,6 +10,7 @@
 // Where many interfaces in use are without their NodeENIs at once, these were rather lost than the interfaces leaked: then
 // the attached ones stay for much longer ([ownership.LiveGrace]), and [Sweeper.Loss] tells. What was missed in such company
 // keeps that time when the others are back: who creates lost NodeENIs again, one after the other, is not to lose the last.
+// A leader that begins only then was not there, but sees interfaces that are older than their NodeENIs ([ownership.TakenOver]).
 package sweeper
 
 import (
@@ -27,6 +28,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -116,8 +118,7 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	orphans := watch.Attached(func(uid string) bool { return !alive[uid] && !ownership.IsNetwork(uid) })
-	grace := ownership.LiveGrace(orphans, watch.Attached(func(string) bool { return true }))
+	orphans, grace := s.grace(watch, alive)
 	convicts, next := s.judgeAll(owners, alive, grace)
 	for _, uid := range convicts {
 		absence, _ := s.Gone(uid)
@@ -127,13 +128,32 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 	return next, nil
 }
 
+// grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are. Those
+// that a NodeENI has taken over count as well: they were without theirs until then.
+func (s *Sweeper) grace(watch *observer.Observer, alive map[string]time.Time) (orphans int, grace time.Duration) {
+	now, takenOver := s.Now(), 0
+	attached := watch.Attached(func(r inventory.Record) bool {
+		created, there := alive[r.Member.NodeENIUID]
+		switch {
+		case ownership.IsNetwork(r.Member.NodeENIUID):
+		case !there:
+			orphans++
+		case ownership.TakenOver(r.Tags, created, now):
+			takenOver++
+		}
+		return true
+	})
+	return orphans, ownership.LiveGrace(orphans+takenOver, attached)
+}
+
 // judgeAll takes one look at all NodeENIs into account, and returns those that are convicted, and when to look again.
-func (s *Sweeper) judgeAll(owners []string, alive map[string]bool, grace time.Duration) (convicts []string, next time.Duration) {
+func (s *Sweeper) judgeAll(owners []string, alive map[string]time.Time, grace time.Duration) (convicts []string, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = s.Period
 	for _, uid := range owners {
-		switch convicted, suspected := s.judge(uid, alive[uid], grace); {
+		_, there := alive[uid]
+		switch convicted, suspected := s.judge(uid, there, grace); {
 		case convicted:
 			convicts = append(convicts, uid)
 		case suspected:
@@ -175,14 +195,15 @@ func (s *Sweeper) forget(owners []string) {
 	}
 }
 
-func (s *Sweeper) alive(ctx context.Context) (map[string]bool, error) {
+// alive returns when each of the NodeENIs was created that exist, by their UIDs.
+func (s *Sweeper) alive(ctx context.Context) (map[string]time.Time, error) {
 	var all v1alpha1.NodeENIList
 	if err := s.Reader.List(ctx, &all); err != nil {
 		return nil, fmt.Errorf("list NodeENIs: %w", err)
 	}
-	alive := make(map[string]bool, len(all.Items))
+	alive := make(map[string]time.Time, len(all.Items))
 	for n := range all.Items {
-		alive[string(all.Items[n].UID)] = true
+		alive[string(all.Items[n].UID)] = all.Items[n].CreationTimestamp.Time
 	}
 	return alive, nil
 }

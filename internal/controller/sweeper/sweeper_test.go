@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +56,9 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 type kubernetes struct {
 	client.Reader
 	uids []string
-	err  error
+	// created is when they were.
+	created time.Time
+	err     error
 }
 
 func (k *kubernetes) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
@@ -69,7 +72,7 @@ func (k *kubernetes) List(ctx context.Context, into client.ObjectList, opts ...c
 	builder := fake.NewClientBuilder().WithScheme(scheme)
 	for _, uid := range k.uids {
 		n := &v1alpha1.NodeENI{}
-		n.Name, n.UID = "named-"+uid, types.UID(uid)
+		n.Name, n.UID, n.CreationTimestamp = "named-"+uid, types.UID(uid), metav1.NewTime(k.created)
 		builder.WithObjects(n)
 	}
 	return builder.Build().List(ctx, into, opts...)
@@ -234,5 +237,37 @@ func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
 	}
 	if !s.Loss() {
 		t.Error("the alarm has ended although one is still lost")
+	}
+}
+
+// TestALeaderThatBeginsInTheMiddleOfARestore was not there when many NodeENIs were missed. All but one have been created again
+// and have taken over what is in use; made for them it was not.
+func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	for name, tc := range map[string]struct {
+		created time.Time
+		grace   time.Duration
+	}{
+		"created again an hour ago":      {start.Add(-time.Hour), ownership.LossGrace},
+		"created again the week before":  {start.Add(-7 * 24 * time.Hour), ownership.LiveLeakGrace},
+		"there before their interfaces":  {time.Unix(0, 0), ownership.LiveLeakGrace},
+		"created again when is not told": {time.Time{}, ownership.LiveLeakGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := start
+			clock := func() time.Time { return now }
+			api := &kubernetes{uids: []string{"b", "c", "d"}, created: tc.created}
+			s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
+			watch := observe(t, &cloud{owners: []string{"a", "b", "c", "d"}, attached: true, now: clock}, clock)
+			s.Pass(t.Context(), watch)
+			now = now.Add(ownership.SightingGap)
+			s.Pass(t.Context(), watch)
+			if absence, gone := s.Gone("a"); !gone || absence.Grace != tc.grace {
+				t.Errorf("gone %t, and what is in use is left for %s, want %s", gone, absence.Grace, tc.grace)
+			}
+			if loss := tc.grace == ownership.LossGrace; s.Loss() != loss {
+				t.Errorf("a loss: %t, want %t", s.Loss(), loss)
+			}
+		})
 	}
 }
