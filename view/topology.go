@@ -116,7 +116,7 @@ func (g Group) text(p Page) string {
 
 // Measures of the drawing, in pixels.
 const (
-	zoneWidth  = 440
+	zoneWidth  = 500
 	margin     = 20
 	lineHeight = 20
 	boxGap     = 14
@@ -162,8 +162,10 @@ func (g Group) draw(b *strings.Builder, x, y int) int {
 		line := y + (i+2)*lineHeight
 		class := map[mood]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
 		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class, escape(port.State))
-		fmt.Fprintf(b, `<text x="%d" y="%d">%d/%d %s</text><text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
-			x+28, line, port.Card, port.Device, escape(clip(port.NodeENI, 22)), x+zoneWidth-10, line, escape(cmp.Or(clip(port.Subnet, 24), port.State)))
+		fmt.Fprintf(b, `<text x="%d" y="%d" class="fact">card %d device %d</text><text x="%d" y="%d">%s</text>`,
+			x+28, line, port.Card, port.Device, x+140, line, escape(clip(port.NodeENI, 22)))
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
+			x+zoneWidth-10, line, escape(cmp.Or(clip(port.Subnet, 24), port.State)))
 	}
 	return height
 }

@@ -65,8 +65,9 @@ const (
 func newController() *cobra.Command {
 	var o options.Controller
 	command := &cobra.Command{
-		Use:   "controller",
-		Short: "Run the controller, which gives nodes their interfaces",
+		Use:     "controller",
+		Short:   "Run the controller, which gives nodes their interfaces",
+		Version: version.String(),
 		Long: `Run the controller, which creates, attaches, mends and removes the network interfaces
 that NodeENI objects declare.
 

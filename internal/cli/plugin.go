@@ -7,13 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/multieni/multieni/internal/cli/inspect"
+	"github.com/multieni/multieni/internal/version"
 )
 
 // NewPlugin returns the root command of kubectl-eni, which kubectl runs as "kubectl eni".
 func NewPlugin() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "kubectl-eni",
-		Short: "Look at, understand and plan the network interfaces of a fleet",
+		Use:     "kubectl-eni",
+		Version: version.String(),
+		Short:   "Look at, understand and plan the network interfaces of a fleet",
 		Long: `Look at the network interfaces that multieni gives nodes, understand why one is not there, and
 see what a change would come to before it is made.
 

@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
 	"github.com/multieni/multieni/internal/cli/lifecyclehook"
 	"github.com/multieni/multieni/internal/cli/userdata"
+	"github.com/multieni/multieni/internal/version"
 )
 
 // components are the commands that the image can be told to run by its COMPONENT variable.
@@ -28,8 +29,9 @@ var components = map[string]string{
 // New returns the root command of multieni.
 func New() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "multieni",
-		Short: "Network interfaces for Kubernetes nodes on AWS",
+		Use:     "multieni",
+		Short:   "Network interfaces for Kubernetes nodes on AWS",
+		Version: version.String(),
 		Long: `multieni gives every Kubernetes node on AWS the network interfaces (ENIs) that were
 declared for it with NodeENI objects, and never leaks one.
 

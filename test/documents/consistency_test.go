@@ -94,6 +94,11 @@ func TestFences(t *testing.T) {
 				t.Errorf("%s:%d: the language %q is none of %v", page.Path, block.Line, block.Language, languages)
 			}
 		}
+		for _, block := range page.Blocks {
+			if block.Language == "mermaid" && strings.Contains(block.Text, ";") {
+				t.Errorf("%s:%d: a semicolon ends a statement of Mermaid, and what follows it becomes another", page.Path, block.Line)
+			}
+		}
 		for _, line := range indented.FindAllString(prose(page), -1) {
 			t.Errorf("%s: %q is a command outside of fences", page.Path, strings.TrimSpace(line))
 		}

@@ -237,6 +237,8 @@ func TestProgramsOfTheImage(t *testing.T) {
 		env, program, args, says string
 	}{
 		"its version":              {"", "multieni", "version", imageVersion},
+		"its version by a flag":    {"", "multieni", "--version", imageVersion},
+		"the controller's version": {"COMPONENT=eni-controller", "multieni", "--version", imageVersion},
 		"the controller":           {"COMPONENT=eni-controller", "multieni", "--help", "Run the controller"},
 		"the agent":                {"COMPONENT=eni-manager", "multieni", "--help", "Run the agent of a node"},
 		"the agent's version":      {"COMPONENT=eni-manager", "multieni", "--version", imageVersion},

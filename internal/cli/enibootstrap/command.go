@@ -62,8 +62,9 @@ type options struct {
 func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
-		Use:   "eni-bootstrap",
-		Short: "Give a node its interfaces while it boots",
+		Use:     "eni-bootstrap",
+		Short:   "Give a node its interfaces while it boots",
+		Version: version.String(),
 		Long: `Give a node its network interfaces while it boots, before the kubelet starts: create or
 adopt them, attach them, wait for their links, and make these usable.
 

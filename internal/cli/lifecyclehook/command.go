@@ -46,8 +46,9 @@ type options struct {
 func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
-		Use:   "lifecycle-hook",
-		Short: "Give instances their interfaces when they join an Auto Scaling group",
+		Use:     "lifecycle-hook",
+		Short:   "Give instances their interfaces when they join an Auto Scaling group",
+		Version: version.String(),
 		Long: `Give instances their network interfaces when they join an Auto Scaling group, a managed
 node group, or just start, and clean up after those that end.
 

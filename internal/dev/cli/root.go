@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/internal/version"
 	"github.com/spf13/pflag"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -16,8 +18,9 @@ import (
 // New returns the root command of multieni-dev.
 func New() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "multieni-dev",
-		Short: "multieni on one machine, with a simulated AWS",
+		Use:     "multieni-dev",
+		Short:   "multieni on one machine, with a simulated AWS",
+		Version: version.String(),
 		Long: `multieni-dev runs what multieni needs around it, on this machine and with nothing but
 loopback: a real Kubernetes API server, a simulated AWS, and a Node for each of its
 instances. Neither an AWS account nor a cluster is needed.
