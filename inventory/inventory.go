@@ -76,7 +76,9 @@ type Inventory struct {
 	byNodeENI map[string]int
 	// unattached holds the IDs of the interfaces without an attachment.
 	unattached map[string]bool
-	launched   launched
+	// asked is, by NodeENI UID, when an interface was last asked for without EC2 saying which one it made.
+	asked    map[string]time.Time
+	launched launched
 }
 
 type spending struct {
@@ -122,6 +124,7 @@ func New(cluster string) *Inventory {
 		byNode:     map[string]map[string]int{},
 		byNodeENI:  map[string]int{},
 		unattached: map[string]bool{},
+		asked:      map[string]time.Time{},
 		launched:   newLaunched(),
 	}
 }
@@ -488,6 +491,7 @@ func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 
 func (v *Inventory) forget(now time.Time) {
 	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
+	maps.DeleteFunc(v.asked, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
 	maps.DeleteFunc(v.spent, func(_ string, of map[ownership.Key]spending) bool {
 		maps.DeleteFunc(of, func(_ ownership.Key, s spending) bool { return now.Sub(s.at) > remember })
 		return len(of) == 0

@@ -33,6 +33,8 @@ type Notes interface {
 	// interface end at the same time.
 	Altered(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
+	// Asked notes that an interface was asked for, and that EC2 did not say which one it made, if it made one.
+	Asked(now time.Time, nodeENIUID string)
 }
 
 // Options are the settings of an Applier.
@@ -197,6 +199,7 @@ func (a *Applier) removing(ctx context.Context, call func() error) error {
 func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	made, err := a.request(ctx, c)
 	if err != nil {
+		a.notes.Asked(a.Now(), c.Member.NodeENIUID)
 		return err
 	}
 	if m, verdict := ownership.Read(c.Member.Cluster, made.Tags); verdict != ownership.Ours || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {

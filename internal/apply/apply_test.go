@@ -326,6 +326,23 @@ func TestAddressesThatAreUsed(t *testing.T) {
 	}
 }
 
+// TestCreateWithoutAnAnswerIsNoted notes every call that did not say what it made, whatever EC2 said last: the call before it
+// may have been the one that made something.
+func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
+	for name, err := range map[string]error{
+		"it succeeds": nil, "no answer": errors.New("no answer"), "throttled": &eni.Fault{Class: eni.Throttled}, "the token is spent": &eni.Fault{Class: eni.TokenSpent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			a := applier(cloud(func(context.Context, string) error { return err }), v)
+			a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1"}})
+			if got := v.Expects(start, member(0).NodeENIUID); got != (err != nil) {
+				t.Errorf("something is expected: %t", got)
+			}
+		})
+	}
+}
+
 func TestDeleteIsNoted(t *testing.T) {
 	var r recorder
 	v := known()
@@ -409,6 +426,7 @@ func (silent) Did(time.Time, eni.Interface, inventory.Effect) {}
 func (silent) Altered(time.Time, string, func(eni.Interface) eni.Interface, inventory.Effect) {
 }
 func (silent) Deleted(time.Time, string)      {}
+func (silent) Asked(time.Time, string)        {}
 func (silent) Newborn(time.Time, string) bool { return false }
 
 // TestRemovalsAreBounded carries several plans out at the same time with one applier.

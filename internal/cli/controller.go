@@ -246,7 +246,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
 	})
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
-	inFlight, repairs := &controller.InFlight{}, &controller.Repairs{}
+	inFlight, ledgers, repairs := &controller.InFlight{}, &controller.Ledgers{}, &controller.Repairs{}
 	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		Applier: apply.New(ec2, watch, apply.Options{
 			Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewBook(ec2, time.Now), Now: time.Now,
 		}),
-		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Repairs: repairs, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
+		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Ledgers: ledgers, Repairs: repairs, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
 		Attached: telemetry.NewAttachTimes(s.Metrics).Observe,
 	})
@@ -270,7 +270,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		return fmt.Errorf("set the node controller up: %w", err)
 	}
 	nodeENIs := nodeeni.New(nodeeni.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
 		Now: time.Now, Log: s.Log,
 	})

@@ -206,6 +206,49 @@ func TestInFlight(t *testing.T) {
 	leaveLate()
 }
 
+// TestLedgers says of what earlier processes made whether ledgers account for it.
+func TestLedgers(t *testing.T) {
+	speaking := func(uids ...types.UID) *v1alpha1.NodeENIState {
+		var state v1alpha1.NodeENIState
+		for _, uid := range uids {
+			state.Spec.Members = append(state.Spec.Members, v1alpha1.Member{NodeENIUID: uid})
+		}
+		return &state
+	}
+	former := func(uid types.UID) *v1alpha1.NodeENIState {
+		return &v1alpha1.NodeENIState{Spec: v1alpha1.NodeENIStateSpec{Former: []v1alpha1.FormerInstance{{Members: speaking(uid).Spec.Members}}}}
+	}
+	cases := map[string]struct {
+		happens  func(*controller.Ledgers)
+		selected []string
+		want     bool
+	}{
+		"no node is selected":                      {want: true},
+		"a node was not read yet":                  {selected: []string{"n"}},
+		"a node had no ledger":                     {func(l *controller.Ledgers) { l.Read("n", nil) }, []string{"n"}, false},
+		"a node had no ledger, and has one by now": {func(l *controller.Ledgers) { l.Read("n", nil); l.Read("n", speaking()) }, []string{"n"}, false},
+		"a ledger speaks of others only":           {func(l *controller.Ledgers) { l.Read("n", speaking("b")) }, []string{"n"}, true},
+		"a ledger speaks of it":                    {func(l *controller.Ledgers) { l.Read("n", speaking("a", "b")) }, []string{"n"}, false},
+		"a ledger spoke of it and is lost":         {func(l *controller.Ledgers) { l.Read("n", speaking("a")); l.Read("n", nil) }, []string{"n"}, false},
+		"what it said is settled":                  {func(l *controller.Ledgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "a") }, []string{"n"}, true},
+		"what it said of another is settled":       {func(l *controller.Ledgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "b") }, []string{"n"}, false},
+		"a node that is not selected any more":     {func(l *controller.Ledgers) { l.Read("n", speaking("a")) }, nil, false},
+		"a former instance of a node":              {func(l *controller.Ledgers) { l.Read("n", former("a")) }, nil, false},
+		"one node of two":                          {func(l *controller.Ledgers) { l.Read("n", speaking()); l.Read("m", nil) }, []string{"n", "m"}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var l controller.Ledgers
+			if tc.happens != nil {
+				tc.happens(&l)
+			}
+			if got := l.Account("a", tc.selected); got != tc.want {
+				t.Errorf("ledgers account for it: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestRamp(t *testing.T) {
 	type answer struct {
 		From int32

@@ -82,16 +82,7 @@ func StatesLacking(uid types.UID) client.ListOption {
 
 // Owners returns the UIDs of the NodeENIs that a state speaks of, in its ledger or its status, each once.
 func Owners(state *v1alpha1.NodeENIState) []string {
-	var uids []string
-	add := func(members []v1alpha1.Member) {
-		for _, m := range members {
-			uids = append(uids, string(m.NodeENIUID))
-		}
-	}
-	add(state.Spec.Members)
-	for _, former := range state.Spec.Former {
-		add(former.Members)
-	}
+	uids := Promised(state.Spec)
 	for _, i := range state.Status.Interfaces {
 		uids = append(uids, string(i.NodeENIUID))
 	}

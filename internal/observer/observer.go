@@ -258,11 +258,19 @@ func (o *Observer) InstancesOf(node string) []string {
 	return o.inventory.InstancesOf(node)
 }
 
-// Holds reports whether any interface of a NodeENI is known to exist.
+// Holds reports whether any interface of a NodeENI is known to exist, or was asked for so shortly before that it may.
 func (o *Observer) Holds(nodeENIUID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.inventory.Holds(nodeENIUID)
+	return o.inventory.Holds(nodeENIUID) || o.inventory.Expects(o.Now(), nodeENIUID)
+}
+
+// KnowsAll reports whether EC2 would show by now whatever existed when the observer began: until then a controller that led
+// before may have made what nobody sees.
+func (o *Observer) KnowsAll() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.Newborn))
 }
 
 // Remaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes.
@@ -315,6 +323,13 @@ func (o *Observer) Altered(now time.Time, id string, change func(eni.Interface) 
 	o.inventory.Altered(now, id, change, effect)
 	o.patience.Restart(id)
 	o.nudge()
+}
+
+// Asked implements the notes of an applier.
+func (o *Observer) Asked(now time.Time, nodeENIUID string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.Asked(now, nodeENIUID)
 }
 
 // Deleted implements the notes of an applier.

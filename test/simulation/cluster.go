@@ -29,12 +29,10 @@ type cluster struct {
 	vanished []*corev1.Node
 	// stripped is when somebody took the finalizer off a NodeENI, or when it was lost. Two clusters can have the same UIDs here.
 	stripped map[string]time.Time
-	// forgotten is when somebody deleted a NodeENIState, or when it was lost: nobody else knew of what EC2 does not show yet.
-	forgotten map[string]time.Time
 }
 
 func (r *run) newCluster(name string) *cluster {
-	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}, forgotten: map[string]time.Time{}}
+	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}}
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
 	for range 2 {
 		c.join()

@@ -136,7 +136,6 @@ func (c *cluster) restoreEtcd() {
 	}
 	for _, object := range c.api.all(states) {
 		if r.chance(0.3) {
-			c.forgotten[object.GetName()] = r.now
 			c.api.put(states, object.GetName(), nil)
 		}
 	}

@@ -139,8 +139,7 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	r.judged("I7")
 	for _, i := range t.owned[c.name] {
 		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
-		forgotten := r.now.Sub(c.forgotten[i.Tags[ownership.TagNode]]) < staleness
-		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !forgotten && !r.watch.tampered(i.ID) {
+		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) {
 			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
 		}
 	}
@@ -311,6 +310,9 @@ func (r *run) insisting(p *process, q request) {
 
 // answered is told of every answer to a mutating call that reached its process.
 func (r *run) answered(p *process, q request, err error) {
+	if q.create != nil {
+		r.spent(p, *q.create, err)
+	}
 	refused := (*ec2.Error)(nil)
 	if q.action != "DeleteNetworkInterface" || !errors.As(err, &refused) || !strings.HasSuffix(refused.Code, ".NotFound") {
 		return
@@ -339,9 +341,6 @@ func (r *run) called(p *process, q request, err error) {
 		if !r.faults.off && r.chance(0.1) {
 			p.resyncAt = r.now // listings mislead most about what was just made
 		}
-	}
-	if q.create != nil {
-		r.spent(p, *q.create, err)
 	}
 	r.check()
 }

@@ -65,6 +65,7 @@ type Options struct {
 	Limiter  Limiter
 	Sweeper  *sweeper.Sweeper
 	InFlight *controller.InFlight
+	Ledgers  *controller.Ledgers
 	// Repairs says what to repair on interfaces that instances were launched with.
 	Repairs *controller.Repairs
 	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are made.

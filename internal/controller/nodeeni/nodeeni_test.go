@@ -28,6 +28,7 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 	"github.com/multieni/multieni/selection"
@@ -107,7 +108,10 @@ type stage struct {
 	*testing.T
 	kube       client.Client
 	inFlight   *controller.InFlight
+	ledgers    *controller.Ledgers
+	observer   *observer.Observer
 	reconciler *nodeeni.Reconciler
+	now        time.Time
 }
 
 func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
@@ -116,7 +120,8 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
 	quiet := slog.New(slog.DiscardHandler)
-	clock := func() time.Time { return start }
+	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.Ledgers{}, now: start}
+	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	for _, err := range []error{
 		clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), controller.Index(t.Context(), indexes{builder}),
@@ -126,9 +131,9 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 			t.Fatal(err)
 		}
 	}
-	s := &stage{T: t, kube: builder.Build(), inFlight: &controller.InFlight{}}
+	s.kube, s.observer = builder.Build(), watch
 	s.reconciler = nodeeni.New(nodeeni.Options{
-		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
 	})
 	return s
@@ -295,6 +300,59 @@ func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 			}
 			if gone := s.read() == nil; gone != tc.gone {
 				t.Errorf("gone: %t, want %t", gone, tc.gone)
+			}
+		})
+	}
+}
+
+// TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI of which nothing is known, on a node that it selects.
+func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
+	spoke := state("n1", v1alpha1.InterfaceState{})
+	cases := map[string]struct {
+		// accepted is that this process put the finalizer on.
+		accepted bool
+		happens  func(*stage)
+		age      time.Duration
+		gone     bool
+	}{
+		"an earlier process may have made something":     {age: inventory.Newborn - time.Second},
+		"EC2 would show what an earlier process made":    {age: inventory.Newborn, gone: true},
+		"no earlier process can have made anything":      {accepted: true, gone: true},
+		"the ledger of the node had nothing to say":      {happens: func(s *stage) { s.ledgers.Read("n1", &v1alpha1.NodeENIState{}) }, gone: true},
+		"the node never had a ledger":                    {happens: func(s *stage) { s.ledgers.Read("n1", nil) }},
+		"what the ledger said is settled":                {happens: func(s *stage) { s.ledgers.Read("n1", spoke); s.ledgers.Settled("n1", "uid") }, gone: true},
+		"the ledger was lost before it was settled":      {happens: func(s *stage) { s.ledgers.Read("n1", spoke) }},
+		"a call of this process had no answer":           {accepted: true, happens: func(s *stage) { s.observer.Asked(start, "uid") }, age: inventory.Newborn - time.Second},
+		"EC2 would show what a call without answer made": {accepted: true, happens: func(s *stage) { s.observer.Asked(start, "uid") }, age: inventory.Newborn, gone: true},
+		"a call for another NodeENI of it had no answer": {accepted: true, happens: func(s *stage) { s.observer.Asked(start, "uid-2") }, gone: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := declared()
+			if tc.accepted {
+				n.Finalizers = nil
+			}
+			s := setStage(t, &cloud{}, n, selected("n1"))
+			for _, err := range []error{s.reconcile(), s.kube.Delete(t.Context(), declared())} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.happens != nil {
+				tc.happens(s)
+			}
+			s.now = start.Add(tc.age)
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			left := s.read()
+			if gone := left == nil; gone != tc.gone {
+				t.Errorf("gone: %t, want %t", gone, tc.gone)
+			}
+			if left != nil {
+				for _, fault := range status.Lint(left.Status.Conditions, 1) {
+					t.Error(fault)
+				}
 			}
 		})
 	}

@@ -37,6 +37,7 @@ type Options struct {
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
+	Ledgers  *controller.Ledgers
 	// Reresolve is how often subnets and groups are resolved anew; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
 	// Concurrency is how many NodeENIs are worked on at the same time.
@@ -50,6 +51,8 @@ type Options struct {
 type Reconciler struct {
 	Options
 	marks marks
+	// accepted are the UIDs of the NodeENIs that this process put the finalizer on: nobody made anything for them before.
+	accepted sync.Map
 }
 
 // New returns a Reconciler to be set up with a manager.
@@ -169,11 +172,12 @@ func (r *Reconciler) accept(ctx context.Context, nodeENI *v1alpha1.NodeENI) erro
 	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		return fmt.Errorf("put the finalizer on NodeENI %s: %w", nodeENI.Name, err)
 	}
+	r.accepted.Store(nodeENI.UID, true)
 	return nil
 }
 
 // letGo takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
-// of it. There is no time after which it gives up.
+// of it, nor will. There is no time after which it gives up.
 func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, err error) {
 	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
 		return true, nil
@@ -189,6 +193,9 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
 		return false, nil
 	}
+	if hidden, err := r.mayBeHidden(ctx, nodeENI); hidden || err != nil {
+		return false, err
+	}
 	left, err := r.Observer.Remaining(ctx, string(uid))
 	if err != nil || len(left) > 0 {
 		return false, err
@@ -200,8 +207,34 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 		return false, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
 	}
 	r.marks.forget(uid)
+	r.accepted.Delete(uid)
 	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeeni", nodeENI.Name)
 	return true, nil
+}
+
+// mayBeHidden reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show yet: shortly
+// after this one began, where a ledger that would tell is missing. What this process made, or asked for, the observer holds.
+func (r *Reconciler) mayBeHidden(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
+	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.KnowsAll() {
+		return false, nil
+	}
+	nodes, err := r.selected(ctx, nodeENI)
+	if err != nil {
+		return false, err
+	}
+	names := make([]string, len(nodes))
+	for n := range nodes {
+		names[n] = nodes[n].Name
+	}
+	return !r.Ledgers.Account(string(nodeENI.UID), names), nil
+}
+
+// selected lists the Nodes that a NodeENI selects. They are only read.
+func (r *Reconciler) selected(ctx context.Context, nodeENI *v1alpha1.NodeENI) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	selector := client.MatchingLabelsSelector{Selector: controller.Selector(nodeENI.Spec)}
+	err := r.Client.List(ctx, &nodes, selector, client.UnsafeDisableDeepCopy)
+	return nodes.Items, err
 }
 
 // ledgersUndefined reports whether there are no NodeENIStates any more, whatever the cache says: it does not learn how the
@@ -213,16 +246,17 @@ func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
 // gather reads how the fleet stands. Selectors that cannot be read at the moment are told apart from the rest, so that
 // the report can be written before the error makes for another attempt.
 func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f facts, unreadable, err error) {
-	var nodes corev1.NodeList
-	selector := client.MatchingLabelsSelector{Selector: controller.Selector(nodeENI.Spec)}
-	if err := r.Client.List(ctx, &nodes, selector, client.UnsafeDisableDeepCopy); err != nil {
+	if f.nodes, err = r.selected(ctx, nodeENI); err != nil {
+		return f, nil, err
+	}
+	if f.hidden, err = r.mayBeHidden(ctx, nodeENI); err != nil {
 		return f, nil, err
 	}
 	var states v1alpha1.NodeENIStateList
 	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
 		return f, nil, err
 	}
-	f.now, f.nodes, f.states = r.Now(), nodes.Items, states.Items
+	f.now, f.states = r.Now(), states.Items
 	f.subnets, f.subnetsErr = r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	f.groups, f.groupsErr = r.Resolver.SecurityGroups(ctx, controller.GroupTerms(nodeENI.Spec))
 	if f.subnetsErr != nil {

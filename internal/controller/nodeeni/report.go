@@ -32,6 +32,8 @@ type facts struct {
 	subnets               selection.SubnetMatch
 	groups                selection.GroupMatch
 	subnetsErr, groupsErr error
+	// hidden is set while EC2 may not show all that exists.
+	hidden bool
 }
 
 func (f facts) resolved() bool {
@@ -124,10 +126,11 @@ func (i located) attachment() v1alpha1.Attachment {
 // outcome says in one word and one sentence how the fleet stands.
 func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, interfaces []located, resolutions ...metav1.Condition) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
-		return status.Outcome{
-			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
-			Message: fmt.Sprintf("%s on the way out", number(len(interfaces), "interface")),
+		message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
+		if f.hidden && len(interfaces) == 0 {
+			message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
 		}
+		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 	}
 	if controller.Paused(nodeENI) {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(

@@ -1,0 +1,80 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+// Ledgers remembers what earlier processes had written into the ledgers of nodes when this one first read them, and what of
+// that is settled. A ledger is written before anything is made, so it speaks for its node; one that is missing, or was lost
+// since, says nothing. The zero value is ready for use.
+type Ledgers struct {
+	mu sync.Mutex
+	// open holds, by node, the UIDs of the NodeENIs that its ledger spoke of and that are not settled. A node that had no
+	// ledger is in none, and in read.
+	open map[string]map[string]bool
+	read map[string]bool
+}
+
+// Read notes the ledger of a node, nil if it has none. Only the first one counts: what is in later ones is this process' own.
+func (l *Ledgers) Read(node string, state *v1alpha1.NodeENIState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.read[node] {
+		return
+	}
+	if l.read == nil {
+		l.read, l.open = map[string]bool{}, map[string]map[string]bool{}
+	}
+	l.read[node] = true
+	if state == nil {
+		return
+	}
+	l.open[node] = map[string]bool{}
+	for _, uid := range Promised(state.Spec) {
+		l.open[node][uid] = true
+	}
+}
+
+// Settled notes that nothing is left of what a node's ledger said of some NodeENIs.
+func (l *Ledgers) Settled(node string, nodeENIUIDs ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, uid := range nodeENIUIDs {
+		delete(l.open[node], uid)
+	}
+}
+
+// Account reports whether ledgers account for all that earlier processes can have made for a NodeENI on the nodes it selects:
+// each had one, and what any ledger said of the NodeENI is settled.
+func (l *Ledgers) Account(nodeENIUID string, selected []string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, open := range l.open {
+		if open[nodeENIUID] {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(selected, func(node string) bool { return l.open[node] == nil })
+}
+
+// Promised returns the UIDs of the NodeENIs that a ledger speaks of, each once.
+func Promised(spec v1alpha1.NodeENIStateSpec) []string {
+	var uids []string
+	add := func(members []v1alpha1.Member) {
+		for _, m := range members {
+			uids = append(uids, string(m.NodeENIUID))
+		}
+	}
+	add(spec.Members)
+	for _, former := range spec.Former {
+		add(former.Members)
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
+}
