@@ -86,6 +86,13 @@ func (a Delete) Of() ownership.Member { return a.Member }
 // Of implements [Action].
 func (a Change) Of() ownership.Member { return a.Member }
 
+// writesTags reports whether an action writes tags, and nothing else.
+func writesTags(action Action) bool {
+	change, _ := action.(Change)
+	_, tags := change.To.(Tags)
+	return tags
+}
+
 func (Create) action() {}
 func (Attach) action() {}
 func (Detach) action() {}

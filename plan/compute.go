@@ -174,8 +174,8 @@ func (p *planner) place() {
 	})
 	p.joined = unclaimedNetworks(claims, byOwner)
 	p.unknown = unclaimed(claims, byOwner)
-	for n := range claims {
-		p.takeOver(&claims[n], byOwner)
+	for _, claim := range p.inOrderOfTaking(claims) {
+		p.takeOver(claim, byOwner)
 	}
 	p.unknown = append(p.unknown, orphansNotSeen(claims, byOwner)...)
 	for _, claim := range claims {

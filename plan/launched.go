@@ -91,7 +91,7 @@ func (p *planner) mendLaunched() {
 		if p.waits(m) {
 			continue
 		}
-		for _, attribute := range mend.attributes(p.Launched[n]) {
+		for _, attribute := range p.due(m, mend.attributes(p.Launched[n])) {
 			p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: mend.InterfaceID, To: attribute})
 		}
 	}

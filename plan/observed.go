@@ -57,6 +57,8 @@ type Room struct{ NodeENIUID, SubnetID string }
 
 // Setback remembers that a member's last call failed.
 type Setback struct {
+	// Tags is the last failure to write its tags, nil if there was none. It holds nothing else up.
+	Tags    *Setback
 	Class   eni.Class
 	Message string
 	At      time.Time
@@ -123,7 +125,7 @@ func (s Setback) Next(class eni.Class, message string, at time.Time) Setback {
 	if class != s.Class {
 		s.Count = 0
 	}
-	return Setback{Class: class, Message: message, At: at, Count: s.Count + 1, Taken: s.Taken}
+	return Setback{Tags: s.Tags, Class: class, Message: message, At: at, Count: s.Count + 1, Taken: s.Taken}
 }
 
 // Refused returns the setback with one more slot that EC2 called taken.
@@ -140,6 +142,15 @@ func (s Setback) Refused(slot eni.Slot, at time.Time) Setback {
 // After returns the setback after one more failure, that of the action.
 func (s Setback) After(action Action, err error, at time.Time) Setback {
 	class := eni.ClassOf(err)
+	if writesTags(action) {
+		before := Setback{}
+		if s.Tags != nil {
+			before = *s.Tags
+		}
+		again := before.Next(class, err.Error(), at)
+		s.Tags = &again
+		return s
+	}
 	removal := isRemoval(action)
 	if removal != s.Removal {
 		s.Count = 0

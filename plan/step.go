@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -335,9 +336,34 @@ func (p *planner) stuck(m *member) Problem {
 
 func (p *planner) mend(m *member) {
 	tags := m.Member.Member.DesiredTags(m.wish.Spec.Tags)
-	for _, attribute := range changes(*m.wish, tags, m.record.Interface) {
+	for _, attribute := range p.due(m, changes(*m.wish, tags, m.record.Interface)) {
 		p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: m.record.ID, To: attribute})
 	}
+}
+
+// due leaves tags out of changes that EC2 did not let be written a short while ago. Nothing else is held up by them.
+func (p *planner) due(m *member, changes []Attribute) []Attribute {
+	setback := p.Setbacks[m.Key].Tags
+	if setback == nil || !p.now.Before(setback.Retry()) {
+		return changes
+	}
+	return slices.DeleteFunc(changes, func(a Attribute) bool {
+		_, tags := a.(Tags)
+		if tags {
+			m.explain(m.untagged(setback.problem()))
+			p.again(setback.Retry())
+		}
+		return tags
+	})
+}
+
+// untagged says what it means that tags could not be written. An interface that was taken over is the NodeENI's all the same:
+// whose it is follows from where it is, until its tags say so.
+func (m *member) untagged(why Problem) Problem {
+	if m.record != nil && m.record.Tags[ownership.TagNodeENIUID] != m.NodeENIUID {
+		return Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s", m.record.ID, why.Message)}
+	}
+	return why
 }
 
 // remove takes an interface away: plain detach, wait, delete. Force is the last resort.

@@ -48,6 +48,19 @@ func orphansNotSeen(claims []Claim, byOwner map[string][]inventory.Record) []inv
 	return missing
 }
 
+// inOrderOfTaking puts the claims first that the ledger speaks of: what they took over stays theirs although no tag may say so.
+func (p *planner) inOrderOfTaking(claims []Claim) []*Claim {
+	var known, others []*Claim
+	for n := range claims {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key ownership.Key) bool { return key.NodeENIUID == claims[n].NodeENIUID }) {
+			known = append(known, &claims[n])
+		} else {
+			others = append(others, &claims[n])
+		}
+	}
+	return append(known, others...)
+}
+
 // takeOver gives to wishes of the claim that have none the interfaces that stand for them as they are: those in use that
 // were made for a NodeENI of the same name which does not exist any more, so that whoever lost NodeENIs and creates them
 // again loses no interface, and those that the instance got before it joined. They become the claim's own members: their

@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,6 +108,81 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 			}
 			if !maps.Equal(tc.calls, calls) {
 				t.Errorf("the calls are %v, not %v", calls, tc.calls)
+			}
+		})
+	}
+}
+
+// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an interface that is taken over: it is the NodeENI's all the same.
+func TestATakeoverWaitsForNoTag(t *testing.T) {
+	now := start.Add(time.Hour)
+	claim := asks("upf", "s1")
+	claim.Wishes[0].Spec.Groups = []string{"sg-2"}
+	key := ownership.Key{NodeENIUID: "uid-upf"}
+	refused := &eni.Fault{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
+	o := plan.Observed{
+		Owned:  []inventory.Record{joined("eni-1", "multus", "s1", 1)},
+		Look:   &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
+		Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
+	}
+	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}
+	for range 3 {
+		p := plan.Compute(d, o, now)
+		if !slices.Equal(undertaken(p), []string{"tags", "security groups sg-2"}) {
+			t.Fatalf("it does\n%s", p.Explain())
+		}
+		o.Setbacks = map[ownership.Key]plan.Setback{key: o.Setbacks[key].After(p.Actions[0], refused, now)}
+		p = plan.Compute(d, o, now)
+		if m := p.Members[0]; !m.Ready() || m.NodeENI != "upf" || m.Why.Reason != plan.Retrying {
+			t.Errorf("it stands as %+v", m)
+		}
+		if !slices.Equal(undertaken(p), []string{"security groups sg-2"}) {
+			t.Errorf("after the refusal it does\n%s", p.Explain())
+		}
+		if p.LookAgain.Before(now.Add(5 * time.Minute)) {
+			t.Errorf("it is tried again at %s", p.LookAgain)
+		}
+		now = p.LookAgain
+	}
+}
+
+// undertaken says in a word each what a plan does.
+func undertaken(p plan.Plan) []string {
+	var words []string
+	for _, action := range p.Actions {
+		change, is := action.(plan.Change)
+		_, tags := change.To.(plan.Tags)
+		switch {
+		case tags:
+			words = append(words, "tags")
+		case is:
+			words = append(words, change.To.String())
+		default:
+			words = append(words, action.String())
+		}
+	}
+	return words
+}
+
+// TestWhatWasTakenOverStays has another NodeENI come that would have been first, while no tag says yet whose the interface is.
+func TestWhatWasTakenOverStays(t *testing.T) {
+	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("a", "s1"), asks("upf", "s1")}}
+	for name, tc := range map[string]struct {
+		ledger map[ownership.Key]int64
+		of     string
+	}{
+		"with whom the ledger names":         {map[ownership.Key]int64{{NodeENIUID: "uid-upf"}: start.Unix()}, "upf"},
+		"and is the first one's without any": {nil, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			look := &eni.Look{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+			p := plan.Compute(d, plan.Observed{
+				Owned: []inventory.Record{joined("eni-1", "multus", "s1", 1)}, Look: look, Ledger: tc.ledger, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4},
+			}, start)
+			for _, m := range p.Members {
+				if m.Interface != nil && m.NodeENI != tc.of {
+					t.Errorf("%s is that of %s", m.Interface.ID, m.NodeENI)
+				}
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/multieni/multieni/adoption"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
@@ -57,6 +59,8 @@ func commands() map[string]command {
 		"ec2-quiet": quiet,
 		// ec2-calls-at-least ACTION N: waits for that many calls.
 		"ec2-calls-at-least": awaitCalls,
+		// ec2-refuse [ACTION]: has EC2 allow nobody that action; without one it refuses nothing any more.
+		"ec2-refuse": refuse,
 		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
 		"ec2-terminate": terminate,
 		"ec2-launch":    launch,
@@ -226,6 +230,14 @@ func awaitCalls(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return ""
 	})
+}
+
+func refuse(ts *testscript.TestScript, _ bool, args []string) {
+	on(ts).Simulator.ClearFaults()
+	for _, action := range args {
+		_, err := on(ts).Simulator.AddFault(fault.Fault{Kind: fault.Error, Action: action, Code: "UnauthorizedOperation", Status: http.StatusForbidden})
+		ts.Check(err)
+	}
 }
 
 func terminate(ts *testscript.TestScript, _ bool, args []string) {

@@ -91,7 +91,11 @@ func (v *visit) enter(ctx context.Context, intents []plan.Action) bool {
 
 // enter asks to be let in for the calls that a plan intends. If they have to wait, that is noted for the report: of which
 // members the plan says no more than what may turn out once the instance was looked at.
+// A node of which nothing is known yet, and that has everything already, is looked at and told of at once.
 func (s *subject) enter(ctx context.Context, p plan.Plan) bool {
+	if awaited, _ := apart(p.Intents); s.state == nil && len(awaited) == 0 {
+		return true
+	}
 	if s.visit.enter(ctx, p.Intents) {
 		return true
 	}

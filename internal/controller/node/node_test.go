@@ -64,6 +64,7 @@ type stage struct {
 	observer   *observer.Observer
 	reconciler *node.Reconciler
 	spans      *tracetest.SpanRecorder
+	inFlight   *controller.InFlight
 	// waited is how long the node waited for each interface that it got.
 	waited []time.Duration
 }
@@ -122,12 +123,13 @@ func setStage(t *testing.T) *stage {
 func (s *stage) restart() {
 	quiet := slog.New(slog.DiscardHandler)
 	s.observer = observer.New(s.cloud, observer.Options{Cluster: cluster, Resync: time.Minute, Poll: time.Second, Now: time.Now, Log: quiet})
+	s.inFlight = &controller.InFlight{}
 	s.reconciler = node.New(node.Options{
 		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
 		Resolver: resolver.New(s.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
 		Applier:  apply.New(s.cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
 		Limiter:  s.cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
-		InFlight: &controller.InFlight{}, Ledgers: &controller.Ledgers{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
+		InFlight: s.inFlight, Ledgers: &controller.Ledgers{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
 	s.start()
@@ -185,6 +187,7 @@ func (s *stage) drainChanged() {
 	for {
 		select {
 		case <-s.observer.Changed():
+		case <-s.reconciler.Admitted(): // it is reconciled again anyhow
 		default:
 			return
 		}

@@ -84,7 +84,7 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 			state = was
 		}
 		st.Interfaces = append(st.Interfaces, state)
-		if !m.Wanted && m.Why.Reason != plan.Kept {
+		if unasked(m) || !m.Wanted && m.Why.Reason != plan.Kept {
 			continue
 		}
 		st.Desired++
@@ -119,6 +119,12 @@ func rank(m plan.Member) int {
 	}
 }
 
+// unasked reports whether the instance got an interface before it joined, for a network that no NodeENI asks for: it is told
+// of, and nothing waits for it.
+func unasked(m plan.Member) bool {
+	return ownership.IsNetwork(m.NodeENIUID) && m.Why.Reason == plan.Kept
+}
+
 // summary says in one outcome how the node stands.
 func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
 	for _, m := range members {
@@ -136,7 +142,7 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 		}
 	}
 	for _, m := range members {
-		if !m.Ready() {
+		if !m.Ready() && !unasked(m) {
 			return status.Outcome{
 				State: status.Progressing, Reason: cmp.Or(string(m.Why.Reason), v1alpha1.ReasonProgressing),
 				Message: fmt.Sprintf("%d of %d interfaces are attached; NodeENI %s: %s", st.Attached, st.Desired, m.NodeENI,

@@ -14,13 +14,17 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// trails reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set.
+// trails reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set, and before
+// its tags are as they are to be.
 func trails(action plan.Action) bool {
-	change, is := action.(plan.Change)
-	if !is {
-		return false
-	}
-	_, is = change.To.(plan.DeleteOnTermination)
+	change, _ := action.(plan.Change)
+	_, is := change.To.(plan.DeleteOnTermination)
+	return is || writesTags(action)
+}
+
+func writesTags(action plan.Action) bool {
+	change, _ := action.(plan.Change)
+	_, is := change.To.(plan.Tags)
 	return is
 }
 
@@ -37,14 +41,19 @@ func apart(actions []plan.Action) (awaited, trailing []plan.Action) {
 }
 
 // trail has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
-// when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls: they
-// make nothing that could be left behind.
+// when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls, but for
+// those that write tags: an interface could come to be its own when it is gone.
 func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p plan.Plan, trailing []plan.Action) {
 	if len(trailing) == 0 || !r.gates.beginTrailing(pace.From(ctx).Rank) {
 		return
 	}
 	rest, cancel := outliving(ctx)
+	leave := func() {}
+	if slices.ContainsFunc(trailing, writesTags) {
+		leave = r.InFlight.Enter()
+	}
 	r.Beside(func(life context.Context) {
+		defer leave()
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
 		ctx, span := r.tracePlan(rest, s.name, instanceID, p)
