@@ -11,10 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
-	"github.com/multieni/multieni/internal/cli"
-	devcli "github.com/multieni/multieni/internal/dev/cli"
 	"github.com/multieni/multieni/test/documents"
 )
 
@@ -105,100 +101,27 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// Commands of ours that documents name exist, with the flags that they are given, and so do targets of make.
-func TestNamedCommands(t *testing.T) {
-	programs := map[string]func() *cobra.Command{"multieni": cli.New, "kubectl eni": cli.NewPlugin, "multieni-dev": devcli.New}
+// Go in documents is that of the examples, which are compiled.
+func TestGo(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var examples string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples += string(content)
+	}
 	for _, page := range all(t) {
-		for _, command := range named(page) {
-			if wrong := unmade(t, command); wrong != "" {
-				t.Errorf("%s: %q: %s", page.Path, command, wrong)
-			}
-			for program, root := range programs {
-				if rest, is := strings.CutPrefix(command, program+" "); is {
-					if wrong := misuse(root(), rest); wrong != "" {
-						t.Errorf("%s: %q: %s", page.Path, command, wrong)
-					}
+		for _, block := range page.Blocks {
+			for line := range strings.Lines(block.Text) {
+				if block.Language == "go" && !strings.Contains(examples, strings.TrimSpace(line)) {
+					t.Errorf("%s:%d: %q is in no example", page.Path, block.Line, strings.TrimSpace(line))
 				}
 			}
 		}
 	}
-}
-
-// Commands of kubectl and helm within a line begin one that stands between fences somewhere, where it is run or marked.
-func TestCommandsOfOthers(t *testing.T) {
-	pages := all(t)
-	var run []string
-	for _, page := range pages {
-		for _, command := range page.Commands() {
-			run = append(run, command.Text)
-		}
-	}
-	others := regexp.MustCompile(`^(helm|kubectl) `)
-	for _, page := range pages {
-		for _, command := range named(page) {
-			begins := func(other string) bool { return strings.HasPrefix(other, command) }
-			if others.MatchString(command) && !strings.HasPrefix(command, "kubectl eni") && !slices.ContainsFunc(run, begins) {
-				t.Errorf("%s: no command between fences begins with %q", page.Path, command)
-			}
-		}
-	}
-}
-
-// named are the commands of a page, between fences and within lines.
-func named(page documents.Page) []string {
-	var all []string
-	for _, command := range page.Commands() {
-		all = append(all, command.Text)
-	}
-	for _, match := range inline.FindAllStringSubmatch(prose(page), -1) {
-		all = append(all, match[1])
-	}
-	return all
-}
-
-var variable = regexp.MustCompile(`[A-Z]+=("[^"]*"|\S+)`)
-
-// unmade says which target a command of make asks for in vain.
-func unmade(t *testing.T, command string) string {
-	t.Helper()
-	targets, is := strings.CutPrefix(command, "make ")
-	if !is {
-		return ""
-	}
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for target := range strings.FieldsSeq(variable.ReplaceAllString(targets, "")) {
-		if !strings.Contains(string(makefile), "\n"+target+": ## ") {
-			return "there is no target " + target
-		}
-	}
-	return ""
-}
-
-// misuse says what a program does not know of a command line.
-func misuse(root *cobra.Command, line string) string {
-	args := strings.Fields(strings.ReplaceAll(line, "\\\n", " "))
-	if strings.Contains(args[0], "=") {
-		return "" // the beginning of something else
-	}
-	command, rest, err := root.Find(args)
-	if err != nil {
-		return err.Error()
-	}
-	if command.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-		return command.CommandPath() + " has no command " + rest[0]
-	}
-	command.InitDefaultHelpFlag()
-	for _, arg := range rest {
-		if arg == "|" || arg == "&" {
-			break
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		if strings.HasPrefix(arg, "--") && command.Flag(name) == nil {
-			return command.CommandPath() + " has no flag --" + name
-		}
-	}
-	return ""
 }
