@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -193,6 +194,35 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 	})
 }
 
+// TestNotesOfCallsThatEndTogether notes a change while another one is being noted: neither undoes the other.
+func TestNotesOfCallsThatEndTogether(t *testing.T) {
+	c := &cloud{}
+	c.set(attached("eni-1", 0, eni.AttachmentAttached))
+	o := observer.New(c, observer.Options{Cluster: cluster, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err := o.ResyncOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	note := func(change func(eni.Interface) eni.Interface) {
+		o.Altered(time.Now(), "eni-1", change, inventory.Effect{Aspect: "it", Shown: func(eni.Interface) bool { return true }})
+	}
+	noted := make(chan struct{})
+	note(func(i eni.Interface) eni.Interface {
+		go func() {
+			defer close(noted)
+			note(func(i eni.Interface) eni.Interface { i.Description = "new"; return i })
+		}()
+		for range 1000 { // it shall get as far as it can
+			runtime.Gosched()
+		}
+		i.Groups = []string{"sg-new"}
+		return i
+	})
+	<-noted
+	if i, _ := o.Interface("eni-1"); i.Description != "new" || !slices.Equal(i.Groups, []string{"sg-new"}) {
+		t.Errorf("described as %q, in groups %v", i.Description, i.Groups)
+	}
+}
+
 // TestWhatIsStuckIsPolledEverMoreSeldom has an interface that EC2 does not get detached, for a day: that of a NodeENI that
 // was lost is not forced. When it comes loose, its node hears of it within a minute.
 func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
@@ -201,7 +231,7 @@ func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
 		told(o)
 		c.asked()
-		time.Sleep(8 * time.Second)
+		time.Sleep(8500 * time.Millisecond)
 		if _, polls := c.asked(); polls != 8 {
 			t.Errorf("%d polls in the first 8 seconds, want one each", polls)
 		}
