@@ -26,11 +26,16 @@ const (
 	Gone Outcome = "Gone"
 )
 
+// TimedOut is the reason of a failure for which only time was lacking: something was under way still.
+const TimedOut = "TimedOut"
+
 // Verdict is an outcome with its reasons.
 type Verdict struct {
 	Outcome Outcome
-	// Why says what is waited for or what failed; empty when Ready.
-	Why string
+	// Why says what is waited for or what failed; empty when Ready. Reason is a word for a failure: one of package plan's, or
+	// [TimedOut].
+	Why    string
+	Reason string
 	// Lacking are the optional networks that the instance goes without.
 	Lacking []string
 }
@@ -77,7 +82,7 @@ func (c Config) weigh(v Verdict, m plan.Member) Verdict {
 			v.Outcome, v.Why = Waiting, why
 		}
 	case required && v.Outcome != Failed:
-		v.Outcome, v.Why = Failed, why
+		v.Outcome, v.Why, v.Reason = Failed, why, string(m.Why.Reason)
 	case !required && !slices.Contains(v.Lacking, m.NodeENI):
 		v.Lacking = append(v.Lacking, m.NodeENI)
 	}
@@ -107,13 +112,22 @@ func (c Config) Expire(v Verdict, p plan.Plan) Verdict {
 		switch {
 		case !m.Wanted || settled(m):
 		case c.required(m.NodeENI):
-			return Verdict{Outcome: Failed, Why: "in the time there was: " + v.Why}
+			return v.expired(m.Why.Reason)
 		case !slices.Contains(expired.Lacking, m.NodeENI):
 			expired.Lacking = append(expired.Lacking, m.NodeENI)
 		}
 	}
 	if len(p.Members) == 0 || len(p.Actions) > 0 {
-		return Verdict{Outcome: Failed, Why: "in the time there was: " + v.Why}
+		return v.expired("")
 	}
 	return expired
+}
+
+// expired is the failure that a verdict comes to when nothing is waited for any longer.
+func (v Verdict) expired(reason plan.Reason) Verdict {
+	failed := Verdict{Outcome: Failed, Why: "in the time there was: " + v.Why, Reason: string(reason)}
+	if reason == "" || reason == plan.InProgress {
+		failed.Reason = TimedOut
+	}
+	return failed
 }

@@ -48,8 +48,14 @@ func TestJudge(t *testing.T) {
 			if v.Outcome != tc.want {
 				t.Errorf("judged %+v", v)
 			}
+			if (v.Reason != "") != (v.Outcome == lifecycle.Failed) {
+				t.Errorf("the reason is %q when judged %s", v.Reason, v.Outcome)
+			}
 			if v = config.Expire(v, tc.plan); v.Outcome != tc.expired || !slices.Equal(v.Lacking, tc.lacking) {
 				t.Errorf("expired %+v", v)
+			}
+			if (v.Reason != "") != (v.Outcome == lifecycle.Failed) {
+				t.Errorf("the reason is %q when expired %s", v.Reason, v.Outcome)
 			}
 		})
 	}

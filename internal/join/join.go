@@ -96,6 +96,8 @@ type Result struct {
 	// Members are the networks' interfaces, without those that were taken away again; Served those of NodeENIs that do for one.
 	Members []plan.Member
 	Served  []eni.Interface
+	// Attached counts the interfaces that this request attached, those that were taken away again included.
+	Attached int
 }
 
 // Ensure gives the instance its interfaces. When a required one cannot be had, none is left behind: what cannot be taken

@@ -26,8 +26,9 @@ type run struct {
 	setbacks   map[ownership.Key]plan.Setback
 	ledger     map[ownership.Key]int64
 	// touched are the interfaces that this run made or attached.
-	touched map[string]bool
-	look    eni.Look
+	touched  map[string]bool
+	attached int
+	look     eni.Look
 	// failed is set when the last round had a call that failed, which is reason to look anew.
 	failed   bool
 	failures int
@@ -169,6 +170,7 @@ func (r *run) touch(action plan.Action) {
 	switch a := action.(type) {
 	case plan.Attach:
 		r.touched[a.InterfaceID] = true
+		r.attached++
 	case plan.Create:
 		for _, record := range r.watch.Of(r.instanceID).Owned {
 			if record.Member.Key == a.Member.Key && record.Member.Generation == a.Member.Generation {
@@ -230,7 +232,7 @@ func (r *run) backoff() time.Duration {
 }
 
 func (r *run) result(v lifecycle.Verdict) Result {
-	return Result{Verdict: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served}
+	return Result{Verdict: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served, Attached: r.attached}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -44,7 +44,7 @@ var (
 		"15 there are two zones":                                              {{"lifecycle", "TestZonesMayBeAnyNumber", "eleven, in the order of their numbers"}},
 		"16 the hook holds nothing back":                                      {{hook, "TestHandle", "heartbeats while it takes long"}, {command, "TestScaleOutByTheFunction", ""}},
 		"17 terminations are not handled, nor instances that are in no group": {{hook, "TestHandle", "a termination"}, {joining, "TestWhatWaitsToBeTerminatedWillGoWithItsInstance", ""}, {hook, "TestAnInstanceOfNoGroupIsServed", ""}},
-		"18 nothing says how it went":                                         {{hook, "TestEventsAreCounted", "one that cannot be"}, {hook, "TestEmbeddedMetrics", ""}, {command, "TestScaleOutBesideAQueue", ""}},
+		"18 nothing says how it went":                                         {{hook, "TestEventsAreCounted", "one that cannot be"}, {hook, "TestInstancesAreCounted", "what cannot be had"}, {hook, "TestEmbeddedMetrics", ""}, {command, "TestScaleOutBesideAQueue", ""}},
 	}
 	defectsOfTheUserData = map[string][]proof{
 		"1 the attachment's ID is cut out of a text, and the interface stays behind": {{joining, "TestAnInstanceGetsItsNetworks", ""}},

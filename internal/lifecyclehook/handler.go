@@ -70,9 +70,8 @@ type Options struct {
 	Patience time.Duration
 	// Heartbeat is the time between two heartbeats.
 	Heartbeat time.Duration
-	// Observe is told of every event that was handled, from many goroutines.
-	Observe func(Handled)
-	Log     *slog.Logger
+	Observer  Observer
+	Log       *slog.Logger
 }
 
 // Result is how the handling of an event ended: beside these, a [lifecycle.Outcome] of the instance that was prepared.
@@ -96,6 +95,20 @@ type Handled struct {
 	Took   time.Duration
 }
 
+// Prepared tells of one instance that was given its interfaces, or was not. There are many of them in a tick.
+type Prepared struct {
+	// Attached is how many interfaces were attached for it.
+	Attached int
+	// Failure is why a required network cannot be had, in a word; empty when none is missing for good.
+	Failure string
+}
+
+// Observer is told what is done, from many goroutines.
+type Observer interface {
+	Handled(Handled)
+	Prepared(Prepared)
+}
+
 // Handler is safe for concurrent use.
 type Handler struct{ Options }
 
@@ -109,7 +122,7 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	event, err := lifecycle.Decode(body)
 	if err != nil {
 		h.Log.Error("the message is no event, and stays where it came from", "err", err)
-		h.Observe(Handled{Result: Malformed, Took: time.Since(begin)})
+		h.Observer.Handled(Handled{Result: Malformed, Took: time.Since(begin)})
 		return err
 	}
 	log := h.Log.With("event", event.Kind, "instance", event.InstanceID)
@@ -120,7 +133,7 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	} else {
 		log.Info("handled", "took", time.Since(begin), "group", event.Hook.Group, "hook", event.Hook.Name, "why", event.Why)
 	}
-	h.Observe(Handled{event.Kind, result, time.Since(begin)})
+	h.Observer.Handled(Handled{event.Kind, result, time.Since(begin)})
 	return err
 }
 
@@ -174,6 +187,7 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 		Unused: func(ctx context.Context) bool { return len(hooks) > 0 && h.waits(ctx, instanceID) },
 	})
 	stop()
+	h.Observer.Prepared(Prepared{Attached: result.Attached, Failure: result.Reason})
 	if err != nil {
 		return Again, errors.Join(ErrLater, err)
 	}

@@ -38,7 +38,9 @@ type world struct {
 	mu   sync.Mutex
 	did  []string
 	told []lifecyclehook.Handled
-	tags map[string]string
+	// prepared is what was told of instances.
+	prepared []lifecyclehook.Prepared
+	tags     map[string]string
 	// state is the instance's, outcome what becomes of preparing it, and takes how long that is.
 	state   eni.InstanceState
 	outcome lifecycle.Outcome
@@ -95,7 +97,11 @@ func (w *world) Ensure(ctx context.Context, r join.Request) (join.Result, error)
 	if w.outcome == lifecycle.Failed {
 		w.note("undo unused=%t", r.Unused(ctx))
 	}
-	return join.Result{Verdict: lifecycle.Verdict{Outcome: w.outcome}}, w.fails
+	result := join.Result{Verdict: lifecycle.Verdict{Outcome: w.outcome}, Attached: 2}
+	if w.outcome == lifecycle.Failed {
+		result.Reason = "SubnetFull"
+	}
+	return result, w.fails
 }
 
 func (w *world) Part(context.Context, string) error { w.note("part"); return w.fails }
@@ -112,12 +118,20 @@ func (w *world) handler() *lifecyclehook.Handler {
 			Cluster: "c", Trigger: lifecycle.Trigger{TagKey: "multus-ng"}, Groups: []string{"multus-*"}, Hooks: []string{"multus-hook"}, OnFailure: lifecycle.Abandon,
 		},
 		Instances: w, AutoScaling: w, Joiner: w, Patience: time.Minute, Heartbeat: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
-		Observe: func(h lifecyclehook.Handled) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.told = append(w.told, h)
-		},
+		Observer: w,
 	})
+}
+
+func (w *world) Handled(h lifecyclehook.Handled) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, h)
+}
+
+func (w *world) Prepared(p lifecyclehook.Prepared) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.prepared = append(w.prepared, p)
 }
 
 // hookEvent is a notification of a hook for the instance.
@@ -258,12 +272,70 @@ func TestEventsAreCounted(t *testing.T) {
 	}
 }
 
+// Of every instance it is counted what was attached, and why it failed: of those of a tick as well.
+func TestInstancesAreCounted(t *testing.T) {
+	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
+	for name, tc := range map[string]*struct {
+		body string
+		world
+		want []lifecyclehook.Prepared
+	}{
+		"a launch":                     {hookEvent("LAUNCHING", "multus-hook"), world{tags: served, outcome: lifecycle.Ready}, []lifecyclehook.Prepared{{Attached: 2}}},
+		"a tick":                       {tick, world{tags: served, outcome: lifecycle.Ready}, []lifecyclehook.Prepared{{Attached: 2}}},
+		"what cannot be had":           {tick, world{tags: served, outcome: lifecycle.Failed}, []lifecyclehook.Prepared{{Attached: 2, Failure: "SubnetFull"}}},
+		"no certainty":                 {tick, world{tags: served, fails: errors.New("throttled")}, []lifecyclehook.Prepared{{Attached: 2}}},
+		"an instance that is not ours": {hookEvent("LAUNCHING", "multus-hook"), world{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc.state = eni.InstanceRunning
+				_ = tc.handler().Handle(t.Context(), []byte(tc.body)) // what it returns is another test's
+				if diff := cmp.Diff(tc.want, tc.prepared); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // CloudWatch makes metrics of lines that say which of their members are some.
 func TestEmbeddedMetrics(t *testing.T) {
-	var written bytes.Buffer
-	lifecyclehook.EmbeddedMetrics(&written)(lifecyclehook.Handled{
-		Kind: lifecycle.Launching, Result: "Ready", Took: 3 * time.Second,
-	})
+	for name, tc := range map[string]struct {
+		tell func(lifecyclehook.Observer)
+		want []map[string]any
+	}{
+		"an event": {
+			func(o lifecyclehook.Observer) {
+				o.Handled(lifecyclehook.Handled{Kind: lifecycle.Launching, Result: "Ready", Took: 3 * time.Second})
+			},
+			[]map[string]any{{"kind": "Launching", "result": "Ready", "LifecycleEvents Count": 1.0, "LifecycleEventDuration Milliseconds": 3000.0}},
+		},
+		"an instance with its interfaces": {
+			func(o lifecyclehook.Observer) { o.Prepared(lifecyclehook.Prepared{Attached: 2}) }, []map[string]any{{"InterfacesAttached Count": 2.0}},
+		},
+		"an instance without": {
+			func(o lifecyclehook.Observer) { o.Prepared(lifecyclehook.Prepared{Attached: 1, Failure: "SubnetFull"}) },
+			[]map[string]any{{"InterfacesAttached Count": 1.0}, {"reason": "SubnetFull", "InstancesFailed Count": 1.0}},
+		},
+		"an instance that had everything": {func(o lifecyclehook.Observer) { o.Prepared(lifecyclehook.Prepared{}) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var written bytes.Buffer
+			tc.tell(lifecyclehook.EmbeddedMetrics{To: &written})
+			var got []map[string]any
+			for line := range strings.Lines(written.String()) {
+				got = append(got, measured(t, line))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// measured reads a line as CloudWatch does: what its directives name, and nothing else.
+func measured(t *testing.T, text string) map[string]any {
+	t.Helper()
 	var line struct {
 		AWS struct {
 			Timestamp         int64
@@ -275,23 +347,20 @@ func TestEmbeddedMetrics(t *testing.T) {
 		} `json:"_aws"`
 	}
 	var members map[string]any
-	if err := errors.Join(json.Unmarshal(written.Bytes(), &line), json.Unmarshal(written.Bytes(), &members)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(text), &line), json.Unmarshal([]byte(text), &members)); err != nil {
 		t.Fatal(err)
 	}
-	if len(line.AWS.CloudWatchMetrics) != 1 || time.Since(time.UnixMilli(line.AWS.Timestamp)) > time.Minute {
-		t.Fatalf("it wrote %s", &written)
+	if len(line.AWS.CloudWatchMetrics) != 1 || line.AWS.CloudWatchMetrics[0].Namespace != "multieni" || time.Since(time.UnixMilli(line.AWS.Timestamp)) > time.Minute {
+		t.Fatalf("it wrote %s", text)
 	}
 	values := map[string]any{}
-	for _, name := range line.AWS.CloudWatchMetrics[0].Dimensions[0] {
+	for _, name := range slices.Concat(line.AWS.CloudWatchMetrics[0].Dimensions...) {
 		values[name] = members[name]
 	}
 	for _, metric := range line.AWS.CloudWatchMetrics[0].Metrics {
-		values[metric.Name] = members[metric.Name]
+		values[metric.Name+" "+metric.Unit] = members[metric.Name]
 	}
-	want := map[string]any{"kind": "Launching", "result": "Ready", "LifecycleEvents": 1.0, "LifecycleEventDuration": 3000.0}
-	if diff := cmp.Diff(want, values); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	return values
 }
 
 // A tick cleans up after instances that are no more, and names networks that stay on others though nobody lists them.

@@ -8,26 +8,42 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// measurement is an event in the form of which CloudWatch makes metrics (CloudWatch user guide, "Specification: Embedded metric
-// format").
-type measurement struct {
-	AWS struct {
-		Timestamp         int64 // milliseconds since 1970
-		CloudWatchMetrics []metricDirective
-	} `json:"_aws"`
-	Kind                   string `json:"kind"`
-	Result                 Result `json:"result"`
-	LifecycleEvents        int
-	LifecycleEventDuration int64
+// EmbeddedMetrics writes lines of which CloudWatch makes metrics, into the log of a function (CloudWatch user guide,
+// "Specification: Embedded metric format").
+type EmbeddedMetrics struct{ To io.Writer }
+
+var _ Observer = EmbeddedMetrics{}
+
+// Handled implements [Observer].
+func (e EmbeddedMetrics) Handled(h Handled) {
+	e.write(map[string]string{"kind": cmp.Or(string(h.Kind), "Unknown"), "result": string(h.Result)},
+		metric{"LifecycleEvents", "Count", 1}, metric{"LifecycleEventDuration", "Milliseconds", h.Took.Milliseconds()})
 }
 
-// metricDirective says which members of a measurement are metrics, and by which others they are told apart.
+// Prepared implements [Observer].
+func (e EmbeddedMetrics) Prepared(p Prepared) {
+	if p.Attached > 0 {
+		e.write(nil, metric{"InterfacesAttached", "Count", int64(p.Attached)})
+	}
+	if p.Failure != "" {
+		e.write(map[string]string{"reason": p.Failure}, metric{"InstancesFailed", "Count", 1})
+	}
+}
+
+type metric struct {
+	name, unit string
+	value      int64
+}
+
+// metricDirective says which members of a line are metrics, and by which others they are told apart.
 type metricDirective struct {
 	Namespace  string
 	Dimensions [][]string
@@ -36,16 +52,20 @@ type metricDirective struct {
 
 type metricUnit struct{ Name, Unit string }
 
-// EmbeddedMetrics returns an observer that writes a line for each event, for the log of a function.
-func EmbeddedMetrics(w io.Writer) func(Handled) {
-	directive := metricDirective{"multieni", [][]string{{"kind", "result"}}, []metricUnit{{"LifecycleEvents", "Count"}, {"LifecycleEventDuration", "Milliseconds"}}}
-	return func(h Handled) {
-		m := measurement{Kind: cmp.Or(string(h.Kind), "Unknown"), Result: h.Result, LifecycleEvents: 1, LifecycleEventDuration: h.Took.Milliseconds()}
-		m.AWS.Timestamp, m.AWS.CloudWatchMetrics = time.Now().UnixMilli(), []metricDirective{directive}
-		// Numbers and words: Marshal cannot fail. A log that cannot be written has nowhere to say so.
-		line, _ := json.Marshal(m)
-		_, _ = w.Write(append(line, '\n'))
+func (e EmbeddedMetrics) write(dimensions map[string]string, metrics ...metric) {
+	directive := metricDirective{Namespace: "multieni", Dimensions: [][]string{slices.AppendSeq([]string{}, maps.Keys(dimensions))}}
+	line := map[string]any{}
+	for name, value := range dimensions {
+		line[name] = value
 	}
+	for _, m := range metrics {
+		line[m.name] = m.value
+		directive.Metrics = append(directive.Metrics, metricUnit{m.name, m.unit})
+	}
+	line["_aws"] = map[string]any{"Timestamp": time.Now().UnixMilli(), "CloudWatchMetrics": []metricDirective{directive}}
+	// Numbers and words: Marshal cannot fail. A log that cannot be written has nowhere to say so.
+	text, _ := json.Marshal(line)
+	_, _ = e.To.Write(append(text, '\n'))
 }
 
 // Lambda handles an invocation of AWS Lambda: an event of EventBridge, or a batch of messages from a queue, each with such an

@@ -6,6 +6,7 @@ package lifecyclehook_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -149,7 +150,7 @@ func process(sim *awssim.Simulator, config lifecycle.Config, group *scaling) *li
 	}, awsec2.Options{Cluster: config.Cluster})
 	log := slog.New(slog.DiscardHandler)
 	return lifecyclehook.New(lifecyclehook.Options{
-		Config: config, Instances: cloud, AutoScaling: group, Patience: 8 * time.Minute, Heartbeat: 20 * time.Second, Log: log, Observe: func(lifecyclehook.Handled) {},
+		Config: config, Instances: cloud, AutoScaling: group, Patience: 8 * time.Minute, Heartbeat: 20 * time.Second, Log: log, Observer: lifecyclehook.EmbeddedMetrics{To: io.Discard},
 		Joiner: join.New(join.Options{Config: config, Cloud: cloud, Addresses: join.NewQueue(config, cloud, time.Now), Now: time.Now, Log: log}),
 	})
 }

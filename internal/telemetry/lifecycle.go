@@ -14,6 +14,8 @@ type LifecycleEvents struct {
 	events   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	requests *prometheus.CounterVec
+	attached prometheus.Counter
+	failures *prometheus.CounterVec
 }
 
 // NewLifecycleEvents registers the metrics.
@@ -33,8 +35,16 @@ func NewLifecycleEvents(registry prometheus.Registerer) *LifecycleEvents {
 			Namespace: namespace, Subsystem: "lifecycle", Name: "requests_total",
 			Help: "Requests of the lifecycle hook to Auto Scaling and SQS, by service, action and error code; the code is empty for success and \"none\" when no answer came.",
 		}, []string{"service", "action", "code"}),
+		attached: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: "lifecycle", Name: "interfaces_attached_total",
+			Help: "Network interfaces that the lifecycle hook attached.",
+		}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: "lifecycle", Name: "failures_total",
+			Help: "Times that an instance could not be given a required network, by reason; docs/troubleshooting.md says what each means. TimedOut is what EC2 did not get done in the time there was.",
+		}, []string{"reason"}),
 	}
-	registry.MustRegister(m.events, m.duration, m.requests)
+	registry.MustRegister(m.events, m.duration, m.requests, m.attached, m.failures)
 	return m
 }
 
@@ -42,6 +52,14 @@ func NewLifecycleEvents(registry prometheus.Registerer) *LifecycleEvents {
 func (m *LifecycleEvents) Handled(kind, result string, took time.Duration) {
 	m.events.WithLabelValues(kind, result).Inc()
 	m.duration.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// Prepared takes one instance in: how many interfaces were attached for it, and why it could not be prepared, if so.
+func (m *LifecycleEvents) Prepared(attached int, failure string) {
+	m.attached.Add(float64(attached))
+	if failure != "" {
+		m.failures.WithLabelValues(failure).Inc()
+	}
 }
 
 // Requested takes one request in.

@@ -101,11 +101,11 @@ func run(ctx context.Context, o options, in io.Reader, errOut io.Writer) error {
 		return err
 	}
 	m, inLambda := newMeters(), os.Getenv(lambdaRuntime) != "" && o.event == "" && o.queue == ""
-	observe := m.handled
+	var observer lifecyclehook.Observer = m
 	if inLambda {
-		observe = lifecyclehook.EmbeddedMetrics(errOut)
+		observer = lifecyclehook.EmbeddedMetrics{To: errOut}
 	}
-	h, cfg, err := o.handler(ctx, want, m, observe, log)
+	h, cfg, err := o.handler(ctx, want, m, observer, log)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (o options) load() (lifecycle.Parameters, error) {
 }
 
 func (o options) handler(
-	ctx context.Context, want lifecycle.Parameters, m *meters, observe func(lifecyclehook.Handled), log *slog.Logger,
+	ctx context.Context, want lifecycle.Parameters, m *meters, observer lifecyclehook.Observer, log *slog.Logger,
 ) (*lifecyclehook.Handler, aws.Config, error) {
 	region, err := awsec2.Region(ctx, o.region)
 	if err != nil {
@@ -163,7 +163,7 @@ func (o options) handler(
 		Joiner: join.New(join.Options{
 			Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
 		}),
-		Patience: o.patience, Heartbeat: o.heartbeat, Observe: observe, Log: log,
+		Patience: o.patience, Heartbeat: o.heartbeat, Observer: observer, Log: log,
 	}), cfg, nil
 }
 

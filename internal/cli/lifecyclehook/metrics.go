@@ -38,10 +38,15 @@ func newMeters() *meters {
 	return &meters{registry, telemetry.NewEC2Calls(registry), telemetry.NewLifecycleEvents(registry)}
 }
 
-// handled takes one event in.
-func (m *meters) handled(h lifecyclehook.Handled) {
+var _ lifecyclehook.Observer = (*meters)(nil)
+
+// Handled implements [lifecyclehook.Observer].
+func (m *meters) Handled(h lifecyclehook.Handled) {
 	m.events.Handled(string(h.Kind), string(h.Result), h.Took)
 }
+
+// Prepared implements [lifecyclehook.Observer].
+func (m *meters) Prepared(p lifecyclehook.Prepared) { m.events.Prepared(p.Attached, p.Failure) }
 
 // watch has the requests of clients with this configuration counted, each once, whatever the SDK does about its failures.
 func (m *meters) watch(cfg aws.Config) aws.Config {

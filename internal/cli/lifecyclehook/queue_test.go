@@ -79,6 +79,7 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 	for _, metric := range []string{
 		`multieni_lifecycle_events_total{kind="Launching",result="Ready"}`,
 		`multieni_lifecycle_event_duration_seconds_count{kind="Launching"}`,
+		`multieni_lifecycle_interfaces_attached_total`,
 		`multieni_lifecycle_requests_total{action="CompleteLifecycleAction",code="",service="Auto Scaling"}`,
 		`multieni_lifecycle_requests_total{action="DeleteMessage",code="",service="SQS"}`,
 		`multieni_ec2_requests_total{action="AttachNetworkInterface",code=""}`,
