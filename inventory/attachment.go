@@ -20,6 +20,9 @@ func (v *Inventory) Attached(counts func(Record) bool) int {
 	return n
 }
 
+// HasAny reports whether any interface is known that was made for an instance.
+func (v *Inventory) HasAny(instanceID string) bool { return len(v.byInstance[instanceID]) > 0 }
+
 // countUndone notes whether an attempt to attach the interface ended, and how.
 func (e *entry) countUndone(at time.Time, next eni.Interface) {
 	was, now := e.Attachment, next.Attachment

@@ -251,6 +251,13 @@ func (o *Observer) Of(instanceID string) Known {
 	}
 }
 
+// HasAny reports whether any interface is known that was made for an instance, under whatever name.
+func (o *Observer) HasAny(instanceID string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.HasAny(instanceID)
+}
+
 // InstancesOf returns the instances for which interfaces were made under a node's name, in order.
 func (o *Observer) InstancesOf(node string) []string {
 	o.mu.Lock()

@@ -4,6 +4,7 @@
 package hostile_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,10 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/ownership"
 )
 
 // TestNodesAreNotWhatTheySeem takes one Node away whose instance runs, brings another back without a providerID, and a third
-// as another instance after its own was terminated. Only the last is a reason for anything.
+// as another instance after its own was terminated. Only the last is a reason for anything. A fourth registers under another name,
+// and its first Node goes.
 func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node", "other"), speed, nil), speed)
@@ -41,6 +45,9 @@ func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	s.add(away, away.Spec.ProviderID)
 	s.must(s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nameless.Name}},
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"providerID":"`+nameless.Spec.ProviderID+`"}}`))))
+	first, second := s.node("node-3"), s.node("node-3")
+	second.Name = "node-3-again"
+	s.add(second, first.Spec.ProviderID)
 	s.reports(afterwards, "both", 8)
 	s.rests()
 	for _, c := range s.calls()[before:] {
@@ -48,8 +55,26 @@ func TestNodesAreNotWhatTheySeem(t *testing.T) {
 	}
 	s.madeOnce(8 + 2)
 	s.onlyRemoved()
+	s.remove(first)
+	s.eventually(afterwards, "its interfaces are those of the Node that is left", func() string { return s.missing(second.Name, 2) })
 	s.unlabel(away.Name, nameless.Name)
 	s.holds(afterwards, wanted([]string{"node-3", "other-2"}))
+	s.unlabel(second.Name)
+	s.holds(afterwards, wanted([]string{"other-2"}))
+}
+
+// missing says how many interfaces a node has by their tags, if not as many as it should.
+func (s *stage) missing(node string, want int) string {
+	n := 0
+	for _, eni := range s.cloud.State().NetworkInterfaces {
+		if eni.Tags[ownership.TagNode] == node {
+			n++
+		}
+	}
+	if n != want {
+		return fmt.Sprintf("%d interfaces of node %s, not %d", n, node, want)
+	}
+	return ""
 }
 
 func (s *stage) node(name string) *corev1.Node {

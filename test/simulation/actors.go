@@ -32,7 +32,7 @@ func (r *run) act() {
 		fault faultName
 		act   func()
 	}{
-		{userEdits, c.edit}, {instanceChanges, c.changeInstance}, {nodeFlaps, c.flap},
+		{userEdits, c.edit}, {instanceChanges, c.changeInstance}, {nodeFlaps, c.flap}, {twoNodes, c.registerAgain},
 		{humanHands, c.handle}, {watchTrouble, c.troubleWatch}, {crashes, c.kill},
 		{lostObjects, c.restoreEtcd}, {versionSwap, func() { c.release(!c.earlier) }},
 	} {

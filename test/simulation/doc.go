@@ -11,8 +11,8 @@
 //   - informer.go is what one process has heard of that log; client.go is the client.Client over both.
 //   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
 //   - process.go is one replica of the controller: its memory, which a crash takes, and its work queues.
-//   - world.go is what exists at the beginning; actors.go is everybody else: users, the cluster, the VPC CNI, people with
-//     an EC2 console.
+//   - world.go is what exists at the beginning; actors.go, hostile.go and sharing.go are everybody else: users, the cluster,
+//     the VPC CNI, people with an EC2 console.
 //   - crashes.go is where a process can crash; earlier.go is an earlier release, which takes turns.
 //   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.

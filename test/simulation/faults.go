@@ -50,6 +50,7 @@ const (
 	quotas
 	lostObjects
 	oldStart
+	twoNodes
 	faultNames
 )
 
@@ -96,6 +97,7 @@ func Catalogue() []Fault {
 		hiddenNews:        {ID: "S2", What: "a new interface is unknown to every call for a while"},
 		dyingInstances:    {ID: "S3", What: "an instance terminates just before an attach"},
 		quotas:            {ID: "S4", What: "a quota answers although the first call succeeded; an instance takes fewer interfaces than documented"},
+		twoNodes:          {ID: "S7", What: "an instance registers under a second name, and one of its two Nodes goes later"},
 		lostObjects:       {ID: "S6", What: "NodeENIs are lost, as when etcd is restored to a time before them, and perhaps created again"},
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",

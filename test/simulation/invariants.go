@@ -225,7 +225,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
-	if r.mayGo(c, q, i) {
+	if r.mayGo(c, q, i) || p.unheard(s) {
 		return
 	}
 	last, ever := r.watch.removable[i.ID]

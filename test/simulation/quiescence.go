@@ -237,7 +237,8 @@ func (c *cluster) settled() *Violation {
 func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
-	return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !c.run.truth().ended(s.instanceID) && c.nodeOf(s.instanceID) == nil
+	its := c.nodesOf(s.instanceID)
+	return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !c.run.truth().ended(s.instanceID) && (len(its) == 0 || anySelected(nodeENI, its))
 }
 
 func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violation {

@@ -51,18 +51,7 @@ func (c *cluster) nodeENIOf(uid string) *v1alpha1.NodeENI {
 	return nil
 }
 
-// nodeOf returns the Node of an instance, or nil.
-func (c *cluster) nodeOf(instanceID string) *corev1.Node {
-	for _, object := range c.api.objects[nodes] {
-		node := object.(*corev1.Node)
-		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil && id == instanceID {
-			return node
-		}
-	}
-	return nil
-}
-
-// claims returns what is wanted now: nothing of instances that end.
+// claims returns what is wanted now: nothing of instances that end, nor by any but the oldest Node of an instance.
 func (c *cluster) claims() map[spot]claim {
 	wanted := map[spot]claim{}
 	t := c.run.truth()
@@ -74,7 +63,7 @@ func (c *cluster) claims() map[spot]claim {
 		for _, object := range c.api.all(nodes) {
 			node := object.(*corev1.Node)
 			zone, id, err := eni.ParseProviderID(node.Spec.ProviderID)
-			if err != nil || t.ended(id) || !selects(nodeENI, node) {
+			if err != nil || t.ended(id) || !selects(nodeENI, node) || c.nodesOf(id)[0] != node {
 				continue
 			}
 			if in := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames); len(in) > 0 {
@@ -98,7 +87,8 @@ func (c *cluster) sites() map[site]bool {
 			}
 			listed := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 			for _, s := range subnets {
-				all[site{spot{string(nodeENI.UID), id}, s.id}] = selects(nodeENI, node) && slices.Contains(listed, s.id)
+				at := site{spot{string(nodeENI.UID), id}, s.id}
+				all[at] = all[at] || selects(nodeENI, node) && slices.Contains(listed, s.id)
 			}
 		}
 	}
@@ -117,14 +107,14 @@ func (c *cluster) removable(i eni.Interface) bool {
 	case nodeENI == nil, !nodeENI.DeletionTimestamp.IsZero(), t.ended(s.instanceID):
 		return true
 	}
-	node := c.nodeOf(s.instanceID)
-	if node == nil {
+	its := c.nodesOf(s.instanceID)
+	if len(its) == 0 {
 		return false // that a Node is away is no reason
 	}
-	if !selects(nodeENI, node) || nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
+	if !anySelected(nodeENI, its) || nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
 		return true
 	}
-	in := subnetsIn(zoneOf(node), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 	there, same := 0, 0
 	for _, other := range t.owned[c.name] {
 		if spotOf(other) == s {

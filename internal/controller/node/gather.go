@@ -33,9 +33,9 @@ type subject struct {
 	nodeENIs []v1alpha1.NodeENI
 	// instances are those to plan for: the node's own, and former ones that still have interfaces.
 	instances []string
-	// sharers are other Nodes that name the node's instance, and letGo are instances that are another node's.
+	// sharers are other Nodes that name the node's instance, and letGo are instances that are another node's, and whose.
 	sharers []corev1.Node
-	letGo   []string
+	letGo   map[string]string
 	// plans are the last plans of the instances, in the same order.
 	plans []plan.Plan
 	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
@@ -67,7 +67,8 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 		return nil, err
 	}
 	s.nodeENIs = slices.DeleteFunc(all.Items, unaccepted)
-	s.chooseInstances(r.Observer.InstancesOf(name), len(r.Repairs.Of(s.instanceID)) > 0)
+	// What its instance has may be there under the name of another Node, which is gone.
+	s.chooseInstances(r.Observer.InstancesOf(name), r.Observer.HasAny(s.instanceID) || len(r.Repairs.Of(s.instanceID)) > 0)
 	return s, r.chooseLetGo(ctx, s)
 }
 
@@ -97,9 +98,10 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 	return nil
 }
 
-// chooseInstances puts the node's own instance first. A node that nothing concerns has none.
-func (s *subject) chooseInstances(former []string, repairs bool) {
-	concerned := s.state != nil || len(former) > 0 || repairs ||
+// chooseInstances puts the node's own instance first. A node that nothing concerns has none; that there is something of its
+// instance to see to is one reason.
+func (s *subject) chooseInstances(former []string, concerned bool) {
+	concerned = concerned || s.state != nil || len(former) > 0 ||
 		s.node != nil && slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	if !concerned {
 		return

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -173,7 +172,7 @@ func (r *Reconciler) settleOne(ctx context.Context, s *subject, instanceID strin
 		return plan.Plan{}, errBusy
 	}
 	defer leave()
-	if slices.Contains(s.letGo, instanceID) {
+	if _, others := s.letGo[instanceID]; others {
 		return r.letGo(ctx, s, instanceID)
 	}
 	return r.settle(ctx, s, instanceID)

@@ -51,6 +51,7 @@ func (r *Reconciler) share(ctx context.Context, s *subject, node *corev1.Node, i
 
 // chooseLetGo finds the instances that are another node's by now.
 func (r *Reconciler) chooseLetGo(ctx context.Context, s *subject) error {
+	s.letGo = map[string]string{}
 	for _, id := range s.instances {
 		if s.present(id) {
 			continue
@@ -60,15 +61,19 @@ func (r *Reconciler) chooseLetGo(ctx context.Context, s *subject) error {
 			return err
 		}
 		if len(nodes) > 0 && nodes[0].Name != s.name {
-			s.letGo = append(s.letGo, id)
+			s.letGo[id] = nodes[0].Name
 		}
 	}
 	return nil
 }
 
-// letGo leaves an instance to the node that has it.
+// letGo leaves an instance to the node that has it, and tells that one: what is news of interfaces whose tags name this node still
+// comes here.
 func (r *Reconciler) letGo(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
+	if len(known.Owned) > 0 {
+		r.Observer.TellNode(ctx, s.letGo[instanceID])
+	}
 	p := plan.LetGo(plan.Observed{
 		Owned: known.Owned, Spent: known.Spent, Since: known.Since, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID),
 	}, r.Now())

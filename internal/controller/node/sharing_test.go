@@ -37,15 +37,16 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 		detached bool
 		told     []string
 	}{
-		"it registers":                           {node: nodeName, told: []string{"InstanceHasAnotherNode"}},
-		"it registers before all is done":        {sooner: true, node: nodeName, told: []string{"InstanceHasAnotherNode", "Attached"}},
-		"it registers without labels":            {labels: map[string]string{}, node: nodeName},
-		"the first one goes":                     {change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
-		"the first one goes before all is done":  {sooner: true, change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
-		"the first one is not selected any more": {change: func(s *stage) { s.change(nodeName, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
-		"neither is selected any more":           {change: func(s *stage) { s.change(nodeName, off); s.change(again, off) }, detached: true, told: []string{"InstanceHasAnotherNode", "Detaching", "Removed"}},
-		"neither is, and one is paused":          {change: func(s *stage) { s.change(again, pause); s.change(nodeName, off); s.change(again, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
-		"its NodeENI is deleted":                 {change: func(s *stage) { s.both(s.deleteNodeENI) }, detached: true, told: []string{"InstanceHasAnotherNode", "Detaching", "Removed"}},
+		"it registers":                                  {node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+		"it registers before all is done":               {sooner: true, node: nodeName, told: []string{"InstanceHasAnotherNode", "Attached"}},
+		"it registers without labels":                   {labels: map[string]string{}, node: nodeName},
+		"the first one goes":                            {change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
+		"the first one goes before all is done":         {sooner: true, change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
+		"the first one is not selected any more":        {change: func(s *stage) { s.change(nodeName, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+		"neither is selected any more":                  {change: func(s *stage) { s.change(nodeName, off); s.change(again, off) }, detached: true, told: []string{"InstanceHasAnotherNode", "Detaching", "Removed"}},
+		"neither is, and one is paused":                 {change: func(s *stage) { s.change(again, pause); s.change(nodeName, off); s.change(again, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+		"its NodeENI is deleted":                        {change: func(s *stage) { s.both(s.deleteNodeENI) }, detached: true, told: []string{"InstanceHasAnotherNode", "Detaching", "Removed"}},
+		"the first one goes, the other is not selected": {labels: map[string]string{}, change: (*stage).firstNodeGoes, detached: true, told: []string{"Removed"}},
 		"the second one goes": {change: func(s *stage) {
 			s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(again)})) })
 		}, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
@@ -114,6 +115,25 @@ func TestOneInstanceUnderOneNameAtATime(t *testing.T) {
 		s.checkHolder([]string{nodeName, again}, again)
 		if created := s.ec2.Calls().Actions["CreateNetworkInterface"]; created.Count-created.Failed != 1 {
 			t.Errorf("of %d calls %d failed, and all but one should", created.Count, created.Failed)
+		}
+	})
+}
+
+// TestNewsUnderAFormerNameReachesWhoHasTheInstance lets the first Node go. What is heard of an interface whose tags name that one
+// still, the other one has to hear of: it may be that it is to be removed.
+func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		s.register(nil)
+		s.firstNodeGoes()
+		s.reconcile(nodeName)
+		select {
+		case name := <-s.observer.Changed():
+			if name != again {
+				t.Errorf("%s is told", name)
+			}
+		default:
+			t.Error("nobody is told")
 		}
 	})
 }

@@ -1,0 +1,74 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+)
+
+// registerAgain lets a kubelet register its instance under another name, or takes away one of two Nodes of an instance, the
+// old one or the new one.
+func (c *cluster) registerAgain() {
+	r := c.run
+	node, is := c.any(nodes).(*corev1.Node)
+	if !is {
+		return
+	}
+	_, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+	if err != nil {
+		return
+	}
+	if shared := c.nodesOf(id); len(shared) > 1 && r.chance(0.6) {
+		gone := shared[r.pick(len(shared))]
+		r.note(nil, "%s: node %s of instance %s goes, another one stays", c.name, gone.Name, id)
+		_ = c.api.delete(nodes, gone.Name, "")
+		return
+	}
+	if name := c.freeName(nodes, "node-", mostNodes); name != "" {
+		r.note(nil, "%s: node %s registers again as %s", c.name, node.Name, name)
+		c.addNode(name, node.Spec.ProviderID)
+	}
+}
+
+// nodesOf returns the Nodes of an instance, the oldest first: that one has the instance.
+func (c *cluster) nodesOf(instanceID string) []*corev1.Node {
+	return nodesIn(c.api.all(nodes), instanceID)
+}
+
+func nodesIn(all []client.Object, instanceID string) []*corev1.Node {
+	var its []*corev1.Node
+	for _, object := range all {
+		node := object.(*corev1.Node)
+		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil && id == instanceID {
+			its = append(its, node)
+		}
+	}
+	slices.SortStableFunc(its, func(a, b *corev1.Node) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return its
+}
+
+// anySelected reports whether a NodeENI selects one of the Nodes: as long as that is so, what it has on their instance stays.
+func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
+	return slices.ContainsFunc(its, func(node *corev1.Node) bool { return selects(nodeENI, node) })
+}
+
+// unheard reports whether only another Node of the instance than that which has it speaks for an interface, and the process has
+// not heard of that one, or not of its labels: other Nodes are known from the cache alone.
+func (p *process) unheard(s spot) bool {
+	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
+	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {
+		return false
+	}
+	heard := nodesIn(p.informers.known(nodes), s.instanceID)
+	return !anySelected(nodeENI, slices.DeleteFunc(heard, func(node *corev1.Node) bool { return node.Name == its[0].Name }))
+}
