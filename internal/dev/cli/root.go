@@ -9,10 +9,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-
-	"github.com/multieni/multieni/internal/version"
 	"github.com/spf13/pflag"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/multieni/multieni/internal/version"
 )
 
 // New returns the root command of multieni-dev.
