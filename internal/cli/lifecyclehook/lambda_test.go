@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -94,16 +95,24 @@ func deployed(t *testing.T, size int) awssim.World {
 	return w
 }
 
-// A hundred instances in three zones, prepared by the function as it is deployed and built. It is killed at its calls, in the
-// middle of a batch, while EventBridge loses, repeats and delays events and EC2 throttles.
+// A hundred instances in three zones, prepared by the function as it is deployed and built. It is killed at each of its calls, in
+// the middle of a batch, while EventBridge loses, repeats and delays events, the queue repeats and reorders them, and EC2 throttles.
 func TestScaleOutByTheFunction(t *testing.T) {
 	const size = 100
-	s := scaleOut(t, deployed(t, size), slices.Concat(killsOf(
+	kills := killsOf(
 		"CreateNetworkInterface", "ModifyNetworkInterfaceAttribute", "AttachNetworkInterface", "CompleteLifecycleAction",
-	), []fault.Fault{
+	)
+	for _, action := range []string{
+		"DescribeInstances", "DescribeNetworkInterfaces", "DescribeInstanceTypes", "DescribeSubnets", "DescribeSecurityGroups", "GetSubnetCidrReservations",
+	} {
+		kills = append(kills, fault.Fault{Kind: fault.KillBefore, Action: action, Every: 3, Count: 1})
+	}
+	s := scaleOut(t, deployed(t, size), slices.Concat(kills, []fault.Fault{
 		{Kind: fault.LoseRequest, Action: events.ActionDeliver, Resource: "lifecycle", Probability: 0.1},
 		{Kind: fault.Duplicate, Action: events.ActionDeliver, Probability: 0.3},
 		{Kind: fault.Delay, Action: events.ActionDeliver, Delay: 20 * time.Second, Jitter: true, Probability: 0.3},
+		{Kind: fault.Duplicate, Action: "ReceiveMessage", Probability: 0.1},
+		{Kind: fault.Reorder, Action: "ReceiveMessage", Probability: 0.3},
 		{Kind: fault.Throttle, Probability: 0.03},
 	})...)
 	s.await(t, size, 5*time.Second)
@@ -112,8 +121,10 @@ func TestScaleOutByTheFunction(t *testing.T) {
 	calls := s.Calls()
 	t.Logf("%d invocations failed of %d; %d calls that change EC2, %d of them throttled", s.Functions()[0].Failed,
 		s.Functions()[0].Failed+s.Functions()[0].Succeeded, calls.Mutating.Count, calls.Mutating.Throttled)
-	if killed := s.Functions()[0].Failed; killed < 8 {
-		t.Errorf("the function was killed %d times; it should have been before and after each of four calls", killed)
+	for _, f := range s.Faults() {
+		if f.Strikes == 0 || strings.HasPrefix(string(f.Kind), "kill") {
+			t.Errorf("%s of %s struck %d times", f.Kind, f.Action, f.Strikes)
+		}
 	}
 }
 
