@@ -52,6 +52,8 @@ type watch struct {
 	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
 	ruined map[string]map[eni.Slot]bool
 	sent   budget
+	// made is when interfaces came into being.
+	made map[string]time.Time
 	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
 	told map[string]time.Time
 }
@@ -80,7 +82,7 @@ func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
-		told: map[string]time.Time{},
+		told: map[string]time.Time{}, made: map[string]time.Time{},
 	}
 }
 
@@ -196,15 +198,15 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
-		created, known := ownership.CreatedAt(i.Tags)
+		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag tells when it was decided on
 		r.judged("I3")
 		switch {
-		case r.orphaned(p, m, i) && i.SubnetID == subnetID && known && r.now.Sub(created) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
+		case r.orphaned(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case r.faults.has(clockSkew):
-		case known && r.now.Sub(created) > staleness:
+		case aged:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
 	}
@@ -424,6 +426,9 @@ func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
 	once := map[generation]string{}
 	unattached := map[spot]int{}
 	for _, i := range owned {
+		if r.watch.made[i.ID].IsZero() {
+			r.watch.made[i.ID] = r.now
+		}
 		if r.watch.tampered(i.ID) {
 			continue
 		}

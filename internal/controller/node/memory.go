@@ -102,6 +102,8 @@ func (s *shortages) note(action plan.Action, err error, at time.Time) {
 			s.next = map[plan.Room]time.Time{}
 		}
 		s.next[roomOf(create)] = at.Add(plan.FullFor)
+	case !s.next[roomOf(create)].IsZero():
+		s.next[roomOf(create)] = at // whether there is room was not found out, and who failed may do so every time: another may try
 	}
 }
 

@@ -146,3 +146,22 @@ func (s *stage) say(name string, i v1alpha1.InterfaceState) {
 		s.must(c.Status().Update(s.Context(), state))
 	})
 }
+
+// TestWhoFailsKeepsNobodyFromTrying has a subnet get room again. The node that tries first fails for another reason; the other one
+// does not wait for its next try.
+func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
+	onStage(t, func(s *stage) {
+		names := []string{nodeName, "node-2"}
+		s.join(names[1])
+		full, err := s.ec2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: data})
+		s.must(err)
+		s.playAll(time.Minute, names, func() {})
+		s.ec2.RemoveFault(full.ID)
+		_, err = s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "CreateNetworkInterface", Code: "InternalError", Status: http.StatusInternalServerError, Count: 1})
+		s.must(err)
+		s.playAll(plan.FullFor, names, func() {})
+		if got := s.attached(); len(got) != len(names) {
+			t.Errorf("%v are attached, want one of each of %v", got, names)
+		}
+	})
+}
