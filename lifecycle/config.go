@@ -143,7 +143,7 @@ func ParseConfig(document []byte) (Config, error) {
 	decoder.DisallowUnknownFields()
 	var c Config
 	if err := decoder.Decode(&c); err != nil {
-		return Config{}, fmt.Errorf("read the configuration: %w", err)
+		return Config{}, err
 	}
 	c.applyDefaults()
 	return c, c.validate()

@@ -201,7 +201,7 @@ func TestConfigFile(t *testing.T) {
 
 func TestMistakesInAConfigFileAreFoundAtStart(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, names string }{
-		"no JSON":                      {"{", "", "configuration"},
+		"no JSON":                      {"{", "", "invalid character"},
 		"a field that does not exist":  {`"deviceIndex"`, `"devcieIndex"`, "devcieIndex"},
 		"two ways to name subnets":     {`"deviceIndex": 2`, `"subnetID": "subnet-1"`, "exactly one of subnetID"},
 		"no way to name groups":        {`"securityGroupNames": ["n3"],`, ``, "exactly one of securityGroupIDs"},

@@ -118,7 +118,7 @@ func TestManyInOneProcess(t *testing.T) {
 // Every process sees EC2 as it is a moment ago, and nothing of the others.
 func TestManyProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 100
+		const n = 200
 		sim, client := simulate(t)
 		instances := func(context.Context) ([]eni.Instance, error) {
 			all := make([]eni.Instance, n)

@@ -61,14 +61,17 @@ func Environment(lines []string) map[string]string {
 	return values
 }
 
-// Document reads the document form, in YAML or JSON.
-func Document(text []byte) (lifecycle.Parameters, error) {
+// Document reads the document form, in YAML or JSON, from what is named in its errors.
+func Document(from string, text []byte) (lifecycle.Parameters, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return lifecycle.Parameters{}, fmt.Errorf("read the configuration: %w", err)
+		return lifecycle.Parameters{}, fmt.Errorf("%s: %w", from, err)
 	}
 	config, err := lifecycle.ParseConfig(asJSON)
-	return lifecycle.Parameters{Config: config}, err
+	if err != nil {
+		return lifecycle.Parameters{}, fmt.Errorf("%s: %w", from, err)
+	}
+	return lifecycle.Parameters{Config: config}, nil
 }
 
 // Reader reads subnets.

@@ -20,7 +20,7 @@ func TestTheDocumentedConfiguration(t *testing.T) {
 	}
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
-	p, err := joinconfig.Document([]byte(text))
+	p, err := joinconfig.Document("networks.yaml", []byte(text))
 	if err != nil || len(p.Networks) != 1 || p.OnFailure != lifecycle.Abandon || !p.Mine(lifecycle.HookRef{Name: "multus-launch"}) {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -30,8 +30,8 @@ func TestDocumentsAreReadStrictly(t *testing.T) {
 	for name, text := range map[string]string{
 		"an unknown field": "cluster: c\ntrigger: {tagKey: t}\nnetwork: []\n", "a field twice": "cluster: c\ncluster: d\n", "no YAML": "{",
 	} {
-		if _, err := joinconfig.Document([]byte(text)); err == nil {
-			t.Errorf("%s passes", name)
+		if _, err := joinconfig.Document("networks.yaml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "networks.yaml: ") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

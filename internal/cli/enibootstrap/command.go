@@ -191,7 +191,7 @@ func (o options) load(ctx context.Context, cfg aws.Config, metadata *imds.Client
 		if err != nil {
 			return lifecycle.Parameters{}, err
 		}
-		return joinconfig.Document(text)
+		return joinconfig.Document("--config="+o.config, text)
 	case o.ssmParameter != "":
 		return fromSSM(ctx, cfg, o.ssmParameter)
 	case o.instanceTags:
@@ -210,7 +210,7 @@ func fromSSM(ctx context.Context, cfg aws.Config, name string) (lifecycle.Parame
 	if got.Parameter == nil || got.Parameter.Value == nil {
 		return lifecycle.Parameters{}, errors.New("SSM parameter " + name + " has no value")
 	}
-	return joinconfig.Document([]byte(*got.Parameter.Value))
+	return joinconfig.Document("SSM parameter "+name, []byte(*got.Parameter.Value))
 }
 
 func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters, error) {

@@ -129,7 +129,7 @@ func (o options) load() (lifecycle.Parameters, error) {
 		if err != nil {
 			return lifecycle.Parameters{}, err
 		}
-		return joinconfig.Document(text)
+		return joinconfig.Document("--config="+o.config, text)
 	}
 	if len(o.parameters) > 0 {
 		values, err := joinconfig.Pairs(o.parameters)

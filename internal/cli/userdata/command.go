@@ -119,8 +119,8 @@ func (in *input) run(stdin io.Reader, out io.Writer) error {
 		return err
 	}
 	if in.config != "" {
-		if _, err := joinconfig.Document([]byte(b.Networks)); err != nil {
-			return fmt.Errorf("--config=%s: %w", in.config, err)
+		if _, err := joinconfig.Document("--config="+in.config, []byte(b.Networks)); err != nil {
+			return err
 		}
 	}
 	text, err := b.Render()
