@@ -6,20 +6,28 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/pace"
 	"github.com/multieni/multieni/plan"
 )
 
-// errNodeGone keeps calls from being made for a node that left while they waited for their turn.
-var errNodeGone = errors.New("its node is gone, or is another one by now")
+// errNodeGone keeps calls from being made for a node that left while they waited for their turn, and errPaused where somebody
+// wants nothing changed any more.
+var (
+	errNodeGone = errors.New("its node is gone, or is another one by now")
+	errPaused   = errors.New("its node or a NodeENI that concerns it has been paused")
+)
 
 // classes are the classes of work that have a gate, each half as wide as the one before.
 var classes = [...]pace.Class{pace.Joining, pace.Removal, pace.Repair}
@@ -143,7 +151,7 @@ func (r *Reconciler) admit(names []string) {
 	}
 }
 
-// ticket says as whom the calls for a node wait for their turn: as long as it is there.
+// ticket says as whom the calls for a node wait for their turn: as long as it is there, and nobody pauses it.
 func (r *Reconciler) ticket(ctx context.Context, s *subject) pace.Ticket {
 	t := pace.Ticket{Rank: pace.Rank{Name: s.name}}
 	if s.node == nil {
@@ -151,13 +159,37 @@ func (r *Reconciler) ticket(ctx context.Context, s *subject) pace.Ticket {
 	}
 	uid := s.node.UID
 	t.Since = s.node.CreationTimestamp.Time
+	unpaused := s.unpaused()
 	t.Still = func() error {
 		var now corev1.Node
 		err := r.Client.Get(ctx, types.NamespacedName{Name: s.name}, &now)
-		if apierrors.IsNotFound(err) || err == nil && now.UID != uid {
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && now.UID != uid:
 			return errNodeGone
+		case err == nil && controller.Paused(&now) || r.anyPaused(ctx, unpaused):
+			return errPaused
+		default:
+			return nil
 		}
-		return nil
 	}
 	return t
+}
+
+// unpaused returns the UIDs of the NodeENIs that concern the node and are not paused.
+func (s *subject) unpaused() map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for n := range s.nodeENIs {
+		nodeENI := &s.nodeENIs[n]
+		if !controller.Paused(nodeENI) && (selects(nodeENI, s.node.Labels) || s.served(nodeENI.UID)) {
+			uids[nodeENI.UID] = true
+		}
+	}
+	return uids
+}
+
+// anyPaused reports whether one of some NodeENIs is paused by now.
+func (r *Reconciler) anyPaused(ctx context.Context, uids map[types.UID]bool) bool {
+	var all v1alpha1.NodeENIList
+	err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
+	return err == nil && slices.ContainsFunc(all.Items, func(n v1alpha1.NodeENI) bool { return uids[n.UID] && controller.Paused(&n) })
 }

@@ -131,12 +131,22 @@ func TestANodeThatIsLetInByOneOutOfTime(t *testing.T) {
 	}
 }
 
-// TestNoCallForANodeThatIsGone removes a Node while one of its calls waits for the request rate.
+// TestNoCallForANodeThatIsGone removes or pauses a Node while one of its calls waits for the request rate.
 func TestNoCallForANodeThatIsGone(t *testing.T) {
+	paused := map[string]string{v1alpha1.PausedAnnotation: ""}
 	for name, tc := range map[string]struct {
-		goes bool
-		want int
-	}{"the node goes": {true, 0}, "the node stays": {false, 1}} {
+		change func(*stage)
+		want   int
+	}{
+		"the node goes": {func(s *stage) {
+			s.both(func(c client.Client) {
+				s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}))
+			})
+		}, 0},
+		"the node is paused":      {func(s *stage) { s.node(s.cache, func(n *corev1.Node) { n.Annotations = paused }) }, 0},
+		"its NodeENI is paused":   {func(s *stage) { s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Annotations = paused }) }, 0},
+		"nothing happens to them": {func(*stage) {}, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.must(s.observer.ResyncOnce(s.Context()))
@@ -151,11 +161,7 @@ func TestNoCallForANodeThatIsGone(t *testing.T) {
 					_, _ = s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
 				})
 				time.Sleep(10 * time.Second)
-				if tc.goes {
-					s.both(func(c client.Client) {
-						s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}))
-					})
-				}
+				tc.change(s)
 				all.Wait()
 				attached := 0
 				for _, call := range s.ec2.RecentCalls() {
