@@ -64,8 +64,8 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
 	before := nodeENI.Status
 	changed := before.ObservedGeneration != 0 && before.ObservedGeneration != nodeENI.Generation
-	if from, wide := controller.Ramp(before.Nodes, int32(len(f.nodes))); changed && wide {
-		return &v1alpha1.Ramp{Since: metav1.NewTime(f.now.Truncate(time.Second)), Nodes: from}
+	if wide := controller.Widen(before, int32(len(f.nodes)), f.now); changed && wide != nil {
+		return wide
 	}
 	if before.Ramp == nil || f.waiting() == 0 {
 		return nil
