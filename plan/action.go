@@ -89,8 +89,7 @@ func (a Change) Of() ownership.Member { return a.Member }
 // writesTags reports whether an action writes tags, and nothing else.
 func writesTags(action Action) bool {
 	change, _ := action.(Change)
-	_, tags := change.To.(Tags)
-	return tags
+	return isTags(change.To)
 }
 
 func (Create) action() {}

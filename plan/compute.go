@@ -147,6 +147,8 @@ type member struct {
 	// member of which only a look can tell what keeps it.
 	doubtful bool
 	problem  *Problem
+	// serves is set on a member whose interface was taken over, and differs from what is wanted in nothing but its tags.
+	serves bool
 }
 
 func newPlanner(d Desired, o Observed, now time.Time) *planner {

@@ -335,8 +335,14 @@ func (p *planner) stuck(m *member) Problem {
 }
 
 func (p *planner) mend(m *member) {
-	tags := m.Member.Member.DesiredTags(m.wish.Spec.Tags)
-	for _, attribute := range p.due(m, changes(*m.wish, tags, m.record.Interface)) {
+	todo := changes(*m.wish, m.Member.Member.DesiredTags(m.wish.Spec.Tags), m.record.Interface)
+	if m.record.Tags[ownership.TagNodeENIUID] != m.NodeENIUID {
+		// It was taken over. Whoever has it by its tags would undo what else is changed, so these come first.
+		all := len(todo)
+		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
+		m.serves = len(todo) == all
+	}
+	for _, attribute := range p.due(m, todo) {
 		p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: m.record.ID, To: attribute})
 	}
 }
@@ -344,26 +350,21 @@ func (p *planner) mend(m *member) {
 // due leaves tags out of changes that EC2 did not let be written a short while ago. Nothing else is held up by them.
 func (p *planner) due(m *member, changes []Attribute) []Attribute {
 	setback := p.Setbacks[m.Key].Tags
-	if setback == nil || !p.now.Before(setback.Retry()) {
+	if setback == nil || !p.now.Before(setback.Retry()) || !slices.ContainsFunc(changes, isTags) {
 		return changes
 	}
-	return slices.DeleteFunc(changes, func(a Attribute) bool {
-		_, tags := a.(Tags)
-		if tags {
-			m.explain(m.untagged(setback.problem()))
-			p.again(setback.Retry())
-		}
-		return tags
-	})
+	p.again(setback.Retry())
+	why := setback.problem()
+	if m.serves {
+		why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s", m.record.ID, why.Message)}
+	}
+	m.explain(why)
+	return slices.DeleteFunc(changes, isTags)
 }
 
-// untagged says what it means that tags could not be written. An interface that was taken over is the NodeENI's all the same:
-// whose it is follows from where it is, until its tags say so.
-func (m *member) untagged(why Problem) Problem {
-	if m.record != nil && m.record.Tags[ownership.TagNodeENIUID] != m.NodeENIUID {
-		return Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s", m.record.ID, why.Message)}
-	}
-	return why
+func isTags(a Attribute) bool {
+	_, is := a.(Tags)
+	return is
 }
 
 // remove takes an interface away: plain detach, wait, delete. Force is the last resort.

@@ -113,36 +113,72 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 	}
 }
 
-// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an interface that is taken over: it is the NodeENI's all the same.
+// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an interface that is taken over: it is the NodeENI's all the same. What
+// else is to be changed is not, as long as somebody else has it by its tags, who would change it back.
 func TestATakeoverWaitsForNoTag(t *testing.T) {
-	now := start.Add(time.Hour)
-	claim := asks("upf", "s1")
-	claim.Wishes[0].Spec.Groups = []string{"sg-2"}
 	key := ownership.Key{NodeENIUID: "uid-upf"}
 	refused := &eni.Fault{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
-	o := plan.Observed{
-		Owned:  []inventory.Record{joined("eni-1", "multus", "s1", 1)},
-		Look:   &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
-		Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
+	for name, tc := range map[string]struct {
+		groups []string
+		ready  bool
+		why    plan.Reason
+		then   []string
+	}{
+		"as it is to be":    {nil, true, plan.Retrying, nil},
+		"with other groups": {[]string{"sg-2"}, false, plan.Unauthorized, []string{"security groups sg-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := start.Add(time.Hour)
+			claim := asks("upf", "s1")
+			claim.Wishes[0].Spec.Groups = tc.groups
+			o := plan.Observed{
+				Owned:  []inventory.Record{joined("eni-1", "multus", "s1", 1)},
+				Look:   &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
+				Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
+			}
+			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}
+			for range 3 {
+				p := plan.Compute(d, o, now)
+				if m := p.Members[0]; !slices.Equal(undertaken(p), []string{"tags"}) || !m.Ready() {
+					t.Fatalf("it does\n%s", p.Explain())
+				}
+				o.Setbacks = map[ownership.Key]plan.Setback{key: o.Setbacks[key].After(p.Actions[0], refused, now)}
+				p = plan.Compute(d, o, now)
+				if m := p.Members[0]; m.Phase != plan.Attached || m.Ready() != tc.ready || m.NodeENI != "upf" || m.Why.Reason != tc.why {
+					t.Errorf("it stands as %+v", m)
+				}
+				if len(p.Actions) > 0 || p.LookAgain.Before(now.Add(5*time.Minute)) {
+					t.Errorf("it is tried again at %s:\n%s", p.LookAgain, p.Explain())
+				}
+				now = p.LookAgain
+			}
+			tags := plan.Compute(d, o, now).Actions[0].(plan.Change).To
+			o.Owned[0].Interface, o.Owned[0].Member.Key, o.Setbacks = tags.On(o.Owned[0].Interface), key, nil
+			if p := plan.Compute(d, o, now); !slices.Equal(undertaken(p), tc.then) {
+				t.Errorf("when the tags are written it does\n%s", p.Explain())
+			}
+		})
 	}
-	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}
-	for range 3 {
-		p := plan.Compute(d, o, now)
-		if !slices.Equal(undertaken(p), []string{"tags", "security groups sg-2"}) {
-			t.Fatalf("it does\n%s", p.Explain())
-		}
-		o.Setbacks = map[ownership.Key]plan.Setback{key: o.Setbacks[key].After(p.Actions[0], refused, now)}
-		p = plan.Compute(d, o, now)
-		if m := p.Members[0]; !m.Ready() || m.NodeENI != "upf" || m.Why.Reason != plan.Retrying {
-			t.Errorf("it stands as %+v", m)
-		}
-		if !slices.Equal(undertaken(p), []string{"security groups sg-2"}) {
-			t.Errorf("after the refusal it does\n%s", p.Explain())
-		}
-		if p.LookAgain.Before(now.Add(5 * time.Minute)) {
-			t.Errorf("it is tried again at %s", p.LookAgain)
-		}
-		now = p.LookAgain
+}
+
+// TestTagsHoldNothingElseUp has EC2 refuse the user's tags of an interface whose groups are to be changed as well.
+func TestTagsHoldNothingElseUp(t *testing.T) {
+	key := ownership.Key{NodeENIUID: "uid-upf"}
+	claim := asks("upf", "s1")
+	claim.Wishes[0].Spec.Groups, claim.Wishes[0].Spec.Tags = []string{"sg-2"}, map[string]string{"team": "ran"}
+	owned := joined("eni-1", "upf", "s1", 1)
+	owned.Member.Key = key
+	owned.Interface.Tags = owned.Member.Tags(start, nil)
+	refused := &eni.Fault{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
+	o := plan.Observed{
+		Owned:    []inventory.Record{owned},
+		Look:     &eni.Look{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
+		Limits:   eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
+		Setbacks: map[ownership.Key]plan.Setback{key: plan.Setback{}.After(plan.Change{To: plan.Tags{}}, refused, start)},
+	}
+	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}, o, start)
+	if m := p.Members[0]; !slices.Equal(undertaken(p), []string{"security groups sg-2"}) || m.Ready() || m.Why.Reason != plan.Unauthorized {
+		t.Errorf("it stands as %+v and does\n%s", m, p.Explain())
 	}
 }
 
