@@ -70,6 +70,30 @@ func TestReleaseWorkflow(t *testing.T) {
 	}
 }
 
+// The workflow of a change runs targets that exist.
+func TestChangeWorkflow(t *testing.T) {
+	var w workflow
+	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/change.yaml")), &w); err != nil {
+		t.Fatal(err)
+	}
+	makefile, ran := read(t, "Makefile"), []string{}
+	for _, job := range []string{"check", "test"} {
+		for _, step := range w.Jobs[job].Steps {
+			if targets, is := strings.CutPrefix(step.Run, "make "); is {
+				ran = append(ran, strings.Fields(targets)...)
+			}
+		}
+	}
+	for _, target := range ran {
+		if !strings.Contains(makefile, "\n"+target+": ## ") {
+			t.Errorf("it runs make %s, which there is not", target)
+		}
+	}
+	if want := []string{"verify", "lint", "vuln", "test"}; !slices.Equal(ran, want) {
+		t.Errorf("it makes %v, want %v", ran, want)
+	}
+}
+
 // The manifest for krew names the archives that `make programs` writes.
 func TestKrewManifest(t *testing.T) {
 	manifest := read(t, ".krew.yaml")
