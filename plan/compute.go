@@ -184,14 +184,18 @@ func (p *planner) place() {
 		p.placeClaim(&claim, byOwner[claim.NodeENIUID])
 		delete(byOwner, claim.NodeENIUID)
 	}
-	standing, why := Judge(Circumstances{})
+	standing, why := Judge(Circumstances{NodePaused: p.Paused})
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
 		// That the instance is gone does not make a NodeENI known: its interfaces go like leaks.
 		p.placeClaim(&Claim{Standing: standing, Why: why, Leaked: p.ended}, byOwner[uid])
 	}
 	for _, r := range p.joined {
 		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI + ", and goes with the instance"
-		p.placeClaim(&Claim{Standing: Held, Why: why}, []inventory.Record{r})
+		joined := Held
+		if p.Paused {
+			joined = Paused
+		}
+		p.placeClaim(&Claim{Standing: joined, Why: why}, []inventory.Record{r})
 	}
 }
 

@@ -16,6 +16,8 @@ type Desired struct {
 	// NodeAbsent is set when the API server has no Node for the instance. Its state must then be read from EC2 before
 	// anything is concluded.
 	NodeAbsent bool
+	// Paused is set when somebody wants nothing changed on the node. Claims say so themselves; this is for what none speaks of.
+	Paused bool
 	// Claims holds one claim per NodeENI that wants, or still has, interfaces here.
 	Claims []Claim
 	// Mends are differences of launched interfaces to repair in place.

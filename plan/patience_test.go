@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,29 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 				t.Errorf("want it deleted: %t\n%s", tc.deleted, p.Explain())
 			}
 		})
+	}
+}
+
+// TestAPauseHoldsAlsoWhenTheInstanceIsGone: what nobody speaks for stays as well while the node is paused, be it of a NodeENI that
+// nobody knows or of a network.
+func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
+	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": ownership.NetworkUID("a")} {
+		for _, paused := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, paused %t", name, paused), func(t *testing.T) {
+				w := newWorld(limits(4))
+				w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+				w.pass(24 * time.Hour)
+				o := w.observe(nil)
+				o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+				o.Owned[0].Member.NodeENIUID = uid
+				o.Look.Instance.State = eni.InstanceTerminated
+				d := desired()
+				d.Paused = paused
+				if p := plan.Compute(d, o, w.now); (len(p.Actions) == 0) != paused {
+					t.Errorf("want it left alone: %t\n%s", paused, p.Explain())
+				}
+			})
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // desire says what is wanted of one instance of the subject.
 func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at selection.Place, known observer.Known) (plan.Desired, error) {
 	present := s.present(instanceID)
-	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present}
+	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present, Paused: s.paused()}
 	if present && !s.paused() {
 		d.Mends = r.Repairs.Of(instanceID)
 	}
