@@ -34,10 +34,8 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 	wanted := s.spec(instanceID, look, p)
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.Former) == 0 && !promisesMore(p) {
 		// Somebody deleted the object while the node still needs it. It is let go and made anew at once, but not while it alone
-		// speaks of an interface: who hears of the one before the other must not take that for gone, nor who starts anew between.
-		if r.newborn(p) {
-			s.turn = sooner(s.turn, r.Now().Add(turnCheck))
-		} else if _, err := r.release(ctx, s); err != nil {
+		// speaks of an interface: who hears of the one before the other must not take that for gone.
+		if _, err := r.release(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -60,14 +58,6 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 		return slices.Contains(promised, uid)
 	})...)
 	return nil
-}
-
-// newborn reports whether a plan's ledger speaks of an interface that EC2 may not show to everybody yet.
-func (r *Reconciler) newborn(p plan.Plan) bool {
-	return slices.ContainsFunc(p.Members, func(m plan.Member) bool {
-		_, promised := p.Ledger[m.Key]
-		return promised && m.Interface != nil && r.Observer.Newborn(r.Now(), m.Interface.ID)
-	})
 }
 
 // promisesMore reports whether a plan's ledger speaks of interfaces that are not known to exist.

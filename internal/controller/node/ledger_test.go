@@ -188,28 +188,3 @@ func TestADeletedLedger(t *testing.T) {
 		}
 	})
 }
-
-// TestADeletedLedgerOfANewInterface is let go only when EC2 shows the interface to everybody: a controller that starts anew just
-// then would know of it from nowhere.
-func TestADeletedLedgerOfANewInterface(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.must(s.play(20 * time.Second))
-		if len(s.attached()) != 1 {
-			t.Fatal("there is no interface yet")
-		}
-		state := func() (state v1alpha1.NodeENIState) {
-			s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
-			return state
-		}
-		deleted := state()
-		s.must(s.cache.Delete(s.Context(), &deleted))
-		s.must(s.play(time.Minute))
-		if now := state(); now.DeletionTimestamp.IsZero() {
-			t.Error("after a minute the ledger was let go")
-		}
-		s.must(s.play(2 * time.Minute))
-		if now := state(); !now.DeletionTimestamp.IsZero() || len(now.Spec.Members) != 1 {
-			t.Errorf("after three minutes it was deleted at %v, and promises %v", now.DeletionTimestamp, now.Spec.Members)
-		}
-	})
-}
