@@ -342,6 +342,31 @@ func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 	})
 }
 
+// What a NodeENI has taken over a moment ago is not undone: EC2 is asked again before anything is taken away.
+func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		if _, err := s.sim.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: subnetA2}); err != nil {
+			t.Fatal(err)
+		}
+		takesOver := func(ctx context.Context) bool {
+			for _, i := range s.sim.State().NetworkInterfaces {
+				if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+					if err := s.cloud().PutTags(ctx, i.NetworkInterfaceID, map[string]string{ownership.TagNodeENIUID: "uid-upf"}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			time.Sleep(5 * time.Second) // until EC2 shows it to everybody
+			return true
+		}
+		if result := s.ensure(t.Context(), s.joiner(), join.Request{Unused: takesOver, Patience: 30 * time.Second}); result.Outcome != lifecycle.Failed {
+			t.Errorf("%+v", result.Verdict)
+		}
+		s.want(both()[0])
+	})
+}
+
 // Instances keep what is merely listed no more, and lose what is removed.
 func TestRemovedNetworks(t *testing.T) {
 	only := func(c *lifecycle.Config) { c.Networks[0].Name, c.Networks[0].SubnetIDs = "first", []string{subnetA} }

@@ -180,7 +180,8 @@ func (r *run) touch(action plan.Action) {
 	}
 }
 
-// takeAway takes interfaces of the instance away, as far as EC2 lets it in the time there is.
+// takeAway takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each attempt: a
+// NodeENI may have taken one over since the last time.
 func (r *run) takeAway(ctx context.Context, which func(inventory.Record) bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, awayTime)
 	defer cancel()
@@ -188,7 +189,11 @@ func (r *run) takeAway(ctx context.Context, which func(inventory.Record) bool, w
 		if !slices.ContainsFunc(networksOf(r.watch.Of(r.instanceID).Owned), which) {
 			return
 		}
-		r.do(ctx, lifecycle.Undo(r.watch.Of(r.instanceID).Owned, which, why))
+		if _, err := r.watch.Look(ctx, r.instanceID); err != nil {
+			r.Log.Warn("EC2 could not be read before interfaces are taken away; it is tried again", "instance", r.instanceID, "err", err)
+		} else {
+			r.do(ctx, lifecycle.Undo(r.watch.Of(r.instanceID).Owned, which, why))
+		}
 		r.rest(ctx, 5*poll)
 	}
 	r.Log.Warn("not everything could be taken away; it carries tags by which it is found", "instance", r.instanceID)
