@@ -135,7 +135,8 @@ func (f Fleet) NodeENI(name string) (NodeENI, bool) {
 
 // sorted returns the fleet in the order in which people look for things.
 func (f Fleet) sorted() Fleet {
-	f.NodeENIs = slices.SortedFunc(slices.Values(f.NodeENIs), func(a, b NodeENI) int { return cmp.Compare(a.Name, b.Name) })
-	f.Nodes = slices.SortedFunc(slices.Values(f.Nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return f
+	sorted := Fleet{NodeENIs: append([]NodeENI{}, f.NodeENIs...), Nodes: append([]Node{}, f.Nodes...)}
+	slices.SortFunc(sorted.NodeENIs, func(a, b NodeENI) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(sorted.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return sorted
 }

@@ -38,7 +38,7 @@ type Leak struct {
 
 // NewLeaks finds the leaks among a cluster's interfaces. Living are the UIDs of its NodeENIs, read after the interfaces.
 func NewLeaks(cluster string, owned []eni.Interface, living map[string]bool, now time.Time) Leaks {
-	v := Leaks{Cluster: cluster, Owned: len(owned), now: now}
+	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, now: now}
 	for _, i := range owned {
 		member, verdict := ownership.Read(cluster, i.Tags)
 		if verdict == ownership.Foreign || living[member.NodeENIUID] {

@@ -55,7 +55,7 @@ type Drafted struct {
 
 // NewPlanned sums the outcomes for nodes up. Rates are those at which EC2 is asked.
 func NewPlanned(drafts []Drafted, rates map[string]forecast.Rate) Planned {
-	v := Planned{Calls: map[string]int{}}
+	v := Planned{Nodes: []PlannedNode{}, Calls: map[string]int{}}
 	slices.SortFunc(drafts, func(a, b Drafted) int { return cmp.Compare(a.Node, b.Node) })
 	for _, d := range drafts {
 		node := v.node(d)

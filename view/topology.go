@@ -58,7 +58,7 @@ func NewTopology(f Fleet) Topology {
 		group := zones[n.Zone][key]
 		group.Nodes = append(group.Nodes, n.Name)
 	}
-	var t Topology
+	t := Topology{Zones: []Zone{}}
 	for _, name := range slices.Sorted(maps.Keys(zones)) {
 		zone := Zone{Name: name}
 		for _, g := range zones[name] {

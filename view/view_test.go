@@ -277,6 +277,20 @@ func TestJSONNamesWhatTheTextShows(t *testing.T) {
 	}
 }
 
+func TestWhatIsEmptyIsAListInJSON(t *testing.T) {
+	for name, v := range map[string]any{
+		"status": view.NewStatus(view.Fleet{}, now), "topology": view.NewTopology(view.Fleet{}),
+		"plan": view.NewPlanned(nil, nil), "leaks": view.NewLeaks("c", nil, nil, now),
+	} {
+		t.Run(name, func(t *testing.T) {
+			content, err := json.Marshal(v)
+			if err != nil || strings.Contains(string(content), "null") {
+				t.Errorf("%s %v", content, err)
+			}
+		})
+	}
+}
+
 func TestTheDrawingIsXML(t *testing.T) {
 	f := fleet()
 	f.Nodes[0].Name = "<&>"

@@ -152,6 +152,9 @@ func RunController(ctx context.Context, o options.Controller, s Surroundings) er
 	if err != nil {
 		return err
 	}
+	if err := awaitDefinitions(ctx, s.Kubernetes, o.ProbeAddress, s.Log); err != nil {
+		return err
+	}
 	mgr, err := newManager(s.Kubernetes, o, lock)
 	if err != nil {
 		return err

@@ -87,6 +87,10 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	if err != nil {
 		return ec2{}, err
 	}
+	// What is missing is said here in one sentence, and not by the first call in five.
+	if _, err := config.Credentials.Retrieve(ctx); err != nil {
+		return ec2{}, fmt.Errorf("find AWS credentials: set AWS_PROFILE, or log in with aws sso login: %w", err)
+	}
 	return ec2{Client: awsec2.New(config, awsec2.Options{Cluster: cluster}), cluster: cluster, region: region, regionFrom: source}, nil
 }
 

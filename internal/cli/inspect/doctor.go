@@ -70,7 +70,7 @@ The command fails when a check does.`,
 	}
 	c.Flags().StringVar(&namespace, "namespace", "eni-controller-system", "namespace of the controller")
 	e.bind(c.Flags())
-	s.bind(c, "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 
@@ -88,7 +88,7 @@ func (d *doctor) add(grade view.Grade, check, found, next string) {
 func (d *doctor) examine(ctx context.Context, e *cloud) {
 	o, err := read(ctx, d.api)
 	if err != nil {
-		d.add(view.Failed, "definitions", err.Error(), "Install the chart, or kubectl apply -f deploy/crds.")
+		d.add(view.Failed, "definitions", err.Error(), "See that the Kubernetes API answers, and that the definitions are installed.")
 		return
 	}
 	d.add(view.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs, of which there are %d", len(o.nodeENIs)), "")

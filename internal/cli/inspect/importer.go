@@ -76,7 +76,7 @@ listed. EC2 is asked with your own AWS credentials.`,
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be taken over")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
-	s.bind(c, "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 
@@ -149,7 +149,7 @@ func (i *importer) match(d *draft, interfaces []eni.Interface) {
 }
 
 func (i *importer) view() view.Adoptions {
-	var v view.Adoptions
+	v := view.Adoptions{Adopt: []view.Adopted{}}
 	for _, m := range i.outcome.Matches {
 		v.Adopt = append(v.Adopt, view.Adopted{
 			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal, Slot: m.Interface.Attachment.Slot.String(),

@@ -53,7 +53,7 @@ touched. EC2 is asked with your own AWS credentials.`,
 	c.Flags().BoolVar(&collect, "collect", false, "delete those that can be")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
-	s.bind(c, "json", "yaml")
+	s.bind(c, "wide", "json", "yaml")
 	return c
 }
 

@@ -35,7 +35,7 @@ func read(ctx context.Context, api client.Reader) (objects, error) {
 	}
 	var states v1alpha1.NodeENIStateList
 	if err := api.List(ctx, &states); err != nil {
-		return o, fmt.Errorf("list NodeENIStates: %w", err)
+		return o, unlisted("NodeENIStates", err)
 	}
 	o.states = states.Items
 	return o, nil
@@ -46,16 +46,21 @@ func readWanted(ctx context.Context, api client.Reader) (objects, error) {
 	var o objects
 	var nodeENIs v1alpha1.NodeENIList
 	if err := api.List(ctx, &nodeENIs); err != nil {
-		if meta.IsNoMatchError(err) {
-			return o, fmt.Errorf("the cluster does not know NodeENIs: install the definitions first, with the chart or kubectl apply -f config/crd: %w", err)
-		}
-		return o, fmt.Errorf("list NodeENIs: %w", err)
+		return o, unlisted("NodeENIs", err)
 	}
 	var nodes corev1.NodeList
 	if err := api.List(ctx, &nodes); err != nil {
 		return o, fmt.Errorf("list Nodes: %w", err)
 	}
 	return objects{nodeENIs: nodeENIs.Items, nodes: nodes.Items}, nil
+}
+
+// unlisted says why objects of ours cannot be listed, and what to do where it is that their definition is missing.
+func unlisted(kind string, err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("the cluster does not know %s: install the definitions, with the chart or kubectl apply --server-side -f deploy/crds", kind)
+	}
+	return fmt.Errorf("list %s: %w", kind, err)
 }
 
 func readFleet(ctx context.Context, api client.Reader) (view.Fleet, error) {
