@@ -156,6 +156,12 @@ func TestFleetsThatStay(t *testing.T) {
 				t.Errorf("the instant fleet is listed")
 			}
 		}},
+	})
+}
+
+func TestFleetsThatStayAreDeleted(t *testing.T) {
+	ec := open(t)
+	verify(t, ec, []check{
 		{name: "deleted with its instances", run: func(t *testing.T, ec *endpoint) {
 			id := ec.createFleet(t, lasting(types.FleetTypeMaintain, *ec.twoInterfaces(t).LaunchTemplateId, 1))
 			host := ec.instanceOfFleet(t, id)
@@ -190,6 +196,12 @@ func TestFleetsThatStay(t *testing.T) {
 				t.Errorf("%d deleted, (-want +got):\n%s", len(out.SuccessfulFleetDeletions), diff)
 			}
 		}},
+	})
+}
+
+func TestFleetsThatStayAreRefused(t *testing.T) {
+	ec := open(t)
+	verify(t, ec, []check{
 		{name: "a launch template without a version", strict: true, run: refusedFleet(func(in *ec2.CreateFleetInput) {
 			in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.Version = nil
 		})},
@@ -218,57 +230,20 @@ func TestSpotFleetRequests(t *testing.T) {
 	if role == "" && !ec.simulated {
 		t.Skip("MULTIENI_CONFORMANCE_SPOT_FLEET_ROLE names no role")
 	}
-	request := func(id string, n int32) *ec2.RequestSpotFleetInput {
-		return &ec2.RequestSpotFleetInput{SpotFleetRequestConfig: &types.SpotFleetRequestConfigData{
-			IamFleetRole: aws.String(cmp.Or(role, "arn:aws:iam::123456789012:role/spot")), TargetCapacity: &n, Type: types.FleetTypeMaintain,
-			LaunchTemplateConfigs: []types.LaunchTemplateConfig{{
-				LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{LaunchTemplateId: &id, Version: aws.String("1")},
-				Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: types.InstanceType(ec.instanceType)}},
-			}},
-		}}
-	}
-	create := func(t *testing.T, n int32) (id, template string) {
-		template = *ec.twoInterfaces(t).LaunchTemplateId
-		out, err := ec.RequestSpotFleet(t.Context(), request(template, n))
-		ok(t, err)
-		return *out.SpotFleetRequestId, template
-	}
-	await := func(t *testing.T, id string, state types.BatchState) (found types.SpotFleetRequestConfig) {
-		ec.await(t, "Spot Fleet request "+id, func(ctx context.Context) (string, error) {
-			pages := ec2.NewDescribeSpotFleetRequestsPaginator(ec, &ec2.DescribeSpotFleetRequestsInput{MaxResults: aws.Int32(1)})
-			for pages.HasMorePages() {
-				page, err := pages.NextPage(ctx)
-				if err != nil {
-					return "", err
-				}
-				at := slices.IndexFunc(page.SpotFleetRequestConfigs, func(c types.SpotFleetRequestConfig) bool { return *c.SpotFleetRequestId == id })
-				if at >= 0 && page.SpotFleetRequestConfigs[at].SpotFleetRequestState == state {
-					found = page.SpotFleetRequestConfigs[at]
-					return "", nil
-				}
-			}
-			return "it is not " + string(state), nil
-		})
-		return found
-	}
-	cancel := func(t *testing.T, id string) *ec2.CancelSpotFleetRequestsOutput {
-		out, err := ec.CancelSpotFleetRequests(t.Context(), &ec2.CancelSpotFleetRequestsInput{SpotFleetRequestIds: []string{id}, TerminateInstances: aws.Bool(true)})
-		ok(t, err)
-		return out
-	}
+	r := spotFleets{ec, role}
 	verify(t, ec, []check{
 		{name: "a request without instances names its launch template", run: func(t *testing.T, _ *endpoint) {
-			_, _ = create(t, 0) // another page
-			id, template := create(t, 0)
-			config := await(t, id, types.BatchStateActive).SpotFleetRequestConfig.LaunchTemplateConfigs[0]
+			_, _ = r.create(t, 0) // another page
+			id, template := r.create(t, 0)
+			config := r.awaitRequest(t, id, types.BatchStateActive).SpotFleetRequestConfig.LaunchTemplateConfigs[0]
 			if s := config.LaunchTemplateSpecification; aws.ToString(s.LaunchTemplateId) != template || aws.ToString(s.Version) != "1" || string(config.Overrides[0].InstanceType) != ec.instanceType {
 				t.Errorf("got %+v", config)
 			}
-			cancel(t, id)
-			await(t, id, types.BatchStateCancelled)
+			r.cancel(t, id)
+			r.awaitRequest(t, id, types.BatchStateCancelled)
 		}},
 		{name: "its instances are marked, and end with it", run: func(t *testing.T, ec *endpoint) {
-			id, _ := create(t, 1)
+			id, _ := r.create(t, 1)
 			var hosts []types.Instance
 			ec.await(t, "the instance", func(ctx context.Context) (string, error) {
 				out, err := ec.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []types.Filter{filter("tag:aws:ec2spot:fleet-request-id", id), filter("instance-state-name", "running")}})
@@ -281,17 +256,68 @@ func TestSpotFleetRequests(t *testing.T) {
 			if hosts[0].InstanceLifecycle != types.InstanceLifecycleTypeSpot {
 				t.Errorf("it is %q", hosts[0].InstanceLifecycle)
 			}
-			if out := cancel(t, id); len(out.SuccessfulFleetRequests) != 1 || out.SuccessfulFleetRequests[0].CurrentSpotFleetRequestState != types.BatchStateCancelledTerminatingInstances {
+			if out := r.cancel(t, id); len(out.SuccessfulFleetRequests) != 1 || out.SuccessfulFleetRequests[0].CurrentSpotFleetRequestState != types.BatchStateCancelledTerminatingInstances {
 				t.Errorf("got %+v", out.SuccessfulFleetRequests)
 			}
 			ec.awaitInstance(t, *hosts[0].InstanceId, types.InstanceStateNameTerminated)
-			await(t, id, types.BatchStateCancelled)
+			r.awaitRequest(t, id, types.BatchStateCancelled)
 		}},
 		{name: "one that does not exist is told of", strict: true, run: func(t *testing.T, _ *endpoint) {
-			out := cancel(t, "sfr-00000000-0000-0000-0000-000000000000")
+			out := r.cancel(t, "sfr-00000000-0000-0000-0000-000000000000")
 			if len(out.UnsuccessfulFleetRequests) != 1 || out.UnsuccessfulFleetRequests[0].Error.Code != types.CancelBatchErrorCodeFleetRequestIdDoesNotExist {
 				t.Errorf("got %+v", out.UnsuccessfulFleetRequests)
 			}
 		}},
 	})
+}
+
+// spotFleets makes Spot Fleet requests in the name of a role.
+type spotFleets struct {
+	*endpoint
+	role string
+}
+
+func (r spotFleets) with(id string, n int32) *ec2.RequestSpotFleetInput {
+	return &ec2.RequestSpotFleetInput{SpotFleetRequestConfig: &types.SpotFleetRequestConfigData{
+		IamFleetRole: aws.String(cmp.Or(r.role, "arn:aws:iam::123456789012:role/spot")), TargetCapacity: &n, Type: types.FleetTypeMaintain,
+		LaunchTemplateConfigs: []types.LaunchTemplateConfig{{
+			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{LaunchTemplateId: &id, Version: aws.String("1")},
+			Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: types.InstanceType(r.instanceType)}},
+		}},
+	}}
+}
+
+func (r spotFleets) create(t *testing.T, n int32) (id, template string) {
+	t.Helper()
+	template = *r.twoInterfaces(t).LaunchTemplateId
+	out, err := r.RequestSpotFleet(t.Context(), r.with(template, n))
+	ok(t, err)
+	return *out.SpotFleetRequestId, template
+}
+
+func (r spotFleets) awaitRequest(t *testing.T, id string, state types.BatchState) (found types.SpotFleetRequestConfig) {
+	t.Helper()
+	r.await(t, "Spot Fleet request "+id, func(ctx context.Context) (string, error) {
+		pages := ec2.NewDescribeSpotFleetRequestsPaginator(r.endpoint, &ec2.DescribeSpotFleetRequestsInput{MaxResults: aws.Int32(1)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return "", err
+			}
+			at := slices.IndexFunc(page.SpotFleetRequestConfigs, func(c types.SpotFleetRequestConfig) bool { return *c.SpotFleetRequestId == id })
+			if at >= 0 && page.SpotFleetRequestConfigs[at].SpotFleetRequestState == state {
+				found = page.SpotFleetRequestConfigs[at]
+				return "", nil
+			}
+		}
+		return "it is not " + string(state), nil
+	})
+	return found
+}
+
+func (r spotFleets) cancel(t *testing.T, id string) *ec2.CancelSpotFleetRequestsOutput {
+	t.Helper()
+	out, err := r.CancelSpotFleetRequests(t.Context(), &ec2.CancelSpotFleetRequestsInput{SpotFleetRequestIds: []string{id}, TerminateInstances: aws.Bool(true)})
+	ok(t, err)
+	return out
 }

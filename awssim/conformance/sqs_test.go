@@ -174,6 +174,12 @@ func TestQueues(t *testing.T) {
 			})
 			ok(t, err)
 		}},
+	})
+}
+
+func TestQueuesRefuse(t *testing.T) {
+	ec := open(t)
+	verify(t, ec, []check{
 		{name: "batches say which entries failed", strict: true, run: func(t *testing.T, ec *endpoint) {
 			q := ec.queue(t, hidden)
 			q.send(t, "one")

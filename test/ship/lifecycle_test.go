@@ -332,102 +332,136 @@ func (s *site) forgetDefinitions() {
 func TestInstallUpgradeUninstall(t *testing.T) {
 	s := newSite(t)
 	s.forgetDefinitions() // the cluster of tests has them
+	for _, chapter := range []struct {
+		name string
+		live func(*site)
+	}{
+		{"install, walk through, upgrade", (*site).walkThrough},
+		{"uninstall with everything in use", (*site).uninstallInUse},
+		{"uninstall after the controller is gone", (*site).uninstallWithoutController},
+		{"definitions first", (*site).deleteDefinitionFirst},
+		{"all definitions at once", (*site).deleteDefinitionsAtOnce},
+		{"the definition of the ledgers first", (*site).deleteLedgersFirst},
+		{"restarted without the definition of the ledgers", (*site).restartWithoutLedgers},
+		{"namespace first", (*site).deleteNamespaceFirst},
+	} {
+		t.Run(chapter.name, func(t *testing.T) { chapter.live(s.at(t)) })
+	}
+}
 
-	t.Run("install, walk through, upgrade", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		id := s.attach()
-		s.declareSecrets()
-		s.eventually("the agent tells of the node's links", func() bool {
-			return s.kubectl("get", "nodeenistate", s.node(), "-o", "jsonpath={.status.links}") != ""
-		})
-		changed := s.chartWithNewDefinition()
-		s.helm("upgrade", release, s.packaged(changed, "0.2.0"), "--reuse-values")
-		s.stop()
-		s.wantTraces()
-		s.runAll()
-		if got := s.kubectl("get", "crd", "nodeenis.networking.k8s.aws", "-o", "yaml"); !strings.Contains(got, newWords) {
-			t.Errorf("the definition is not upgraded:\n%s", got)
-		}
-		if s.owned(id) != "attached" {
-			t.Errorf("after the upgrade %s is %q", id, s.owned(id))
-		}
-		s.kubectl("label", "node", s.node(), "ng-") // the cleanup of the walkthrough
-		s.eventually("the interface is gone", func() bool { return s.owned(id) == "" })
-		s.kubectl("delete", "nodeeni", nodeENI, "--timeout=60s")
-		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=60s")
-		s.runJobs()
-		s.helm("uninstall", release)
-		s.stop()
-		s.nothingIsLeft()
-		s.kubectl("get", "nodeenis") // the definitions stay
-		s.wantNoSecrets()
+func (s *site) walkThrough() {
+	s.install()
+	id := s.attach()
+	s.declareSecrets()
+	s.eventually("the agent tells of the node's links", func() bool {
+		return s.kubectl("get", "nodeenistate", s.node(), "-o", "jsonpath={.status.links}") != ""
 	})
-	t.Run("uninstall with everything in use", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		s.attach()
-		s.declareSecrets() // which is an AWSNodeTemplate
-		s.runJobs()
-		s.helm("uninstall", release)
-		s.stop()
-		s.nothingIsLeft()
-		s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // nobody holds them
+	changed := s.chartWithNewDefinition()
+	s.helm("upgrade", release, s.packaged(changed, "0.2.0"), "--reuse-values")
+	s.stop()
+	s.wantTraces()
+	s.runAll()
+	if got := s.kubectl("get", "crd", "nodeenis.networking.k8s.aws", "-o", "yaml"); !strings.Contains(got, newWords) {
+		s.Errorf("the definition is not upgraded:\n%s", got)
+	}
+	if s.owned(id) != "attached" {
+		s.Errorf("after the upgrade %s is %q", id, s.owned(id))
+	}
+	s.kubectl("label", "node", s.node(), "ng-") // the cleanup of the walkthrough
+	s.eventually("the interface is gone", func() bool { return s.owned(id) == "" })
+	s.kubectl("delete", "nodeeni", nodeENI, "--timeout=60s")
+	s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=60s")
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.stop()
+	s.nothingIsLeft()
+	s.kubectl("get", "nodeenis") // the definitions stay
+	s.wantNoSecrets()
+}
+
+func (s *site) uninstallInUse() {
+	s.install()
+	s.attach()
+	s.declareSecrets() // which is an AWSNodeTemplate
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.stop()
+	s.nothingIsLeft()
+	s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // nobody holds them
+}
+
+func (s *site) uninstallWithoutController() {
+	s.install()
+	s.attach()
+	s.kubectl("delete", "deployment", "-n", "eni-controller-system", "eni-controller")
+	s.stop()
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.nothingIsLeft()
+}
+
+func (s *site) deleteDefinitionFirst() {
+	s.install()
+	s.attach()
+	s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s") // waits for the objects, and they for EC2
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.stop()
+	s.nothingIsLeft()
+}
+
+func (s *site) deleteDefinitionsAtOnce() {
+	s.install()
+	s.attach()
+	s.forgetDefinitions()
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.stop()
+	s.nothingIsLeft()
+}
+
+func (s *site) deleteLedgersFirst() {
+	s.install()
+	id := s.attach()
+	s.kubectl("delete", "crd", "nodeenistates.networking.k8s.aws", "--timeout=90s")
+	if s.owned(id) != "attached" {
+		s.Errorf("without its ledger, a live interface is %q", s.owned(id))
+	}
+	s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s")
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.stop()
+	s.nothingIsLeft()
+}
+
+func (s *site) restartWithoutLedgers() {
+	s.install()
+	id := s.attach()
+	s.kubectl("delete", "crd", "nodeenistates.networking.k8s.aws", "--timeout=90s")
+	s.stop()
+	s.runAll()
+	s.eventually("the controller names what is missing", func() bool { return strings.Contains(s.logs(), `"missing":"NodeENIState"`) })
+	s.helm("upgrade", release, s.packaged(chart, "0.2.0"), "--reuse-values")
+	s.eventually("it writes the ledger anew", func() bool {
+		return s.kubectl("get", "nodeenistates", "-o", "jsonpath={.items[*].status.interfaces[*].eniID}") == id
 	})
-	t.Run("uninstall after the controller is gone", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		s.attach()
-		s.kubectl("delete", "deployment", "-n", "eni-controller-system", "eni-controller")
-		s.stop()
-		s.runJobs()
-		s.helm("uninstall", release)
-		s.nothingIsLeft()
-	})
-	t.Run("definitions first", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		s.attach()
-		s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s") // waits for the objects, and they for EC2
-		s.runJobs()
-		s.helm("uninstall", release)
-		s.stop()
-		s.nothingIsLeft()
-	})
-	t.Run("all definitions at once", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		s.attach()
-		s.forgetDefinitions()
-		s.runJobs()
-		s.helm("uninstall", release)
-		s.stop()
-		s.nothingIsLeft()
-	})
-	t.Run("the definition of the ledgers first", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		id := s.attach()
-		s.kubectl("delete", "crd", "nodeenistates.networking.k8s.aws", "--timeout=90s")
-		if s.owned(id) != "attached" {
-			t.Errorf("without its ledger, a live interface is %q", s.owned(id))
-		}
-		s.kubectl("delete", "crd", "nodeenis.networking.k8s.aws", "--timeout=90s")
-		s.runJobs()
-		s.helm("uninstall", release)
-		s.stop()
-		s.nothingIsLeft()
-	})
-	t.Run("namespace first", func(t *testing.T) {
-		s := s.at(t)
-		s.install()
-		s.attach()
-		s.kubectl("delete", "namespace", "eni-controller-system", "--wait=false")
-		s.stop()
-		s.drainFromOutside()
-		s.helm("uninstall", release, "--no-hooks")
-		s.nothingIsLeft()
-	})
+	if s.owned(id) != "attached" {
+		s.Errorf("the live interface is %q", s.owned(id))
+	}
+	s.runJobs()
+	s.helm("uninstall", release)
+	s.stop()
+	s.nothingIsLeft()
+}
+
+func (s *site) deleteNamespaceFirst() {
+	s.install()
+	s.attach()
+	s.kubectl("delete", "namespace", "eni-controller-system", "--wait=false")
+	s.stop()
+	s.drainFromOutside()
+	s.helm("uninstall", release, "--no-hooks")
+	s.nothingIsLeft()
 }
 
 // drainFromOutside is what is left to do when the namespace of the controller is gone.

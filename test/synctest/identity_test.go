@@ -277,132 +277,144 @@ func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
 	})
 }
 
+// byHand is a fleet in whose first node's interface people interfere.
+type byHand struct {
+	*bubble.Cluster
+	replica *bubble.Replica
+	node    string
+	// since is when they begin.
+	since time.Time
+}
+
 // TestWhatPeopleDoByHand lets people detach, delete, retag and move interfaces in EC2's console.
 func TestWhatPeopleDoByHand(t *testing.T) {
-	begin := func(t *testing.T) (*bubble.Cluster, *bubble.Replica, []string) {
-		t.Helper()
-		c := bubble.New(t, bubble.World())
-		c.Declare("data", "a", "data")
-		r := c.Start(c.Defaults())
-		nodes := c.Join(2, "a")
-		c.Converge(10 * time.Minute)
-		time.Sleep(time.Hour)
-		return c, r, nodes
-	}
-	of := func(c *bubble.Cluster, node string) *ec2.NetworkInterface {
-		for _, i := range owned(c) {
-			if i.Tags[ownership.TagNode] == node {
-				return i
-			}
-		}
-		return nil
-	}
-	detach := func(c *bubble.Cluster, i *ec2.NetworkInterface) {
-		c.Console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
-		time.Sleep(30 * time.Second)
-	}
-	cases := map[string]func(*testing.T, *bubble.Cluster, *bubble.Replica, []string){
-		"detached": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
-			i, since := of(c, nodes[0]), time.Now()
-			detach(c, i)
-			c.Converge(10 * time.Minute)
-			if now := of(c, nodes[0]); now.NetworkInterfaceID != i.NetworkInterfaceID || !isAttached(now) {
-				t.Errorf("%s is %s, want %s attached again", now.NetworkInterfaceID, now.Status, i.NetworkInterfaceID)
-			}
-			if made := r.Changes(since); len(made) != 2 {
-				t.Errorf("want an attach and a change: %v", made)
-			}
-		},
-		"deleted again and again": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
-			since := time.Now()
-			for time.Since(since) < 2*time.Hour {
-				if i := of(c, nodes[0]); i != nil {
-					if i.Attachment != nil && isAttached(i) {
-						detach(c, i)
-					}
-					if i = of(c, nodes[0]); i != nil && i.Attachment == nil {
-						c.Console("DeleteNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID)
-					}
-				}
-				time.Sleep(10 * time.Second)
-			}
-			creates := 0
-			for _, m := range r.Changes(since) {
-				if m.Action == "CreateNetworkInterface" {
-					creates++
-				}
-			}
-			if most := int(2*time.Hour/plan.RecreateAfter) + 1; creates < 2 || creates > most {
-				t.Errorf("%d creates in two hours for one slot, want at most %d", creates, most)
-			}
-			t.Logf("made anew %d times in two hours", creates)
-			c.Converge(time.Hour)
-		},
-		"deprived of a tag": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
-			i, since := of(c, nodes[0]), time.Now()
-			c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", ownership.TagNodeENIUID)
-			time.Sleep(3 * time.Hour)
-			for _, now := range c.EC2.State().NetworkInterfaces {
-				if now.NetworkInterfaceID == i.NetworkInterfaceID && (!isAttached(now) || now.Tags[ownership.TagNodeENIUID] != "") {
-					t.Errorf("it is %s with the tags %v, want it left as it is", now.Status, now.Tags)
-				}
-			}
-			if got := perNode(c, isAttached)[nodes[0]]; got != 2 {
-				t.Errorf("%d interfaces of the node are attached, want the one nobody knows any more and its successor", got)
-			}
-			if made := r.Changes(since); len(made) != 3 {
-				t.Errorf("want a create, an attach and a change: %v", made)
-			}
-		},
-		"deprived of a tag that only tells people something": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
-			i, since := of(c, nodes[0]), time.Now()
-			c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", "Name")
-			c.Eventually(10*time.Minute, "the tag is back", func() string {
-				if of(c, nodes[0]).Tags["Name"] == "" {
-					return "it is not"
-				}
-				return ""
-			})
-			time.Sleep(time.Hour)
-			if made := r.Changes(since); len(made) != 1 {
-				t.Errorf("want one call: %v", made)
-			}
-		},
-		"attached elsewhere": func(t *testing.T, c *bubble.Cluster, r *bubble.Replica, nodes []string) {
-			i := of(c, nodes[0])
-			other, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: i.AvailabilityZone})
-			c.Must(err)
-			time.Sleep(time.Minute)
-			since := time.Now()
-			c.Console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
-			for of(c, nodes[0]).Attachment != nil {
-				time.Sleep(time.Second)
-			}
-			c.Console("AttachNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID, "InstanceId", other[0].InstanceID, "DeviceIndex", "1")
-			time.Sleep(3 * time.Hour)
-			if made := r.Changes(since); len(made) > 0 {
-				t.Errorf("changes for an interface that people use elsewhere: %v", made)
-			}
-			if is := problemOf(c, nodes[0], plan.AttachedElsewhere); is != "" {
-				t.Errorf("%s, want %s", is, plan.AttachedElsewhere)
-			}
-			detach(c, of(c, nodes[0]))
-			c.Converge(time.Hour)
-		},
-	}
-	for name, do := range cases {
+	for name, do := range map[string]func(*testing.T, byHand){
+		"detached":                detachedByHand,
+		"deleted again and again": deletedByHand,
+		"deprived of a tag":       untaggedByHand,
+		"deprived of a tag that only tells people something": renamedByHand,
+		"attached elsewhere": movedByHand,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, r, nodes := begin(t)
+				c := bubble.New(t, bubble.World())
+				c.Declare("data", "a", "data")
+				r := c.Start(c.Defaults())
+				node := c.Join(2, "a")[0]
+				c.Converge(10 * time.Minute)
+				time.Sleep(time.Hour)
 				others := func() []string {
-					return idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool { return i.Tags[ownership.TagNode] == nodes[0] }))
+					return idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool { return i.Tags[ownership.TagNode] == node }))
 				}
 				before := others()
-				do(t, c, r, nodes)
+				do(t, byHand{Cluster: c, replica: r, node: node, since: time.Now()})
 				if diff := gocmp.Diff(before, others()); diff != "" {
 					t.Errorf("others were affected:\n%s", diff)
 				}
 			})
 		})
 	}
+}
+
+// theirs is the interface in which they interfere; nil while there is none.
+func (c byHand) theirs() *ec2.NetworkInterface {
+	for _, i := range owned(c.Cluster) {
+		if i.Tags[ownership.TagNode] == c.node {
+			return i
+		}
+	}
+	return nil
+}
+
+func (c byHand) detach(i *ec2.NetworkInterface) {
+	c.Console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
+	time.Sleep(30 * time.Second)
+}
+
+// wantChanges compares the calls since they began with how many there may be.
+func (c byHand) wantChanges(t *testing.T, want int, which string) {
+	t.Helper()
+	if made := c.replica.Changes(c.since); len(made) != want {
+		t.Errorf("want %s: %v", which, made)
+	}
+}
+
+func detachedByHand(t *testing.T, c byHand) {
+	i := c.theirs()
+	c.detach(i)
+	c.Converge(10 * time.Minute)
+	if now := c.theirs(); now.NetworkInterfaceID != i.NetworkInterfaceID || !isAttached(now) {
+		t.Errorf("%s is %s, want %s attached again", now.NetworkInterfaceID, now.Status, i.NetworkInterfaceID)
+	}
+	c.wantChanges(t, 2, "an attach and a change")
+}
+
+func deletedByHand(t *testing.T, c byHand) {
+	for time.Since(c.since) < 2*time.Hour {
+		if i := c.theirs(); i != nil && i.Attachment != nil && isAttached(i) {
+			c.detach(i)
+		}
+		if i := c.theirs(); i != nil && i.Attachment == nil {
+			c.Console("DeleteNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID)
+		}
+		time.Sleep(10 * time.Second)
+	}
+	creates := 0
+	for _, m := range c.replica.Changes(c.since) {
+		if m.Action == "CreateNetworkInterface" {
+			creates++
+		}
+	}
+	if most := int(2*time.Hour/plan.RecreateAfter) + 1; creates < 2 || creates > most {
+		t.Errorf("%d creates in two hours for one slot, want at most %d", creates, most)
+	}
+	t.Logf("made anew %d times in two hours", creates)
+	c.Converge(time.Hour)
+}
+
+func untaggedByHand(t *testing.T, c byHand) {
+	i := c.theirs()
+	c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", ownership.TagNodeENIUID)
+	time.Sleep(3 * time.Hour)
+	for _, now := range c.EC2.State().NetworkInterfaces {
+		if now.NetworkInterfaceID == i.NetworkInterfaceID && (!isAttached(now) || now.Tags[ownership.TagNodeENIUID] != "") {
+			t.Errorf("it is %s with the tags %v, want it left as it is", now.Status, now.Tags)
+		}
+	}
+	if got := perNode(c.Cluster, isAttached)[c.node]; got != 2 {
+		t.Errorf("%d interfaces of the node are attached, want the one nobody knows any more and its successor", got)
+	}
+	c.wantChanges(t, 3, "a create, an attach and a change")
+}
+
+func renamedByHand(t *testing.T, c byHand) {
+	c.Console("DeleteTags", "ResourceId.1", c.theirs().NetworkInterfaceID, "Tag.1.Key", "Name")
+	c.Eventually(10*time.Minute, "the tag is back", func() string {
+		if c.theirs().Tags["Name"] == "" {
+			return "it is not"
+		}
+		return ""
+	})
+	time.Sleep(time.Hour)
+	c.wantChanges(t, 1, "one call")
+}
+
+func movedByHand(t *testing.T, c byHand) {
+	i := c.theirs()
+	other, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: i.AvailabilityZone})
+	c.Must(err)
+	time.Sleep(time.Minute)
+	c.since = time.Now()
+	c.Console("DetachNetworkInterface", "AttachmentId", i.Attachment.AttachmentID)
+	for c.theirs().Attachment != nil {
+		time.Sleep(time.Second)
+	}
+	c.Console("AttachNetworkInterface", "NetworkInterfaceId", i.NetworkInterfaceID, "InstanceId", other[0].InstanceID, "DeviceIndex", "1")
+	time.Sleep(3 * time.Hour)
+	c.wantChanges(t, 0, "no change of an interface that people use elsewhere")
+	if is := problemOf(c.Cluster, c.node, plan.AttachedElsewhere); is != "" {
+		t.Errorf("%s, want %s", is, plan.AttachedElsewhere)
+	}
+	c.detach(c.theirs())
+	c.Converge(time.Hour)
 }
