@@ -159,14 +159,14 @@ func (r *Reconciler) ticket(ctx context.Context, s *subject) pace.Ticket {
 	}
 	uid := s.node.UID
 	t.Since = s.node.CreationTimestamp.Time
-	unpaused := s.unpaused()
+	paused, unpaused := s.paused(), s.unpaused()
 	t.Still = func() error {
 		var now corev1.Node
 		err := r.Client.Get(ctx, types.NamespacedName{Name: s.name}, &now)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && now.UID != uid:
 			return errNodeGone
-		case err == nil && controller.Paused(&now) || r.anyPaused(ctx, unpaused):
+		case !paused && err == nil && controller.Paused(&now) || r.anyPaused(ctx, unpaused):
 			return errPaused
 		default:
 			return nil
