@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -162,6 +163,44 @@ func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 		s.playAll(plan.FullFor, names, func() {})
 		if got := s.attached(); len(got) != len(names) {
 			t.Errorf("%v are attached, want one of each of %v", got, names)
+		}
+	})
+}
+
+// TestWaitingForATurnCostsNothing has a node wait to replace its interface, since another one lacks its own: it asks again within
+// half a minute, and neither EC2 nor the API server hears of that.
+func TestWaitingForATurnCostsNothing(t *testing.T) {
+	onStage(t, func(s *stage) {
+		names := []string{nodeName}
+		s.playAll(time.Minute, names, func() {})
+		s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.SubnetFull)})
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+				n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy, n.Spec.UpdatePolicy = 2, v1alpha1.DeviceIndexExact, v1alpha1.UpdateReplace
+			})
+		})
+		s.playAll(time.Minute, names, func() {})
+		s.checkWaiting(names, 0)
+		version := func() string {
+			var state v1alpha1.NodeENIState
+			s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+			return state.ResourceVersion
+		}
+		before := version()
+		s.ec2.ResetCalls()
+		for range 10 {
+			result, err := s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+			s.must(err)
+			if result.RequeueAfter <= 0 || result.RequeueAfter > 30*time.Second {
+				t.Fatalf("it asks again after %s", result.RequeueAfter)
+			}
+			time.Sleep(result.RequeueAfter)
+		}
+		if after := version(); after != before {
+			t.Errorf("its state was written: version %s, then %s", before, after)
+		}
+		for action, calls := range s.ec2.Calls().Actions {
+			t.Errorf("%d calls of %s", calls.Count, action)
 		}
 	})
 }
