@@ -100,16 +100,22 @@ func TestValidationCases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := plain()
 			tc.change(&n)
-			r := launch.Render(n, of(t, "m5.xlarge"), nil)
-			switch {
-			case tc.want == "" && len(r.Problems) > 0:
-				t.Errorf("refused: %v", r.Problems)
-			case tc.want != "" && !slices.Contains(reasons(r.Problems), tc.want):
-				t.Errorf("got %v, want %s", r.Problems, tc.want)
-			case tc.want != "" && len(r.Templates) > 0:
-				t.Error("a template was rendered all the same")
-			}
+			judged(t, n, tc.want)
 		})
+	}
+}
+
+// judged renders a node template and wants it accepted, or refused for the reason.
+func judged(t *testing.T, n launch.NodeTemplate, want launch.Reason) {
+	t.Helper()
+	r := launch.Render(n, of(t, "m5.xlarge"), nil)
+	switch {
+	case want == "" && len(r.Problems) > 0:
+		t.Errorf("refused: %v", r.Problems)
+	case want != "" && !slices.Contains(reasons(r.Problems), want):
+		t.Errorf("got %v, want %s", r.Problems, want)
+	case want != "" && len(r.Templates) > 0:
+		t.Error("a template was rendered all the same")
 	}
 }
 

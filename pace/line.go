@@ -24,9 +24,6 @@ const (
 	Joining
 )
 
-// Classes returns all classes, the last to come first.
-func Classes() []Class { return []Class{Listing, Repair, Removal, Joining} }
-
 // String names the class.
 func (c Class) String() string {
 	return [...]string{"listing", "repair", "removal", "joining"}[c]

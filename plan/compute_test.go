@@ -106,17 +106,7 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(tc.limits, tc.foreign...)
-			observed := w.observe(nil)
-			p := plan.Plan{}
-			ledger := observed.Ledger
-			for range 5 {
-				p = plan.Compute(desired(tc.claims...), w.observe(ledger), w.now)
-				ledger = p.Ledger
-				for _, a := range p.Actions {
-					w.apply(a)
-				}
-				w.pass(5 * time.Second)
-			}
+			p := w.follow(desired(tc.claims...), nil, 5, 5*time.Second)
 			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
 				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
 			}
@@ -232,17 +222,7 @@ func TestChange(t *testing.T) {
 			after.Wishes = slices.Clone(before.Wishes)
 			tc.change(w, &after)
 
-			var p plan.Plan
-			for range 12 {
-				o := w.observe(ledger)
-				o.MayReplace = true
-				p = plan.Compute(desired(after), o, w.now)
-				ledger = p.Ledger
-				for _, a := range p.Actions {
-					w.apply(a)
-				}
-				w.pass(time.Minute)
-			}
+			p := w.follow(desired(after), ledger, 12, time.Minute)
 			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
 				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
 			}

@@ -213,6 +213,23 @@ func (w *world) drive(d plan.Desired, ledger map[ownership.Key]int64) (plan.Plan
 	panic("the plan never settles:\n" + plan.Compute(d, w.observe(ledger), w.now).Explain())
 }
 
+// follow plans and carries out so many times, each a while after the last, and returns the last plan. Interfaces may be
+// replaced.
+func (w *world) follow(d plan.Desired, ledger map[ownership.Key]int64, times int, pause time.Duration) plan.Plan {
+	var p plan.Plan
+	for range times {
+		o := w.observe(ledger)
+		o.MayReplace = true
+		p = plan.Compute(d, o, w.now)
+		ledger = p.Ledger
+		for _, action := range p.Actions {
+			w.apply(action)
+		}
+		w.pass(pause)
+	}
+	return p
+}
+
 func spec(groups ...string) eni.Spec {
 	if len(groups) == 0 {
 		groups = []string{"sg-1"}

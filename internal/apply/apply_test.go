@@ -144,15 +144,18 @@ func applier(c apply.Cloud, v *inventory.Inventory) *apply.Applier {
 }
 
 // TestEachActionIsOneCallWhoseEffectIsNoted holds the note of each call against what the action says it does.
+// effect is the one call of an action, and what is known of eni-1 after it.
+type effect struct {
+	action plan.Action
+	call   string
+	noted  func(eni.Interface) bool
+}
+
 func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
 	change := func(to plan.Attribute) plan.Action {
 		return plan.Change{Member: member(0), InterfaceID: "eni-1", To: to}
 	}
-	cases := map[string]struct {
-		action plan.Action
-		call   string
-		noted  func(eni.Interface) bool
-	}{
+	cases := map[string]effect{
 		"attach": {
 			plan.Attach{Member: member(0), InterfaceID: "eni-1", Slot: eni.Slot{Card: 1, Device: 2}}, "attach eni-1 " + instance + " card 1 device 2",
 			func(i eni.Interface) bool {
@@ -206,30 +209,32 @@ func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
 		},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var r recorder
-			v := known()
-			before, _ := v.Interface("eni-1")
-			if name == "attach" {
-				before.Status, before.Attachment = eni.Available, nil
-				v.Saw(start, before)
-			}
-			outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Action{tc.action})
-			if len(outcomes) != 1 || outcomes[0].Err != nil {
-				t.Fatalf("outcomes: %v", outcomes)
-			}
-			if diff := cmp.Diff([]string{tc.call}, r.calls); diff != "" {
-				t.Error(diff)
-			}
-			noted, _ := v.Interface("eni-1")
-			if !tc.noted(noted) {
-				t.Errorf("noted: %+v", noted)
-			}
-			v.Saw(start.Add(61*time.Second), before)
-			if after, _ := v.Interface("eni-1"); !inventory.Same(after, noted) {
-				t.Error("a reading from before the call is believed")
-			}
-		})
+		t.Run(name, tc.verify)
+	}
+}
+
+func (e effect) verify(t *testing.T) {
+	var r recorder
+	v := known()
+	before, _ := v.Interface("eni-1")
+	if _, attaches := e.action.(plan.Attach); attaches {
+		before.Status, before.Attachment = eni.Available, nil
+		v.Saw(start, before)
+	}
+	outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Action{e.action})
+	if len(outcomes) != 1 || outcomes[0].Err != nil {
+		t.Fatalf("outcomes: %v", outcomes)
+	}
+	if diff := cmp.Diff([]string{e.call}, r.calls); diff != "" {
+		t.Error(diff)
+	}
+	noted, _ := v.Interface("eni-1")
+	if !e.noted(noted) {
+		t.Errorf("noted: %+v", noted)
+	}
+	v.Saw(start.Add(61*time.Second), before)
+	if after, _ := v.Interface("eni-1"); !inventory.Same(after, noted) {
+		t.Error("a reading from before the call is believed")
 	}
 }
 
