@@ -197,6 +197,8 @@ func (r *rollout) release(node string) {
 type admissions struct {
 	mu  sync.Mutex
 	let map[string]map[string]bool
+	// generations are those of the NodeENIs whose ramps have begun.
+	generations map[string]int64
 }
 
 // begun reports whether it is known who was served before the ramp.
@@ -207,12 +209,13 @@ func (a *admissions) begun(nodeENIUID string) bool {
 }
 
 // begin notes who was served before the ramp.
-func (a *admissions) begin(nodeENIUID string, served []string) {
+func (a *admissions) begin(nodeENIUID string, generation int64, served []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.let == nil {
-		a.let = map[string]map[string]bool{}
+		a.let, a.generations = map[string]map[string]bool{}, map[string]int64{}
 	}
+	a.generations[nodeENIUID] = generation
 	if a.let[nodeENIUID] == nil {
 		a.let[nodeENIUID] = make(map[string]bool, len(served))
 	}
@@ -233,11 +236,15 @@ func (a *admissions) admit(nodeENIUID, node string, limit int) bool {
 	return true
 }
 
-// end forgets a ramp that is over.
-func (a *admissions) end(nodeENIUID string) {
+// end forgets a ramp that is over by what a generation of the NodeENI says. An earlier one, which a reconciliation that began
+// before the change still has, knows nothing of it.
+func (a *admissions) end(nodeENIUID string, generation int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.let, nodeENIUID)
+	if generation >= a.generations[nodeENIUID] {
+		delete(a.let, nodeENIUID)
+		delete(a.generations, nodeENIUID)
+	}
 }
 
 // doubts remembers the nodes whose interfaces are to be read from EC2 before anything else is believed.

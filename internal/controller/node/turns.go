@@ -50,7 +50,7 @@ func (r *Reconciler) mustWait(ctx context.Context, s *subject, nodeENI *v1alpha1
 		return "its NodeENI was just changed", nil
 	}
 	if nodeENI.Status.Ramp == nil {
-		r.admissions.end(string(nodeENI.UID))
+		r.admissions.end(string(nodeENI.UID), nodeENI.Generation)
 		return "", nil
 	}
 	if !r.admissions.begun(string(nodeENI.UID)) {
@@ -58,7 +58,7 @@ func (r *Reconciler) mustWait(ctx context.Context, s *subject, nodeENI *v1alpha1
 		if err != nil {
 			return "", err
 		}
-		r.admissions.begin(string(nodeENI.UID), namesOf(served))
+		r.admissions.begin(string(nodeENI.UID), nodeENI.Generation, namesOf(served))
 	}
 	if r.admissions.admit(string(nodeENI.UID), s.name, controller.Admitted(*nodeENI.Status.Ramp, r.Now())) {
 		return "", nil
