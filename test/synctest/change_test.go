@@ -155,21 +155,7 @@ func TestReplacementsRollOut(t *testing.T) {
 		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
 			n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, at
 		})
-		rollout := func() string {
-			lacking, left := 0, perNode(c, isAttached)
-			for node := range perNode(c, isAny) {
-				if left[node] == 0 {
-					return node + " has no interface left"
-				}
-				if left[node] < 2 {
-					lacking++
-				}
-			}
-			if lacking > at {
-				return fmt.Sprintf("%d nodes lack an interface, want at most %d", lacking, at)
-			}
-			return ""
-		}
+		rollout := func() string { return lacking(c, at) }
 		c.Always(time.Hour, "the bound of a rollout", rollout)
 		status = c.NodeENI("data").Status
 		if got := reason(status.Conditions); got != string(plan.SubnetFull) || int(status.Attached) != 2*nodes-at {
@@ -200,6 +186,23 @@ func TestReplacementsRollOut(t *testing.T) {
 			t.Errorf("the metric counts %g drifted interfaces after the rollout", got)
 		}
 	})
+}
+
+// lacking says whether more than so many nodes lack one of their two interfaces, or one lacks both.
+func lacking(c *bubble.Cluster, most int) string {
+	n, left := 0, perNode(c, isAttached)
+	for node := range perNode(c, isAny) {
+		if left[node] == 0 {
+			return node + " has no interface left"
+		}
+		if left[node] < 2 {
+			n++
+		}
+	}
+	if n > most {
+		return fmt.Sprintf("%d nodes lack an interface, want at most %d", n, most)
+	}
+	return ""
 }
 
 // TestAFullSubnet has no address for any node of a zone. It is asked for one now and then, not by each node.
