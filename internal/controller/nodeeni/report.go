@@ -126,11 +126,7 @@ func (i located) attachment() v1alpha1.Attachment {
 // outcome says in one word and one sentence how the fleet stands.
 func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, interfaces []located, resolutions ...metav1.Condition) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
-		message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
-		if f.hidden && len(interfaces) == 0 {
-			message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
-		}
-		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
+		return leaving(f, interfaces)
 	}
 	if controller.Paused(nodeENI) {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
@@ -166,6 +162,15 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf(
 			"%s attached on %s%s", number(int(st.Desired), "interface"), number(int(st.Nodes), "node"), f.skipped())}
 	}
+}
+
+// leaving is how a NodeENI stands that is deleted.
+func leaving(f facts, interfaces []located) status.Outcome {
+	message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
+	if f.hidden && len(interfaces) == 0 {
+		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
+	}
+	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 }
 
 // stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.
