@@ -37,7 +37,7 @@ func awaitDefinitions(ctx context.Context, access *rest.Config, probeAddress str
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	ended, err := waitInProbes(ctx, probeAddress)
+	ended, err := waitInProbes(ctx, probeAddress, log)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func undefined(ctx context.Context, api *discovery.DiscoveryClient) ([]string, e
 }
 
 // waitInProbes answers the probes of a process that is live and not ready, until ended is called.
-func waitInProbes(ctx context.Context, address string) (ended func(), err error) {
+func waitInProbes(ctx context.Context, address string, log *slog.Logger) (ended func(), err error) {
 	if address == "0" {
 		return func() {}, nil
 	}
@@ -89,8 +89,13 @@ func waitInProbes(ctx context.Context, address string) (ended func(), err error)
 	})
 	server := manager.Server{Name: "health probe", Server: &http.Server{Handler: probes, ReadHeaderTimeout: time.Second}, Listener: listener}
 	ctx, cancel := context.WithCancel(ctx)
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Start(ctx) }()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if err := server.Start(ctx); err != nil {
+			log.LogAttrs(ctx, slog.LevelWarn, "probes are not answered", slog.Any("err", err))
+		}
+	}()
 	return func() {
 		cancel()
 		<-stopped

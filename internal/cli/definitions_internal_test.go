@@ -73,7 +73,7 @@ func TestAProcessThatWaitsIsLiveAndNotReady(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	ended, err := waitInProbes(t.Context(), address)
+	ended, err := waitInProbes(t.Context(), address, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
