@@ -203,16 +203,7 @@ func TestChange(t *testing.T) {
 			change: func(_ *world, c *plan.Claim) { c.Standing, c.Wishes = plan.Held, nil },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept,
 		},
-		"the instance ends": {
-			change: func(w *world, _ *plan.Claim) {
-				w.instance.State = eni.InstanceTerminated
-				for id, i := range w.interfaces {
-					i.Attachment, i.Status = nil, eni.Available
-					w.interfaces[id] = i
-				}
-			},
-			want: nil,
-		},
+		"the instance ends": {change: func(w *world, _ *plan.Claim) { w.end() }, want: nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -150,6 +150,15 @@ func (w *world) held(slot eni.Slot) bool {
 	return false
 }
 
+// end terminates the instance, which keeps nothing attached.
+func (w *world) end() {
+	w.instance.State = eni.InstanceTerminated
+	for id, i := range w.interfaces {
+		i.Attachment, i.Status = nil, eni.Available
+		w.interfaces[id] = i
+	}
+}
+
 // pass lets time pass in which EC2 finishes what it was doing.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)

@@ -96,21 +96,11 @@ func TestPlan(t *testing.T) {
 		nodes     nodes
 		want      summary
 	}{
-		"nothing is nothing": {},
-		"running instance registers": {
-			instances: instances{up},
-			want:      summary{Create: []string{"ip-10-0-1-1.ec2.internal"}},
-		},
-		"pending instance does not register yet": {
-			instances: instances{instance("i-1", "pending")},
-		},
-		"instance that was stopped all along does not register": {
-			instances: instances{instance("i-1", "stopped")},
-		},
-		"nothing changed": {
-			instances: instances{up},
-			nodes:     nodes{node(up, corev1.ConditionTrue, fresh)},
-		},
+		"nothing is nothing":                                    {},
+		"running instance registers":                            {instances: instances{up}, want: summary{Create: []string{"ip-10-0-1-1.ec2.internal"}}},
+		"pending instance does not register yet":                {instances: instances{instance("i-1", "pending")}},
+		"instance that was stopped all along does not register": {instances: instances{instance("i-1", "stopped")}},
+		"nothing changed":                                       {instances: instances{up}, nodes: nodes{node(up, corev1.ConditionTrue, fresh)}},
 		"heartbeat is due": {
 			instances: instances{up},
 			nodes:     nodes{node(up, corev1.ConditionTrue, old)},
@@ -143,14 +133,8 @@ func TestPlan(t *testing.T) {
 			nodes: nodes{node(up, corev1.ConditionTrue, fresh)},
 			want:  summary{Delete: []string{"ip-10-0-1-1.ec2.internal"}},
 		},
-		"Name tag names the node": {
-			instances: instances{named(up, "worker-1")},
-			want:      summary{Create: []string{"worker-1"}},
-		},
-		"Name tag that cannot name a node": {
-			instances: instances{named(up, "Worker 1")},
-			want:      summary{Create: []string{"ip-10-0-1-1.ec2.internal"}},
-		},
+		"Name tag names the node":          {instances: instances{named(up, "worker-1")}, want: summary{Create: []string{"worker-1"}}},
+		"Name tag that cannot name a node": {instances: instances{named(up, "Worker 1")}, want: summary{Create: []string{"ip-10-0-1-1.ec2.internal"}}},
 		"Name tag of two instances, as in a node group": {
 			instances: instances{named(instance("i-2", "running"), "workers"), named(up, "workers")},
 			want:      summary{Create: []string{"workers", "ip-10-0-1-2.ec2.internal"}},
