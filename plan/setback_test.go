@@ -124,34 +124,53 @@ func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
 	}
 }
 
-// TestAskingAgainInVainIsNoNews lets an interface ask again, one after the other, for the slots that EC2 refused.
+// TestAskingAgainInVainIsNoNews lets an interface ask again for the slots that EC2 refused, one after the other where any will do.
 func TestAskingAgainInVainIsNoNews(t *testing.T) {
-	w := newWorld(limits(3))
-	d, key := desired(claim("a", wish(0, 1, "s1"))), ownership.Key{NodeENIUID: "uid-a"}
-	w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
-	setback := refused(w.now, device(1), device(2))
-	says := func() plan.Member {
-		o := w.observe(nil)
-		o.Setbacks = map[ownership.Key]plan.Setback{key: setback}
-		return plan.Compute(d, o, w.now).Members[0]
-	}
-	w.now = w.now.Add(time.Second)
-	first := says()
-	if first.Phase != plan.Blocked || first.Why.Reason != plan.InstanceFull {
-		t.Fatalf("%s %s", first.Phase, first.Why)
-	}
-	w.now = w.now.Add(time.Hour)
-	if m := says(); m.Phase != plan.Attaching || m.Slot != device(1) {
-		t.Fatalf("%s at %s: the first slot is not asked for again", m.Phase, m.Slot)
-	}
-	setback = setback.Next(eni.SlotTaken, "taken", w.now).Refused(device(1), w.now)
-	if m := says(); m.Phase != first.Phase || m.Why != first.Why {
-		t.Errorf("after another refusal it says %s %s", m.Phase, m.Why)
-	}
-	blind := w.observe(nil)
-	blind.Setbacks, blind.Look = map[ownership.Key]plan.Setback{key: setback}, nil
-	if p := plan.Compute(d, blind, w.now); !p.NeedsLook {
-		t.Errorf("without a look it says %s %s", p.Members[0].Phase, p.Members[0].Why)
+	for name, tc := range map[string]struct {
+		exact    bool
+		refused  []eni.Slot
+		occupied []eni.Slot
+		why      plan.Reason
+	}{
+		"any slot, and all are refused":                   {refused: []eni.Slot{device(1), device(2)}, why: plan.InstanceFull},
+		"one slot, and others are free":                   {exact: true, refused: []eni.Slot{device(1)}, why: plan.SlotTaken},
+		"one slot, and others hold interfaces of anybody": {exact: true, refused: []eni.Slot{device(1)}, occupied: []eni.Slot{device(2)}, why: plan.SlotTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(3))
+			c := claim("a", wish(0, 1, "s1"))
+			c.Exact = tc.exact
+			d, key := desired(c), ownership.Key{NodeENIUID: "uid-a"}
+			w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
+			for _, slot := range tc.occupied {
+				w.occupy(slot)
+			}
+			setback := refused(w.now, tc.refused...)
+			says := func() plan.Member {
+				o := w.observe(nil)
+				o.Setbacks = map[ownership.Key]plan.Setback{key: setback}
+				return plan.Compute(d, o, w.now).Members[0]
+			}
+			w.now = w.now.Add(time.Second)
+			first := says()
+			if first.Phase != plan.Blocked || first.Why.Reason != tc.why {
+				t.Fatalf("%s %s", first.Phase, first.Why)
+			}
+			w.now = w.now.Add(time.Hour)
+			if m := says(); m.Phase != plan.Attaching || m.Slot != device(1) {
+				t.Fatalf("%s at %s: the first slot is not asked for again", m.Phase, m.Slot)
+			}
+			setback = setback.Next(eni.SlotTaken, "taken", w.now).Refused(device(1), w.now)
+			if m := says(); m.Phase != first.Phase || m.Why != first.Why {
+				t.Errorf("after another refusal it says %s %s, and not %s", m.Phase, m.Why, first.Why)
+			}
+			blind := w.observe(nil)
+			blind.Setbacks, blind.Look = map[ownership.Key]plan.Setback{key: setback}, nil
+			p := plan.Compute(d, blind, w.now)
+			if m := p.Members[0]; !p.NeedsLook && (m.Phase != first.Phase || m.Why != first.Why) {
+				t.Errorf("without a look it says %s %s, and not %s", m.Phase, m.Why, first.Why)
+			}
+		})
 	}
 }
 

@@ -140,6 +140,9 @@ func holderOf(i eni.Interface) string {
 // take finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
 // above it on the same card.
 func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
+	if exact && s.holders[asked] != "" {
+		return asked, s.occupied(asked)
+	}
 	if p := s.room(asked); p != nil {
 		return asked, p
 	}
@@ -148,14 +151,19 @@ func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Pro
 		if s.leaving[slot] {
 			return asked, s.waitFor(slot)
 		}
-		if exact {
-			return asked, &Problem{SlotTaken, fmt.Sprintf(
-				"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", asked, s.holders[asked])}
-		}
 		slot.Device++
 	}
 	s.holders[slot] = forWhom
 	return slot, nil
+}
+
+// occupied says why a slot cannot be had that alone will do. Whether the instance has room elsewhere does not matter then.
+func (s *seats) occupied(slot eni.Slot) *Problem {
+	if s.leaving[slot] {
+		return s.waitFor(slot)
+	}
+	return &Problem{SlotTaken, fmt.Sprintf(
+		"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", slot, s.holders[slot])}
 }
 
 // room reports why no further interface fits on the card of the slot. Where the limits are not known, EC2 is left to say.
