@@ -60,7 +60,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
-	r.Ledgers.Read(name, s.state)
+	if !r.Observer.KnowsAll() { // later nobody asks, and nodes come and go for as long as the process lives
+		r.Ledgers.Read(name, s.state)
+	}
 	// They are only read: copies, of up to a hundred attachments each, were the most that a reconciliation made.
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
