@@ -86,8 +86,8 @@ func (a Delete) Of() ownership.Member { return a.Member }
 // Of implements [Action].
 func (a Change) Of() ownership.Member { return a.Member }
 
-// writesTags reports whether an action writes tags, and nothing else.
-func writesTags(action Action) bool {
+// WritesTags reports whether an action writes tags, and nothing else.
+func WritesTags(action Action) bool {
 	change, _ := action.(Change)
 	return isTags(change.To)
 }

@@ -142,7 +142,7 @@ func (s Setback) Refused(slot eni.Slot, at time.Time) Setback {
 // After returns the setback after one more failure, that of the action.
 func (s Setback) After(action Action, err error, at time.Time) Setback {
 	class := eni.ClassOf(err)
-	if writesTags(action) {
+	if WritesTags(action) {
 		before := Setback{}
 		if s.Tags != nil {
 			before = *s.Tags

@@ -19,13 +19,7 @@ import (
 func trails(action plan.Action) bool {
 	change, _ := action.(plan.Change)
 	_, is := change.To.(plan.DeleteOnTermination)
-	return is || writesTags(action)
-}
-
-func writesTags(action plan.Action) bool {
-	change, _ := action.(plan.Change)
-	_, is := change.To.(plan.Tags)
-	return is
+	return is || plan.WritesTags(action)
 }
 
 // apart parts the actions that something waits for from those that trail behind.
@@ -49,7 +43,7 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 	}
 	rest, cancel := outliving(ctx)
 	leave := func() {}
-	if slices.ContainsFunc(trailing, writesTags) {
+	if slices.ContainsFunc(trailing, plan.WritesTags) {
 		leave = r.InFlight.Enter()
 	}
 	r.Beside(func(life context.Context) {
