@@ -59,7 +59,12 @@ func (a answer) code() string {
 func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service) {
 	call := of.protocol.read(r)
 	call.caller, call.userAgent = accessKey(r), r.UserAgent()
+	half := s.latency(of, call.action) / 2
+	if half > 0 && s.clock.Sleep(r.Context(), half) != nil {
+		return
+	}
 	requestID, a := s.answer(of, call)
+	a.wait += half
 	s.log.LogAttrs(r.Context(), slog.LevelDebug, "call", slog.String("action", call.action), slog.String("code", a.code()),
 		slog.String("requestId", requestID), slog.String("userAgent", call.userAgent))
 	if a.again != nil {
@@ -81,6 +86,17 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	default:
 		of.protocol.writeOutput(w, call.action, requestID, a.output)
 	}
+}
+
+// latency draws how long a call takes; 0 for those of services other than EC2.
+func (s *Simulator) latency(of service, action string) time.Duration {
+	latency, known := s.options.Behavior.Calls[action]
+	if !known || of.name != serviceEC2 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return latency.Draw(s.random)
 }
 
 // signer is where a signature names its access key.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -47,6 +48,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// callStream is the stream of random numbers that the latencies of calls are drawn from: no other latency depends on them.
+const callStream = 0xca11
+
 // Simulator is an account in a region. It is an http.Handler that speaks AWS's protocols, and under /_sim/ its own.
 // All methods are safe for concurrent use.
 type Simulator struct {
@@ -66,6 +70,7 @@ type Simulator struct {
 	throttle *throttle
 	recorder *recorder
 	requests uint64
+	random   *rand.Rand      // of the latencies of calls
 	changed  context.Context // ends when something has changed; nil while nobody waits for that
 	wake     context.CancelFunc
 }
@@ -109,6 +114,7 @@ func (s *Simulator) Reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.account = account
+	s.random = rand.New(rand.NewPCG(s.options.Seed, callStream))
 	s.throttle = newThrottle(s.options.Limits, *s.options.Behavior)
 	s.recorder = newRecorder(now)
 	if len(s.options.World.Functions) > 0 {

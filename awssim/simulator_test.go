@@ -77,6 +77,64 @@ func burst(t *testing.T, n int, call func() error) (throttled int) {
 	return throttled
 }
 
+// TestCallsTakeTime deletes an interface while it is read: half of a call's time passes before EC2 does the work, and half of
+// it after.
+func TestCallsTakeTime(t *testing.T) {
+	cases := map[string]struct {
+		after time.Duration
+		shown int
+	}{
+		"deleted before the reading is done": {400 * time.Millisecond, 0},
+		"deleted after it":                   {600 * time.Millisecond, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, client := inProcess(t, awssim.Options{Behavior: &ec2.Behavior{Calls: map[string]ec2.Latency{
+					"DescribeNetworkInterfaces": {Min: time.Second},
+				}}})
+				made, err := client.CreateNetworkInterface(t.Context(), &sdk.CreateNetworkInterfaceInput{SubnetId: aws.String(subnetA)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				id, begun := *made.NetworkInterface.NetworkInterfaceId, time.Now()
+				time.AfterFunc(tc.after, func() {
+					if _, err := client.DeleteNetworkInterface(t.Context(), &sdk.DeleteNetworkInterfaceInput{NetworkInterfaceId: &id}); err != nil {
+						t.Error(err)
+					}
+				})
+				shown, err := client.DescribeNetworkInterfaces(t.Context(), &sdk.DescribeNetworkInterfacesInput{
+					Filters: []types.Filter{{Name: aws.String("network-interface-id"), Values: []string{id}}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took != time.Second || len(shown.NetworkInterfaces) != tc.shown {
+					t.Errorf("the reading took %s and shows %d, want 1s and %d", took, len(shown.NetworkInterfaces), tc.shown)
+				}
+			})
+		})
+	}
+}
+
+// TestCallLatencies holds the latencies of calls against what was measured, and has every action take some time.
+func TestCallLatencies(t *testing.T) {
+	latencies := ec2.CallLatencies()
+	for _, o := range ec2.Operations() {
+		if l := latencies[o.Name]; l.Min <= 0 || l.Max <= l.Min || l.Tail <= l.Max {
+			t.Errorf("%s takes %v", o.Name, l)
+		}
+	}
+	for action, seconds := range map[string]float64{
+		"CreateNetworkInterface": 0.18, "AttachNetworkInterface": 0.74, "ModifyNetworkInterfaceAttribute": 0.22,
+		"AssignPrivateIpAddresses": 0.35, "DescribeNetworkInterfaces": 0.15, "DescribeSubnets": 0.12,
+	} {
+		if l := latencies[action]; seconds < l.Min.Seconds() || seconds > l.Max.Seconds() {
+			t.Errorf("%s was measured to take %g s, and takes %s to %s", action, seconds, l.Min, l.Max)
+		}
+	}
+}
+
 func TestThrottling(t *testing.T) {
 	page := func(o *sdk.DescribeNetworkInterfacesInput) { o.MaxResults = aws.Int32(1000) }
 	describe := func(ctx context.Context, c *sdk.Client, change func(*sdk.DescribeNetworkInterfacesInput)) func() error {

@@ -35,6 +35,9 @@ func (l Latency) Draw(random *rand.Rand) time.Duration {
 // Latencies are estimates from what clients have observed; each says from whom. The other fields are switches for
 // behaviour that is not documented: the zero value is the choice of the simulator, for the reason given.
 type Behavior struct {
+	// Calls is how long the calls of each action take, from the request to the answer. EC2 does the work in the middle of
+	// that time. Actions that are missing take no time; nil means that no call does. See [CallLatencies].
+	Calls map[string]Latency
 	// Visibility is from a change until describe calls show it. EC2 documents eventual consistency without figures;
 	// Terraform retries reads of new resources for seconds, and 30 s have been seen.
 	Visibility Latency

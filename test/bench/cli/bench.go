@@ -30,6 +30,7 @@ type settings struct {
 	output    string
 	dir       string
 	commands  []string
+	instant   bool
 }
 
 // New returns the command.
@@ -74,6 +75,7 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 	flags.StringArrayVar(&s.commands, "controller-cmd", []string{own}, "controller of the live scenarios: "+own+` is ours, anything else is run by the shell with
 KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION, CLUSTER_NAME and EC2_SPEED set, and has to
 understand NodeENIs; may be given several times`)
+	bindInstantCalls(command, &s.instant)
 	command.AddCommand(newList(), newVirtual())
 	return command
 }
@@ -108,7 +110,7 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 	var live []scenario.Scenario
 	screen := newScreen(progress, count(chosen, len(s.commands)))
 	for _, c := range chosen {
-		if s.nodes > 0 {
+		if c.InstantCalls = s.instant; s.nodes > 0 {
 			c.Nodes = s.nodes
 		}
 		if c.Live {

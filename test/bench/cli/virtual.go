@@ -27,7 +27,8 @@ const eventsFD = 3
 // newVirtual returns the command that a virtual run is, each in a process of its own: a bubble needs one, and one run
 // leaves nothing to the next.
 func newVirtual() *cobra.Command {
-	return &cobra.Command{
+	var instant bool
+	command := &cobra.Command{
 		Use:    "virtual ID NODES",
 		Hidden: true,
 		Args:   cobra.ExactArgs(2),
@@ -36,10 +37,18 @@ func newVirtual() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s.InstantCalls = instant
 			virtual.Main(s, os.NewFile(eventsFD, "events"))
 			return nil
 		},
 	}
+	bindInstantCalls(command, &instant)
+	return command
+}
+
+// bindInstantCalls adds the flag for the world in which calls take no time.
+func bindInstantCalls(command *cobra.Command, instant *bool) {
+	command.Flags().BoolVar(instant, "instant-calls", false, "let calls of EC2 and Kubernetes take no time, instead of what they were measured to take")
 }
 
 func find(id, nodes string) (scenario.Scenario, error) {
@@ -65,7 +74,7 @@ func runVirtual(ctx context.Context, s scenario.Scenario, show func(scenario.Pro
 	}
 	defer events.Close()
 	var said bytes.Buffer
-	command := exec.CommandContext(ctx, self, "virtual", s.ID, strconv.Itoa(s.Nodes))
+	command := exec.CommandContext(ctx, self, "virtual", s.ID, strconv.Itoa(s.Nodes), "--instant-calls="+strconv.FormatBool(s.InstantCalls))
 	command.Stdout, command.Stderr, command.ExtraFiles = &said, &said, []*os.File{write}
 	// Memory is no subject here and time is; what a bubble makes is mostly waste.
 	command.Env = append(os.Environ(), "GOGC=400")

@@ -55,6 +55,8 @@ type Scenario struct {
 	ID, Title string
 	// Speed is how many times faster than EC2 the simulated one lives, in a live scenario.
 	Speed float64
+	// InstantCalls lets calls take no time, as they do nowhere but in a model.
+	InstantCalls bool
 	// Live scenarios run the controller as a process against a real API server; others run it in virtual time.
 	Live bool
 	// Nodes is the size of the fleet. Quick is the size it has in the small set; 0 leaves it out of that.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/test/bench/scenario"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
@@ -51,13 +52,21 @@ type stage struct {
 func newStage(t *testing.T, s scenario.Scenario, tell func(Event)) *stage {
 	t.Helper()
 	st := &stage{
-		Cluster: bubble.New(t, worldOf(s)), Scenario: s, tell: tell, measured: map[string]float64{}, born: time.Now(),
+		Cluster: bubble.NewWithLatencies(t, worldOf(s), latenciesOf(s)), Scenario: s, tell: tell, measured: map[string]float64{}, born: time.Now(),
 		ready: map[string]time.Time{}, attached: map[string]bool{}, states: map[string]bool{},
 	}
 	st.enter("set-up", func() float64 { return 0 })
 	st.follow()
 	go st.report()
 	return st
+}
+
+// latenciesOf returns how long calls take in a scenario.
+func latenciesOf(s scenario.Scenario) bubble.Latencies {
+	if s.InstantCalls {
+		return bubble.Latencies{}
+	}
+	return bubble.Latencies{EC2: ec2.CallLatencies(), Kubernetes: 10 * time.Millisecond}
 }
 
 // open declares the interfaces and starts a controller, which has come to rest when it returns.

@@ -89,22 +89,39 @@ type Cluster struct {
 	API *kubeapi.Server
 	EC2 *awssim.Simulator
 	// User is a person's client.
-	User client.WithWatch
+	User      client.WithWatch
+	latencies Latencies
 	// started counts controllers, and launched nodes.
 	started, launched int
+}
+
+// Latencies are how long calls of a controller take. In the zero value no call takes any time.
+type Latencies struct {
+	// EC2 is by action.
+	EC2 map[string]ec2.Latency
+	// Kubernetes is from a request to its answer, or to the beginning of a watch.
+	Kubernetes time.Duration
 }
 
 // Seed is that of everything random in EC2.
 const Seed = 1
 
-// New begins a cluster in a bubble.
+// New begins a cluster in a bubble, in which calls take no time.
 func New(t *testing.T, w awssim.World) *Cluster {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: w, Seed: Seed})
+	return NewWithLatencies(t, w, Latencies{})
+}
+
+// NewWithLatencies begins a cluster in a bubble.
+func NewWithLatencies(t *testing.T, w awssim.World, l Latencies) *Cluster {
+	t.Helper()
+	behavior := ec2.DefaultBehavior()
+	behavior.Calls = l.EC2
+	sim, err := awssim.New(awssim.Options{World: w, Behavior: &behavior, Seed: Seed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{T: t, API: kubeapi.New(), EC2: sim}
+	c := &Cluster{T: t, API: kubeapi.New(), EC2: sim, latencies: l}
 	scheme := runtime.NewScheme()
 	c.Must(clientgoscheme.AddToScheme(scheme))
 	c.Must(v1alpha1.AddToScheme(scheme))

@@ -21,8 +21,10 @@ var errNoNetwork = errors.New("the network does not answer")
 // Link is what lies between a controller and a server: it can be cut, and it can lose what it carries.
 type Link struct {
 	server http.RoundTripper
-	// passed is told of every request that gets through.
-	passed func(*http.Request)
+	// latency is from a request to its answer, beside what the server takes.
+	latency time.Duration
+	// passed is told of every request that gets through, and what it returns of the answer.
+	passed func(*http.Request) (answered func())
 
 	mu     sync.Mutex
 	isCut  bool
@@ -33,8 +35,8 @@ type Link struct {
 	random *rand.Rand
 }
 
-func newLink(server http.RoundTripper, seed uint64, passed func(*http.Request)) *Link {
-	return &Link{server: server, passed: passed, open: map[*parcel]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
+func newLink(server http.RoundTripper, seed uint64, latency time.Duration, passed func(*http.Request) func()) *Link {
+	return &Link{server: server, latency: latency, passed: passed, open: map[*parcel]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
 }
 
 // Cut makes requests wait in vain, and breaks off responses that are being read.
@@ -85,11 +87,14 @@ func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if requestLost {
 		return nil, errNoNetwork
 	}
-	l.passed(r)
+	answered := l.passed(r)
+	time.Sleep(l.latency / 2)
 	response, err := l.server.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(l.latency / 2)
+	answered()
 	p := &parcel{response.Body, l}
 	if replyLost {
 		return nil, errors.Join(errNoNetwork, p.Close())

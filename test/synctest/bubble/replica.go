@@ -35,10 +35,12 @@ const lastWords = 2 * time.Minute
 type Mutation struct {
 	At     time.Time
 	Action string
+	// Answered is when the answer was there; zero before that.
+	Answered time.Time
 	// Instance is whom CreateNetworkInterface, by its tags, or AttachNetworkInterface is for.
 	Instance string
-	// Interface is what the call is about, if it exists already.
-	Interface string
+	// Interface is what the call is about, if it exists already, and Subnet where one is made.
+	Interface, Subnet string
 	// Force is set when an interface is detached without the instance's consent.
 	Force bool
 }
@@ -75,8 +77,8 @@ func (c *Cluster) Start(o options.Controller) *Replica {
 	c.started++
 	number, begun := c.started, time.Now()
 	r := &Replica{Ended: make(chan struct{}), Metrics: prometheus.NewRegistry()}
-	r.Kubernetes = newLink(c.API, uint64(c.started), r.noteWrite)
-	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), r.noteMutation)
+	r.Kubernetes = newLink(c.API, uint64(c.started), c.latencies.Kubernetes, r.noteWrite)
+	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), 0, r.noteMutation)
 	ctx, stop := context.WithCancel(c.Context())
 	r.Stop = stop
 	surroundings := cli.Surroundings{
@@ -117,7 +119,7 @@ func (r *Replica) Halt() {
 	synctest.Wait()
 }
 
-func (r *Replica) noteWrite(request *http.Request) {
+func (r *Replica) noteWrite(request *http.Request) (answered func()) {
 	isLease := strings.Contains(request.URL.Path, "/leases")
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,17 +130,28 @@ func (r *Replica) noteWrite(request *http.Request) {
 	case request.Method == http.MethodPut:
 		r.renewed = time.Now()
 	}
+	return func() {}
 }
 
-func (r *Replica) noteMutation(request *http.Request) {
+func (r *Replica) noteMutation(request *http.Request) (answered func()) {
 	body, err := io.ReadAll(request.Body)
 	request.Body = io.NopCloser(bytes.NewReader(body))
 	form, formErr := url.ParseQuery(string(body))
 	action := form.Get("Action")
-	if err != nil || formErr != nil || !strings.HasPrefix(action, "Describe") {
+	if err == nil && formErr == nil && strings.HasPrefix(action, "Describe") {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number := len(r.mutations)
+	r.mutations = append(r.mutations, Mutation{
+		At: time.Now(), Action: action, Instance: instanceIn(form), Force: form.Get("Force") == "true",
+		Interface: form.Get("NetworkInterfaceId"), Subnet: form.Get("SubnetId"),
+	})
+	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.mutations = append(r.mutations, Mutation{time.Now(), action, instanceIn(form), form.Get("NetworkInterfaceId"), form.Get("Force") == "true"})
+		r.mutations[number].Answered = time.Now()
 	}
 }
 
