@@ -214,6 +214,10 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	return nil
 }
 
+// addressTries bounds how many addresses one action asks EC2 for. What EC2 does not show as used is seldom more than one or
+// two; each address costs a call, and a member that has failed waits for its next turn behind others.
+const addressTries = 16
+
 // request asks EC2 for the interface. Where the lowest free address is wanted, one that EC2 calls used is followed by the
 // next; nothing else is a reason to try another.
 func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, error) {
@@ -230,7 +234,8 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 	if !c.Spec.LowestFree {
 		return a.cloud.CreateInterface(ctx, request)
 	}
-	for {
+	var last error
+	for range addressTries {
 		var err error
 		if request.PrimaryIPv4, err = a.Addresses.Take(ctx, c.SubnetID, c.Member); err != nil {
 			return eni.Interface{}, err
@@ -240,7 +245,10 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 			return made, err
 		}
 		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
+		last = err
 	}
+	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; see who takes "+
+		"addresses there, or reserve a part of the subnet for multieni: %w", addressTries, c.SubnetID, request.PrimaryIPv4, last)
 }
 
 // createWith makes the interface with the IPv4 address, and where that is wanted with the IPv6 address beside it. What EC2 has

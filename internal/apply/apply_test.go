@@ -331,6 +331,73 @@ func TestAddressesThatAreUsed(t *testing.T) {
 	}
 }
 
+// everyAddressIsUsed is a cloud whose subnet has no address that it gives.
+type everyAddressIsUsed struct {
+	cloud
+	calls int
+}
+
+func (c *everyAddressIsUsed) CreateInterface(context.Context, apply.CreateRequest) (eni.Interface, error) {
+	c.calls++
+	return eni.Interface{}, &eni.Fault{Class: eni.AddressTaken, Operation: "CreateNetworkInterface", Code: "InvalidIPAddress.InUse"}
+}
+
+func TestTriesForAnAddressAreBounded(t *testing.T) {
+	const most = 16
+	ec2 := &everyAddressIsUsed{}
+	addresses := &promises{next: netip.MustParseAddr("10.0.0.4")}
+	a := apply.New(ec2, silent{}, apply.Options{Members: 1, Removals: 1, Now: time.Now, Addresses: addresses})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	outcomes := a.Do(ctx, []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1", Spec: eni.Spec{LowestFree: true}}})
+	if ec2.calls != most || len(addresses.taken) != most || eni.ClassOf(outcomes[0].Err) != eni.AddressTaken {
+		t.Errorf("%d calls, %d addresses noted as used, outcome %v", ec2.calls, len(addresses.taken), outcomes[0].Err)
+	}
+}
+
+// retagged is a cloud whose client tokens lead to an interface with other tags than those asked for.
+type retagged struct {
+	cloud
+	tags map[string]string
+}
+
+func (c retagged) CreateInterface(context.Context, apply.CreateRequest) (eni.Interface, error) {
+	return eni.Interface{ID: "eni-new", Status: eni.Available, Tags: c.tags}, nil
+}
+
+// TestATokenThatLeadsToAnotherInterface makes an interface whose token was used before, and whose tags somebody has changed
+// since. It belongs to another member now, or to nobody: to attach it here would take it away from there.
+func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
+	with := func(key, value string) map[string]string {
+		tags := member(1).Tags(start, nil)
+		tags[key] = value
+		return tags
+	}
+	cases := map[string]struct {
+		tags map[string]string
+		want bool // whether it is taken
+	}{
+		"as asked for":       {with("team", "ran"), true},
+		"of another NodeENI": {with(ownership.TagNodeENIUID, "uid-b"), false},
+		"of another ordinal": {with(ownership.TagMember, "2"), false},
+		"of another machine": {with(ownership.TagInstanceID, "i-00000000000000002"), false},
+		"of another cluster": {with(ownership.TagCluster, "cluster-2"), false},
+		"with spoilt tags":   {with(ownership.TagMember, "spoilt"), false},
+		"without its Node":   {with(ownership.TagNode, ""), false},
+		"without any tags":   {nil, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			outcomes := applier(retagged{tags: tc.tags}, v).Do(t.Context(), []plan.Action{plan.Create{Member: member(1), SubnetID: "s1"}})
+			_, noted := v.Interface("eni-new")
+			if err := outcomes[0].Err; (err == nil) != tc.want || noted != tc.want || !tc.want && eni.ClassOf(err) != eni.TokenSpent {
+				t.Errorf("outcome %v, noted %t; that it is taken is wanted %t", err, noted, tc.want)
+			}
+		})
+	}
+}
+
 // TestCreateWithoutAnAnswerIsNoted notes every call that did not say what it made, whatever EC2 said last: the call before it
 // may have been the one that made something.
 func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {

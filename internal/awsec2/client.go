@@ -54,7 +54,7 @@ func New(cfg aws.Config, options Options) *Client {
 	pacing := newPacing(options)
 	api := ec2.NewFromConfig(cfg, func(o *ec2.Options) {
 		o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) { s.MaxAttempts = readAttempts })
-		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		o.APIOptions = append(o.APIOptions, checkAnswers, func(stack *middleware.Stack) error {
 			if err := stack.Finalize.Insert(pacing.middleware(), "Retry", middleware.After); err != nil {
 				return err
 			}

@@ -99,12 +99,15 @@ func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) s
 
 // Load returns the AWS configuration for the region: credentials by the SDK's whole chain (environment, profile, web
 // identity, Pod Identity, instance profile), the endpoint of AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_EC2 if set, and a user
-// agent that names the program and its version. Nothing is requested yet.
+// agent that names the program and its version. The clients of all services that are made of it refuse an answer that is
+// none of the service's. Nothing is requested yet.
 func Load(ctx context.Context, region, version string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithRegion(region),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout)),
-		config.WithAPIOptions([]func(*middleware.Stack) error{awsmiddleware.AddUserAgentKeyValue("multieni", version)}))
+		config.WithAPIOptions([]func(*middleware.Stack) error{
+			awsmiddleware.AddUserAgentKeyValue("multieni", version), checkAnswers,
+		}))
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("load the AWS configuration for region %s: %w", region, err)
 	}

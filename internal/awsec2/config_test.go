@@ -95,18 +95,10 @@ func TestLoadHonoursTheEnvironment(t *testing.T) {
 	var agent, authorization string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		agent, authorization = r.UserAgent(), r.Header.Get("Authorization")
-		_, _ = w.Write([]byte("<DescribeNetworkInterfacesResponse/>"))
+		_, _ = w.Write([]byte("<DescribeNetworkInterfacesResponse><requestId>r-1</requestId><networkInterfaceSet/></DescribeNetworkInterfacesResponse>"))
 	}))
 	defer server.Close()
-	bareEnvironment(t)
-	t.Setenv("AWS_ENDPOINT_URL", server.URL)
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	cfg, err := awsec2.Load(t.Context(), "eu-west-3", "v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := awsec2.New(cfg, awsec2.Options{Cluster: "c1"}).ListOwned(t.Context()); err != nil {
+	if _, _, err := awsec2.New(loaded(t, server.URL), awsec2.Options{Cluster: "c1"}).ListOwned(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(agent, "multieni/v1.2.3") {

@@ -4,6 +4,7 @@
 package awsec2_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,6 +58,23 @@ type reply struct {
 	code, message string
 	body          string
 	fault         error
+	// verbatim is the whole answer, with nothing around it; it may be nil.
+	verbatim io.Reader
+}
+
+// least is what EC2's answer to an action holds at least.
+var least = map[string]string{
+	"DescribeInstances":         "<reservationSet/>",
+	"DescribeInstanceTypes":     "<instanceTypeSet/>",
+	"DescribeNetworkInterfaces": "<networkInterfaceSet/>",
+	"DescribeSecurityGroups":    "<securityGroupInfo/>",
+	"DescribeSubnets":           "<subnetSet/>",
+	"GetSubnetCidrReservations": "<subnetIpv4CidrReservationSet/><subnetIpv6CidrReservationSet/>",
+	"CreateNetworkInterface":    "<networkInterface/>",
+	"AttachNetworkInterface":    "<attachmentId>eni-attach-1</attachmentId>",
+	"AssignPrivateIpAddresses":  "<networkInterfaceId>eni-1</networkInterfaceId>",
+	"AssignIpv6Addresses":       "<networkInterfaceId>eni-1</networkInterfaceId>",
+	"UnassignIpv6Addresses":     "<networkInterfaceId>eni-1</networkInterfaceId>",
 }
 
 // fake answers requests in memory, so that tests can run on a virtual clock. It knows nothing of EC2 beyond the wire form.
@@ -98,11 +116,15 @@ func (a reply) response(sent request, r *http.Request) *http.Response {
 			a.status = http.StatusBadRequest
 		}
 	}
-	text := fmt.Sprintf("<%[1]sResponse><requestId>r-1</requestId>%[2]s</%[1]sResponse>", sent.action, a.body)
+	text := fmt.Sprintf("<%[1]sResponse><requestId>r-1</requestId>%[2]s</%[1]sResponse>", sent.action, cmp.Or(a.body, least[sent.action]))
 	if a.code != "" {
 		text = fmt.Sprintf("<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>r-1</RequestID></Response>", a.code, a.message)
 	}
-	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}
+	var body io.Reader = strings.NewReader(text)
+	if a.verbatim != nil {
+		body = a.verbatim
+	}
+	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(body), Request: r}
 }
 
 // calls returns what was sent of an action.
