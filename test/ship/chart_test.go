@@ -325,11 +325,51 @@ func TestSchemaListsTheValues(t *testing.T) {
 		return below
 	})
 	valued := paths(values, "", func(v any) map[string]any { below, _ := v.(map[string]any); return below })
-	listed = slices.DeleteFunc(listed, func(path string) bool { return path == ".global" }) // helm's own
+	former := formerValues(t)
+	listed = slices.DeleteFunc(listed, func(path string) bool {
+		answered := slices.ContainsFunc(slices.Collect(maps.Keys(former)), func(key string) bool { return strings.HasPrefix("."+key+".", path+".") })
+		return path == ".global" /* helm's own */ || answered && !slices.Contains(valued, path)
+	})
 	// Below a value that is any object the schema lists nothing.
 	valued = slices.DeleteFunc(valued, func(path string) bool { return strings.Contains(path, ".resources.") })
 	if diff := cmp.Diff(valued, listed); diff != "" {
 		t.Errorf("values.schema.json and values.yaml differ (-values +schema):\n%s", diff)
+	}
+}
+
+// formerValues are the values of the predecessor's chart that this chart does not have, each with what to set instead.
+func formerValues(t *testing.T) map[string]string {
+	t.Helper()
+	former := map[string]string{}
+	if err := yaml.Unmarshal([]byte(read(t, chart+"/files/former-values.yaml")), &former); err != nil {
+		t.Fatal(err)
+	}
+	return former
+}
+
+// A value file of the predecessor is refused with an answer for each of its values, and never deploys its image.
+func TestChartAnswersTheValuesOfItsPredecessor(t *testing.T) {
+	page := read(t, "docs/migration.md")
+	for key, answer := range formerValues(t) {
+		t.Run(key, func(t *testing.T) {
+			out, err := helm(t, "template", "multieni", chart, "--set", key+"=1")
+			if want := key + ": " + answer; err == nil || !strings.Contains(out, want) {
+				t.Errorf("helm says %v and\n%s\nwant %s", err, out, want)
+			}
+			if row := fmt.Sprintf("| `%s` | %s |", key, answer); !strings.Contains(page, row) {
+				t.Errorf("docs/migration.md lacks the row %s", row)
+			}
+		})
+	}
+	for name, set := range map[string]string{
+		"image.repository":            "image.repository=ghcr.io/johnlam90/aws-multi-eni-controller",
+		"eniManager.ignoreInterfaces": "eniManager.ignoreInterfaces=tunl0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := helm(t, "template", "multieni", chart, "--set", set); err == nil || !strings.Contains(out, name) {
+				t.Errorf("helm says %v and\n%s\nwant an answer for %s", err, out, name)
+			}
+		})
 	}
 }
 

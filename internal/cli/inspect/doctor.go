@@ -28,6 +28,8 @@ var ErrFailed = errors.New("a check failed")
 
 const (
 	leaseName = "networking.k8s.aws"
+	// agentNamespace is where the chart puts the agents, unless its values say otherwise.
+	agentNamespace = "eni-manager-system"
 	// leaseStale is for how long a lease without renewal counts as held: twice the default of the controller.
 	leaseStale = 30 * time.Second
 	// fewAddresses is when a subnet is called nearly full.
@@ -44,9 +46,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the surroundings: cluster, permissions, region, subnets, VPC CNI, quota",
 		Long: `Check what multieni needs around it, and say what to do about what is missing: definitions
-and a running controller in the cluster, the region, permissions in EC2 (by dry runs, which
-change nothing), free addresses of the subnets, settings of the VPC CNI that do harm, and
-the quota of network interfaces.
+and a running controller in the cluster, roles that its ServiceAccounts do not need, the
+region, permissions in EC2 (by dry runs, which change nothing), free addresses of the
+subnets, settings of the VPC CNI that do harm, and the quota of network interfaces.
 
 Permissions are those of whoever runs the command. To check the controller's own:
 
@@ -93,6 +95,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	}
 	d.add(view.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs, of which there are %d", len(o.nodeENIs)), "")
 	d.controller(ctx)
+	d.rights(ctx)
 	d.vpcCNI(ctx)
 	d.instances(o)
 	cloud, err := e.connect(ctx, d.api)
