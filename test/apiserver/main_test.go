@@ -91,9 +91,9 @@ func applyStatus(t *testing.T, c client.Client, status runtime.ApplyConfiguratio
 }
 
 // remove deletes the object after a test, when the test's own context has ended.
-func remove(t *testing.T, c client.Client, object client.Object) {
+func remove(t *testing.T, c client.Client, object client.Object, options ...client.DeleteOption) {
 	t.Helper()
-	if err := c.Delete(context.Background(), object); err != nil && !apierrors.IsNotFound(err) {
+	if err := c.Delete(context.Background(), object, options...); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }
