@@ -86,6 +86,12 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 			claims: []plan.Claim{claim("a", plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			want:   []placed{{"s1", eni.Slot{Card: 1, Device: 1}}}, reasons: []plan.Reason{""},
 		},
+		"a full card blocks while the instance has room on another": {
+			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
+			claims:  []plan.Claim{claim("a", wish(0, 1, "s1")), claim("b", plan.Wish{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			want:    []placed{{"s2", eni.Slot{Card: 1, Device: 1}}},
+			reasons: []plan.Reason{plan.InstanceFull, ""},
+		},
 		"more addresses than an interface takes block": {
 			limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 4},
 			claims: []plan.Claim{claim("a", func() plan.Wish {
@@ -117,6 +123,61 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 				t.Errorf("still wants to act:\n%s", p.Explain())
 			}
 		})
+	}
+}
+
+// TestAFullCardWaitsOnlyForASlotOfItsOwn has an interface leave a card of an instance with two, of which the other is full or not.
+func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
+	on := func(card, device int) plan.Wish {
+		return plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: card, Device: device}, Spec: spec()}
+	}
+	cases := map[string]struct {
+		leaving, wanted plan.Wish
+		foreign         []eni.Slot
+		want            plan.Reason
+	}{
+		"the slot is on the full card": {leaving: on(0, 1), wanted: on(0, 1), want: plan.InProgress},
+		"the slot is on another card":  {leaving: on(1, 0), wanted: on(0, 1), foreign: []eni.Slot{{Device: 1}}, want: plan.InstanceFull},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
+			_, ledger := w.drive(desired(claim("a", tc.leaving)), nil)
+			w.now = w.now.Add(time.Hour)
+			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"}
+			p := plan.Compute(desired(released, claim("b", tc.wanted)), w.observe(ledger), w.now)
+			if got := reasons(p); got[len(got)-1] != tc.want {
+				t.Errorf("the reason is %s, want %s:\n%s", got[len(got)-1], tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestThreeInterfacesOfANodeAtATime: whatever goes wrong, no more than these can be left behind.
+func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
+	const atATime = 3
+	w := newWorld(limits(8))
+	wanted := desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3"), wish(3, 4, "s4"), wish(4, 5, "s5"), wish(5, 6, "s6")))
+	var ledger map[ownership.Key]int64
+	for range 10 {
+		p := plan.Compute(wanted, w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, action := range p.Actions {
+			w.apply(action)
+		}
+		unattached := 0
+		for _, i := range w.ours() {
+			if i.Attachment == nil {
+				unattached++
+			}
+		}
+		if unattached > atATime {
+			t.Fatalf("%d interfaces are there and not attached, want at most %d:\n%s", unattached, atATime, p.Explain())
+		}
+		w.pass(5 * time.Second)
+	}
+	if got := len(placements(w)); got != 6 {
+		t.Errorf("%d interfaces are attached in the end, want 6", got)
 	}
 }
 

@@ -70,6 +70,21 @@ func TestWhichLaunchedInterfacesServe(t *testing.T) {
 	}
 }
 
+// TestThePrimaryInterfaceIsNeverAdopted: a NodeENI would change its groups and addresses, on which the node's own network rests.
+func TestThePrimaryInterfaceIsNeverAdopted(t *testing.T) {
+	w := newWorld(limits(4))
+	for id := range w.interfaces {
+		delete(w.interfaces, id)
+	}
+	primary := w.launchedAt(eni.Primary, "s1")
+	asked := wish(0, eni.Primary.Device, "s1")
+	asked.Spec = spec("sg-2")
+	p := w.follow(desired(claim("a", asked)), nil, 5, 5*time.Second)
+	if got := w.interfaces[primary.ID]; got.Groups[0] != primary.Groups[0] || p.Members[0].Interface == nil || p.Members[0].Interface.ID == primary.ID {
+		t.Errorf("the primary interface serves the NodeENI, with the groups %v:\n%s", got.Groups, p.Explain())
+	}
+}
+
 func TestAnAdoptedInterfaceIsMendedAndKeepsItsTags(t *testing.T) {
 	w := newWorld(limits(4))
 	born := w.launchedAt(device(1), "s1")
