@@ -462,6 +462,35 @@ func TestTheEndOfAnInstance(t *testing.T) {
 	})
 }
 
+// What a NodeENI has on an instance that ended is the controller's to delete: it knows whether the NodeENI lost its finalizer.
+func TestABurialLeavesNodeENIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		keep := func(c *lifecycle.Config) { no := false; c.Networks[0].DeleteOnTermination = &no }
+		s.ensure(t.Context(), s.joiner(keep), join.Request{})
+		cloud, nodeENIs := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"}), 0
+		for _, i := range s.sim.State().NetworkInterfaces {
+			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{ownership.TagNodeENI: "upf", ownership.TagNodeENIUID: "uid-1"}); err != nil {
+					t.Fatal(err)
+				}
+				nodeENIs++
+			}
+		}
+		time.Sleep(time.Hour)
+		if err := s.sim.Terminate(s.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := s.joiner(keep).Bury(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		if left := s.has(); nodeENIs != 1 || len(left) != nodeENIs {
+			t.Errorf("%q is left, want the interface of the NodeENI", left)
+		}
+	})
+}
+
 func TestWhatWaitsToBeTerminatedWillGoWithItsInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)

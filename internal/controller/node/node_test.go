@@ -71,7 +71,12 @@ type stage struct {
 
 func onStage(t *testing.T, test func(*stage)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(setStage(t)) })
+	onStageIn(t, world(), test)
+}
+
+func onStageIn(t *testing.T, w awssim.World, test func(*stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(setStage(t, w)) })
 }
 
 func world() awssim.World {
@@ -90,9 +95,9 @@ func world() awssim.World {
 	}}
 }
 
-func setStage(t *testing.T) *stage {
+func setStage(t *testing.T, w awssim.World) *stage {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: world(), Seed: 1})
+	sim, err := awssim.New(awssim.Options{World: w, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

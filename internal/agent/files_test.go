@@ -1,0 +1,116 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/agent"
+)
+
+// TestFilesOutliveAStart has files of an earlier life of the agent, of an interface that nothing says anything of. They go only
+// when the controller has said what the node has: until then somebody may use that interface.
+func TestFilesOutliveAStart(t *testing.T) {
+	cases := map[string]struct {
+		reported int64
+		kept     bool
+	}{
+		"before the controller reported on the node": {0, true},
+		"after": {1, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			file, text := hostnet.Networkd(mac)
+			networkd := filepath.Join(t.TempDir(), file)
+			plugin := filepath.Join(t.TempDir(), "config.json")
+			resources := string(hostpci.PluginConfig([]hostpci.Resource{{Name: "fast", Address: "0000:00:06.0", Driver: hostpci.VFIO}}))
+			for path, content := range map[string]string{networkd: text, plugin: resources} {
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			state := &v1alpha1.NodeENIState{
+				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIState"},
+				ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"},
+			}
+			state.Status.ObservedGeneration = tc.reported
+			firstPass(t, state, agent.Options{NetworkdDir: filepath.Dir(networkd), PluginConfig: plugin})
+
+			_, err := os.Stat(networkd)
+			if kept := err == nil; kept != tc.kept {
+				t.Errorf("the file for systemd-networkd is kept: %t, want %t", kept, tc.kept)
+			}
+			now, err := os.ReadFile(plugin)
+			if kept := string(now) == resources; err != nil || kept != tc.kept {
+				t.Errorf("the configuration of the device plugin is kept: %t, want %t; %v", kept, tc.kept, err)
+			}
+		})
+	}
+}
+
+// firstPass runs an agent until it has told the API server how the interfaces of its node are, which it does after its files.
+func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
+	t.Helper()
+	told := make(chan struct{}, 100)
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		revision := metav1.ListMeta{ResourceVersion: "1"}
+		var object, list any = state, &v1alpha1.NodeENIStateList{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIStateList"}, ListMeta: revision, Items: []v1alpha1.NodeENIState{*state},
+		}
+		if strings.Contains(r.URL.Path, "/nodes") {
+			object, list = node, &corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, ListMeta: revision, Items: []corev1.Node{*node}}
+		}
+		switch {
+		case r.Method == http.MethodPatch:
+			told <- struct{}{}
+			_ = json.NewEncoder(w).Encode(object)
+		case r.URL.Query().Has("sendInitialEvents"): // then a client asks for a list
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case r.URL.Query().Has("watch"):
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			_ = json.NewEncoder(w).Encode(list)
+		}
+	}))
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	var err error
+	if o.API, err = agent.Connect(&rest.Config{Host: server.URL}, "node-1"); err != nil {
+		t.Fatal(err)
+	}
+	o.Node, o.Host, o.Resync, o.Log = "node-1", &paper{touched: map[int]int{}, events: make(chan struct{})}, time.Minute, slog.New(slog.DiscardHandler)
+	ended := make(chan error, 1)
+	go func() { ended <- agent.New(o).Run(ctx) }()
+	select {
+	case <-told:
+	case <-ctx.Done():
+		t.Error("the agent has told nothing")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
