@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/multieni/multieni/eni"
 )
 
 // Prefix begins every tag key that is ours alone; users' tags may not use it.
@@ -50,6 +52,18 @@ const TagName = "Name"
 
 // maxTagValue is the most characters of a tag value (EC2 user guide, "Tag restrictions").
 const maxTagValue = 256
+
+// Bounds of what tags are believed to say. What is beyond was not written by us, and does not fit the API's schemas.
+const (
+	// MaxOrdinal is the highest ordinal of a member on one instance.
+	MaxOrdinal = 127
+	// MaxGeneration is the last second that a time of Kubernetes can say (RFC 3339 has years of four digits), since
+	// generations and the times of creation are seconds.
+	MaxGeneration = 253402300799
+
+	// maxName is the most bytes of the name of a Kubernetes object, and maxUID of what stands for a NodeENI.
+	maxName, maxUID = 253, 128
+)
 
 // Key names a member within one instance: the NodeENI that wants it and its ordinal there.
 type Key struct {
@@ -163,17 +177,24 @@ func Read(cluster string, tags map[string]string) (Member, Verdict) {
 	ordinal, errOrdinal := strconv.Atoi(tags[TagMember])
 	generation, errGeneration := strconv.ParseInt(tags[TagGeneration], 10, 64)
 	m.Ordinal, m.Generation = ordinal, generation
-	if errOrdinal != nil || errGeneration != nil || ordinal < 0 || m.NodeENI == "" || m.NodeENIUID == "" || m.Node == "" || m.InstanceID == "" {
+	if errOrdinal != nil || errGeneration != nil || !m.plausible() {
 		return m, Damaged
 	}
 	return m, Ours
+}
+
+// plausible reports whether we can have written the identity.
+func (m Member) plausible() bool {
+	within := func(text string, most int) bool { return text != "" && len(text) <= most }
+	return m.Ordinal >= 0 && m.Ordinal <= MaxOrdinal && m.Generation >= 0 && m.Generation <= MaxGeneration &&
+		within(m.NodeENI, maxName) && within(m.Node, maxName) && within(m.NodeENIUID, maxUID) && eni.IsInstanceID(m.InstanceID)
 }
 
 // CreatedAt returns when the interface was made, by its tag. It is not known when the tag is missing or unreadable,
 // and then must never be taken for long ago.
 func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	seconds, err := strconv.ParseInt(tags[TagCreatedAt], 10, 64)
-	if err != nil || seconds <= 0 {
+	if err != nil || seconds <= 0 || seconds > MaxGeneration {
 		return time.Time{}, false
 	}
 	return time.Unix(seconds, 0).UTC(), true

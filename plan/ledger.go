@@ -5,6 +5,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/multieni/multieni/inventory"
@@ -28,16 +29,52 @@ func (p *planner) tidyLedger() {
 		p.again(until)
 		return false
 	})
+	p.boundLedger()
 }
+
+// MaxLedger is how many members the ledger of an instance holds (the schema of NodeENIState). No instance has slots for as
+// many.
+const MaxLedger = 128
+
+// boundLedger drops from a ledger that has grown too long first what tags tell as well, then what can no longer come to
+// light: neither is lost with it, since a generation is the time of its creation.
+func (p *planner) boundLedger() {
+	if len(p.plan.Ledger) <= MaxLedger {
+		return
+	}
+	var exist, settled []ownership.Key
+	for _, m := range p.members {
+		generation, promised := p.plan.Ledger[m.Key]
+		switch {
+		case !promised || m.Phase == Creating:
+		case m.record != nil:
+			exist = append(exist, m.Key)
+		case !p.now.Before(p.shownBy(m.Key, generation)):
+			settled = append(settled, m.Key)
+		}
+	}
+	for _, keys := range [][]ownership.Key{exist, settled} {
+		slices.SortFunc(keys, func(a, b ownership.Key) int { return b.Compare(a) })
+		for _, key := range keys[:min(len(keys), max(0, len(p.plan.Ledger)-MaxLedger))] {
+			delete(p.plan.Ledger, key)
+		}
+	}
+}
+
+// clockSkew is by how much the clocks of two controllers may differ.
+const clockSkew = time.Hour
 
 // shownBy returns until when an interface that the ledger speaks of, and that is not known to exist, may come to light,
 // because the answer to its creation was lost; zero if it cannot.
-func (o Observed) shownBy(key ownership.Key, generation int64) time.Time {
-	if generation == adopted || o.Spent[key] >= generation {
+func (p *planner) shownBy(key ownership.Key, generation int64) time.Time {
+	if generation == adopted || p.Spent[key] >= generation {
 		return time.Time{} // nothing was ever made for it, or it is gone
 	}
 	tried := time.Unix(generation, 0)
-	for _, at := range []time.Time{o.Setbacks[key].At, o.Since} {
+	if tried.After(p.now.Add(clockSkew)) {
+		tried = time.Time{} // somebody's number, and no time
+	}
+	for _, at := range []time.Time{p.Setbacks[key].At, p.Since} {
 		if at.After(tried) {
 			tried = at
 		}

@@ -139,8 +139,13 @@ func (p *planner) create(m *member) {
 	if !ok {
 		return
 	}
-	m.Phase = Creating
-	m.Generation = p.generation(m, setback)
+	generation := p.generation(m, setback)
+	if generation > ownership.MaxGeneration {
+		m.explain(Problem{Refused, fmt.Sprintf("its last interface had the highest generation that there is in its tag %s, which somebody else wrote; delete the NodeENIState of the node, and restart the controller", ownership.TagGeneration)})
+		p.again(p.now.Add(hindered))
+		return
+	}
+	m.Phase, m.Generation = Creating, generation
 	p.plan.Ledger[m.Key] = m.Generation
 	p.unattached++
 	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.wish.Spec})
@@ -195,6 +200,9 @@ func noRoom(subnets []string) Problem {
 func (p *planner) holdsBack(m *member) bool {
 	lost, wasLost := p.Lost[m.Key]
 	made := time.Unix(p.Spent[m.Key], 0)
+	if made.After(lost) {
+		made = lost // the generation is somebody's number, and no time
+	}
 	switch orphan := p.orphanFor(m); {
 	case orphan != "":
 		m.explain(Problem{InProgress, fmt.Sprintf("%s was made for an earlier NodeENI of this name; it is taken over once it is certain that that one does not exist any more", orphan)})

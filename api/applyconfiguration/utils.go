@@ -67,6 +67,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIStatus"):
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
+		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):
 		return &apiv1alpha1.PublishedTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Ramp"):

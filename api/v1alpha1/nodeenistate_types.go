@@ -126,7 +126,7 @@ type Member struct {
 	// +required
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:MaxLength=128
 	NodeENIUID types.UID `json:"nodeENIUID"`
 
 	// ordinal is the place of the interface among those of the NodeENI on this
@@ -139,6 +139,7 @@ type Member struct {
 	// generation tells the successive interfaces of a member apart. It only ever grows.
 	// +required
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=253402300799
 	Generation int64 `json:"generation"`
 }
 
@@ -166,14 +167,33 @@ type NodeENIStateStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Attached int32 `json:"attached"`
 
+	// instanceID is the EC2 instance that this status speaks of.
+	// +optional
+	// +kubebuilder:validation:MaxLength=19
+	InstanceID string `json:"instanceID,omitempty"`
+
+	// nodeENIs says which generation of each NodeENI the interfaces were last
+	// judged by. A NodeENI that selects the node and is not listed was not judged
+	// yet.
+	// +optional
+	// +listType=map
+	// +listMapKey=nodeENIUID
+	// +kubebuilder:validation:MaxItems=512
+	NodeENIs []ObservedNodeENI `json:"nodeENIs,omitempty"`
+
 	// interfaces are the interfaces as EC2 reports them, one entry for each
-	// member.
+	// member. Of more than 128 those that exist in EC2 come first.
 	// +optional
 	// +listType=map
 	// +listMapKey=nodeENIUID
 	// +listMapKey=ordinal
 	// +kubebuilder:validation:MaxItems=128
 	Interfaces []InterfaceState `json:"interfaces,omitempty"`
+
+	// interfacesOmitted is how many entries interfaces leaves out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	InterfacesOmitted int32 `json:"interfacesOmitted,omitempty"`
 
 	// links are the links of the interfaces as the agent on the node finds them.
 	// The agent writes them, and nothing else; the controller never does.
@@ -182,6 +202,52 @@ type NodeENIStateStatus struct {
 	// +listMapKey=macAddress
 	// +kubebuilder:validation:MaxItems=128
 	Links []LinkState `json:"links,omitempty"`
+}
+
+// MaxInterfaces is how many interfaces a NodeENIState lists, and MaxNodeENIs of how many NodeENIs it speaks.
+const (
+	MaxInterfaces = 128
+	MaxNodeENIs   = 512
+)
+
+// ObservedNodeENI is a NodeENI as the node's interfaces were last judged by it.
+type ObservedNodeENI struct {
+	// nodeENI is the name of the NodeENI.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeENI string `json:"nodeENI"`
+
+	// nodeENIUID is the UID of that NodeENI.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	NodeENIUID types.UID `json:"nodeENIUID"`
+
+	// observedGeneration is the metadata.generation of the NodeENI that the
+	// interfaces were judged by.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration"`
+
+	// omitted is how many wanted interfaces of the NodeENI the list of
+	// interfaces leaves out. None of them exists in EC2.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Omitted int32 `json:"omitted,omitempty"`
+
+	// blocked is how many of the omitted interfaces cannot be delivered as things
+	// stand.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Blocked int32 `json:"blocked,omitempty"`
+
+	// reason is one CamelCase word for why the first of the blocked ones cannot
+	// be delivered.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
 }
 
 // LinkState is the link of one interface on the node.

@@ -53,9 +53,9 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Drifted int32 `json:"drifted"`
 
-	// attachments are the wanted interfaces, one entry for each, the first 100
-	// in the order of node and device index. The NodeENIState of a node has them
-	// all, with more detail.
+	// attachments are the wanted interfaces, one entry for each, at most 100 in
+	// the order of node and device index; those that exist in EC2 come before
+	// others. The NodeENIState of a node has more, with more detail.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

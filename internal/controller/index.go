@@ -86,6 +86,9 @@ func Owners(state *v1alpha1.NodeENIState) []string {
 	for _, i := range state.Status.Interfaces {
 		uids = append(uids, string(i.NodeENIUID))
 	}
+	for _, o := range state.Status.NodeENIs {
+		uids = append(uids, string(o.NodeENIUID))
+	}
 	slices.Sort(uids)
 	return slices.Compact(uids)
 }
@@ -99,6 +102,11 @@ func Lacking(state *v1alpha1.NodeENIState) []string {
 			(i.Reason == string(plan.NoSubnetInZone) || i.Reason == string(plan.SubnetNotFound))
 		if !never && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving)) {
 			uids = append(uids, string(i.NodeENIUID))
+		}
+	}
+	for _, o := range state.Status.NodeENIs {
+		if o.Omitted > o.Blocked {
+			uids = append(uids, string(o.NodeENIUID))
 		}
 	}
 	slices.Sort(uids)

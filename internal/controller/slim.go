@@ -70,6 +70,10 @@ func SlimState(object any) (any, error) {
 		shareMember(&i.Member)
 		i.Phase, i.SubnetID = shared(i.Phase), shared(i.SubnetID)
 	}
+	for n := range slim.Status.NodeENIs {
+		o := &slim.Status.NodeENIs[n]
+		o.NodeENI, o.NodeENIUID, o.Reason = shared(o.NodeENI), shared(o.NodeENIUID), shared(o.Reason)
+	}
 	for n := range slim.Status.Links {
 		l := &slim.Status.Links[n]
 		l.NodeENI, l.State, l.Reason = shared(l.NodeENI), shared(l.State), shared(l.Reason)

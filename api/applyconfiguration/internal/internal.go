@@ -840,6 +840,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: desired
       type:
         scalar: numeric
+    - name: instanceID
+      type:
+        scalar: string
     - name: interfaces
       type:
         list:
@@ -849,6 +852,9 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - nodeENIUID
           - ordinal
+    - name: interfacesOmitted
+      type:
+        scalar: numeric
     - name: links
       type:
         list:
@@ -857,6 +863,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - macAddress
+    - name: nodeENIs
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.ObservedNodeENI
+          elementRelationship: associative
+          keys:
+          - nodeENIUID
     - name: observedGeneration
       type:
         scalar: numeric
@@ -918,6 +932,27 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+- name: com.github.multieni.multieni.api.v1alpha1.ObservedNodeENI
+  map:
+    fields:
+    - name: blocked
+      type:
+        scalar: numeric
+    - name: nodeENI
+      type:
+        scalar: string
+    - name: nodeENIUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: omitted
+      type:
+        scalar: numeric
+    - name: reason
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PublishedTemplate

@@ -21,6 +21,9 @@ import (
 // desire says what is wanted of one instance of the subject.
 func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at selection.Place, known observer.Known) (plan.Desired, error) {
 	present := s.present(instanceID)
+	if present {
+		clear(s.generations)
+	}
 	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present, Paused: s.paused()}
 	if present && !s.paused() {
 		d.Mends = r.Repairs.Of(instanceID)
@@ -31,6 +34,10 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 			return plan.Desired{}, err
 		}
 		d.Claims = append(d.Claims, claim)
+		// A node that its NodeENI selects is held only until its turn comes.
+		if present && !(claim.Standing == plan.Held && selects(&s.nodeENIs[n], s.node.Labels)) {
+			s.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
+		}
 	}
 	d.Claims = append(d.Claims, r.leaks(s, known)...)
 	return d, nil

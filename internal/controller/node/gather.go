@@ -38,6 +38,8 @@ type subject struct {
 	letGo   map[string]string
 	// plans are the last plans of the instances, in the same order.
 	plans []plan.Plan
+	// generations are those of the NodeENIs that the last plan of the node's own instance went by.
+	generations map[types.UID]int64
 	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
 	confirmed map[string]bool
 	// turn is when to ask again for a turn that was not given.
@@ -49,7 +51,7 @@ type subject struct {
 
 // gather reads everything that concerns a node name. It asks nothing of EC2.
 func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) {
-	s := &subject{name: name, confirmed: map[string]bool{}}
+	s := &subject{name: name, confirmed: map[string]bool{}, generations: map[types.UID]int64{}}
 	if err := r.gatherNode(ctx, r.Client, s); err != nil {
 		return nil, err
 	}

@@ -53,6 +53,7 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 		return err
 	}
 	r.announce(s, before.Interfaces, after.Interfaces)
+	r.announceOmitted(s, before, after)
 	return nil
 }
 
@@ -73,7 +74,7 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	}
 	before := s.state.Status
 	said := byKey(before.Interfaces)
-	st.ObservedGeneration = s.state.Generation
+	st.ObservedGeneration, st.InstanceID = s.state.Generation, s.owner()
 	for _, m := range distinct(members) {
 		state := s.interfaceState(m)
 		if s.waiting[m.Key] {
@@ -92,6 +93,8 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 			st.Attached++
 		}
 	}
+	st.NodeENIs = s.observed()
+	omit(&st)
 	if len(s.waiting) > 0 && len(before.Conditions) > 0 {
 		st.ObservedGeneration, st.Conditions, st.Desired = before.ObservedGeneration, before.Conditions, before.Desired
 		return st

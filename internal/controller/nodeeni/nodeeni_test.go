@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"testing"
 	"time"
@@ -81,17 +82,23 @@ func declared() *v1alpha1.NodeENI {
 func selected(name string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"eni": "on"}},
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-00000000000000001"},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/" + instanceOf(name)},
 	}
 }
+
+// instanceOf returns the instance of a node.
+func instanceOf(node string) string { return fmt.Sprintf("i-%017x", crc32.ChecksumIEEE([]byte(node))) }
 
 // state is what a node says of its only interface of the NodeENI.
 func state(name string, i v1alpha1.InterfaceState) *v1alpha1.NodeENIState {
 	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid", Generation: 1}
 	return &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Members: []v1alpha1.Member{i.Member}},
-		Status:     v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{i}},
+		Spec:       v1alpha1.NodeENIStateSpec{InstanceID: instanceOf(name), Members: []v1alpha1.Member{i.Member}},
+		Status: v1alpha1.NodeENIStateStatus{
+			InstanceID: instanceOf(name), Interfaces: []v1alpha1.InterfaceState{i},
+			NodeENIs: []v1alpha1.ObservedNodeENI{{NodeENI: "data", NodeENIUID: "uid", ObservedGeneration: 1}},
+		},
 	}
 }
 

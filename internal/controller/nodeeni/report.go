@@ -21,8 +21,13 @@ import (
 	"github.com/multieni/multieni/selection"
 )
 
-// maxAttachments is how many attachments a NodeENI lists itself, so that no object grows with the fleet.
-const maxAttachments = 100
+// maxAttachments is how many attachments a NodeENI lists itself, so that no object grows with the fleet. Of subnets and
+// security groups it lists maxSubnets and maxGroups; the messages of their conditions count all.
+const (
+	maxAttachments = 100
+	maxSubnets     = 200
+	maxGroups      = 64
+)
 
 // facts are what a NodeENI's status follows from.
 type facts struct {
@@ -47,16 +52,21 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	interfaces := collect(nodeENI, f.states)
 	for _, i := range interfaces {
 		count(&st, i.InterfaceState, controller.Paused(nodeENI))
+	}
+	omitted := leftOut(nodeENI, f.states)
+	for _, o := range omitted {
+		st.Desired, st.Blocked, st.AttachmentsOmitted = st.Desired+o.Omitted, st.Blocked+o.Blocked, st.AttachmentsOmitted+o.Omitted
+	}
+	listed := existingFirst(interfaces)
+	for _, i := range listed {
 		st.Attachments = append(st.Attachments, i.attachment())
 	}
-	if surplus := len(st.Attachments) - maxAttachments; surplus > 0 {
-		st.Attachments, st.AttachmentsOmitted = st.Attachments[:maxAttachments], int32(surplus)
-	}
+	st.AttachmentsOmitted += int32(len(interfaces) - len(listed))
 	st.Ramp = ramp(nodeENI, f)
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
 	subnets, groups := subnetCondition(f), groupCondition(f)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
-		outcome(nodeENI, f, st, interfaces, subnets, groups), subnets, groups)
+		outcome(nodeENI, f, st, stands{interfaces, omitted}, subnets, groups), subnets, groups)
 	return st
 }
 
@@ -67,7 +77,7 @@ func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
 	if wide := controller.Widen(before, int32(len(f.nodes)), f.now); changed && wide != nil {
 		return wide
 	}
-	if before.Ramp == nil || f.waiting() == 0 {
+	if before.Ramp == nil || f.waiting(nodeENI) == 0 {
 		return nil
 	}
 	return before.Ramp
@@ -93,6 +103,55 @@ func collect(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []locate
 			cmp.Compare(a.DeviceIndex, b.DeviceIndex), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 	return all
+}
+
+// omission is what a node's state leaves out of its list of interfaces for want of room.
+type omission struct {
+	v1alpha1.ObservedNodeENI
+	node string
+}
+
+func leftOut(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []omission {
+	var all []omission
+	for _, s := range states {
+		if o := observed(nodeENI, &s); o != nil && o.Omitted > 0 {
+			all = append(all, omission{*o, s.Name})
+		}
+	}
+	slices.SortFunc(all, func(a, b omission) int { return cmp.Compare(a.node, b.node) })
+	return all
+}
+
+// observed returns what a node's state says of the NodeENI as a whole; nil for nothing.
+func observed(nodeENI *v1alpha1.NodeENI, state *v1alpha1.NodeENIState) *v1alpha1.ObservedNodeENI {
+	n := slices.IndexFunc(state.Status.NodeENIs, func(o v1alpha1.ObservedNodeENI) bool { return o.NodeENIUID == nodeENI.UID })
+	if n < 0 {
+		return nil
+	}
+	return &state.Status.NodeENIs[n]
+}
+
+// existingFirst returns as many interfaces as a NodeENI lists, in the same order: of too many those that exist in EC2.
+func existingFirst(interfaces []located) []located {
+	room := maxAttachments
+	if len(interfaces) <= room {
+		return interfaces
+	}
+	keep := make([]bool, len(interfaces))
+	for _, exists := range []bool{true, false} {
+		for n, i := range interfaces {
+			if room > 0 && exists == (i.ENIID != "") {
+				keep[n], room = true, room-1
+			}
+		}
+	}
+	var listed []located
+	for n, i := range interfaces {
+		if keep[n] {
+			listed = append(listed, i)
+		}
+	}
+	return listed
 }
 
 // count adds one interface to the counts. What is leaving, or kept for other reasons than a pause, is not desired.
@@ -124,9 +183,9 @@ func (i located) attachment() v1alpha1.Attachment {
 }
 
 // outcome says in one word and one sentence how the fleet stands.
-func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, interfaces []located, resolutions ...metav1.Condition) status.Outcome {
+func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all stands, resolutions ...metav1.Condition) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
-		return leaving(f, interfaces)
+		return leaving(f, all.interfaces)
 	}
 	if controller.Paused(nodeENI) {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
@@ -137,12 +196,12 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, inte
 			return status.Outcome{State: status.Stalled, Reason: c.Reason, Message: c.Message}
 		}
 	}
-	waiting := f.waiting()
+	waiting, blocked := f.waiting(nodeENI), all.blocked()
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: "no node carries the labels of nodeSelector"}
-	case slices.ContainsFunc(interfaces, stalled):
-		return blocked(interfaces, st.Desired)
+	case len(blocked) > 0:
+		return outcomeOfBlocked(blocked, st.Desired)
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace:
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
 			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than %s without one",
@@ -178,27 +237,61 @@ func stalled(i located) bool {
 	return i.Reason != string(plan.Kept) && !plan.Reason(i.Reason).Passing()
 }
 
-func blocked(interfaces []located, desired int32) status.Outcome {
-	waiting := slices.DeleteFunc(slices.Clone(interfaces), func(i located) bool { return !stalled(i) })
-	others := ""
-	if len(waiting) > 1 {
-		others = fmt.Sprintf(" (and %d more; see attachments)", len(waiting)-1)
-	}
-	first := waiting[0]
-	return status.Outcome{State: status.Stalled, Reason: first.Reason, Message: fmt.Sprintf(
-		"%d of %d interfaces are blocked: node %s: %s%s", len(waiting), desired, first.node, first.Message, others)}
+// stands is how the interfaces of a NodeENI stand: those that the states list, and those that they have no room for.
+type stands struct {
+	interfaces []located
+	omitted    []omission
 }
 
-// waiting counts the selected EC2 nodes of which nothing is known yet, under no name: two Nodes can name one instance.
-func (f facts) waiting() int {
-	known := map[string]bool{}
-	for _, s := range f.states {
-		known[s.Name], known[s.Spec.InstanceID] = true, true
+// blockage is what a person has to see to on one node.
+type blockage struct {
+	node, reason, message string
+	count                 int
+}
+
+// blocked returns what waits for a person, listed interfaces first.
+func (s stands) blocked() []blockage {
+	var all []blockage
+	for _, i := range s.interfaces {
+		if stalled(i) {
+			all = append(all, blockage{i.node, i.Reason, i.Message, 1})
+		}
+	}
+	for _, o := range s.omitted {
+		if o.Blocked > 0 {
+			all = append(all, blockage{o.node, cmp.Or(o.Reason, v1alpha1.ReasonBlocked), fmt.Sprintf(
+				"%s; more than the %d interfaces that its NodeENIState lists are declared for the node",
+				cmp.Or(o.Reason, v1alpha1.ReasonBlocked), v1alpha1.MaxInterfaces), int(o.Blocked)})
+		}
+	}
+	return all
+}
+
+func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
+	first, sum, others := all[0], 0, ""
+	for _, b := range all {
+		sum += b.count
+	}
+	if sum > 1 {
+		others = fmt.Sprintf(" (and %d more; see attachments)", sum-1)
+	}
+	return status.Outcome{State: status.Stalled, Reason: first.reason, Message: fmt.Sprintf(
+		"%d of %d interfaces are blocked: node %s: %s%s", sum, desired, first.node, first.message, others)}
+}
+
+// waiting counts the selected EC2 nodes whose interfaces were not judged yet by this generation of the NodeENI. What counts
+// is the instance: two Nodes can name one, and a Node can come back with another.
+func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
+	judged := map[string]bool{}
+	for n := range f.states {
+		if o := observed(nodeENI, &f.states[n]); o != nil && o.ObservedGeneration == nodeENI.Generation {
+			judged[f.states[n].Status.InstanceID] = true
+		}
 	}
 	n := 0
 	for _, node := range f.nodes {
 		_, instanceID, _ := eni.ParseProviderID(node.Spec.ProviderID)
-		if !known[node.Name] && !known[instanceID] && !foreign(node) {
+		if !judged[instanceID] && !foreign(node) {
 			n++
 		}
 	}
@@ -228,7 +321,7 @@ func more(waiting int) string {
 	if waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s more to begin with", number(waiting, "node"))
+	return fmt.Sprintf("; %s yet to be judged by what is declared now", number(waiting, "node"))
 }
 
 func subnetCondition(f facts) metav1.Condition {
@@ -289,7 +382,7 @@ func resolvedSubnets(nodeENI *v1alpha1.NodeENI, f facts) []v1alpha1.ResolvedSubn
 	for _, s := range f.subnets.Subnets() {
 		all = append(all, v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone, CIDR: cidr(s)})
 	}
-	return all[:min(len(all), 200)]
+	return all[:min(len(all), maxSubnets)]
 }
 
 func cidr(s eni.Subnet) string {
@@ -304,5 +397,5 @@ func resolvedGroups(nodeENI *v1alpha1.NodeENI, f facts) []string {
 		return nodeENI.Status.SecurityGroups
 	}
 	ids, _ := f.groups.In("")
-	return ids
+	return ids[:min(len(ids), maxGroups)]
 }

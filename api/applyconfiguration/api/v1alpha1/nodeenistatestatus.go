@@ -22,9 +22,17 @@ type NodeENIStateStatusApplyConfiguration struct {
 	Desired *int32 `json:"desired,omitempty"`
 	// attached is how many of the desired interfaces EC2 reports as attached.
 	Attached *int32 `json:"attached,omitempty"`
+	// instanceID is the EC2 instance that this status speaks of.
+	InstanceID *string `json:"instanceID,omitempty"`
+	// nodeENIs says which generation of each NodeENI the interfaces were last
+	// judged by. A NodeENI that selects the node and is not listed was not judged
+	// yet.
+	NodeENIs []ObservedNodeENIApplyConfiguration `json:"nodeENIs,omitempty"`
 	// interfaces are the interfaces as EC2 reports them, one entry for each
-	// member.
+	// member. Of more than 128 those that exist in EC2 come first.
 	Interfaces []InterfaceStateApplyConfiguration `json:"interfaces,omitempty"`
+	// interfacesOmitted is how many entries interfaces leaves out.
+	InterfacesOmitted *int32 `json:"interfacesOmitted,omitempty"`
 	// links are the links of the interfaces as the agent on the node finds them.
 	// The agent writes them, and nothing else; the controller never does.
 	Links []LinkStateApplyConfiguration `json:"links,omitempty"`
@@ -73,6 +81,27 @@ func (b *NodeENIStateStatusApplyConfiguration) WithAttached(value int32) *NodeEN
 	return b
 }
 
+// WithInstanceID sets the InstanceID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the InstanceID field is set to the value of the last call.
+func (b *NodeENIStateStatusApplyConfiguration) WithInstanceID(value string) *NodeENIStateStatusApplyConfiguration {
+	b.InstanceID = &value
+	return b
+}
+
+// WithNodeENIs adds the given value to the NodeENIs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the NodeENIs field.
+func (b *NodeENIStateStatusApplyConfiguration) WithNodeENIs(values ...*ObservedNodeENIApplyConfiguration) *NodeENIStateStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithNodeENIs")
+		}
+		b.NodeENIs = append(b.NodeENIs, *values[i])
+	}
+	return b
+}
+
 // WithInterfaces adds the given value to the Interfaces field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Interfaces field.
@@ -83,6 +112,14 @@ func (b *NodeENIStateStatusApplyConfiguration) WithInterfaces(values ...*Interfa
 		}
 		b.Interfaces = append(b.Interfaces, *values[i])
 	}
+	return b
+}
+
+// WithInterfacesOmitted sets the InterfacesOmitted field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the InterfacesOmitted field is set to the value of the last call.
+func (b *NodeENIStateStatusApplyConfiguration) WithInterfacesOmitted(value int32) *NodeENIStateStatusApplyConfiguration {
+	b.InterfacesOmitted = &value
 	return b
 }
 

@@ -34,9 +34,9 @@ type NodeENIStatusApplyConfiguration struct {
 	// drifted is how many interfaces differ from the spec in a way that cannot
 	// be changed in place.
 	Drifted *int32 `json:"drifted,omitempty"`
-	// attachments are the wanted interfaces, one entry for each, the first 100
-	// in the order of node and device index. The NodeENIState of a node has them
-	// all, with more detail.
+	// attachments are the wanted interfaces, one entry for each, at most 100 in
+	// the order of node and device index; those that exist in EC2 come before
+	// others. The NodeENIState of a node has more, with more detail.
 	Attachments []AttachmentApplyConfiguration `json:"attachments,omitempty"`
 	// attachmentsOmitted is how many entries attachments leaves out.
 	AttachmentsOmitted *int32 `json:"attachmentsOmitted,omitempty"`

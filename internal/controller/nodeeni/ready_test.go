@@ -1,0 +1,89 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeeni_test
+
+import (
+	"fmt"
+	"testing"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/plan"
+)
+
+// TestReadyWaitsForEveryNodesJudgement of the NodeENI as it is now: a ledger that names it, or a status that speaks of an
+// earlier generation or of another instance, is none.
+func TestReadyWaitsForEveryNodesJudgement(t *testing.T) {
+	attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}
+	cases := map[string]struct {
+		change func(*v1alpha1.NodeENIState)
+		want   string
+	}{
+		"the node was judged":       {func(*v1alpha1.NodeENIState) {}, v1alpha1.ReasonAttached},
+		"there is a ledger alone":   {func(s *v1alpha1.NodeENIState) { s.Status = v1alpha1.NodeENIStateStatus{} }, v1alpha1.ReasonProgressing},
+		"the spec was changed":      {func(s *v1alpha1.NodeENIState) { s.Status.NodeENIs[0].ObservedGeneration = 0 }, v1alpha1.ReasonProgressing},
+		"another NodeENI was meant": {func(s *v1alpha1.NodeENIState) { s.Status.NodeENIs[0].NodeENIUID = "uid-2" }, v1alpha1.ReasonProgressing},
+		"the node has another instance, of which its ledger speaks already": {
+			func(s *v1alpha1.NodeENIState) { s.Status.InstanceID = instanceOf("before") }, v1alpha1.ReasonProgressing,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			second := state("n2", attached)
+			tc.change(second)
+			s := setStage(t, &cloud{}, declared(), selected("n1"), state("n1", attached), selected("n2"), second)
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			got := s.read().Status
+			if ready := apimeta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != tc.want {
+				t.Errorf("want the reason %s: %+v", tc.want, ready)
+			}
+			if got.ObservedGeneration != 1 {
+				t.Errorf("observed generation %d", got.ObservedGeneration)
+			}
+		})
+	}
+}
+
+// TestInterfacesThatNoStateListsCount: of a node with more interfaces than its state takes, each NodeENI is told how many
+// of its own are left out, and why.
+func TestInterfacesThatNoStateListsCount(t *testing.T) {
+	crowded := state("n1", v1alpha1.InterfaceState{})
+	crowded.Status.Interfaces = nil
+	crowded.Status.NodeENIs[0] = v1alpha1.ObservedNodeENI{
+		NodeENI: "data", NodeENIUID: "uid", ObservedGeneration: 1, Omitted: 2, Blocked: 2, Reason: string(plan.InstanceFull),
+	}
+	s := setStage(t, &cloud{}, declared(), selected("n1"), crowded)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	got := s.read().Status
+	ready := apimeta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady)
+	if got.Desired != 2 || got.Blocked != 2 || got.AttachmentsOmitted != 2 || ready.Reason != string(plan.InstanceFull) {
+		t.Errorf("%d desired, %d blocked, %d omitted, %s: %s", got.Desired, got.Blocked, got.AttachmentsOmitted, ready.Reason, ready.Message)
+	}
+}
+
+// TestWhatExistsIsListedFirst among more attachments than a NodeENI lists, in the order of the nodes.
+func TestWhatExistsIsListedFirst(t *testing.T) {
+	objects := []client.Object{declared()}
+	for n := range 120 {
+		name, i := fmt.Sprintf("node-%03d", n), v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.InstanceFull)}
+		if n >= 110 {
+			i = v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: fmt.Sprintf("eni-%d", n)}
+		}
+		objects = append(objects, selected(name), state(name, i))
+	}
+	s := setStage(t, &cloud{}, objects...)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	all := s.read().Status.Attachments
+	if len(all) != 100 || all[89].NodeID != "node-089" || all[90].NodeID != "node-110" || all[99].ENIID != "eni-119" {
+		t.Errorf("%d are listed; around the gap: %s, %s", len(all), all[89].NodeID, all[90].NodeID)
+	}
+}
