@@ -37,6 +37,8 @@ type answer struct {
 	err    *apierror.Error
 	// lost is why the client gets no answer, if it gets none.
 	lost string
+	// wrong is what the client gets instead of the answer, if it does.
+	wrong fault.Reply
 	// wait is how long the answer, or the loss of it, is held back.
 	wait time.Duration
 	// again makes another attempt at a long poll, until its time is over.
@@ -48,6 +50,8 @@ func (a answer) code() string {
 	switch {
 	case a.lost != "":
 		return a.lost
+	case a.wrong != "":
+		return codeWrongReply
 	case a.err != nil:
 		return a.err.Code
 	default:
@@ -81,6 +85,8 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	switch {
 	case a.lost != "":
 		panic(http.ErrAbortHandler) // net/http's way to close the connection without an answer
+	case a.wrong != "":
+		of.writeWrong(w, call.action, requestID, a)
 	case a.err != nil:
 		of.protocol.writeError(w, requestID, a.err)
 	default:
@@ -190,7 +196,14 @@ func (s *Simulator) throughFaults(now time.Time, of service, operation operation
 		return answer{err: refusal(cmp.Or(f.Status, http.StatusInternalServerError), cmp.Or(f.Code, "InternalError"),
 			cmp.Or(f.Message, "An internal error has occurred"))}
 	}
+	wrong, strikes := draw(fault.WrongReply)
+	if strikes && wrong.Skip {
+		return answer{wrong: wrong.Reply, output: struct{}{}}
+	}
 	a := s.do(now, operation, input)
+	if strikes {
+		a.wrong, a.again = wrong.Reply, nil
+	}
 	if _, strikes := draw(fault.LoseReply); strikes || kill(fault.KillAfter) {
 		a.lost = codeLostReply
 	}

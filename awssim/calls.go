@@ -56,6 +56,7 @@ const (
 	codeDryRun      = "DryRunOperation"
 	codeLostRequest = "(request lost)"
 	codeLostReply   = "(reply lost)"
+	codeWrongReply  = "(wrong reply)"
 )
 
 // recentCalls is how many calls the ring remembers.

@@ -38,7 +38,32 @@ const (
 	Delay Kind = "delay"
 	// Hang does nothing, and closes the connection after Delay (default one minute).
 	Hang Kind = "hang"
+	// WrongReply answers with Reply, which is not the answer to the call. The call is carried out all the same, unless
+	// Skip is set.
+	WrongReply Kind = "wrongReply"
 )
+
+// Reply is what comes in the place of an answer. All but Reset come with status 200.
+type Reply string
+
+// Replies of proxies, other servers and broken ways.
+const (
+	// Empty is a body without content.
+	Empty Reply = "empty"
+	// HTML is a page for people.
+	HTML Reply = "html"
+	// Foreign is the answer to another action.
+	Foreign Reply = "foreign"
+	// Cut is the first half of the answer.
+	Cut Reply = "cut"
+	// Huge begins as the answer and has 50 MB.
+	Huge Reply = "huge"
+	// Reset is no answer: the connection is reset (TCP RST).
+	Reset Reply = "reset"
+)
+
+// Replies returns all replies.
+func Replies() []Reply { return []Reply{Empty, HTML, Foreign, Cut, Huge, Reset} }
 
 // Kinds of EC2.
 const (
@@ -87,7 +112,7 @@ const (
 
 // needs lists the kinds, with the field that the kind cannot do without.
 var needs = map[Kind]string{
-	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "",
+	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "", WrongReply: "reply",
 	StaleRead: "age", HideNew: "age", StuckAttaching: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
 	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "", Duplicate: "", Reorder: "",
 	KillBefore: "", KillAfter: "",
@@ -128,6 +153,9 @@ type Fault struct {
 	Jitter bool `json:"jitter,omitempty"`
 	// Limit is for LowerLimit.
 	Limit int `json:"limit,omitempty"`
+	// Reply and Skip are for WrongReply: what comes, and that the call is not carried out.
+	Reply Reply `json:"reply,omitempty"`
+	Skip  bool  `json:"skip,omitempty"`
 
 	// Chances and Strikes count what has happened so far.
 	Chances int `json:"chances"`
@@ -190,7 +218,7 @@ func text(d time.Duration) string {
 // Validate says what is wrong with the fault itself.
 func (f Fault) Validate() error {
 	need, known := needs[f.Kind]
-	has := map[string]bool{"": true, "age": f.Age > 0, "delay": f.Delay > 0, "limit": f.Limit > 0}
+	has := map[string]bool{"": true, "age": f.Age > 0, "delay": f.Delay > 0, "limit": f.Limit > 0, "reply": f.Reply != ""}
 	switch {
 	case !known:
 		return fmt.Errorf("unknown fault kind %q: use one of %s", f.Kind, strings.Join(Kinds(), ", "))
@@ -202,6 +230,8 @@ func (f Fault) Validate() error {
 		return fmt.Errorf("fault %s: probability %v is not between 0 and 1", f.Kind, f.Probability)
 	case f.Kind == StaleRead && f.Age > MaxReadAge:
 		return fmt.Errorf("fault %s: age %s is above %s, the oldest that is remembered", f.Kind, f.Age, MaxReadAge)
+	case f.Reply != "" && !slices.Contains(Replies(), f.Reply):
+		return fmt.Errorf("fault %s: unknown reply %q: use one of %q", f.Kind, f.Reply, Replies())
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("fault %s: status %d is not an HTTP error", f.Kind, f.Status)
 	}

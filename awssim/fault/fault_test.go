@@ -114,6 +114,8 @@ func TestValidate(t *testing.T) {
 		"too old":             {Kind: fault.StaleRead, Age: time.Hour},
 		"no limit":            {Kind: fault.LowerLimit},
 		"no delay":            {Kind: fault.Delay},
+		"no reply":            {Kind: fault.WrongReply},
+		"unknown reply":       {Kind: fault.WrongReply, Reply: "poem"},
 		"status of a success": {Kind: fault.Error, Status: 200},
 	} {
 		if f.Validate() == nil {
@@ -121,7 +123,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	for _, kind := range fault.Kinds() {
-		f := fault.Fault{Kind: fault.Kind(kind), Age: time.Second, Delay: time.Second, Limit: 1}
+		f := fault.Fault{Kind: fault.Kind(kind), Age: time.Second, Delay: time.Second, Limit: 1, Reply: fault.Empty}
 		if err := f.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -379,11 +379,14 @@ func (s *stage) struck() (strikes int) {
 	return strikes
 }
 
-// mutating returns the actions that change something.
-func mutating() []string {
+// mutating returns the actions that change something, and reading the others.
+func mutating() []string { return operations(true) }
+func reading() []string  { return operations(false) }
+
+func operations(isMutating bool) []string {
 	names := map[string]bool{}
 	for _, operation := range ec2.Operations() {
-		if operation.IsMutating {
+		if operation.IsMutating == isMutating {
 			names[operation.Name] = true
 		}
 	}

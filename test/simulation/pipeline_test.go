@@ -6,6 +6,7 @@ package simulation_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
@@ -49,6 +51,9 @@ func pipe(t *testing.T, seed uint64) (v *simulation.Violation) {
 		b := newBench(t, seed)
 		if v = b.batches(t.Context()); v == nil {
 			v = b.bursts(t.Context())
+		}
+		if v == nil {
+			v = b.wrongReplies(t.Context())
 		}
 	})
 	return v
@@ -146,5 +151,59 @@ func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 			"%d calls of each of three actions took %s, and %s would do: %s", count, took.Round(time.Second), limit.Round(time.Second),
 			strings.Join([]string{"CreateNetworkInterface", "ModifyNetworkInterfaceAttribute", "CreateTags"}, ", "))}
 	}
+	return nil
+}
+
+// wrongReplies lets something else come in the place of EC2's answers, with the call carried out or not. None of it is taken
+// for an answer: what was asked for is there or an error is told, and an interface asked for again is the same one (I2).
+func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
+	const wanted = 12
+	wrong := func(message string, args ...any) *simulation.Violation {
+		return &simulation.Violation{Invariant: "I2", Message: fmt.Sprintf(message, args...)}
+	}
+	for _, reply := range fault.Replies() {
+		for _, skip := range []bool{false, true} {
+			f := fault.Fault{Kind: fault.WrongReply, Reply: reply, Skip: skip, Probability: 0.03 + 0.07*b.random.Float64()}
+			if reply == fault.Huge {
+				f.Count = 1
+				if b.random.IntN(20) > 0 {
+					continue // 50 MB take their time
+				}
+			}
+			if _, err := b.sim.AddFault(f); err != nil {
+				return wrong("%v", err)
+			}
+		}
+	}
+	made := map[string]bool{}
+	for n := range wanted {
+		m := ownership.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[1], Key: ownership.Key{NodeENIUID: "wrong", Ordinal: n}, Generation: 1}
+		request := apply.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
+		var one eni.Interface
+		for {
+			var err error
+			if one, err = b.client.CreateInterface(ctx, request); err == nil {
+				break
+			}
+			if class := eni.ClassOf(err); class != eni.Transient {
+				return wrong("an answer that is none has class %s: %v", class, err)
+			}
+		}
+		made[one.ID] = true
+		time.Sleep(time.Minute) // until readings show it
+		if look, err := b.client.Look(ctx, b.instances[1]); err == nil && (look.Instance.State == eni.InstanceMissing || len(look.Interfaces) < len(made)) {
+			return wrong("the instance is %s and has %d interfaces, %d were made", look.Instance.State, len(look.Interfaces), len(made))
+		}
+		if n%3 > 0 {
+			continue
+		}
+		err := b.client.DeleteInterface(ctx, one.ID)
+		made[one.ID] = slices.ContainsFunc(b.sim.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool { return i.NetworkInterfaceID == one.ID })
+		if err == nil && made[one.ID] {
+			return wrong("the deletion of %s counts as done, and it is there", one.ID)
+		}
+		maps.DeleteFunc(made, func(_ string, is bool) bool { return !is })
+	}
+	b.sim.ClearFaults()
 	return nil
 }

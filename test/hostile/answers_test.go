@@ -1,0 +1,101 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/inventory"
+)
+
+// TestAnswersThatAreNone lets something else come in the place of every third answer to a change: nothing, a page, another
+// action's answer, a half of it, 50 MB, or a reset of the connection. Some of the changes are made, others are not.
+func TestAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	for _, reply := range fault.Replies() {
+		for _, skip := range []bool{false, true} {
+			f := fault.Fault{Kind: fault.WrongReply, Reply: reply, Skip: skip, Probability: 0.05}
+			if reply == fault.Huge {
+				f.Count = 1
+			}
+			s.strike(f, mutating()...)
+		}
+	}
+	s.apply(both())
+	s.label(names("node", 0, 8)...)
+	r := s.run()
+	s.holds(afterwards, wanted(names("node", 0, 8)))
+	s.unlabel(names("node", 5, 8)...)
+	s.holds(afterwards, wanted(names("node", 0, 5)))
+	strikes := s.heal()
+
+	s.rests()
+	s.endure(0, r)
+	s.holds(time.Second, wanted(names("node", 0, 5)))
+	s.reports(afterwards, "both", 10)
+	s.onlyRemoved(names("node", 5, 8)...)
+	s.madeOnce(16)
+	s.atMost(16*callsToAttach + 6*callsToRemove + 4*strikes)
+}
+
+// TestReadingsThatAreNone answers every reading with an empty body for as long as a fault may last, while a NodeENI is
+// deleted. Its interfaces are old enough for a reading without them to be believed.
+func TestReadingsThatAreNone(t *testing.T) {
+	t.Parallel()
+	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
+	s.join(0)
+	nodeENI := both()
+	s.apply(nodeENI)
+	s.label(names("node", 0, 4)...)
+	r := s.run("--resync-period=10s")
+	s.holds(afterwards, wanted(names("node", 0, 4)))
+	s.reports(afterwards, "both", 8)
+	s.endure(inventory.Newborn, r)
+
+	s.strike(fault.Fault{Kind: fault.WrongReply, Reply: fault.Empty}, reading()...)
+	before := len(s.calls())
+	s.must(s.kube.Delete(s.Context(), nodeENI))
+	for over := time.Now().Add(promised); time.Now().Before(over); {
+		s.endure(500*time.Millisecond, r)
+		s.must(s.kube.Get(s.Context(), client.ObjectKeyFromObject(nodeENI), nodeENI)) // its finalizer keeps it
+		if nodeENI.Status.Attached != 8 {
+			t.Fatalf("the status says that %d interfaces are attached, and 8 are", nodeENI.Status.Attached)
+		}
+		s.keepTheirPlaces()
+	}
+	for _, c := range s.calls()[before:] {
+		t.Errorf("%s, though nothing is known of EC2", c.action)
+	}
+	s.heal()
+
+	s.holds(afterwards, nil)
+	s.eventually(afterwards, "the NodeENI is gone", func() string {
+		if err := s.kube.Get(s.Context(), client.ObjectKeyFromObject(nodeENI), nodeENI); !apierrors.IsNotFound(err) {
+			return fmt.Sprint("it is still there: ", err)
+		}
+		return ""
+	})
+	s.madeOnce(8)
+}
+
+// keepTheirPlaces asserts that the nodes' states list both interfaces of each node.
+func (s *stage) keepTheirPlaces() {
+	s.Helper()
+	var states v1alpha1.NodeENIStateList
+	s.must(s.kube.List(s.Context(), &states))
+	for _, state := range states.Items {
+		if got := len(state.Status.Interfaces); got != 2 {
+			s.Fatalf("the state of %s lists %d interfaces, and it has 2", state.Name, got)
+		}
+	}
+}
