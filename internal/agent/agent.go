@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/panics"
 )
 
 // Host is the network of the node.
@@ -141,8 +142,10 @@ func (a *Agent) tell(ctx context.Context, s *subject) error {
 	}
 	var reported, marked error
 	var writes sync.WaitGroup
-	writes.Go(func() { reported = a.report(ctx, s) })
-	writes.Go(func() { marked = a.mark(ctx, s) })
+	writes.Go(func() {
+		reported = panics.AsError("the report of node "+a.Node, func() error { return a.report(ctx, s) })
+	})
+	writes.Go(func() { marked = panics.AsError("the mark of node "+a.Node, func() error { return a.mark(ctx, s) }) })
 	writes.Wait()
 	return errors.Join(reported, marked)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/panics"
 )
 
 const (
@@ -56,7 +57,7 @@ func (m *metadata) want() {
 func (m *metadata) keep(ctx context.Context, log *slog.Logger, tell func()) {
 	for {
 		var retry <-chan time.Time
-		if err := m.ask(ctx); err == nil {
+		if err := panics.AsError("instance metadata", func() error { return m.ask(ctx) }); err == nil {
 			tell()
 		} else if ctx.Err() == nil {
 			log.Debug("instance metadata does not answer, without which an agent can do", "err", err)

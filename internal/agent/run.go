@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/multieni/multieni/internal/panics"
 )
 
 const (
@@ -39,7 +41,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		if err := a.pace.Wait(ctx); err != nil {
 			return nil // the context has ended, which is no failure
 		}
-		next, err := a.pass(ctx)
+		var next time.Duration
+		err := panics.AsError("the pass over node "+a.Node, func() (err error) {
+			next, err = a.pass(ctx)
+			return err
+		})
 		if err == nil {
 			retry.Forget(a.Node)
 		} else if ctx.Err() == nil {

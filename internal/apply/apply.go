@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/pace"
@@ -147,12 +148,18 @@ func (a *Applier) follow(ctx context.Context, chain []plan.Action) []Outcome {
 
 func (a *Applier) one(ctx context.Context, action plan.Action) error {
 	ctx, end := traced(pace.In(ctx, ClassOf(action)), action)
-	err := a.carryOut(ctx, action)
+	err := panics.AsError(objectOf(action), func() error { return a.carryOut(ctx, action) })
 	end(err)
 	if err != nil {
 		return fmt.Errorf("%s: %w", action, err)
 	}
 	return nil
+}
+
+// objectOf names what an action is done for.
+func objectOf(action plan.Action) string {
+	m := action.Of()
+	return fmt.Sprintf("NodeENI %s on node %s", m.NodeENI, m.Node)
 }
 
 func (a *Applier) carryOut(ctx context.Context, action plan.Action) (err error) {
@@ -197,11 +204,17 @@ func (a *Applier) removing(ctx context.Context, call func() error) error {
 }
 
 func (a *Applier) create(ctx context.Context, c plan.Create) error {
+	answered := false
+	defer func() { // also when the call panics: EC2 may have made something
+		if !answered {
+			a.notes.Asked(a.Now(), c.Member.NodeENIUID)
+		}
+	}()
 	made, err := a.request(ctx, c)
 	if err != nil {
-		a.notes.Asked(a.Now(), c.Member.NodeENIUID)
 		return err
 	}
+	answered = true
 	if m, verdict := ownership.Read(c.Member.Cluster, made.Tags); verdict != ownership.Ours || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {
 		return &eni.Fault{Class: eni.TokenSpent, Operation: "CreateNetworkInterface", Code: "tags", Message: fmt.Sprintf(
 			"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}

@@ -7,9 +7,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/pace"
 )
 
@@ -98,7 +100,11 @@ func (c *coalescer[V]) close(b *batch[V]) {
 func (c *coalescer[V]) run(b *batch[V]) {
 	defer close(b.done)
 	if b.err = b.ctx.Err(); b.err == nil {
-		b.answer, b.err = c.call(b.ctx, slices.Sorted(maps.Keys(b.keys)))
+		keys := slices.Sorted(maps.Keys(b.keys))
+		b.err = panics.AsError("reading "+strings.Join(keys, ", "), func() (err error) {
+			b.answer, err = c.call(b.ctx, keys)
+			return err
+		})
 	}
 }
 

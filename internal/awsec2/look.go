@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -36,15 +38,18 @@ func (c *Client) lookAt(ctx context.Context, ids []string) (map[string]eni.Look,
 	var instances []eni.Instance
 	var attached, tagged []eni.Interface
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
+	read := func(what string, work func() error) {
+		group.Go(func() error { return panics.AsError(what+" "+strings.Join(ids, ", "), work) })
+	}
+	read("reading instances", func() (err error) {
 		instances, err = c.instances(ctx, filter("instance-id", ids...))
 		return err
 	})
-	group.Go(func() (err error) {
+	read("reading what is attached to instances", func() (err error) {
 		attached, err = c.interfaces(ctx, filter("attachment.instance-id", ids...))
 		return err
 	})
-	group.Go(func() (err error) {
+	read("reading what is tagged for instances", func() (err error) {
 		tagged, err = c.interfaces(ctx, tagFilter(ownership.TagCluster, c.cluster), tagFilter(ownership.TagInstanceID, ids...))
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -193,6 +195,28 @@ func TestInterfaceThatJustLeft(t *testing.T) {
 		look, err := server.client(t, awsec2.Options{}).Look(t.Context(), "i-1")
 		if err != nil || len(look.Interfaces) != 1 || !look.Interfaces[0].AttachedTo("i-1") {
 			t.Errorf("%+v, %v", look, err)
+		}
+	})
+}
+
+// What a caller of the coalescer asks for is read in a goroutine of its own, and each kind of reading in another.
+func TestAPanicIsAnErrorOfItsLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := true
+		server := &fake{answer: func(r request) reply {
+			if broken && r.action == "DescribeInstances" {
+				panic("what is this?")
+			}
+			return reply{}
+		}}
+		c := server.client(t, awsec2.Options{})
+		_, err := c.Look(t.Context(), "i-1")
+		if caught := (*panics.Error)(nil); !errors.As(err, &caught) || !strings.Contains(caught.Of, "i-1") {
+			t.Errorf("got %v", err)
+		}
+		broken = false
+		if _, err := c.Look(t.Context(), "i-1"); err != nil {
+			t.Errorf("the next look: %v", err)
 		}
 	})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/logging"
 	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/panics"
 )
 
 // drainPoll is the time between two looks at what is left.
@@ -96,7 +97,9 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	worker := make(chan error, 1)
-	go func() { worker <- RunController(ctx, o, s) }()
+	go func() {
+		worker <- panics.AsError("the controller that drains", func() error { return RunController(ctx, o, s) })
+	}()
 	ended := worker
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/lifecycle"
 	"github.com/multieni/multieni/ownership"
 )
@@ -126,7 +127,11 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 		return err
 	}
 	log := h.Log.With("event", event.Kind, "instance", event.InstanceID)
-	result, err := h.handle(ctx, event)
+	var result Result
+	err = panics.AsError(fmt.Sprintf("event %s of instance %s", event.Kind, event.InstanceID), func() (err error) {
+		result, err = h.handle(ctx, event)
+		return err
+	})
 	if err != nil {
 		log.Warn("the event is to be handled again", "took", time.Since(begin), "err", err)
 		result = Again
@@ -275,7 +280,8 @@ func (h *Handler) beat(ctx context.Context, hooks []lifecycle.HookRef, instanceI
 			case <-ticker.C:
 			}
 			for _, hook := range hooks {
-				if err := h.AutoScaling.Heartbeat(ctx, hook, instanceID); err != nil && ctx.Err() == nil {
+				err := panics.AsError("heartbeat of instance "+instanceID, func() error { return h.AutoScaling.Heartbeat(ctx, hook, instanceID) })
+				if err != nil && ctx.Err() == nil {
 					h.Log.Warn("no heartbeat", "instance", instanceID, "hook", hook.Name, "err", err)
 				}
 			}
@@ -306,8 +312,10 @@ func (h *Handler) tick(ctx context.Context) error {
 	for _, i := range instances {
 		alive[i.ID] = true
 		group.Go(func() error {
-			_, err := h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID})
-			return err
+			return panics.AsError("instance "+i.ID, func() error {
+				_, err := h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID})
+				return err
+			})
 		})
 	}
 	held := networksOf(h.Config.Cluster, owned)
@@ -315,10 +323,11 @@ func (h *Handler) tick(ctx context.Context) error {
 	for id := range held {
 		if !alive[id] {
 			group.Go(func() error {
-				if err := h.Joiner.Bury(ctx, id); !errors.Is(err, join.ErrAlive) {
-					return err
+				err := panics.AsError("instance "+id, func() error { return h.Joiner.Bury(ctx, id) })
+				if errors.Is(err, join.ErrAlive) {
+					return nil
 				}
-				return nil
+				return err
 			})
 		}
 	}

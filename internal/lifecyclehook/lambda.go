@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/multieni/multieni/internal/panics"
 )
 
 // EmbeddedMetrics writes lines of which CloudWatch makes metrics, into the log of a function (CloudWatch user guide,
@@ -79,7 +81,10 @@ func (h *Handler) Lambda(ctx context.Context, payload json.RawMessage) (any, err
 	failed := make([]bool, len(batch.Records))
 	var wg sync.WaitGroup
 	for n, record := range batch.Records {
-		wg.Go(func() { failed[n] = h.Handle(ctx, []byte(record.Body)) != nil })
+		wg.Go(func() {
+			err := panics.AsError("message "+record.MessageId, func() error { return h.Handle(ctx, []byte(record.Body)) })
+			failed[n] = err != nil
+		})
 	}
 	wg.Wait()
 	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/multieni/multieni/internal/panics"
 )
 
 const (
@@ -69,7 +71,13 @@ func (c *Consumer) Serve(ctx context.Context) error {
 			}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				c.one(ctx, message)
+				err := panics.AsError("message "+aws.ToString(message.MessageId), func() error {
+					c.one(ctx, message)
+					return nil
+				})
+				if err != nil {
+					c.Log.Error("a message stays in the queue and comes again", "err", err)
+				}
 			})
 		}
 	}
@@ -77,10 +85,7 @@ func (c *Consumer) Serve(ctx context.Context) error {
 }
 
 func (c *Consumer) one(ctx context.Context, message types.Message) {
-	stop := c.hold(ctx, message)
-	err := c.Handle(ctx, []byte(aws.ToString(message.Body)))
-	stop()
-	if err != nil {
+	if err := c.handle(ctx, message); err != nil {
 		return
 	}
 	// The message was handled: that we are asked to stop is no reason to have it handled again.
@@ -91,6 +96,12 @@ func (c *Consumer) one(ctx context.Context, message types.Message) {
 	}
 }
 
+// handle keeps a message invisible while it is handled.
+func (c *Consumer) handle(ctx context.Context, message types.Message) error {
+	defer c.hold(ctx, message)()
+	return c.Handle(ctx, []byte(aws.ToString(message.Body)))
+}
+
 // hold keeps a message invisible to others until it is stopped.
 func (c *Consumer) hold(ctx context.Context, message types.Message) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,9 +109,13 @@ func (c *Consumer) hold(ctx context.Context, message types.Message) (stop func()
 	go func() {
 		defer close(done)
 		for pause(ctx, visibility/3*time.Second) {
-			if _, err := c.Queue.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-				QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle, VisibilityTimeout: visibility,
-			}); err != nil && ctx.Err() == nil {
+			err := panics.AsError("message "+aws.ToString(message.MessageId), func() error {
+				_, err := c.Queue.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+					QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle, VisibilityTimeout: visibility,
+				})
+				return err
+			})
+			if err != nil && ctx.Err() == nil {
 				c.Log.Warn("a message may be handled twice", "message", aws.ToString(message.MessageId), "err", err)
 			}
 		}

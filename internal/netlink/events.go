@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/panics"
 )
 
 // eventBuffer is how many bytes of events may wait to be read. More than that are lost, and known to be.
@@ -41,9 +42,15 @@ func (h *Host) Events() <-chan struct{} { return h.events }
 func (h *Host) read() {
 	defer close(h.events)
 	for {
-		messages, _, err := h.subscription.Receive()
+		concerns := false
+		err := panics.AsError("events of the network", func() error {
+			messages, _, err := h.subscription.Receive()
+			concerns = err == nil && relevant(messages)
+			return err
+		})
+		_, unread := errors.AsType[*panics.Error](err)
 		switch {
-		case errors.Is(err, unix.ENOBUFS), err == nil && relevant(messages):
+		case errors.Is(err, unix.ENOBUFS), concerns, unread:
 			h.raise()
 		case errors.Is(err, unix.EINTR), err == nil:
 		default:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/pace"
@@ -123,17 +124,22 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 	retry := time.Second
 	for {
 		wait := o.Resync
-		if err := o.ResyncOnce(ctx); err != nil {
+		next := o.Resync
+		err := panics.AsError("listing the interfaces of cluster "+o.Cluster, func() error {
+			err := o.ResyncOnce(ctx)
+			if err == nil && o.AfterListing != nil {
+				next = o.AfterListing(ctx)
+			}
+			return err
+		})
+		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
 			o.Log.Error("the cluster's interfaces could not be listed; what is known stays in force", "err", err, "retryIn", retry)
 			wait, retry = retry, min(2*retry, o.Resync)
 		} else {
-			retry = time.Second
-			if o.AfterListing != nil {
-				wait = min(wait, o.AfterListing(ctx))
-			}
+			wait, retry = min(wait, next), time.Second
 		}
 		if !sleep(ctx, wait) {
 			return
@@ -147,16 +153,21 @@ func (o *Observer) ResyncOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	changed := o.listed(begun, all)
+	o.once.Do(func() { close(o.synced) })
+	o.tell(ctx, changed)
+	return nil
+}
+
+func (o *Observer) listed(begun time.Time, all []eni.Interface) (changed []ownership.Member) {
 	o.mu.Lock()
-	changed := o.inventory.Listed(begun, all)
+	defer o.mu.Unlock()
+	changed = o.inventory.Listed(begun, all)
 	if o.since.IsZero() {
 		o.since = begun
 	}
 	maps.DeleteFunc(o.missing, func(_ string, a absence) bool { return begun.Sub(a.asked) > forgetAbsence })
-	o.mu.Unlock()
-	o.once.Do(func() { close(o.synced) })
-	o.tell(ctx, changed)
-	return nil
+	return changed
 }
 
 // pollLoop describes what is in transition once per poll period, and rests while nothing is. It wakes when something has
@@ -168,9 +179,13 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for sleep(ctx, o.Poll) {
-			if !o.PollOnce(ctx) {
-				break
+		for moving := true; moving && sleep(ctx, o.Poll); {
+			err := panics.AsError("reading interfaces in transition", func() error {
+				moving = o.PollOnce(ctx)
+				return nil
+			})
+			if err != nil {
+				o.Log.Error("interfaces in transition could not be read", "err", err)
 			}
 		}
 	}
@@ -179,12 +194,9 @@ func (o *Observer) pollLoop(ctx context.Context) {
 // PollOnce reads what is in transition, where EC2 had time for something since it was last asked, and reports whether anything is.
 func (o *Observer) PollOnce(ctx context.Context) bool {
 	begun := o.Now()
-	o.mu.Lock()
-	moving := o.inventory.InTransition()
-	ids := o.patience.Due(begun, o.Poll, moving)
-	o.mu.Unlock()
+	ids, moving := o.due(begun)
 	if len(ids) == 0 {
-		return len(moving) > 0
+		return moving
 	}
 	// Nodes wait for the answer.
 	shown, err := o.reader.Interfaces(pace.In(ctx, pace.Joining), ids)
@@ -194,16 +206,29 @@ func (o *Observer) PollOnce(ctx context.Context) bool {
 		}
 		return true
 	}
+	o.tell(ctx, o.saw(begun, ids, shown))
+	return true
+}
+
+// due returns what is in transition and to be read by now, and whether anything is in transition.
+func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 	o.mu.Lock()
-	changed := o.inventory.Saw(begun, shown...)
+	defer o.mu.Unlock()
+	all := o.inventory.InTransition()
+	return o.patience.Due(now, o.Poll, all), len(all) > 0
+}
+
+// saw takes in what was shown of the interfaces that were asked for.
+func (o *Observer) saw(begun time.Time, ids []string, shown []eni.Interface) (changed []ownership.Member) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	changed = o.inventory.Saw(begun, shown...)
 	for _, id := range ids {
 		if !slices.ContainsFunc(shown, func(i eni.Interface) bool { return i.ID == id }) {
 			changed = append(changed, o.inventory.Missed(begun, id)...)
 		}
 	}
-	o.mu.Unlock()
-	o.tell(ctx, changed)
-	return true
+	return changed
 }
 
 // Look reads one instance, merges what it shows, and returns it.
@@ -287,9 +312,7 @@ func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Inte
 	if err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	o.inventory.Saw(begun, left...)
-	o.mu.Unlock()
+	o.saw(begun, nil, left)
 	var members []ownership.Member
 	for _, i := range left {
 		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Ours {

@@ -37,6 +37,8 @@ type cloud struct {
 	lists      []time.Time
 	polls      [][]string
 	state      eni.InstanceState
+	// panics is how many of the next readings panic.
+	panics int
 }
 
 func (c *cloud) set(interfaces ...eni.Interface) {
@@ -64,13 +66,21 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lists = append(c.lists, time.Now())
+	c.mayPanic()
 	return slices.Clone(c.interfaces), time.Now(), c.err
+}
+
+func (c *cloud) mayPanic() {
+	if c.panics--; c.panics >= 0 {
+		panic("what is this?")
+	}
 }
 
 func (c *cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.polls = append(c.polls, ids)
+	c.mayPanic()
 	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return !slices.Contains(ids, i.ID) }), c.err
 }
 
@@ -289,6 +299,26 @@ func TestWaitingForTheFirstListingCanEnd(t *testing.T) {
 		defer cancel()
 		if err := o.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestAPanicIsAFailedReading has listings panic, and then readings of what is in transition, each in a goroutine of its own.
+func TestAPanicIsAFailedReading(t *testing.T) {
+	c := &cloud{panics: 3}
+	c.set(attached("eni-1", 0, eni.AttachmentDetaching))
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		if err := o.WaitSynced(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		c.mu.Lock()
+		c.panics = 3
+		c.mu.Unlock()
+		c.set()
+		time.Sleep(time.Minute)
+		if lists, polls := c.asked(); lists != 4 || polls < 4 || o.Count() != 0 {
+			t.Errorf("%d listings and %d polls, and %d interfaces are known; want 4, more than 3, and none", lists, polls, o.Count())
 		}
 	})
 }

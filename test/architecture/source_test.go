@@ -45,6 +45,10 @@ var habits = []habit{
 		breaks: exits, example: "exits.go", in: "internal/apply",
 	},
 	{
+		name: "goroutines keep a panic to themselves", reason: "a panic in the work for one object ends the work for all; use internal/panics",
+		breaks: unguarded, example: "unguarded.go", in: "internal/apply",
+	},
+	{
 		name: "functions stay short", reason: fmt.Sprintf("a function over %d lines does more than one thing", maxFunction),
 		breaks: longFunctions, example: "long_function.go", in: "internal/apply",
 	},
@@ -92,6 +96,40 @@ func exits(s source) []string {
 		return nil
 	}
 	return append(calls(s, "os", "Exit"), calls(s, "log", "Fatal", "Fatalf", "Fatalln")...)
+}
+
+// unguarded finds goroutines of the product in files that recover no panic. What needs none says why here.
+func unguarded(s source) []string {
+	product := beneath("cmd", "internal", "lib")(s.dir()) && !beneath("internal/dev")(s.dir()) && !s.isTest()
+	exempt := []string{
+		"internal/agent/api.go",                 // runs client-go's informers, which recover and report on their own
+		"internal/cli/definitions.go",           // serves HTTP, and net/http recovers
+		"internal/cli/enimanager/probes.go",     // the same
+		"internal/cli/lifecyclehook/command.go", // what it runs recovers by message and by event
+		"internal/controller/node/setup.go",     // moves names from channels to a queue
+		"internal/netlink/host.go",              // what it runs recovers by event
+		"internal/telemetry/catalog.go",         // lists metrics for documents
+	}
+	if !product || slices.Contains(exempt, s.path) || imports(s, "internal/panics") {
+		return nil
+	}
+	var found []string
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = append(found, fmt.Sprintf("line %d starts a goroutine", s.line(n.Pos())))
+		case *ast.CallExpr:
+			if method, is := n.Fun.(*ast.SelectorExpr); is && method.Sel.Name == "Go" {
+				found = append(found, fmt.Sprintf("line %d starts a goroutine", s.line(n.Pos())))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func imports(s source, path string) bool {
+	return slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return strings.HasSuffix(i.Path.Value, "/"+path+`"`) })
 }
 
 // calls finds uses of functions of a standard package, which we never rename.

@@ -18,6 +18,7 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/forecast"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -67,9 +68,11 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 			continue
 		}
 		group.Go(func() error {
-			outcome, err := d.playNode(ctx, node, zone, instanceID)
-			outcomes[i] = &view.Drafted{Node: node.Name, Outcome: outcome}
-			return err
+			return panics.AsError("node "+node.Name, func() error {
+				outcome, err := d.playNode(ctx, node, zone, instanceID)
+				outcomes[i] = &view.Drafted{Node: node.Name, Outcome: outcome}
+				return err
+			})
 		})
 	}
 	if err := group.Wait(); err != nil {

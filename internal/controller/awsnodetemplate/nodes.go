@@ -15,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/launch"
 	"github.com/multieni/multieni/plan"
 )
@@ -66,8 +67,10 @@ func (r *Reconciler) meet(ctx context.Context, nodes map[string]*corev1.Node) er
 	group.SetLimit(200)
 	for _, id := range r.strangers(nodes) {
 		group.Go(func() error {
-			_, err := r.Observer.Look(ctx, id)
-			return err
+			return panics.AsError("instance "+id, func() error {
+				_, err := r.Observer.Look(ctx, id)
+				return err
+			})
 		})
 	}
 	return group.Wait()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/launch"
 )
 
@@ -55,7 +56,8 @@ func (r *Reconciler) sweepNowAndThen(ctx context.Context) error {
 			return nil
 		case <-time.After(launch.OrphanGrace):
 		}
-		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil {
+		err := panics.AsError("the sweep of launch templates", func() error { return r.Sweep(ctx) })
+		if err != nil && ctx.Err() == nil {
 			r.Log.Info("launch templates without a node template were not looked for", "err", err)
 		}
 	}

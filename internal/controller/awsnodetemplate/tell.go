@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/launch"
 )
 
@@ -41,7 +42,9 @@ func (r *Reconciler) tell(ctx context.Context, object *v1alpha1.AWSNodeTemplate,
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for _, n := range f.fleet {
-		group.Go(func() error { return client.IgnoreNotFound(r.tellOne(ctx, object, n)) })
+		group.Go(func() error {
+			return panics.AsError("node "+n.Name, func() error { return client.IgnoreNotFound(r.tellOne(ctx, object, n)) })
+		})
 	}
 	return group.Wait()
 }

@@ -142,14 +142,14 @@ func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) [
 func (r *Reconciler) enqueueObserved(ctx context.Context, q queue) error {
 	go func() {
 		for {
+			var name string
 			select {
-			case name := <-r.Observer.Changed():
-				addFirst(q, name)
-			case name := <-r.admitted:
-				addFirst(q, name)
+			case name = <-r.Observer.Changed():
+			case name = <-r.admitted:
 			case <-ctx.Done():
 				return
 			}
+			addFirst(q, name)
 		}
 	}()
 	return nil

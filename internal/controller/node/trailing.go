@@ -10,6 +10,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/pace"
 	"github.com/multieni/multieni/plan"
 )
@@ -50,10 +51,17 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 		defer leave()
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
-		ctx, span := r.tracePlan(rest, s.name, instanceID, p)
-		outcomes := r.Applier.Do(ctx, r.outstanding(trailing))
-		span.End()
-		r.note(s, instanceID, outcomes)
+		var outcomes []apply.Outcome
+		err := panics.AsError("what trails behind the plan of node "+s.name, func() error {
+			ctx, span := r.tracePlan(rest, s.name, instanceID, p)
+			defer span.End()
+			outcomes = r.Applier.Do(ctx, r.outstanding(trailing))
+			r.note(s, instanceID, outcomes)
+			return nil
+		})
+		if err != nil {
+			r.Log.Error("what trails behind is left to the node's next reconciliation", "node", s.name, "err", err)
+		}
 		again, admitted := r.gates.endTrailing(s.name)
 		if again || slices.ContainsFunc(outcomes, r.noteworthy) {
 			admitted = append(admitted, s.name)
