@@ -90,8 +90,16 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	case a.err != nil:
 		of.protocol.writeError(w, requestID, a.err)
 	default:
-		of.protocol.writeOutput(w, call.action, requestID, a.output)
+		of.protocol.writeOutput(w, call.action, requestID, addressed(a.output, r))
 	}
+}
+
+// addressed lets an answer that names an address name the one that the request came to.
+func addressed(output any, r *http.Request) any {
+	if located, ok := output.(interface{ At(endpoint string) any }); ok {
+		return located.At(cmp.Or(r.URL.Scheme, "http") + "://" + cmp.Or(r.Host, r.URL.Host))
+	}
+	return output
 }
 
 // latency draws how long a call takes; 0 for those of services other than EC2.
@@ -105,14 +113,24 @@ func (s *Simulator) latency(of service, action string) time.Duration {
 	return latency.Draw(s.random)
 }
 
-// signer is where a signature names its access key.
-var signer = regexp.MustCompile(`Credential=([^/]+)/`)
+// signer is where a signature names its access key and, after date and region, the service.
+var signer = regexp.MustCompile(`Credential=([^/]+)/[^/]*/[^/]*/([^/]+)/`)
 
 func accessKey(r *http.Request) string {
+	key, _ := signature(r)
+	return key
+}
+
+func signedService(r *http.Request) string {
+	_, service := signature(r)
+	return service
+}
+
+func signature(r *http.Request) (key, service string) {
 	if found := signer.FindStringSubmatch(r.Header.Get("Authorization")); found != nil {
-		return found[1]
+		return found[1], found[2]
 	}
-	return ""
+	return "", ""
 }
 
 // answer finds out what to answer, and counts the call.

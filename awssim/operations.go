@@ -69,6 +69,7 @@ func sqsOperations() []operation {
 		of(model, "DeleteQueue", (*sqs.Model).DeleteQueue),
 		of(model, "GetQueueAttributes", (*sqs.Model).GetQueueAttributes),
 		of(model, "GetQueueUrl", (*sqs.Model).GetQueueURL),
+		of(model, "ListQueues", (*sqs.Model).ListQueues),
 		of(model, "PurgeQueue", (*sqs.Model).PurgeQueue),
 		polled(of(model, actionReceiveMessage, (*sqs.Model).ReceiveMessage)),
 		of(model, "SendMessage", (*sqs.Model).SendMessage),

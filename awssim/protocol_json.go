@@ -23,6 +23,8 @@ type jsonProtocol struct {
 	version string
 	// namespace is what the service writes before the code of an error.
 	namespace string
+	// queryCode is the code of an error as the service's query protocol has it, which clients of SQS still show; nil for none.
+	queryCode func(code string) string
 }
 
 func (p jsonProtocol) read(r *http.Request) request {
@@ -71,6 +73,9 @@ func (p jsonProtocol) writeOutput(w http.ResponseWriter, _, requestID string, ou
 }
 
 func (p jsonProtocol) writeError(w http.ResponseWriter, requestID string, err *apierror.Error) {
+	if p.queryCode != nil {
+		w.Header().Set("X-Amzn-Query-Error", p.queryCode(err.Code)+";Sender")
+	}
 	p.write(w, err.Status, requestID, map[string]string{"__type": p.namespace + err.Code, "message": err.Message})
 }
 

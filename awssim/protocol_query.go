@@ -21,6 +21,8 @@ const (
 	ec2Namespace         = "http://ec2.amazonaws.com/doc/" + ec2Version + "/"
 	autoScalingVersion   = "2011-01-01"
 	autoScalingNamespace = "http://autoscaling.amazonaws.com/doc/" + autoScalingVersion + "/"
+	stsVersion           = "2011-06-15"
+	stsNamespace         = "https://sts.amazonaws.com/doc/" + stsVersion + "/"
 )
 
 // ec2Protocol is EC2's own form of the query protocol.
@@ -28,6 +30,11 @@ type ec2Protocol struct{ encoder query.Encoder }
 
 func (p *ec2Protocol) read(r *http.Request) request {
 	call := readForm(r)
+	if signed := signedService(r); signed != "" && signed != "ec2" {
+		call.problem = refusal(http.StatusBadRequest, "InvalidAction", fmt.Sprintf(
+			"awssim does not model version %q of the API of %s; awssim/README.md lists the services", r.Form.Get("Version"), signed))
+		return call
+	}
 	if call.problem == nil && call.action != "" && r.Form.Get("Version") != ec2Version {
 		call.problem = refusal(http.StatusBadRequest, "NoSuchVersion",
 			fmt.Sprintf("awssim models version %s of the EC2 API, not %q", ec2Version, r.Form.Get("Version")))
@@ -54,14 +61,17 @@ func (p *ec2Protocol) writeError(w http.ResponseWriter, requestID string, err *a
 	writeXML(w, err.Status, requestID, body.Bytes())
 }
 
-// queryProtocol is the query protocol as all other services speak it, here Auto Scaling.
-type queryProtocol struct{ encoder query.Encoder }
+// queryProtocol is the query protocol as services other than EC2 speak it.
+type queryProtocol struct {
+	encoder   query.Encoder
+	namespace string
+}
 
 func (p *queryProtocol) read(r *http.Request) request { return readForm(r) }
 
 func (p *queryProtocol) writeOutput(w http.ResponseWriter, action, requestID string, output any) {
 	var body bytes.Buffer
-	fmt.Fprintf(&body, `<%sResponse xmlns="%s"><%sResult>`, action, autoScalingNamespace, action)
+	fmt.Fprintf(&body, `<%sResponse xmlns="%s"><%sResult>`, action, p.namespace, action)
 	p.encoder.Encode(&body, output)
 	fmt.Fprintf(&body, "</%sResult><ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata></%sResponse>", action, requestID, action)
 	writeXML(w, http.StatusOK, requestID, body.Bytes())

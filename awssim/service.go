@@ -4,6 +4,8 @@
 package awssim
 
 import (
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/awssim/apierror"
 	"github.com/multieni/multieni/awssim/internal/query"
+	"github.com/multieni/multieni/awssim/sqs"
 )
 
 // service is one of AWS's, as it is called over HTTP.
@@ -38,12 +41,12 @@ type protocol interface {
 	writeError(w http.ResponseWriter, requestID string, err *apierror.Error)
 }
 
-// services are all that are modelled: EC2 and Auto Scaling by the version of their API, which a form names, the others by
-// the beginning of their X-Amz-Target.
+// services are all that are modelled: some by the version of their API, which a form names, the others by the beginning of
+// their X-Amz-Target.
 type services struct {
-	ec2         service
-	autoScaling service
-	byTarget    map[string]service
+	ec2       service
+	byVersion map[string]service
+	byTarget  map[string]service
 }
 
 func newServices() services {
@@ -52,13 +55,21 @@ func newServices() services {
 			name: serviceEC2, operations: byName(ec2Operations()), protocol: &ec2Protocol{},
 			throttled: apierror.Error{Code: codeThrottled, Message: "Request limit exceeded.", Status: http.StatusServiceUnavailable},
 		},
-		autoScaling: service{
-			name: "Auto Scaling", operations: byName(autoScalingOperations()), protocol: &queryProtocol{encoder: query.Encoder{Members: true}},
-			throttled: apierror.Error{Code: codeThrottledGroups, Message: "Rate exceeded", Status: http.StatusBadRequest},
+		byVersion: map[string]service{
+			autoScalingVersion: {
+				name: "Auto Scaling", operations: byName(autoScalingOperations()),
+				protocol:  &queryProtocol{encoder: query.Encoder{Members: true}, namespace: autoScalingNamespace},
+				throttled: apierror.Error{Code: codeThrottledGroups, Message: "Rate exceeded", Status: http.StatusBadRequest},
+			},
+			stsVersion: {
+				name: "STS", operations: byName(stsOperations()),
+				protocol:  &queryProtocol{encoder: query.Encoder{Members: true}, namespace: stsNamespace},
+				throttled: apierror.Error{Code: codeThrottledGroups, Message: "Rate exceeded", Status: http.StatusBadRequest},
+			},
 		},
 		byTarget: map[string]service{
 			"AmazonSQS": {
-				name: "SQS", operations: byName(sqsOperations()), protocol: jsonProtocol{version: "1.0", namespace: "com.amazonaws.sqs#"},
+				name: "SQS", operations: byName(sqsOperations()), protocol: jsonProtocol{version: "1.0", namespace: "com.amazonaws.sqs#", queryCode: sqs.QueryCode},
 				throttled: apierror.Error{Code: codeThrottledQueues, Message: "Rate exceeded", Status: http.StatusBadRequest},
 			},
 			"AWSEvents": {
@@ -88,8 +99,10 @@ func (all services) of(r *http.Request) service {
 		return known
 	}
 	// What cannot be parsed is EC2's to refuse.
-	if r.ParseForm() == nil && r.Form.Get("Version") == autoScalingVersion {
-		return all.autoScaling
+	if r.ParseForm() == nil {
+		if known, ok := all.byVersion[r.Form.Get("Version")]; ok {
+			return known
+		}
 	}
 	return all.ec2
 }
@@ -97,15 +110,8 @@ func (all services) of(r *http.Request) service {
 // models tells whether any service has an action of that name.
 func (all services) models(action string) bool {
 	known := func(s service) bool { return s.operations[action].do != nil }
-	if known(all.ec2) || known(all.autoScaling) {
-		return true
-	}
-	for _, s := range all.byTarget {
-		if known(s) {
-			return true
-		}
-	}
-	return false
+	modelled := func(s iter.Seq[service]) bool { return slices.ContainsFunc(slices.Collect(s), known) }
+	return known(all.ec2) || modelled(maps.Values(all.byVersion)) || modelled(maps.Values(all.byTarget))
 }
 
 // flat is the parameters of a call, for the ring of recent calls.

@@ -100,7 +100,9 @@ func (m *Model) launch(g *Group) bool {
 	activity.Description += ": " + instance.InstanceID
 	activity.end(m.timeline.Now(), "Successful", "")
 	m.ec2.SetLifecycleState(instance.InstanceID, InService)
-	m.timeline.At(m.timeline.Now().Add(m.options.Behavior.Hook), func() { m.beginLaunchHooks(g, instance) })
+	if instance.running || m.options.Behavior.HookWhilePending {
+		m.awaitLaunchHooks(g, instance)
+	}
 	return true
 }
 
@@ -179,9 +181,7 @@ func (m *Model) follow(g *Group, instanceID, state string) {
 	switch state {
 	case ec2.Running:
 		instance.running = true
-		if m.options.Behavior.HookAfterRunning {
-			m.beginLaunchHooks(g, instance)
-		}
+		m.awaitLaunchHooks(g, instance)
 		m.enterService(g, instance)
 	case ec2.ShuttingDown, ec2.Stopping:
 		if !strings.HasPrefix(instance.LifecycleState, Terminating) {
@@ -199,9 +199,14 @@ func (m *Model) follow(g *Group, instanceID, state string) {
 	}
 }
 
-// beginLaunchHooks lets the hooks of a new instance begin.
+// awaitLaunchHooks lets the hooks of a new instance begin after their delay.
+func (m *Model) awaitLaunchHooks(g *Group, instance *Instance) {
+	m.timeline.At(m.timeline.Now().Add(m.options.Behavior.Hook), func() { m.beginLaunchHooks(g, instance) })
+}
+
+// beginLaunchHooks lets the hooks of a new instance begin, unless they have begun.
 func (m *Model) beginLaunchHooks(g *Group, instance *Instance) {
-	if instance.LifecycleState != Pending || m.options.Behavior.HookAfterRunning && !instance.running {
+	if instance.LifecycleState != Pending {
 		return
 	}
 	if !m.beginHooks(g, instance, Launching) {

@@ -17,11 +17,11 @@ import (
 
 // Behavior is how long Auto Scaling takes, and what it does where nobody outside knows for certain.
 type Behavior struct {
-	// Hook is from the launch of an instance until its hooks begin. EC2 may still call the instance pending by then.
+	// Hook is from the time an instance runs until its hooks begin: it "completes its startup sequence" and then waits (Amazon
+	// EC2 Auto Scaling user guide, "Lifecycle hooks").
 	Hook time.Duration
-	// HookAfterRunning lets hooks begin only when the instance is running. By default they begin before: Auto Scaling
-	// documents the wait state as coming after the launch, without naming the instance's state.
-	HookAfterRunning bool
+	// HookWhilePending lets hooks begin that long after the launch, when EC2 may still call the instance pending.
+	HookWhilePending bool
 	// Replace is from the end of an instance until the group sees that it is short of one.
 	Replace time.Duration
 	// Retry is how long a group waits after a launch that failed; 0 means a minute.

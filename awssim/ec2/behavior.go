@@ -38,8 +38,9 @@ type Behavior struct {
 	// Calls is how long the calls of each action take, from the request to the answer. EC2 does the work in the middle of
 	// that time. Actions that are missing take no time; nil means that no call does. See [CallLatencies].
 	Calls map[string]Latency
-	// Visibility is from a change until describe calls show it. EC2 documents eventual consistency without figures;
-	// Terraform retries reads of new resources for seconds, and 30 s have been seen.
+	// Visibility is from a change until describe calls show it. EC2 documents eventual consistency without figures. Most
+	// reads right after a change are current: "aws ec2 wait network-interface-available" has no retry for an unknown
+	// interface. Terraform retries reads of new resources for seconds, and 30 s have been seen.
 	Visibility Latency
 	// Available is from CreateNetworkInterface until the interface is available. Normally at once: EC2 says that the
 	// call is synchronous (aws/aws-sdk#301).
@@ -123,7 +124,7 @@ type Behavior struct {
 // DefaultBehavior takes the time that EC2 takes.
 func DefaultBehavior() Behavior {
 	return Behavior{
-		Visibility: Latency{Max: 2 * time.Second},
+		Visibility: Latency{Max: 100 * time.Millisecond, Tail: 2 * time.Second, TailShare: 0.01},
 		Attach:     Latency{Min: time.Second, Max: 5 * time.Second, Tail: 10 * time.Second, TailShare: 0.02},
 		Detach:     Latency{Min: 2 * time.Second, Max: 10 * time.Second, Tail: 60 * time.Second, TailShare: 0.01},
 		Stopped:    Latency{Min: 500 * time.Millisecond, Max: 1500 * time.Millisecond},
@@ -135,4 +136,12 @@ func DefaultBehavior() Behavior {
 		Metadata:      Latency{Min: time.Second, Max: 10 * time.Second, Tail: 30 * time.Second, TailShare: 0.02},
 		MetadataIndex: Latency{Max: 2 * time.Second},
 	}
+}
+
+// LaggingBehavior is [DefaultBehavior] but that every change is hidden from describe calls for up to two seconds. Programs
+// that believe the first answer after a change fail against it at once, and not once in a hundred times.
+func LaggingBehavior() Behavior {
+	behavior := DefaultBehavior()
+	behavior.Visibility = Latency{Max: 2 * time.Second}
+	return behavior
 }

@@ -280,8 +280,8 @@ func truth(value bool) []string { return one(strconv.FormatBool(value)) }
 
 func number(value int) []string { return one(strconv.Itoa(value)) }
 
-func each[E any](list []E, value func(E) string) []string {
-	values := make([]string, len(list))
+func each[E, V any](list []E, value func(E) V) []V {
+	values := make([]V, len(list))
 	for i, element := range list {
 		values[i] = value(element)
 	}

@@ -77,7 +77,8 @@ func (m *Model) presentInstance(instance *Instance, l look) *Instance {
 
 func withInterfaces(instance *Instance, enis []*NetworkInterface) *Instance {
 	complete := *instance
-	complete.NetworkInterfaces = enis
+	complete.NetworkInterfaces, complete.InstanceNetworkInterfaces = enis, shownWithInstance(enis)
+	complete.InstanceConstants = instanceConstants()
 	if len(enis) > 0 {
 		complete.SourceDestCheck = enis[0].SourceDestCheck
 		complete.Groups = enis[0].Groups

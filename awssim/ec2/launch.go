@@ -61,9 +61,11 @@ type InstanceProfileSpecification struct {
 
 // Reservation is instances that were launched together.
 type Reservation struct {
-	ReservationID string      `json:"reservationId"`
-	OwnerID       string      `json:"ownerId"`
-	Instances     []*Instance `json:"instances" xml:"instancesSet"`
+	ReservationID string `json:"reservationId"`
+	OwnerID       string `json:"ownerId"`
+	// Groups is empty: EC2 lists groups here for EC2-Classic only.
+	Groups    []GroupIdentifier `json:"groups,omitempty" xml:"groupSet,always"`
+	Instances []*Instance       `json:"instances" xml:"instancesSet"`
 }
 
 // launch is what the instances of one request have in common.

@@ -125,6 +125,9 @@ func New(o Options) (*Model, error) {
 // DefaultAccountID owns a world that does not say who owns it.
 const DefaultAccountID = "123456789012"
 
+// Account is the ID of the account.
+func (m *Model) Account() string { return m.account }
+
 // id returns a fresh ID in EC2's shape: 17 hexadecimal digits.
 func (m *Model) id(prefix string) string {
 	return fmt.Sprintf("%s-0%016x", prefix, m.random.Uint64())

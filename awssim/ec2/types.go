@@ -19,7 +19,7 @@ type Tags map[string]string
 
 func (t Tags) keys() []string { return slices.Sorted(maps.Keys(t)) }
 
-// NetworkInterface is an ENI. As a member of an instance it has a few members more than EC2 shows there.
+// NetworkInterface is an ENI.
 type NetworkInterface struct {
 	NetworkInterfaceID string             `json:"networkInterfaceId"`
 	SubnetID           string             `json:"subnetId"`
@@ -32,10 +32,10 @@ type NetworkInterface struct {
 	MACAddress         string             `json:"macAddress"`
 	PrivateIPAddress   netip.Addr         `json:"privateIpAddress,omitzero"`
 	PrivateDNSName     string             `json:"privateDnsName,omitempty"`
-	PrivateIPAddresses []PrivateIPAddress `json:"privateIpAddresses,omitempty" xml:"privateIpAddressesSet"`
+	PrivateIPAddresses []PrivateIPAddress `json:"privateIpAddresses,omitempty" xml:"privateIpAddressesSet,always"`
 	IPv4Prefixes       []IPv4Prefix       `json:"ipv4Prefixes,omitempty" xml:"ipv4PrefixSet"`
 	IPv6Address        netip.Addr         `json:"ipv6Address,omitzero"`
-	IPv6Addresses      []IPv6Address      `json:"ipv6Addresses,omitempty" xml:"ipv6AddressesSet"`
+	IPv6Addresses      []IPv6Address      `json:"ipv6Addresses,omitempty" xml:"ipv6AddressesSet,always"`
 	IPv6Prefixes       []IPv6Prefix       `json:"ipv6Prefixes,omitempty" xml:"ipv6PrefixSet"`
 	SourceDestCheck    bool               `json:"sourceDestCheck"`
 	Groups             []GroupIdentifier  `json:"groups" xml:"groupSet"`
@@ -139,7 +139,7 @@ type Instance struct {
 	StateReason        *StateReason        `json:"stateReason,omitempty"`
 	LaunchTime         time.Time           `json:"launchTime"`
 	AMILaunchIndex     int                 `json:"amiLaunchIndex"`
-	ClientToken        string              `json:"clientToken,omitempty"`
+	ClientToken        string              `json:"clientToken"`
 	KeyName            string              `json:"keyName,omitempty"`
 	Placement          Placement           `json:"placement"`
 	SubnetID           string              `json:"subnetId,omitempty"`
@@ -147,7 +147,7 @@ type Instance struct {
 	PrivateIPAddress   netip.Addr          `json:"privateIpAddress,omitzero"`
 	PrivateDNSName     string              `json:"privateDnsName"`
 	PublicIPAddress    netip.Addr          `json:"publicIpAddress,omitzero" xml:"ipAddress"`
-	PublicDNSName      string              `json:"publicDnsName,omitempty" xml:"dnsName"`
+	PublicDNSName      string              `json:"publicDnsName,omitempty" xml:"dnsName,always"`
 	IPv6Address        netip.Addr          `json:"ipv6Address,omitzero"`
 	SourceDestCheck    bool                `json:"sourceDestCheck"`
 	Architecture       string              `json:"architecture"`
@@ -156,17 +156,36 @@ type Instance struct {
 	RootDeviceType     string              `json:"rootDeviceType"`
 	IAMInstanceProfile *IAMInstanceProfile `json:"iamInstanceProfile,omitempty"`
 	Groups             []GroupIdentifier   `json:"securityGroups" xml:"groupSet"`
-	NetworkInterfaces  []*NetworkInterface `json:"networkInterfaces,omitempty" xml:"networkInterfaceSet"`
-	UserData           string              `json:"userData,omitempty" xml:"-"`
-	InstanceLifecycle  string              `json:"instanceLifecycle,omitempty"`
-	MetadataOptions    *MetadataOptions    `json:"metadataOptions"`
-	Monitoring         Monitoring          `json:"monitoring"`
-	Tags               Tags                `json:"tags" xml:"tagSet"`
+	NetworkInterfaces  []*NetworkInterface `json:"networkInterfaces,omitempty" xml:"-"`
+	// InstanceNetworkInterfaces are NetworkInterfaces as the answers of DescribeInstances and RunInstances show them.
+	InstanceNetworkInterfaces []InstanceNetworkInterface `json:"-" xml:"networkInterfaceSet,always"`
+	UserData                  string                     `json:"userData,omitempty" xml:"-"`
+	InstanceLifecycle         string                     `json:"instanceLifecycle,omitempty"`
+	MetadataOptions           *MetadataOptions           `json:"metadataOptions"`
+	Monitoring                Monitoring                 `json:"monitoring"`
+	Tags                      Tags                       `json:"tags" xml:"tagSet"`
+	// InstanceConstants are the same for every instance.
+	InstanceConstants
 
 	cni              *CNI
 	protected        bool   // from TerminateInstances
 	hadPublicAddress bool   // given by EC2, which gives another at the next start
 	poisoned         []slot // by a forced detach, until the instance was stopped
+}
+
+// InstanceConstants are what EC2 always shows of an instance and the simulator does not model. /_sim/state leaves them out.
+type InstanceConstants struct {
+	Reason              string     `json:"-" xml:"reason"`
+	RootDeviceName      string     `json:"-" xml:"rootDeviceName"`
+	EBSOptimized        bool       `json:"-" xml:"ebsOptimized"`
+	ENASupport          bool       `json:"-" xml:"enaSupport"`
+	PlatformDetails     string     `json:"-" xml:"platformDetails"`
+	ProductCodes        []struct{} `json:"-" xml:"productCodes"`
+	BlockDeviceMappings []struct{} `json:"-" xml:"blockDeviceMapping"`
+}
+
+func instanceConstants() InstanceConstants {
+	return InstanceConstants{RootDeviceName: "/dev/xvda", ENASupport: true, PlatformDetails: "Linux/UNIX"}
 }
 
 // InstanceState is a state with its number.
@@ -214,6 +233,8 @@ type Placement struct {
 	AvailabilityZone   string `json:"availabilityZone"`
 	AvailabilityZoneID string `json:"availabilityZoneId"`
 	Tenancy            string `json:"tenancy"`
+	// GroupName is empty: placement groups are not modelled.
+	GroupName string `json:"groupName"`
 }
 
 // IAMInstanceProfile is the role of an instance.
@@ -231,7 +252,7 @@ type Subnet struct {
 	AvailabilityZoneID          string            `json:"availabilityZoneId"`
 	State                       string            `json:"state"`
 	CIDRBlock                   netip.Prefix      `json:"cidrBlock"`
-	IPv6CIDRBlockAssociations   []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty"`
+	IPv6CIDRBlockAssociations   []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet,always"`
 	AvailableIPAddressCount     int               `json:"availableIpAddressCount"`
 	DefaultForAZ                bool              `json:"defaultForAz"`
 	MapPublicIPOnLaunch         bool              `json:"mapPublicIpOnLaunch"`
@@ -259,7 +280,7 @@ type VPC struct {
 	State                     string            `json:"state"`
 	CIDRBlock                 netip.Prefix      `json:"cidrBlock"`
 	CIDRBlockAssociations     []IPv4Association `json:"cidrBlockAssociationSet"`
-	IPv6CIDRBlockAssociations []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty"`
+	IPv6CIDRBlockAssociations []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet,always"`
 	InstanceTenancy           string            `json:"instanceTenancy"`
 	IsDefault                 bool              `json:"isDefault"`
 	OwnerID                   string            `json:"ownerId"`

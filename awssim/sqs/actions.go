@@ -6,6 +6,7 @@ package sqs
 import (
 	"errors"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -44,6 +45,15 @@ type CreateQueueInput struct {
 // QueueURL is the answer of CreateQueue and GetQueueUrl.
 type QueueURL struct {
 	QueueURL string `json:"QueueUrl"`
+}
+
+// At is the answer to a request that came to an address.
+func (q QueueURL) At(endpoint string) any { return &QueueURL{urlAt(endpoint, q.QueueURL)} }
+
+// urlAt replaces the address in a queue's URL by another one. Some clients send requests for a queue to its URL.
+func urlAt(endpoint, url string) string {
+	_, queue, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
+	return endpoint + "/" + queue
 }
 
 // CreateQueue makes a queue. One of the same name and attributes is as good as new.
@@ -136,6 +146,54 @@ func (m *Model) PurgeQueue(in *QueueInput) (*Nothing, error) {
 // GetQueueURLInput is the request of GetQueueUrl.
 type GetQueueURLInput struct {
 	QueueName string `json:"QueueName"`
+}
+
+// ListQueuesInput is the request of ListQueues.
+type ListQueuesInput struct {
+	QueueNamePrefix string `json:"QueueNamePrefix"`
+	MaxResults      *int   `json:"MaxResults"`
+	NextToken       string `json:"NextToken"`
+}
+
+// ListQueuesOutput is its answer.
+type ListQueuesOutput struct {
+	QueueURLs []string `json:"QueueUrls,omitempty"`
+	NextToken string   `json:"NextToken,omitempty"`
+}
+
+// At is the answer to a request that came to an address.
+func (o ListQueuesOutput) At(endpoint string) any {
+	urls := make([]string, len(o.QueueURLs))
+	for i, url := range o.QueueURLs {
+		urls[i] = urlAt(endpoint, url)
+	}
+	return &ListQueuesOutput{urls, o.NextToken}
+}
+
+// ListQueues lists queues by name. The token of a page is the last name of the page before.
+func (m *Model) ListQueues(in *ListQueuesInput) (*ListQueuesOutput, error) {
+	const most = 1000 // SQS API reference, ListQueues
+	limit := most
+	if in.MaxResults != nil {
+		limit = *in.MaxResults
+	}
+	if limit < 1 || limit > most {
+		return nil, apierror.New("InvalidParameterValue", "Value %d for parameter MaxResults is invalid. Reason: Must be between 1 and %d.", limit, most)
+	}
+	out := &ListQueuesOutput{}
+	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
+		if !strings.HasPrefix(name, in.QueueNamePrefix) || name <= in.NextToken {
+			continue
+		}
+		if len(out.QueueURLs) == limit {
+			if in.MaxResults != nil {
+				out.NextToken = path.Base(out.QueueURLs[limit-1])
+			}
+			break
+		}
+		out.QueueURLs = append(out.QueueURLs, m.url(name))
+	}
+	return out, nil
 }
 
 // GetQueueURL finds a queue by name.

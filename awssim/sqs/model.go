@@ -127,6 +127,24 @@ func noQueue() *apierror.Error {
 	return apierror.New("QueueDoesNotExist", "The specified queue does not exist.")
 }
 
+// queryCodes are the codes that differ in SQS' query protocol (the model of the SQS API, trait awsQueryError).
+var queryCodes = map[string]string{
+	"QueueDoesNotExist": "AWS.SimpleQueueService.NonExistentQueue",
+	"QueueNameExists":   "QueueAlreadyExists",
+}
+
+// QueryCode returns the code of an error as the query protocol has it.
+func QueryCode(code string) string {
+	switch known, ok := queryCodes[code]; {
+	case ok:
+		return known
+	case strings.Contains(code, "Batch"), code == "MessageNotInflight", code == "PurgeQueueInProgress", code == "UnsupportedOperation":
+		return "AWS.SimpleQueueService." + code
+	default:
+		return code
+	}
+}
+
 // HasQueue tells whether there is a queue of that ARN.
 func (m *Model) HasQueue(arn string) bool { return m.byARN(arn) != nil }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/apply"
@@ -39,7 +40,7 @@ func member(n int) ownership.Member {
 
 func simulate(t *testing.T) (*awssim.Simulator, func() *awsec2.Client) {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
+	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Behavior: new(ec2.LaggingBehavior())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ type scene struct {
 
 func play(t *testing.T) *scene {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
+	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Behavior: new(ec2.LaggingBehavior())})
 	if err != nil {
 		t.Fatal(err)
 	}

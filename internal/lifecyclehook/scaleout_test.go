@@ -68,7 +68,7 @@ var subnets = map[string]string{
 func TestScaleOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const instances = 45
-		sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
+		sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld(), Behavior: new(ec2.LaggingBehavior())})
 		if err != nil {
 			t.Fatal(err)
 		}

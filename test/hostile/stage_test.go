@@ -63,7 +63,7 @@ type replica struct {
 // simulate starts an EC2 that lives speed times as fast as the world. Nil limits are the documented ones.
 func simulate(t *testing.T, world awssim.World, speed float64, limits map[string]awssim.Bucket) *awssim.Simulator {
 	t.Helper()
-	cloud, err := awssim.New(awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Limits: limits, Seed: 1})
+	cloud, err := awssim.New(awssim.Options{World: world, Behavior: new(ec2.LaggingBehavior()), Clock: awssim.ScaledClock(speed), Limits: limits, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/internal/dev/child"
@@ -170,7 +171,7 @@ func (s *stage) start() error {
 	if err != nil {
 		return err
 	}
-	aws := awssim.Options{World: world, Clock: awssim.ScaledClock(speed), Seed: 1, Policies: policies}
+	aws := awssim.Options{World: world, Behavior: new(ec2.LaggingBehavior()), Clock: awssim.ScaledClock(speed), Seed: 1, Policies: policies}
 	c, err := cluster.Start(context.Background(), cluster.Options{
 		Dir: s.dir, AWS: &aws, Kubeconfig: shared.Kubeconfig, Logger: slog.New(slog.DiscardHandler),
 	})

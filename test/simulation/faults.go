@@ -184,7 +184,7 @@ var modelFaults = map[faultName][]fault.Kind{
 
 // behavior is how long EC2 takes in a run, and what it does where nobody knows.
 func (s *swarm) behavior() ec2.Behavior {
-	b := ec2.DefaultBehavior()
+	b := ec2.LaggingBehavior()
 	b.TerminatedFor = []time.Duration{2 * time.Minute, 24 * time.Hour}[s.run.pick(2)]
 	b.AttachToPending = s.run.chance(0.3)
 	b.ForgetTokenOnDelete = s.run.chance(0.3)

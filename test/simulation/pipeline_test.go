@@ -86,7 +86,7 @@ func newBench(t *testing.T, seed uint64) *bench {
 		b.instances = append(b.instances, id)
 	}
 	var err error
-	if b.sim, err = awssim.New(awssim.Options{World: world, Seed: seed}); err != nil {
+	if b.sim, err = awssim.New(awssim.Options{World: world, Behavior: new(ec2.LaggingBehavior()), Seed: seed}); err != nil {
 		t.Fatal(err)
 	}
 	b.client = awsec2.New(aws.Config{

@@ -188,7 +188,11 @@ type scene struct {
 
 func scaleOut(t *testing.T, w awssim.World, faults ...fault.Fault) *scene {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: w, Clock: awssim.ScaledClock(speed), FunctionOutput: t.Output()})
+	services := awssim.DefaultServiceBehavior()
+	services.AutoScaling.HookWhilePending = true // the function must wait until the instance runs
+	sim, err := awssim.New(awssim.Options{
+		World: w, Behavior: new(ec2.LaggingBehavior()), ServiceBehavior: &services, Clock: awssim.ScaledClock(speed), FunctionOutput: t.Output(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

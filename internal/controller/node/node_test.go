@@ -97,7 +97,7 @@ func world() awssim.World {
 
 func setStage(t *testing.T, w awssim.World) *stage {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{World: w, Seed: 1})
+	sim, err := awssim.New(awssim.Options{World: w, Behavior: new(ec2.LaggingBehavior()), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestSim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := regexp.MustCompile(`^export AWS_ENDPOINT_URL=(http://127\.0\.0\.1:\d+) AWS_REGION=us-east-1\n$`).FindStringSubmatch(line)
+	words := regexp.MustCompile(`^export AWS_ENDPOINT_URL=(http://127\.0\.0\.1:\d+) AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1\n$`).FindStringSubmatch(line)
 	if words == nil {
 		t.Fatalf("unexpected: %q", line)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
 )
 
 // simulation is the settings of the simulated AWS.
@@ -19,11 +20,13 @@ type simulation struct {
 	world string
 	speed float64
 	seed  uint64
+	lag   bool
 }
 
 func (s *simulation) bind(flags *pflag.FlagSet, speed float64) {
 	flags.StringVar(&s.world, "world", "", "file with what AWS holds at the beginning; awssim/worlds/example.yaml if empty")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of everything random in the simulated AWS")
+	flags.BoolVar(&s.lag, "lag", false, "show each change to describe calls up to two seconds late")
 	bindSpeed(flags, &s.speed, speed)
 }
 
@@ -38,7 +41,11 @@ func (s *simulation) options() (awssim.Options, error) {
 			return awssim.Options{}, err
 		}
 	}
-	return awssim.Options{World: world, Clock: awssim.ScaledClock(s.speed), Seed: s.seed}, nil
+	behavior := ec2.DefaultBehavior()
+	if s.lag {
+		behavior = ec2.LaggingBehavior()
+	}
+	return awssim.Options{World: world, Behavior: &behavior, Clock: awssim.ScaledClock(s.speed), Seed: s.seed}, nil
 }
 
 func checkSpeed(speed float64) error {
@@ -60,11 +67,17 @@ func newSim() *cobra.Command {
 
 It answers EC2, Auto Scaling, EventBridge, SQS and Systems Manager's parameters at /, for every
 AWS SDK and the AWS CLI, with any credentials, and runs functions of Lambda. What it holds can
-be read and changed at /_sim/; "curl URL/_sim/" lists how.`,
+be read and changed at /_sim/; "curl URL/_sim/" lists how.
+
+The AWS CLI reads AWS_ENDPOINT_URL from version 1.29 or 2.13 on; an older one needs
+--endpoint-url at each command, or it talks to AWS.
+
+With --lag, describe calls show each change only up to two seconds later, as EC2 does now and
+then: a program that believes the first answer fails against it at once.`,
 		Example: `  multieni-dev sim --addr 127.0.0.1:4566
 
   # in another shell
-  export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_REGION=us-east-1
+  export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
   export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
   aws ec2 describe-network-interfaces
   aws sqs create-queue --queue-name hooks
@@ -94,7 +107,7 @@ func runSim(ctx context.Context, out io.Writer, s simulation, address string) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "export AWS_ENDPOINT_URL=%s AWS_REGION=%s\n", server.URL(), o.World.Region)
+	fmt.Fprintf(out, "export AWS_ENDPOINT_URL=%s AWS_REGION=%[2]s AWS_DEFAULT_REGION=%[2]s\n", server.URL(), o.World.Region)
 	<-ctx.Done()
 	return server.Close()
 }

@@ -18,6 +18,7 @@ func (c *Cluster) Env() []string {
 		"KUBECONFIG=" + c.Kubeconfig,
 		"AWS_ENDPOINT_URL=" + c.Endpoint,
 		"AWS_REGION=" + c.Region,
+		"AWS_DEFAULT_REGION=" + c.Region, // for boto3, and version 1 of the AWS CLI
 		"AWS_ACCESS_KEY_ID=simulated",
 		"AWS_SECRET_ACCESS_KEY=simulated",
 		"AWS_SESSION_TOKEN=",

@@ -20,6 +20,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
 	"github.com/multieni/multieni/test/synctest/bubble"
@@ -107,7 +108,7 @@ func (r *Rig) openCluster(ctx context.Context) (err error) {
 }
 
 func (r *Rig) openCloud(ctx context.Context) (err error) {
-	r.cloud, err = awssim.New(awssim.Options{World: bubble.World(), Clock: r.clock, Seed: bubble.Seed})
+	r.cloud, err = awssim.New(awssim.Options{World: bubble.World(), Behavior: new(ec2.LaggingBehavior()), Clock: r.clock, Seed: bubble.Seed})
 	if err != nil {
 		return err
 	}

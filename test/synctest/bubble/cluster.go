@@ -115,7 +115,7 @@ func New(t *testing.T, w awssim.World) *Cluster {
 // NewWithLatencies begins a cluster in a bubble.
 func NewWithLatencies(t *testing.T, w awssim.World, l Latencies) *Cluster {
 	t.Helper()
-	behavior := ec2.DefaultBehavior()
+	behavior := ec2.LaggingBehavior()
 	behavior.Calls = l.EC2
 	sim, err := awssim.New(awssim.Options{World: w, Behavior: &behavior, Seed: Seed})
 	if err != nil {
