@@ -373,7 +373,7 @@ func TestATickLooksAtWhatIsLeft(t *testing.T) {
 		var log bytes.Buffer
 		w := &world{
 			state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"},
-			owned: []eni.Interface{of("i-gone", "old"), of(id, "old"), of(id, "old"), of(id, "removed"), of(id, "listed")},
+			owned: []eni.Interface{of("i-0fffffffffffffff0", "old"), of(id, "old"), of(id, "old"), of(id, "removed"), of(id, "listed")},
 		}
 		h := w.handler()
 		h.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -382,7 +382,7 @@ func TestATickLooksAtWhatIsLeft(t *testing.T) {
 			t.Error(err)
 		}
 		slices.Sort(w.did)
-		if diff := cmp.Diff([]string{"bury i-gone", "ensure"}, w.did); diff != "" {
+		if diff := cmp.Diff([]string{"bury i-0fffffffffffffff0", "ensure"}, w.did); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "network=old interfaces=2") {
