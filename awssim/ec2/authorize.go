@@ -146,13 +146,16 @@ func (m *Model) requestsFor(action string, ids ...string) []iam.Request {
 		for key, value := range tags {
 			r.Context["aws:ResourceTag/"+key] = []string{value}
 		}
-		if kindOf(id) == "instance" {
-			r.Context["ec2:InstanceID"] = []string{id}
+		if key := keyOfID[kindOf(id)]; key != "" {
+			r.Context[key] = []string{id}
 		}
 		requests = append(requests, r)
 	}
 	return requests
 }
+
+// keyOfID is the condition key that holds the ID of a resource, by kind (Service Authorization Reference, Amazon EC2).
+var keyOfID = map[string]string{"instance": "ec2:InstanceID", "subnet": "ec2:SubnetID", "security-group": "ec2:SecurityGroupID"}
 
 // kindOf is the kind of a resource in ARNs.
 func kindOf(id string) string {

@@ -203,6 +203,9 @@ var variable = regexp.MustCompile(`\$\{([^}]+)\}`)
 // substitute puts the values of policy variables in their place. A variable without a value matches nothing.
 func substitute(pattern string, r Request) string {
 	return variable.ReplaceAllStringFunc(pattern, func(name string) string {
+		if literal, ok := literals[name]; ok {
+			return literal
+		}
 		if values := r.Context[variable.FindStringSubmatch(name)[1]]; len(values) == 1 {
 			return values[0]
 		}
@@ -210,10 +213,14 @@ func substitute(pattern string, r Request) string {
 	})
 }
 
+// literals are the variables for characters that mean something in patterns, as [like] knows them (IAM user guide, "Policy variables",
+// "Special characters").
+var literals = map[string]string{"${*}": "\x02", "${?}": "\x03", "${$}": "$"}
+
 // like compares with the wildcards * and ?, which match slashes as well.
 func like(pattern, value string) bool {
 	const slash = "\x01"
-	escaped := strings.NewReplacer("/", slash, "[", `\[`, `\`, `\\`).Replace(pattern)
+	escaped := strings.NewReplacer("/", slash, "[", `\[`, `\`, `\\`, literals["${*}"], `\*`, literals["${?}"], `\?`).Replace(pattern)
 	matched, err := path.Match(escaped, strings.ReplaceAll(value, "/", slash))
 	return err == nil && matched
 }

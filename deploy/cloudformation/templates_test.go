@@ -185,9 +185,10 @@ func plain(v any) any {
 }
 
 // printed is what `multieni iam-policy` prints, for the place of a template.
-func printed(t *testing.T, component awsec2.Component) any {
+func printed(t *testing.T, component awsec2.Component, o awsec2.PolicyOptions) any {
 	t.Helper()
-	text, err := awsec2.Policy(component, awsec2.PolicyOptions{Partition: "${AWS::Partition}", Cluster: "${ClusterName}"})
+	o.Partition, o.Cluster = "${AWS::Partition}", "${ClusterName}"
+	text, err := awsec2.Policy(component, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,10 +199,22 @@ func printed(t *testing.T, component awsec2.Component) any {
 	return policy
 }
 
-// Nodes get the policy that is printed: a node can touch its own interfaces, and attach them to nothing but itself.
+// Nodes get the policy that is printed: a node can touch its own interfaces, in the subnets and with the groups of the template,
+// and attach them to nothing but itself.
 func TestNodesMayDoWhatIsPrinted(t *testing.T) {
 	policy := read(t, "launch-template-bootstrap.yaml").Resources["NodePolicy"].Properties["PolicyDocument"]
-	if diff := cmp.Diff(printed(t, awsec2.Bootstrap), plain(policy)); diff != "" {
+	want := printed(t, awsec2.Bootstrap, awsec2.PolicyOptions{SubnetIDs: []string{"${MultusSubnets}"}, SecurityGroupIDs: []string{"${MultusSecurityGroupIds}"}})
+	listed := plain(policy).(map[string]any)
+	for _, s := range listed["Statement"].([]any) { // parameters that are lists
+		conditions, _ := s.(map[string]any)["Condition"].(map[string]any)
+		equals, _ := conditions["StringEquals"].(map[string]any)
+		for _, key := range []string{"ec2:SubnetID", "ec2:SecurityGroupID"} {
+			if value, ok := equals[key]; ok {
+				equals[key] = []any{value}
+			}
+		}
+	}
+	if diff := cmp.Diff(want, listed); diff != "" {
 		t.Errorf("(-printed +template):\n%s", diff)
 	}
 }
@@ -209,14 +222,87 @@ func TestNodesMayDoWhatIsPrinted(t *testing.T) {
 // So does the function, which takes events from its own queue only.
 func TestTheFunctionMayDoWhatIsPrinted(t *testing.T) {
 	role := read(t, "lifecycle-hook.yaml").Resources["Role"].Properties
-	want := printed(t, awsec2.LifecycleHook)
+	want := printed(t, awsec2.LifecycleHook, awsec2.PolicyOptions{})
 	for _, s := range want.(map[string]any)["Statement"].([]any) {
-		if statement := s.(map[string]any); statement["Sid"] == "TakeEvents" {
+		switch statement := s.(map[string]any); statement["Sid"] {
+		case "TakeEvents":
 			statement["Resource"] = []any{map[string]any{"Fn::GetAtt": []any{"Events", "Arn"}}}
+		case "CompleteHooks": // TestTheFunctionCompletesHooksOfItsGroups judges them
+			statement["Resource"] = plain(completed(t))
 		}
 	}
 	if diff := cmp.Diff(want, plain(role["Policies"].([]any)[0].(map[string]any)["PolicyDocument"])); diff != "" {
 		t.Errorf("(-printed +template):\n%s", diff)
+	}
+}
+
+// The function completes lifecycle actions of the template's groups only, in every partition.
+func TestTheFunctionCompletesHooksOfItsGroups(t *testing.T) {
+	for partition, in := range map[string]map[string]bool{"aws": nil, "aws-cn": {"InChina": true}, "aws-us-gov": {"InGovCloud": true}} {
+		got := evaluated(completed(t), in, map[string]any{"AutoScalingGroupNames": []any{"upf", "smf"}})
+		arn := "arn:" + partition + ":autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/"
+		if diff := cmp.Diff([]any{arn + "upf", arn + "smf"}, got); diff != "" {
+			t.Errorf("%s: %s", partition, diff)
+		}
+	}
+}
+
+// completed returns the resources of the statement CompleteHooks.
+func completed(t *testing.T) any {
+	t.Helper()
+	role := read(t, "lifecycle-hook.yaml").Resources["Role"].Properties
+	document := role["Policies"].([]any)[0].(map[string]any)["PolicyDocument"].(map[string]any)
+	for _, s := range document["Statement"].([]any) {
+		if statement := s.(map[string]any); statement["Sid"] == "CompleteHooks" {
+			return statement["Resource"]
+		}
+	}
+	t.Fatal("there is no statement CompleteHooks")
+	return nil
+}
+
+// evaluated is a value as CloudFormation makes it of Ref, Fn::If, Fn::Join and Fn::Split.
+func evaluated(v any, conditions map[string]bool, parameters map[string]any) any {
+	function, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	if name, ok := function["Ref"].(string); ok {
+		return parameters[name]
+	}
+	if arguments, ok := function["Fn::If"].([]any); ok {
+		chosen := arguments[2]
+		if conditions[arguments[0].(string)] {
+			chosen = arguments[1]
+		}
+		return evaluated(chosen, conditions, parameters)
+	}
+	if arguments, ok := function["Fn::Join"].([]any); ok {
+		var parts []string
+		for _, part := range evaluated(arguments[1], conditions, parameters).([]any) {
+			parts = append(parts, evaluated(part, conditions, parameters).(string))
+		}
+		return strings.Join(parts, arguments[0].(string))
+	}
+	arguments := function["Fn::Split"].([]any)
+	var parts []any
+	for part := range strings.SplitSeq(evaluated(arguments[1], conditions, parameters).(string), arguments[0].(string)) {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// The queue takes messages of the template's own rules, of its own account, and over TLS only.
+func TestTheQueueTakesEventsOfItsRules(t *testing.T) {
+	policy := read(t, "lifecycle-hook.yaml").Resources["EventsPolicy"].Properties["PolicyDocument"].(map[string]any)
+	statements := plain(policy["Statement"]).([]any)
+	allow := statements[0].(map[string]any)["Condition"].(map[string]any)
+	if got := allow["StringEqualsIfExists"]; !cmp.Equal(got, map[string]any{"aws:SourceAccount": "${AWS::AccountId}"}) || allow["ArnEquals"] == nil {
+		t.Errorf("messages are taken under %v", allow)
+	}
+	deny := statements[1].(map[string]any)
+	if deny["Effect"] != "Deny" || deny["Principal"] != "*" || !cmp.Equal(deny["Condition"], map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}}) {
+		t.Errorf("the second statement is %v, want a refusal of what is not encrypted", deny)
 	}
 }
 
@@ -232,7 +318,7 @@ func TestTheFunctionMayCallWhatItCalls(t *testing.T) {
 	}
 	slices.Sort(called)
 	var allowed []string
-	for _, s := range printed(t, awsec2.LifecycleHook).(map[string]any)["Statement"].([]any) {
+	for _, s := range printed(t, awsec2.LifecycleHook, awsec2.PolicyOptions{}).(map[string]any)["Statement"].([]any) {
 		for _, action := range s.(map[string]any)["Action"].([]any) {
 			allowed = append(allowed, action.(string))
 		}
@@ -251,12 +337,12 @@ func TestTheRuleIsOfTheGroups(t *testing.T) {
 	}
 }
 
-// Nodes refuse questions to their metadata without a token.
+// Nodes refuse questions to their metadata without a token, and no answer with one reaches pods.
 func TestNodesWantTokens(t *testing.T) {
 	for _, name := range []string{"launch-template.yaml", "launch-template-bootstrap.yaml"} {
 		data := read(t, name).Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)
-		if got := data["MetadataOptions"].(map[string]any)["HttpTokens"]; got != "required" {
-			t.Errorf("%s: tokens are %v", name, got)
+		if diff := cmp.Diff(map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 1.0}, data["MetadataOptions"]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

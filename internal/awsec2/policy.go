@@ -41,6 +41,12 @@ type PolicyOptions struct {
 	// Cluster is the cluster's name in tags. If empty the policy asks that there is any. With EKS Pod Identity and the
 	// name of the EKS cluster as cluster name, "${aws:PrincipalTag/eks-cluster-name}" makes one policy for all clusters.
 	Cluster string
+	// InstanceTag is a tag, KEY=VALUE, of the instances that interfaces may be attached to; all instances if empty.
+	InstanceTag string
+	// SubnetIDs and SecurityGroupIDs are those that interfaces may be in and have; all if empty.
+	SubnetIDs, SecurityGroupIDs []string
+	// AutoScalingGroups are the names of the groups whose lifecycle actions LifecycleHook may complete; all if empty.
+	AutoScalingGroups []string
 }
 
 // statement is one statement of an IAM policy.
@@ -49,8 +55,11 @@ type statement struct {
 	Effect    string
 	Action    []string
 	Resource  []string
-	Condition map[string]map[string]string `json:",omitempty"`
+	Condition condition `json:",omitempty"`
 }
+
+// condition are the values to compare with, by operator and key.
+type condition map[string]map[string]any
 
 // Policy returns the IAM policy of a component: every action of [API] or [LaunchAPI] that the component calls, on the kinds of
 // resources that it touches (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2").
@@ -58,6 +67,9 @@ type statement struct {
 func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	if o.Partition == "" {
 		o.Partition = "aws"
+	}
+	if key, _, found := strings.Cut(o.InstanceTag, "="); o.InstanceTag != "" && (!found || key == "") {
+		return nil, fmt.Errorf("the tag %q of instances is not KEY=VALUE", o.InstanceTag)
 	}
 	var all []statement
 	switch component {
@@ -100,14 +112,15 @@ func (o PolicyOptions) controller() []statement {
 	return []statement{
 		o.look(),
 		o.allow("CreateForTheCluster", called("CreateNetworkInterface"), o.having("aws:RequestTag"), "network-interface"),
-		o.allow("CreateInSubnets", called("CreateNetworkInterface"), nil, "subnet", "security-group"),
+		o.allow("CreateInSubnets", called("CreateNetworkInterface"), o.inSubnets(), "subnet"),
+		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
 			with(o.having("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
 		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "network-interface"),
 		o.allow("ChangeWhatIsTheClusters", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"),
 			o.having("aws:ResourceTag"), "network-interface"),
-		o.allow("AttachToInstances", called("Attach", "Detach", "Modify"), nil, "instance"),
-		o.allow("UseSecurityGroups", called("Modify"), nil, "security-group"),
+		o.allow("AttachToInstances", called("Attach", "Detach", "Modify"), o.tagged(), "instance"),
+		o.allow("UseSecurityGroups", called("Modify"), o.withGroups(), "security-group"),
 	}
 }
 
@@ -116,10 +129,10 @@ func (o PolicyOptions) controller() []statement {
 // run only, to have EC2 check a template. A policy cannot tell that from a launch, but it can ask that all launches are from
 // the cluster's launch templates.
 func (o PolicyOptions) nodeTemplates() []statement {
-	created := func(action string, condition map[string]map[string]string) map[string]map[string]string {
-		return with(condition, "StringEquals", "ec2:CreateAction", action)
+	created := func(action string, c condition) condition {
+		return with(c, "StringEquals", "ec2:CreateAction", action)
 	}
-	fromTemplate := map[string]map[string]string{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*", o.Partition)}}
+	fromTemplate := condition{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*", o.Partition)}}
 	return []statement{
 		{Sid: "LookAtLaunches", Effect: "Allow", Action: launching("Describe"), Resource: []string{"*"}},
 		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.having("aws:RequestTag"), "launch-template"),
@@ -146,14 +159,15 @@ func (o PolicyOptions) operator() []statement {
 // lifecycleHook has the calls for instances that it does not choose by itself, such as the controller's. The names of its groups
 // and its queue are not known here.
 func (o PolicyOptions) lifecycleHook() []statement {
-	elsewhere := func(sid, resource string, actions ...string) statement {
-		return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: []string{resource}}
+	elsewhere := func(sid string, resources []string, actions ...string) statement {
+		return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: resources}
 	}
+	all := []string{"*"}
 	return append(o.controller(),
-		elsewhere("LookAtGroups", "*", "autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeLifecycleHooks"),
-		elsewhere("CompleteHooks", fmt.Sprintf("arn:%s:autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/*", o.Partition),
+		elsewhere("LookAtGroups", all, "autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeLifecycleHooks"),
+		elsewhere("CompleteHooks", o.arns("autoscaling", "autoScalingGroup:*:autoScalingGroupName", o.AutoScalingGroups),
 			"autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"),
-		elsewhere("TakeEvents", fmt.Sprintf("arn:%s:sqs:*:*:*", o.Partition),
+		elsewhere("TakeEvents", []string{fmt.Sprintf("arn:%s:sqs:*:*:*", o.Partition)},
 			"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"),
 	)
 }
@@ -162,17 +176,19 @@ func (o PolicyOptions) lifecycleHook() []statement {
 // session on an instance is named after it, so that aws:userid ends with the instance's ID (IAM user guide, "AWS global
 // condition context keys", aws:userid of a role assigned to an EC2 instance).
 func (o PolicyOptions) bootstrap() []statement {
-	itself := map[string]map[string]string{"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
+	itself := condition{"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
 	return []statement{
 		o.look(),
 		o.allow("CreateForItself", called("CreateNetworkInterface"), o.own("aws:RequestTag"), "network-interface"),
-		o.allow("CreateInSubnets", called("CreateNetworkInterface"), nil, "subnet", "security-group"),
+		o.allow("CreateInSubnets", called("CreateNetworkInterface"), o.inSubnets(), "subnet"),
+		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
 			with(o.own("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
-		o.allow("TagItsOwn", called("CreateTags"), o.own("aws:ResourceTag"), "network-interface"),
+		o.allow("TagItsOwn", called("CreateTags"), o.keeping(o.own("aws:ResourceTag"), ownership.TagCluster, ownership.TagInstanceID),
+			"network-interface"),
 		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"), o.own("aws:ResourceTag"), "network-interface"),
 		o.allow("AttachToItself", called("Attach", "Detach", "Modify"), itself, "instance"),
-		o.allow("UseSecurityGroups", called("Modify"), nil, "security-group"),
+		o.allow("UseSecurityGroups", called("Modify"), o.withGroups(), "security-group"),
 	}
 }
 
@@ -180,41 +196,90 @@ func (o PolicyOptions) look() statement {
 	return statement{Sid: "Look", Effect: "Allow", Action: called("Describe", "Get"), Resource: []string{"*"}}
 }
 
-func (o PolicyOptions) allow(sid string, actions []string, condition map[string]map[string]string, kinds ...string) statement {
-	s := statement{Sid: sid, Effect: "Allow", Action: actions, Condition: condition}
+// among asks that the key is one of the values, if there are any.
+func among(key string, values []string) condition {
+	if len(values) == 0 {
+		return nil
+	}
+	return condition{"StringEquals": {key: values}}
+}
+
+func (o PolicyOptions) inSubnets() condition { return among("ec2:SubnetID", o.SubnetIDs) }
+
+func (o PolicyOptions) withGroups() condition {
+	return among("ec2:SecurityGroupID", o.SecurityGroupIDs)
+}
+
+// arns are the resources of a kind by name, or all of the kind if no names are given.
+func (o PolicyOptions) arns(service, kind string, names []string) []string {
+	if len(names) == 0 {
+		names = []string{"*"}
+	}
+	var arns []string
+	for _, name := range names {
+		arns = append(arns, fmt.Sprintf("arn:%s:%s:*:*:%s/%s", o.Partition, service, kind, name))
+	}
+	return arns
+}
+
+// tagged asks for the tag of the cluster's instances, if the options name one.
+func (o PolicyOptions) tagged() condition {
+	if o.InstanceTag == "" {
+		return nil
+	}
+	key, value, _ := strings.Cut(o.InstanceTag, "=")
+	return condition{"StringEquals": {"aws:ResourceTag/" + key: value}}
+}
+
+func (o PolicyOptions) allow(sid string, actions []string, c condition, kinds ...string) statement {
+	s := statement{Sid: sid, Effect: "Allow", Action: actions, Condition: c}
 	for _, kind := range kinds {
-		s.Resource = append(s.Resource, fmt.Sprintf("arn:%s:ec2:*:*:%s/*", o.Partition, kind))
+		s.Resource = append(s.Resource, o.arns("ec2", kind, nil)...)
 	}
 	return s
 }
 
 // having asks for the cluster's tag, in the request or on the resource.
-func (o PolicyOptions) having(where string) map[string]map[string]string {
+func (o PolicyOptions) having(where string) condition {
 	key := where + "/" + ownership.TagCluster
 	if o.Cluster == "" {
-		return map[string]map[string]string{"StringLike": {key: "?*"}}
+		return condition{"StringLike": {key: "?*"}}
 	}
-	return map[string]map[string]string{"StringEquals": {key: o.Cluster}}
+	return condition{"StringEquals": {key: o.Cluster}}
 }
 
-// own asks for the tags of the cluster and of the instance that calls, in the request or on the resource.
-func (o PolicyOptions) own(where string) map[string]map[string]string {
-	return with(o.having(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s/%s}", where, ownership.TagInstanceID))
+// own asks for the tags of the cluster and of the instance that calls, in the request or on the resource. A wildcard in a
+// requested instance ID would match every caller.
+func (o PolicyOptions) own(where string) condition {
+	key := where + "/" + ownership.TagInstanceID
+	c := with(o.having(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s}", key))
+	if where == "aws:RequestTag" {
+		c = with(c, "StringNotLike", key, []string{"*${*}*", "*${?}*"})
+	}
+	return c
 }
 
 // keepingIts asks for the cluster's tag on the resource, and that a request gives no other.
-func (o PolicyOptions) keepingIts() map[string]map[string]string {
-	condition := o.having("aws:ResourceTag")
-	if o.Cluster != "" {
-		return with(condition, "StringEqualsIfExists", "aws:RequestTag/"+ownership.TagCluster, o.Cluster)
-	}
-	return condition
+func (o PolicyOptions) keepingIts() condition {
+	return o.keeping(o.having("aws:ResourceTag"), ownership.TagCluster)
 }
 
-func with(condition map[string]map[string]string, operator, key, value string) map[string]map[string]string {
-	if condition[operator] == nil {
-		condition[operator] = map[string]string{}
+// keeping asks that a request which gives one of the tags gives the value that the resource has.
+func (o PolicyOptions) keeping(c condition, tags ...string) condition {
+	for _, tag := range tags {
+		value := "${aws:ResourceTag/" + tag + "}"
+		if tag == ownership.TagCluster && o.Cluster != "" {
+			value = o.Cluster
+		}
+		c = with(c, "StringEqualsIfExists", "aws:RequestTag/"+tag, value)
 	}
-	condition[operator][key] = value
-	return condition
+	return c
+}
+
+func with(c condition, operator, key string, value any) condition {
+	if c[operator] == nil {
+		c[operator] = map[string]any{}
+	}
+	c[operator][key] = value
+	return c
 }

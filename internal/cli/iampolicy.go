@@ -28,8 +28,12 @@ who use kubectl eni; lifecycle-hook; and eni-bootstrap, for the role of nodes, w
 touch its own interfaces and attach them to nothing but itself.
 
 Name the cluster, as the controller's --cluster-name does, and its role cannot touch the
-interfaces of other clusters of the account.`,
-		Example: `  multieni iam-policy controller --cluster-name prod
+interfaces of other clusters of the account. Name a tag of its instances, its subnets and security
+groups, and the role reaches nothing beyond them.`,
+		Example: `  multieni iam-policy controller --cluster-name prod --instance-tag kubernetes.io/cluster/prod=owned
+
+  # the role of nodes that give themselves their interfaces, in two subnets
+  multieni iam-policy eni-bootstrap --cluster-name prod --subnet-ids subnet-a,subnet-b --security-group-ids sg-1
 
   # one policy for all clusters, if each has its EKS name as cluster name and EKS Pod Identity
   multieni iam-policy controller --cluster-name '${aws:PrincipalTag/eks-cluster-name}'`,
@@ -45,6 +49,10 @@ interfaces of other clusters of the account.`,
 		},
 	}
 	command.Flags().StringVar(&o.Cluster, "cluster-name", "", "name of the cluster in the tags of its interfaces; any if empty")
+	command.Flags().StringVar(&o.InstanceTag, "instance-tag", "", "KEY=VALUE of the instances that interfaces may be attached to; any instance if empty")
+	command.Flags().StringSliceVar(&o.SubnetIDs, "subnet-ids", nil, "subnets in which interfaces may be made; any if empty")
+	command.Flags().StringSliceVar(&o.SecurityGroupIDs, "security-group-ids", nil, "security groups that interfaces may have; any if empty")
+	command.Flags().StringSliceVar(&o.AutoScalingGroups, "auto-scaling-groups", nil, "names of the groups whose lifecycle actions lifecycle-hook may complete; any if empty")
 	command.Flags().StringVar(&o.Partition, "partition", "aws", "partition of AWS: aws, aws-cn, aws-us-gov")
 	return command
 }

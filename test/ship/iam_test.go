@@ -4,11 +4,13 @@
 package ship_test
 
 import (
+	"bytes"
 	"encoding/xml"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/cli"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -27,13 +30,22 @@ type account struct {
 
 func newAccount(t *testing.T) account {
 	t.Helper()
-	policies := map[string]*iam.Policy{}
-	for _, component := range awsec2.Components() {
+	return accountWith(t, func(component awsec2.Component) []byte {
 		document, err := awsec2.Policy(component, awsec2.PolicyOptions{Cluster: "ours"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if policies[string(component)], err = iam.Parse(document); err != nil {
+		return document
+	})
+}
+
+// accountWith is an account in which each component has the policy that is given for it.
+func accountWith(t *testing.T, policy func(awsec2.Component) []byte) account {
+	t.Helper()
+	policies := map[string]*iam.Policy{}
+	for _, component := range awsec2.Components() {
+		var err error
+		if policies[string(component)], err = iam.Parse(policy(component)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,56 +133,119 @@ func (a account) attach(id, index string) (attachmentID string) {
 	return attachmentID
 }
 
-// What is not the cluster's, and what the controller has no business with, its role may not do: with somebody else's
-// interface, with one of another cluster, and in other ways.
-func TestControllerMayNot(t *testing.T) {
-	a := newAccount(t)
-	strangers := map[string]string{
-		"nobody's":          a.create(),
-		"another cluster's": a.create(tagged(ownership.TagCluster, "theirs")...),
-	}
-	const unauthorized = "UnauthorizedOperation"
-	refused, index := 0, 1
-	refuse := func(name, action string, parameters ...string) {
-		t.Helper()
-		refused++
-		if code, body := a.call("controller", action, parameters...); code != unauthorized {
-			t.Errorf("%s: %s says %q, want a refusal\n%s", name, action, code, body)
+// shipped returns the policy of a component in deploy/iam.
+func shipped(t *testing.T) func(awsec2.Component) []byte {
+	return func(component awsec2.Component) []byte {
+		content, err := os.ReadFile("../../deploy/iam/" + string(component) + ".json")
+		if err != nil {
+			t.Fatal(err)
 		}
+		return content
 	}
-	for whose, id := range strangers {
-		attachment := a.attach(a.create(tagged(ownership.TagCluster, "theirs")...), []string{"1", "2"}[index-1])
-		index++
-		on := "NetworkInterfaceId=" + id
-		refuse(whose, "AttachNetworkInterface", on, "InstanceId="+a.instance(), "DeviceIndex=3")
-		refuse(whose, "DetachNetworkInterface", "AttachmentId="+attachment)
-		refuse(whose, "DetachNetworkInterface", "AttachmentId="+attachment, "Force=true")
-		refuse(whose, "DeleteNetworkInterface", on)
-		refuse(whose, "ModifyNetworkInterfaceAttribute", on, "SecurityGroupId.1="+a.group())
-		refuse(whose, "ModifyNetworkInterfaceAttribute", on, "Description.Value=mine")
-		refuse(whose, "ModifyNetworkInterfaceAttribute", on, "SourceDestCheck.Value=false")
-		refuse(whose, "AssignPrivateIpAddresses", on, "SecondaryPrivateIpAddressCount=1")
-		refuse(whose, "UnassignPrivateIpAddresses", on, "PrivateIpAddress.1=10.0.0.1")
-		refuse(whose, "AssignIpv6Addresses", on, "Ipv6AddressCount=1")
-		refuse(whose, "UnassignIpv6Addresses", on, "Ipv6Addresses.1=fd00::1")
-		refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=ours")
-		refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key=Name", "Tag.1.Value=mine")
-		refuse(whose, "DeleteTags", "ResourceId.1="+id, "Tag.1.Key=Name")
+}
+
+// guided returns the policy that the command of the guide prints for the cluster "ours", and for other components the shipped one.
+func guided(t *testing.T) func(awsec2.Component) []byte {
+	t.Helper()
+	guide, err := os.ReadFile("../../docs/getting-started-eks.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	in := "SubnetId=" + a.subnet()
-	refuse("an interface without tags", "CreateNetworkInterface", in)
-	refuse("one for another cluster", "CreateNetworkInterface", append(tagged(ownership.TagCluster, "theirs"), in)...)
-	refuse("one of no cluster", "CreateNetworkInterface", append(tagged("Name", "x"), in)...)
-	own := a.create(tagged(ownership.TagCluster, "ours")...)
-	refuse("giving ours away", "CreateTags", "ResourceId.1="+own, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=theirs")
-	refuse("an instance's tag", "CreateTags", "ResourceId.1="+a.instance(), "Tag.1.Key=Name", "Tag.1.Value=mine")
-	refuse("a subnet's tag", "CreateTags", "ResourceId.1="+a.subnet(), "Tag.1.Key=Name", "Tag.1.Value=mine")
-	refuse("taking tags away", "DeleteTags", "ResourceId.1="+own, "Tag.1.Key=Name")
-	refuse("ending an instance", "TerminateInstances", "InstanceId.1="+a.instance())
-	refuse("stopping an instance", "StopInstances", "InstanceId.1="+a.instance())
-	refuse("launching an instance", "RunInstances", "ImageId=ami-1", "InstanceType=m5.large", "MinCount=1", "MaxCount=1")
-	if refused < 30 {
-		t.Errorf("%d calls were tried, want 30 at least", refused)
+	_, line, found := strings.Cut(string(guide), "\nmultieni iam-policy controller ")
+	line, _, ended := strings.Cut(line, " >controller.json\n")
+	if !found || !ended || !strings.Contains(string(guide), "--policy-document file://controller.json\n") {
+		t.Fatal("the guide does not create the policy that it prints")
+	}
+	var out bytes.Buffer
+	command := cli.New()
+	command.SetArgs(append([]string{"iam-policy", "controller"}, strings.Fields(strings.ReplaceAll(line, "CLUSTER", "ours"))...))
+	command.SetOut(&out)
+	if err := command.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	return func(component awsec2.Component) []byte {
+		if component == awsec2.Controller {
+			return out.Bytes()
+		}
+		return shipped(t)(component)
+	}
+}
+
+// refusals count calls that a role must be refused.
+type refusals struct {
+	account
+	who   string
+	tried int
+}
+
+func (r *refusals) refuse(name, action string, parameters ...string) {
+	r.Helper()
+	r.tried++
+	if code, body := r.call(r.who, action, parameters...); code != "UnauthorizedOperation" {
+		r.Errorf("%s: %s says %q, want a refusal\n%s", name, action, code, body)
+	}
+}
+
+// everything tries all calls with somebody else's interface, which is attached at the index.
+func (r *refusals) everything(whose, id, attachment string) {
+	r.Helper()
+	on := "NetworkInterfaceId=" + id
+	r.refuse(whose, "AttachNetworkInterface", on, "InstanceId="+r.instance(), "DeviceIndex=3")
+	r.refuse(whose, "DetachNetworkInterface", "AttachmentId="+attachment)
+	r.refuse(whose, "DetachNetworkInterface", "AttachmentId="+attachment, "Force=true")
+	r.refuse(whose, "DeleteNetworkInterface", on)
+	r.refuse(whose, "ModifyNetworkInterfaceAttribute", on, "SecurityGroupId.1="+r.group())
+	r.refuse(whose, "ModifyNetworkInterfaceAttribute", on, "Description.Value=mine")
+	r.refuse(whose, "ModifyNetworkInterfaceAttribute", on, "SourceDestCheck.Value=false")
+	r.refuse(whose, "AssignPrivateIpAddresses", on, "SecondaryPrivateIpAddressCount=1")
+	r.refuse(whose, "UnassignPrivateIpAddresses", on, "PrivateIpAddress.1=10.0.0.1")
+	r.refuse(whose, "AssignIpv6Addresses", on, "Ipv6AddressCount=1")
+	r.refuse(whose, "UnassignIpv6Addresses", on, "Ipv6Addresses.1=fd00::1")
+	r.refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=ours")
+	r.refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key=Name", "Tag.1.Value=mine")
+	r.refuse(whose, "DeleteTags", "ResourceId.1="+id, "Tag.1.Key=Name")
+}
+
+// whatever tries calls that have nothing to do with interfaces of others.
+func (r *refusals) whatever() {
+	r.Helper()
+	own := r.create(tagged(ownership.TagCluster, "ours")...)
+	in := "SubnetId=" + r.subnet()
+	r.refuse("an interface without tags", "CreateNetworkInterface", in)
+	r.refuse("one of no cluster", "CreateNetworkInterface", append(tagged("Name", "x"), in)...)
+	r.refuse("giving ours away", "CreateTags", "ResourceId.1="+own, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=theirs")
+	r.refuse("an instance's tag", "CreateTags", "ResourceId.1="+r.instance(), "Tag.1.Key=Name", "Tag.1.Value=mine")
+	r.refuse("a subnet's tag", "CreateTags", "ResourceId.1="+r.subnet(), "Tag.1.Key=Name", "Tag.1.Value=mine")
+	r.refuse("taking tags away", "DeleteTags", "ResourceId.1="+own, "Tag.1.Key=Name")
+	r.refuse("ending an instance", "TerminateInstances", "InstanceId.1="+r.instance())
+	r.refuse("stopping an instance", "StopInstances", "InstanceId.1="+r.instance())
+	r.refuse("launching an instance", "RunInstances", "ImageId=ami-1", "InstanceType=m5.large", "MinCount=1", "MaxCount=1")
+}
+
+// The policy that the guide creates refuses the controller what is not the cluster's, and what it has no business with:
+// somebody else's interface, one of another cluster, instances without the cluster's tag, and more.
+func TestControllerMayNot(t *testing.T) {
+	r := refusals{account: accountWith(t, guided(t)), who: "controller"}
+	r.everything("nobody's", r.create(), r.attach(r.create(), "1"))
+	theirs := tagged(ownership.TagCluster, "theirs")
+	r.everything("another cluster's", r.create(theirs...), r.attach(r.create(theirs...), "2"))
+	r.refuse("one for another cluster", "CreateNetworkInterface", append(theirs, "SubnetId="+r.subnet())...)
+	r.refuse("an instance of nobody's", "AttachNetworkInterface", "NetworkInterfaceId="+r.create(tagged(ownership.TagCluster, "ours")...),
+		"InstanceId="+r.instance(), "DeviceIndex=3")
+	r.whatever()
+	if r.tried < 30 {
+		t.Errorf("%d calls were tried, want 30 at least", r.tried)
+	}
+}
+
+// The files of deploy/iam, which name no cluster, refuse what carries no cluster's tag. They do not tell clusters apart.
+func TestShippedPoliciesRefuseWhatIsNobodys(t *testing.T) {
+	for _, who := range []string{"controller", "lifecycle-hook"} {
+		t.Run(who, func(t *testing.T) {
+			r := refusals{account: accountWith(t, shipped(t)), who: who}
+			r.everything("nobody's", r.create(), r.attach(r.create(), "1"))
+			r.whatever()
+		})
 	}
 }
 
@@ -226,14 +301,47 @@ func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
 		{"attaches to another", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + own, "InstanceId=" + other, "DeviceIndex=2"}, unauthorized},
 		{"deletes another's", "DeleteNetworkInterface", []string{"NetworkInterfaceId=" + others}, unauthorized},
 		{"changes another's", "ModifyNetworkInterfaceAttribute", []string{"NetworkInterfaceId=" + others, "SourceDestCheck.Value=false"}, unauthorized},
+		{"gives its own to another", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=" + other}, unauthorized},
+		{"gives its own to every node", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=*"}, unauthorized},
+		{"gives its own to another cluster", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagCluster, "Tag.1.Value=theirs"}, unauthorized},
+		{"makes one for every node", "CreateNetworkInterface", append(of("*"), in), unauthorized},
 		{"ends itself", "TerminateInstances", []string{"InstanceId.1=" + instance}, unauthorized},
 		{"makes one for itself", "CreateNetworkInterface", append(of(instance), in), ""},
 		{"changes its own", "ModifyNetworkInterfaceAttribute", []string{"NetworkInterfaceId=" + own, "SourceDestCheck.Value=false"}, ""},
+		{"tags its own anew", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=" + instance}, ""},
 		{"tags its own", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=Name", "Tag.1.Value=x"}, ""},
 		{"attaches its own", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + own, "InstanceId=" + instance, "DeviceIndex=2"}, ""},
 	} {
 		if code, body := a.call(instance, c.action, c.parameters...); code != c.code {
 			t.Errorf("a node %s: %q, want %q\n%s", c.name, code, c.code, body)
+		}
+	}
+}
+
+// With subnets and groups in its policy a node makes no interface elsewhere and uses no other group.
+func TestANodeKeepsToItsSubnets(t *testing.T) {
+	world := awssim.ExampleWorld()
+	subnet, group := world.Subnets[0].SubnetID, world.SecurityGroups[0].GroupID
+	a := accountWith(t, func(component awsec2.Component) []byte {
+		document, err := awsec2.Policy(component, awsec2.PolicyOptions{Cluster: "ours", SubnetIDs: []string{subnet}, SecurityGroupIDs: []string{group}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return document
+	})
+	instance := a.instance()
+	tags := []string{
+		"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + ownership.TagCluster, "TagSpecification.1.Tag.1.Value=ours",
+		"TagSpecification.1.Tag.2.Key=" + ownership.TagInstanceID, "TagSpecification.1.Tag.2.Value=" + instance,
+	}
+	for _, c := range []struct{ name, subnet, group, code string }{
+		{"its own", subnet, group, ""},
+		{"another subnet", world.Subnets[1].SubnetID, group, "UnauthorizedOperation"},
+		{"another group", subnet, world.SecurityGroups[1].GroupID, "UnauthorizedOperation"},
+	} {
+		code, body := a.call(instance, "CreateNetworkInterface", append(tags, "SubnetId="+c.subnet, "SecurityGroupId.1="+c.group)...)
+		if code != c.code {
+			t.Errorf("%s: %q, want %q\n%s", c.name, code, c.code, body)
 		}
 	}
 }
