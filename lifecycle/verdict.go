@@ -67,7 +67,9 @@ func (c Config) Judge(state eni.InstanceState, d Demand, p plan.Plan) Verdict {
 
 // settled reports whether nothing is left to do for a member. One that is attached can still wait to be mended after a call
 // that failed: until it goes with its instance, for example, nobody may conclude that it is as declared.
-func settled(m plan.Member) bool { return m.Ready() && m.Why.Reason == "" }
+func settled(m plan.Member) bool {
+	return m.Ready() && (m.Why.Reason == "" || m.Why.Reason == plan.Drifted)
+}
 
 // weigh takes a member into account that is not there. Failure weighs more than waiting, and waiting more than an optional
 // network that cannot be had.

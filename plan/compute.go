@@ -100,9 +100,11 @@ type Member struct {
 	Drift []Drift
 }
 
-// Ready reports whether the member is attached and nothing about it waits for a person. What is still to be mended, but
-// will be, does not count: it never delays the use of an interface.
-func (m Member) Ready() bool { return m.Wanted && m.Phase == Attached && m.Why.Reason.Passing() }
+// Ready reports whether the member is attached and nothing about its use waits for a person. What is still to be mended, but
+// will be, does not count, nor does drift: neither delays the use of an interface.
+func (m Member) Ready() bool {
+	return m.Wanted && m.Phase == Attached && (m.Why.Reason.Passing() || m.Why.Reason == Drifted)
+}
 
 // Compute plans one instance. Calling it again after its actions have taken effect returns a plan without actions.
 func Compute(d Desired, o Observed, now time.Time) Plan {
@@ -143,6 +145,8 @@ type member struct {
 	// born is the interface the instance was launched with that serves as the member's.
 	born    *eni.Interface
 	leaving string
+	// stranded says what the NodeENI of a live interface lacks for a new one; the interface is kept.
+	stranded string
 	// doubtful is set on an interface that nothing stands for, while it is not certain that what does exists, and on a
 	// member of which only a look can tell what keeps it.
 	doubtful bool
@@ -234,12 +238,31 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		case !claim.Resolved:
 		case !pairs.certain(owned):
 			m.doubtful = true
+		case len(claim.Wishes) == 0 && p.live(m.record):
+			claim.Lacking = m.strand(claim.Lacking)
 		default:
 			m.leaving = "its subnet is no longer in the NodeENI"
 		}
 		p.add(m)
 	}
 	p.placeLacking(claim)
+}
+
+// live reports whether an interface is attached to the instance, or about to be.
+func (p *planner) live(r *inventory.Record) bool {
+	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching
+}
+
+// strand keeps a live interface of a NodeENI that has no subnet for the instance, and returns what the NodeENI lacks beside
+// it. A NodeENI that means other zones or another VPC says what new interfaces lack; it gives up none that is in use.
+func (m *member) strand(lacking []Problem) []Problem {
+	why := "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector"
+	if len(lacking) > 0 {
+		why, lacking = lacking[0].Message, lacking[1:]
+	}
+	m.stranded, m.Wanted = why, true
+	m.Drift = []Drift{{"subnet", "one that a new interface of the node can be in", m.record.SubnetID}}
+	return lacking
 }
 
 // placeLacking makes a blocked member of everything that could not be wished for, so that it is seen.

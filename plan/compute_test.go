@@ -219,6 +219,7 @@ func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
 // TestChange starts from two attached interfaces of NodeENI a and changes what is wanted.
 func TestChange(t *testing.T) {
 	before := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	elsewhere := []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
 	cases := map[string]struct {
 		change func(*world, *plan.Claim)
 		want   []placed
@@ -246,6 +247,17 @@ func TestChange(t *testing.T) {
 		"a subnet is exchanged": {
 			change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9")} },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
+		},
+		"only a subnet of another zone is left": {
+			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Lacking = nil, elsewhere },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
+		},
+		"only a subnet of another zone is left, and interfaces may be replaced": {
+			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Lacking, c.Replace = nil, elsewhere, true },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
+		},
+		"only a subnet of another zone is left, and the claim is released": {
+			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Lacking, c.Standing = nil, elsewhere, plan.Released },
 		},
 		"a subnet is exchanged and may be replaced": {
 			change: func(_ *world, c *plan.Claim) {

@@ -34,6 +34,9 @@ func (n intent) claim() plan.Claim {
 		for ordinal, subnet := range n.subnets {
 			c.Wishes = append(c.Wishes, plan.Wish{Ordinal: ordinal, Subnets: []string{subnet}, Slot: device(n.base + ordinal), Spec: n.spec})
 		}
+		if len(n.subnets) == 0 {
+			c.Lacking = []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
+		}
 	}
 	return c
 }
@@ -67,7 +70,7 @@ func (f *intents) declare() {
 
 func (f *intents) subnets() []string {
 	all := rapid.Permutation([]string{"s1", "s2", "s3", "s4"}).Draw(f.rt, "subnets")
-	return all[:rapid.IntRange(1, 3).Draw(f.rt, "number of subnets")]
+	return all[:rapid.IntRange(0, 3).Draw(f.rt, "number of subnets in the node's zone")]
 }
 
 func (f *intents) spec() eni.Spec {

@@ -87,6 +87,8 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 	case claim.Standing == plan.Released:
 	case !claim.Resolved && !claim.Replace:
 		s.fail("%s of %s while the subnets of its NodeENI are not resolved", operation, target.ID)
+	case len(claim.Wishes) == 0 && operation == "detach" && target.Attachment != nil && target.Attachment.Status == eni.AttachmentAttached:
+		s.fail("%s of %s, although its NodeENI has no subnet for the node that could replace it", operation, target.ID)
 	case claim.Replace:
 		// A difference that only a new interface mends is a reason; that there is one is checked when all is done.
 	case s.soleFor(claim, target):
@@ -177,7 +179,7 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 			}
 			s.settledMember(claim, m)
 		}
-		if claim.Resolved && len(have) > len(claim.Wishes) {
+		if claim.Resolved && len(claim.Wishes) > 0 && len(have) > len(claim.Wishes) {
 			s.fail("%s wants %d interfaces and has %d", claim.NodeENIUID, len(claim.Wishes), len(have))
 		}
 		if len(seen) != len(have) {
@@ -193,6 +195,11 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 		if claim.Resolved {
 			s.fail("%s is neither wanted nor removed", m.Interface.ID)
 		}
+	case m.Why.Reason == plan.NoSubnetInZone && m.Interface == nil && len(claim.Wishes) == 0:
+	case len(claim.Wishes) == 0:
+		if m.Why.Reason != plan.Drifted || len(m.Drift) == 0 {
+			s.fail("%s has no subnet for the node, and is not reported as drifted: %v", m.Interface.ID, m.Why)
+		}
 	case m.Phase == plan.Blocked:
 		s.justified(claim, m)
 	case m.Why.Reason == plan.SlotTaken && claim.Exact && claim.Replace && len(m.Drift) > 0:
@@ -206,7 +213,7 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	case claim.Exact && m.Slot != m.Asked:
 		s.fail("%s sits at %s without a word of drift", m.Interface.ID, m.Slot)
 	}
-	if m.Ready() {
+	if m.Ready() && len(claim.Wishes) > 0 {
 		s.attributes(claim, m)
 	}
 }

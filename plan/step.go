@@ -28,6 +28,10 @@ func (p *planner) step(m *member) {
 		p.again(p.now.Add(doubtful))
 	case m.leaving != "":
 		p.remove(m)
+	case m.stranded != "":
+		m.Phase = phaseOf(m.record.Interface)
+		m.Why = Problem{Drifted, fmt.Sprintf("%s in %s stays as it is, although %s, by which it goes", m.record.ID, m.record.SubnetID, m.stranded)}
+		p.record(m)
 	case m.wish == nil:
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{Kept, p.keptBecause(m)}
@@ -42,10 +46,29 @@ func (p *planner) step(m *member) {
 	default:
 		p.record(m)
 		p.keep(m)
-		if len(m.Drift) > 0 && m.claim.Replace && m.Why.Reason == "" {
-			m.Why = p.waitsForReplacement(m)
-		}
+		m.explainDrift(p)
 	}
+}
+
+// explainDrift says of a member that differs in what only a new interface can mend what becomes of it.
+func (m *member) explainDrift(p *planner) {
+	switch {
+	case len(m.Drift) == 0 || m.Why.Reason != "":
+	case m.claim.Replace:
+		m.Why = p.waitsForReplacement(m)
+	default:
+		m.Why = Problem{Drifted, fmt.Sprintf("%s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back",
+			m.record.ID, joined(m.Drift))}
+	}
+}
+
+// joined writes drift in one line.
+func joined(all []Drift) string {
+	words := make([]string, len(all))
+	for n, d := range all {
+		words[n] = d.String()
+	}
+	return strings.Join(words, ", ")
 }
 
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.

@@ -45,7 +45,7 @@ func advices() map[string]string {
 		string(plan.Kept):                   "Nothing, if that is right; else settle what the message names.",
 		string(plan.AttachStuck):            "Look at the instance: EC2 does not get done attaching; it is undone and tried again by itself.",
 		reasonPaused:                        "Remove the annotation networking.k8s.aws/paused when changes may go on.",
-		reasonDrifted:                       "Set updatePolicy: Replace to have the interface made anew, or change the NodeENI back.",
+		reasonDrifted:                       "Set updatePolicy: Replace to have the interface made anew, or change the NodeENI back; it stays in use as it is.",
 		reasonRampingUp:                     "Nothing: a wide change is let in bit by bit.",
 		reasonUnreadable:                    "Look at the controller's log: EC2 could not be asked.",
 		reasonNoNodes:                       "Label a node so that it matches nodeSelector.",

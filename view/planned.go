@@ -21,7 +21,9 @@ type Planned struct {
 	Change  int `json:"change"`
 	Remove  int `json:"remove"`
 	Blocked int `json:"blocked"`
-	// Nodes are those for which something would be done, or would be blocked.
+	// Drifted is how many interfaces would stay as they are although they differ.
+	Drifted int `json:"drifted"`
+	// Nodes are those for which something would be done, blocked or left as it is; those that lose interfaces come first.
 	Nodes []PlannedNode `json:"nodes"`
 	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
 	Unchanged int `json:"unchanged"`
@@ -41,6 +43,9 @@ type PlannedNode struct {
 	Steps []string `json:"steps,omitempty"`
 	// Blocked are the interfaces that it would not get.
 	Blocked []string `json:"blocked,omitempty"`
+	// Drifted are the interfaces that would stay as they are although they differ.
+	Drifted []string `json:"drifted,omitempty"`
+	removes int
 	signs   []mood
 	shape   string
 }
@@ -59,7 +64,7 @@ func NewPlanned(drafts []Drafted, rates map[string]forecast.Rate) Planned {
 	slices.SortFunc(drafts, func(a, b Drafted) int { return cmp.Compare(a.Node, b.Node) })
 	for _, d := range drafts {
 		node := v.node(d)
-		if len(node.Steps) == 0 && len(node.Blocked) == 0 {
+		if len(node.Steps) == 0 && len(node.Blocked) == 0 && len(node.Drifted) == 0 {
 			v.Unchanged++
 			continue
 		}
@@ -68,14 +73,16 @@ func NewPlanned(drafts []Drafted, rates map[string]forecast.Rate) Planned {
 			v.Calls[operation] += n
 		}
 	}
+	slices.SortStableFunc(v.Nodes, func(a, b PlannedNode) int { return cmp.Compare(min(b.removes, 1), min(a.removes, 1)) })
 	least, slowest := forecast.LeastTime(v.Calls, rates)
 	v.Seconds, v.Slowest = least.Seconds(), slowest
 	return v
 }
 
-// node sums one node up: what is made, removed and changed, not each call that it takes.
+// node sums one node up: what is removed, made and changed, not each call that it takes.
 func (v *Planned) node(d Drafted) PlannedNode {
 	node := PlannedNode{Name: d.Node}
+	v.removals(&node, d.Outcome.Actions)
 	fresh := map[string]bool{}
 	for _, action := range d.Outcome.Actions {
 		owner := action.Of().NodeENI
@@ -84,9 +91,6 @@ func (v *Planned) node(d Drafted) PlannedNode {
 			v.Create++
 			fresh[memberName(a.Member.NodeENI, a.Member.Ordinal)] = true
 			node.step(good, fmt.Sprintf("+ %s: %s", owner, a), fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
-		case plan.Delete:
-			v.Remove++
-			node.step(bad, fmt.Sprintf("- %s: %s", owner, a), fmt.Sprintf("- %s: delete, since %s", owner, a.Why))
 		case plan.Change:
 			if _, trailing := a.To.(plan.DeleteOnTermination); trailing && fresh[memberName(owner, a.Member.Ordinal)] {
 				continue // part of making it
@@ -95,18 +99,50 @@ func (v *Planned) node(d Drafted) PlannedNode {
 			node.step(busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: %s", owner, a.To))
 		}
 	}
-	for _, m := range d.Outcome.Members {
-		if m.Phase != plan.Blocked {
-			continue
-		}
-		v.Blocked++
-		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
-		if !slices.Contains(node.Blocked, text) { // several subnets of one NodeENI can lack the same
-			node.Blocked = append(node.Blocked, text)
-		}
-		node.shape += string(m.Why.Reason) + m.NodeENI
-	}
+	v.standing(&node, d.Outcome.Members)
 	return node
+}
+
+// removals says which interfaces a node would lose, before anything else: they can be in use.
+func (v *Planned) removals(node *PlannedNode, actions []plan.Action) {
+	attached := map[string]bool{}
+	for _, action := range actions {
+		switch a := action.(type) {
+		case plan.Detach:
+			attached[a.InterfaceID] = true
+		case plan.Delete:
+			v.Remove++
+			node.removes++
+			how := "delete"
+			if attached[a.InterfaceID] {
+				how = "detach and delete"
+			}
+			owner := a.Member.NodeENI
+			node.step(bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why), fmt.Sprintf("- %s: %s, since %s", owner, how, a.Why))
+		}
+	}
+}
+
+// standing says which interfaces a node would not get, and which would stay as they are although they differ.
+func (v *Planned) standing(node *PlannedNode, members []plan.Member) {
+	for _, m := range members {
+		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
+		switch {
+		case m.Phase == plan.Blocked:
+			v.Blocked++
+			if !slices.Contains(node.Blocked, text) { // several subnets of one NodeENI can lack the same
+				node.Blocked = append(node.Blocked, text)
+			}
+			node.shape += string(m.Why.Reason) + m.NodeENI
+		case len(m.Drift) > 0 && m.Why.Reason != plan.Leaving:
+			v.Drifted++
+			if m.Why.Reason != plan.Drifted {
+				text += fmt.Sprintf(", and it differs in %s", m.Drift[0])
+			}
+			node.Drifted = append(node.Drifted, text)
+			node.shape += fmt.Sprintf("%s%s%d%s", m.Why.Reason, m.NodeENI, m.Ordinal, m.Drift)
+		}
+	}
 }
 
 func memberName(nodeENI string, ordinal int) string { return fmt.Sprintf("%s[%d]", nodeENI, ordinal) }
@@ -119,6 +155,7 @@ func (n *PlannedNode) step(m mood, text, shape string) {
 // Text prints the plan, like nodes together.
 func (v Planned) Text(p Page) string {
 	var b strings.Builder
+	b.WriteString(v.warning(p))
 	for _, group := range alike(v.Nodes) {
 		first := group[0]
 		names := make([]string, len(group))
@@ -130,11 +167,10 @@ func (v Planned) Text(p Page) string {
 			b.WriteString(p.paint(first.signs[i], p.paragraph("  ", step)))
 		}
 		for _, blocked := range first.Blocked {
-			cause, next := split(blocked)
-			b.WriteString(p.paint(bad, p.paragraph("  ✗ ", cause)))
-			if next != "" {
-				b.WriteString(p.paragraph("    → ", next))
-			}
+			b.WriteString(p.withNext(bad, "  ✗ ", blocked))
+		}
+		for _, drifted := range first.Drifted {
+			b.WriteString(p.withNext(busy, "  ≠ ", drifted))
 		}
 		if len(group) > 1 && len(first.Steps) > 0 {
 			b.WriteString(p.paint(idle, p.paragraph("  ", fmt.Sprintf("and the same on %s", count(len(group)-1, "other node")))))
@@ -144,10 +180,33 @@ func (v Planned) Text(p Page) string {
 	for _, skipped := range v.Skipped {
 		b.WriteString(p.paragraph("· ", skipped))
 	}
-	b.WriteString(p.paragraph("", fmt.Sprintf("%d to create, %d to change, %d to remove, %d blocked; %s unchanged.",
-		v.Create, v.Change, v.Remove, v.Blocked, count(v.Unchanged, "node"))))
+	b.WriteString(p.paragraph("", fmt.Sprintf("%d to create, %d to change, %d to remove, %d blocked, %d drifted; %s unchanged.",
+		v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, count(v.Unchanged, "node"))))
 	b.WriteString(v.cost(p))
 	return b.String()
+}
+
+// warning says before all else what would be lost.
+func (v Planned) warning(p Page) string {
+	if v.Remove == 0 {
+		return ""
+	}
+	nodes := 0
+	for _, n := range v.Nodes {
+		nodes += min(n.removes, 1)
+	}
+	return p.paint(bad, p.paragraph("! ", fmt.Sprintf("%s would be taken away from %s, where pods can be using what is attached:",
+		count(v.Remove, "interface"), count(nodes, "node")))) + "\n"
+}
+
+// withNext prints a message in two parts: what is so, and below it the next step.
+func (p Page) withNext(m mood, sign, message string) string {
+	cause, next := split(message)
+	text := p.paint(m, p.paragraph(sign, cause))
+	if next != "" {
+		text += p.paragraph("    → ", next)
+	}
+	return text
 }
 
 func (v Planned) cost(p Page) string {

@@ -137,6 +137,10 @@ func drafts(n int) []view.Drafted {
 			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
 			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
 		}}},
+		view.Drafted{Node: "drifted", Outcome: forecast.Outcome{Members: []plan.Member{{
+			Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Attached, Drift: []plan.Drift{{Field: "slot", Want: "card 0 device 3", Have: "card 0 device 2"}},
+			Why: plan.Problem{Reason: plan.Drifted, Message: "eni-7 differs in what only a new interface can mend (slot: want card 0 device 3, have card 0 device 2); set updatePolicy: Replace, or change the NodeENI back"},
+		}}}},
 		view.Drafted{Node: "same"},
 	)
 }

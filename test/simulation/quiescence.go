@@ -233,11 +233,15 @@ func (c *cluster) settled() *Violation {
 	return nil
 }
 
-// mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows.
+// mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows,
+// or it is in use where its NodeENI has no subnet any more.
 func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
 	its := c.nodesOf(s.instanceID)
+	if i.AttachedTo(s.instanceID) && !c.removable(i) {
+		return true
+	}
 	return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !c.run.truth().ended(s.instanceID) && (len(its) == 0 || anySelected(nodeENI, its))
 }
 

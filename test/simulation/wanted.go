@@ -111,10 +111,16 @@ func (c *cluster) removable(i eni.Interface) bool {
 	if len(its) == 0 {
 		return false // that a Node is away is no reason
 	}
-	if !anySelected(nodeENI, its) || nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace {
+	if !anySelected(nodeENI, its) {
 		return true
 	}
 	in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	switch {
+	case len(in) == 0:
+		return i.Attachment == nil // no subnet serves the node, and what is in use stays
+	case nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace:
+		return true
+	}
 	there, same := 0, 0
 	for _, other := range t.owned[c.name] {
 		if spotOf(other) == s {

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -56,16 +57,21 @@ func change(was, now v1alpha1.InterfaceState) *news {
 		return &news{corev1.EventTypeNormal, "Attached", "Attach", note}
 	case now.Phase == v1alpha1.PhaseBlocked && (was.Phase != v1alpha1.PhaseBlocked || was.Reason != now.Reason):
 		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
-	case now.Reason == string(plan.Orphaned) && was.Reason != now.Reason:
-		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
 	case len(now.Drift) > 0 && len(was.Drift) == 0:
-		return &news{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan", fmt.Sprintf(
-			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have)}
+		return &news{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan", cmp.Or(now.Message, fmt.Sprintf(
+			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have))}
+	case needsSomebody(now.Reason) && was.Reason != now.Reason && len(was.Drift) == 0:
+		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
 	case now.Phase == v1alpha1.PhaseDetaching && was.Phase == v1alpha1.PhaseAttached:
 		return &news{corev1.EventTypeNormal, "Detaching", "Detach", now.Message}
 	default:
 		return nil
 	}
+}
+
+// needsSomebody reports whether a reason does not go away by itself, and is more than that nothing is done for now.
+func needsSomebody(reason string) bool {
+	return !plan.Reason(reason).Passing() && reason != string(plan.Kept)
 }
 
 // announceForce says so before anybody wonders: force cuts an instance off.

@@ -131,7 +131,7 @@ func unasked(m plan.Member) bool {
 // summary says in one outcome how the node stands.
 func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
 	for _, m := range members {
-		if m.Wanted && !m.Why.Reason.Passing() {
+		if m.Wanted && !m.Why.Reason.Passing() && m.Why.Reason != plan.Drifted {
 			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}
@@ -140,8 +140,7 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 			return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 		if len(m.Drift) > 0 && m.Why.Reason != plan.Leaving && m.Why.Reason != plan.Kept {
-			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
-				"%s of NodeENI %s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back", m.Interface.ID, m.NodeENI, m.Drift[0])}
+			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}
 	for _, m := range members {

@@ -202,13 +202,12 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: "no node carries the labels of nodeSelector"}
 	case len(blocked) > 0:
 		return outcomeOfBlocked(blocked, st.Desired)
-	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace:
+	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !slices.ContainsFunc(all.interfaces, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
 			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than %s without one",
 			st.Drifted, st.Desired, number(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
-		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf(
-			"%d of %d interfaces differ in what only new ones can mend; set updatePolicy: Replace, or change the NodeENI back", st.Drifted, st.Desired)}
+		return drifted(all.interfaces, st)
 	case st.Ramp != nil:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonRampingUp, Message: fmt.Sprintf(
 			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d of %d interfaces are attached. "+
@@ -234,7 +233,19 @@ func leaving(f facts, interfaces []located) status.Outcome {
 
 // stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.
 func stalled(i located) bool {
-	return i.Reason != string(plan.Kept) && !plan.Reason(i.Reason).Passing()
+	return i.Reason != string(plan.Kept) && !plan.Reason(i.Reason).Passing() && !staysDrifted(i)
+}
+
+// staysDrifted reports whether an interface is left as it is although it differs.
+func staysDrifted(i located) bool { return i.Reason == string(plan.Drifted) }
+
+// drifted says how interfaces differ, by the first of them that says so itself: others have something else to say for now.
+func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
+	message := fmt.Sprintf("%d of %d interfaces are not as declared, and stay in use as they are", st.Drifted, st.Desired)
+	if at := slices.IndexFunc(interfaces, staysDrifted); at >= 0 {
+		message += fmt.Sprintf(": node %s: %s", interfaces[at].node, interfaces[at].Message)
+	}
+	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: message}
 }
 
 // stands is how the interfaces of a NodeENI stand: those that the states list, and those that they have no room for.

@@ -1,0 +1,78 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/selection"
+)
+
+// zoned are subnets of two zones and two VPCs; the node is in zone a of vpc-1.
+var zoned = []eni.Subnet{
+	{ID: "s1", Zone: zone, VPCID: "vpc-1"}, {ID: "s2", Zone: zone, VPCID: "vpc-1"}, {ID: "s3", Zone: zone, VPCID: "vpc-1"},
+	{ID: "other-zone", Zone: "us-east-1b", VPCID: "vpc-1"}, {ID: "other-vpc", Zone: zone, VPCID: "vpc-2"},
+}
+
+// listing returns the claim of a NodeENI that lists subnets, of which some may be unknown to EC2.
+func listing(ids ...string) plan.Claim {
+	c := claim("a")
+	c.Base = device(1)
+	found := selection.Found{
+		Subnets: selection.MatchSubnets(selection.SubnetTerms{IDs: ids}, zoned),
+		Groups:  selection.MatchGroups(selection.GroupTerms{IDs: []string{"sg-1"}}, []eni.SecurityGroup{{ID: "sg-1", VPCID: "vpc-1"}}),
+	}
+	found.Fill(&c, selection.Place{Zone: zone, VPCID: "vpc-1"}, func(_ selection.Placement, groups []string) eni.Spec { return spec(groups...) })
+	return c
+}
+
+// TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops edits the subnets of a NodeENI with updatePolicy: InPlace. Its
+// live interfaces go only if their subnet was dropped from a list that still serves the node.
+func TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		here := []string{"s1", "s2", "s3"}
+		before := rapid.SliceOfNDistinct(rapid.SampledFrom(here), 1, 3, rapid.ID).Draw(rt, "before")
+		all := append(here, "other-zone", "other-vpc", "unknown")
+		after := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, 4, rapid.ID).Draw(rt, "after")
+		w := newWorld(limits(8))
+		_, ledger := w.drive(desired(listing(before...)), nil)
+		live := w.ours()
+
+		p := w.follow(desired(listing(after...)), ledger, 12, time.Minute)
+
+		serves := slices.ContainsFunc(after, func(id string) bool { return slices.Contains(here, id) })
+		for _, i := range live {
+			kept := slices.ContainsFunc(w.ours(), func(o eni.Interface) bool { return o.ID == i.ID && o.Ready() })
+			if !kept && !(serves && !slices.Contains(after, i.SubnetID) && !slices.Contains(after, "unknown")) {
+				rt.Errorf("%s in %s is gone after an edit from %v to %v\n%s", i.ID, i.SubnetID, before, after, p.Explain())
+			}
+		}
+	})
+}
+
+func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
+	w := newWorld(limits(8))
+	_, ledger := w.drive(desired(listing("s1")), nil)
+	p := w.follow(desired(listing("other-zone")), ledger, 3, time.Minute)
+	if len(p.Members) != 1 {
+		t.Fatalf("want one member, the interface that is there:\n%s", p.Explain())
+	}
+	m := p.Members[0]
+	for _, part := range []string{"eni-0002 in s1 stays as it is", "node's zone us-east-1a", "other-zone (us-east-1b)", "add a subnet of that zone", "narrow its nodeSelector"} {
+		if !strings.Contains(m.Why.Message, part) {
+			t.Errorf("%q does not say %q", m.Why.Message, part)
+		}
+	}
+	if !m.Ready() || m.Why.Reason != plan.Drifted || m.Drift[0].Have != "s1" {
+		t.Errorf("want a drifted interface in use, got %+v", m)
+	}
+}
