@@ -36,3 +36,23 @@ func TestAlteredRestsOnWhatIsKnown(t *testing.T) {
 		t.Error("an interface is known that nobody showed")
 	}
 }
+
+// TestAnAttachIsDoneWhateverElseIsShown has EC2 show the end of an attach, and nothing of a change that was accepted beside it.
+// The attach is done at once; the change holds until it had its time.
+func TestAnAttachIsDoneWhateverElseIsShown(t *testing.T) {
+	v := inventory.New(cluster)
+	attaching := attached(fresh("eni-1", member(0, 1), start), eni.AttachmentAttaching)
+	v.Did(after(0), attaching, inventory.Effect{Aspect: "attachment", Shown: func(i eni.Interface) bool { return i.Attachment != nil }})
+	v.Altered(after(1), "eni-1", func(i eni.Interface) eni.Interface { return described(i, "new") }, describes("new"))
+
+	if changed := v.Saw(after(3), attached(attaching, eni.AttachmentAttached)); len(changed) != 1 {
+		t.Errorf("the end of the attach tells of %d members, want 1", len(changed))
+	}
+	i, _ := v.Interface("eni-1")
+	if !i.Ready() || i.Description != "new" {
+		t.Errorf("ready %t, described as %q; want both as they are", i.Ready(), i.Description)
+	}
+	if v.Saw(after(4), attaching); !v.Of(instance)[0].Ready() {
+		t.Error("an older state of the attachment came back")
+	}
+}

@@ -35,6 +35,18 @@ func (e *entry) countUndone(at time.Time, next eni.Interface) {
 	}
 }
 
+// finished takes in the end of an attach from a reading that does not count otherwise, because it does not show all that our
+// calls did: an attach that EC2 shows as done is done, and nothing that is changed beside it delays that.
+func (v *Inventory) finished(begun time.Time, e *entry, seen eni.Interface) bool {
+	was, now := e.Attachment, seen.Attachment
+	if was == nil || now == nil || now.ID != was.ID || was.Status != eni.AttachmentAttaching || now.Status != eni.AttachmentAttached {
+		return false
+	}
+	i := e.Clone()
+	i.Attachment.Status = eni.AttachmentAttached
+	return v.set(begun, e, i)
+}
+
 // since returns from when on an attachment has had a status: as before, from now on, or zero if it has it not.
 func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) time.Time {
 	switch {

@@ -430,7 +430,7 @@ func cut[V any](index map[string]map[string]V, outer, inner string) {
 func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Interface) bool {
 	was, known := v.entries[seen.ID]
 	if known && !was.believes(begun, seen) {
-		return false
+		return v.finished(begun, was, seen)
 	}
 	changed := !known || was.Missing || was.Member != member
 	e, _ := v.entry(begun, member, seen)

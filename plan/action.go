@@ -58,6 +58,8 @@ type Change struct {
 	Member      ownership.Member
 	InterfaceID string
 	To          Attribute
+	// Again is set when EC2 accepted the change before and did not keep it. That EC2 accepts it once more proves nothing.
+	Again bool
 }
 
 // Attribute is the wanted value of one attribute that EC2 lets us change in place. The set is closed: [Groups],

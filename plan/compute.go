@@ -232,6 +232,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 			Member: p.identity(claim, key), Wanted: true, Asked: wish.Slot, Slot: wish.Slot,
 		}})
 	}
+	stranded := false
 	for _, i := range pairs.surplus {
 		m := p.existing(claim, owned[i])
 		switch {
@@ -239,13 +240,16 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		case !pairs.certain(owned):
 			m.doubtful = true
 		case len(claim.Wishes) == 0 && p.live(m.record):
-			claim.Lacking = m.strand(claim.Lacking)
+			m.strand()
+			stranded = true
 		default:
 			m.leaving = "its subnet is no longer in the NodeENI"
 		}
 		p.add(m)
 	}
-	p.placeLacking(claim)
+	if !stranded { // they say what is lacking
+		p.placeLacking(claim)
+	}
 }
 
 // live reports whether an interface is attached to the instance, or about to be.
@@ -253,16 +257,14 @@ func (p *planner) live(r *inventory.Record) bool {
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching
 }
 
-// strand keeps a live interface of a NodeENI that has no subnet for the instance, and returns what the NodeENI lacks beside
-// it. A NodeENI that means other zones or another VPC says what new interfaces lack; it gives up none that is in use.
-func (m *member) strand(lacking []Problem) []Problem {
-	why := "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector"
-	if len(lacking) > 0 {
-		why, lacking = lacking[0].Message, lacking[1:]
+// strand keeps a live interface of a NodeENI that has no subnet for the instance. A NodeENI that means other zones or another
+// VPC says what new interfaces lack; it gives up none that is in use.
+func (m *member) strand() {
+	m.stranded, m.Wanted = "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector", true
+	if len(m.claim.Lacking) > 0 {
+		m.stranded = m.claim.Lacking[0].Message
 	}
-	m.stranded, m.Wanted = why, true
 	m.Drift = []Drift{{"subnet", "one that a new interface of the node can be in", m.record.SubnetID}}
-	return lacking
 }
 
 // placeLacking makes a blocked member of everything that could not be wished for, so that it is seen.

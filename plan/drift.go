@@ -116,3 +116,32 @@ func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType stri
 func replaceable(r inventory.Record, drift []Drift) bool {
 	return len(drift) > 0 && !r.Missing && r.Tags[ownership.TagNodeENIUID] == r.Member.NodeENIUID
 }
+
+// explainDrift says of a member that differs in what only a new interface can mend what becomes of it.
+func (m *member) explainDrift(p *planner) {
+	switch {
+	case len(m.Drift) == 0 || m.Why.Reason != "":
+	case m.claim.Replace:
+		m.Why = p.waitsForReplacement(m)
+	default:
+		m.Why = Problem{Drifted, fmt.Sprintf("%s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back",
+			m.record.ID, joined(m.Drift))}
+	}
+}
+
+// joined writes drift in one line.
+func joined(all []Drift) string {
+	words := make([]string, len(all))
+	for n, d := range all {
+		words[n] = d.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// explainGroups says that an interface in use keeps the security groups it has, since those that are wanted are not known.
+func (m *member) explainGroups(i eni.Interface) {
+	if no := m.claim.NoGroups; no != nil && m.Phase == Attached && m.Why.Reason == "" {
+		m.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
+			i.ID, strings.Join(i.Groups, ", "), no.Message)}
+	}
+}

@@ -65,11 +65,9 @@ func (p *planner) keepBorn(m *member) {
 	if m.claim.NoGroups != nil {
 		wish.Spec.Groups = nil
 	}
-	for _, attribute := range changes(wish, nil, *m.born) {
-		if _, tags := attribute.(Tags); !tags {
-			p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: m.born.ID, To: attribute})
-		}
-	}
+	m.explainGroups(*m.born)
+	todo := slices.DeleteFunc(changes(wish, nil, *m.born), isTags)
+	p.plan.Actions = append(p.plan.Actions, p.lasting(m, *m.born, p.now, todo)...)
 	if m.Phase != Attached {
 		p.again(p.now.Add(watched))
 	}
@@ -91,9 +89,8 @@ func (p *planner) mendLaunched() {
 		if p.waits(m) {
 			continue
 		}
-		for _, attribute := range p.due(m, mend.attributes(p.Launched[n])) {
-			p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: mend.InterfaceID, To: attribute})
-		}
+		todo := p.due(m, mend.attributes(p.Launched[n]))
+		p.plan.Actions = append(p.plan.Actions, p.lasting(m, p.Launched[n], p.now, todo)...)
 	}
 }
 

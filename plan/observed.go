@@ -47,6 +47,8 @@ type Observed struct {
 	// MayReplace allows one member of this instance to be replaced now; Turn says, when it does not, what is waited for.
 	MayReplace bool
 	Turn       string
+	// Repeats are the changes that EC2 accepted.
+	Repeats Repeats
 	// Full says until when a NodeENI asks for no addresses in a subnet, because EC2 had none for it there.
 	Full map[Room]time.Time
 }

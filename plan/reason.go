@@ -38,6 +38,8 @@ const (
 	AttachedElsewhere Reason = "AttachedElsewhere"
 	// AttachStuck: several times EC2 did not get done with attaching the interface.
 	AttachStuck Reason = "AttachStuck"
+	// Reverted: EC2 accepted a change of the interface more than once and does not keep it: something sets it back.
+	Reverted Reason = "Reverted"
 	// Drifted: the interface differs in what only a new one can mend, and no new one is made for it.
 	Drifted Reason = "Drifted"
 	// Orphaned: the interface's NodeENI does not exist any more; it is detached after a while.

@@ -32,6 +32,7 @@ type restartable struct {
 	known      *inventory.Inventory
 	ledger     map[ownership.Key]int64
 	setbacks   map[ownership.Key]plan.Setback
+	repeats    plan.Repeats
 	mayReplace bool
 	// since is when it last started.
 	since  time.Time
@@ -50,7 +51,7 @@ func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *r
 // restart loses all that is kept in memory and lists the cluster's interfaces anew.
 func (c *restartable) restart() {
 	c.known = inventory.New(cluster)
-	c.setbacks = map[ownership.Key]plan.Setback{}
+	c.setbacks, c.repeats = map[ownership.Key]plan.Setback{}, plan.Repeats{}
 	if c.forgetful {
 		c.ledger = map[ownership.Key]int64{}
 	}
@@ -75,7 +76,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	for range 12 {
 		o := plan.Observed{
 			Owned: c.known.Of(instance), Spent: c.known.Spent(instance), Lost: c.known.Lost(instance), Look: look, Ledger: c.ledger, Setbacks: maps.Clone(c.setbacks),
-			MayReplace: c.mayReplace, Since: c.since,
+			MayReplace: c.mayReplace, Since: c.since, Repeats: c.repeats,
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits
@@ -118,6 +119,7 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 		}
 		if outcome.Err == nil {
 			delete(c.setbacks, key)
+			c.repeats.Accepted(action, c.now())
 			continue
 		}
 		failed[key] = true

@@ -50,27 +50,6 @@ func (p *planner) step(m *member) {
 	}
 }
 
-// explainDrift says of a member that differs in what only a new interface can mend what becomes of it.
-func (m *member) explainDrift(p *planner) {
-	switch {
-	case len(m.Drift) == 0 || m.Why.Reason != "":
-	case m.claim.Replace:
-		m.Why = p.waitsForReplacement(m)
-	default:
-		m.Why = Problem{Drifted, fmt.Sprintf("%s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back",
-			m.record.ID, joined(m.Drift))}
-	}
-}
-
-// joined writes drift in one line.
-func joined(all []Drift) string {
-	words := make([]string, len(all))
-	for n, d := range all {
-		words[n] = d.String()
-	}
-	return strings.Join(words, ", ")
-}
-
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.
 func (p *planner) waitsForReplacement(m *member) Problem {
 	waits := func(format string, args ...any) Problem {
@@ -373,9 +352,8 @@ func (p *planner) mend(m *member) {
 		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
 		m.serves = len(todo) == all
 	}
-	for _, attribute := range p.due(m, todo) {
-		p.plan.Actions = append(p.plan.Actions, Change{Member: m.Member.Member, InterfaceID: m.record.ID, To: attribute})
-	}
+	m.explainGroups(m.record.Interface)
+	p.plan.Actions = append(p.plan.Actions, p.lasting(m, m.record.Interface, m.record.Shown, p.due(m, todo))...)
 }
 
 // due leaves tags out of changes that EC2 did not let be written a short while ago. Nothing else is held up by them.

@@ -76,3 +76,32 @@ func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
 		t.Errorf("want a drifted interface in use, got %+v", m)
 	}
 }
+
+// TestAnInterfaceInUseSaysWhyItKeepsItsGroups asks for a group that the node's VPC does not have, of an interface that is
+// attached: it has the reason that a new one has, and keeps what it has.
+func TestAnInterfaceInUseSaysWhyItKeepsItsGroups(t *testing.T) {
+	none := &plan.Problem{Reason: plan.SecurityGroupNotFound, Message: "there is no security group with ID sg-9 in VPC vpc-1, where the node is; create it there"}
+	lacking := claim("a", wish(0, 1, "s1"))
+	lacking.NoGroups, lacking.Wishes[0].Spec.Groups = none, nil
+	t.Run("made for the NodeENI", func(t *testing.T) {
+		w := newWorld(limits(8))
+		_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+		keepsItsGroups(t, w, w.follow(desired(lacking), ledger, 3, time.Minute), w.ours()[0].ID)
+	})
+	t.Run("launched with the instance", func(t *testing.T) {
+		w := newWorld(limits(8))
+		born := w.launchedAt(device(1), "s1")
+		keepsItsGroups(t, w, w.follow(desired(lacking), nil, 3, time.Minute), born.ID)
+	})
+}
+
+func keepsItsGroups(t *testing.T, w *world, p plan.Plan, id string) {
+	t.Helper()
+	m := p.Members[0]
+	if m.Phase != plan.Attached || m.Ready() || m.Why.Reason != plan.SecurityGroupNotFound || !strings.Contains(m.Why.Message, id+" keeps the security groups that it has (sg-1)") {
+		t.Errorf("want an interface in use that is not as declared:\n%s", p.Explain())
+	}
+	if got := w.interfaces[id].Groups; !slices.Equal(got, []string{"sg-1"}) {
+		t.Errorf("the groups are %v", got)
+	}
+}

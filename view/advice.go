@@ -42,6 +42,7 @@ func advices() map[string]string {
 		string(plan.BrakeEngaged):           "Find out why attaching fails (`kubectl get events -A`); no more interfaces are made until then.",
 		string(plan.AttachedElsewhere):      "Detach the interface from that instance.",
 		string(plan.RemovedByOthers):        "Find out who removes the interface; the next one is made ten minutes after the last.",
+		string(plan.Reverted):               "Find in CloudTrail who else changes the interface, and stop that or declare what it sets.",
 		string(plan.Kept):                   "Nothing, if that is right; else settle what the message names.",
 		string(plan.AttachStuck):            "Look at the instance: EC2 does not get done attaching; it is undone and tried again by itself.",
 		reasonPaused:                        "Remove the annotation networking.k8s.aws/paused when changes may go on.",

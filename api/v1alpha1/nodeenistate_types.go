@@ -414,6 +414,13 @@ type InterfaceState struct {
 	// +kubebuilder:validation:MaxLength=64
 	Zone string `json:"zone,omitempty"`
 
+	// securityGroupIDs are the security groups that EC2 has for the interface.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=24
+	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
+
 	// networkCardIndex is the network card the interface is attached to.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

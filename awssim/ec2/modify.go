@@ -3,6 +3,8 @@
 
 package ec2
 
+import "github.com/multieni/multieni/awssim/fault"
+
 // ModifyNetworkInterfaceAttributeInput is the request of ModifyNetworkInterfaceAttribute: one attribute, never two.
 type ModifyNetworkInterfaceAttributeInput struct {
 	NetworkInterfaceID string             `query:"NetworkInterfaceId"`
@@ -47,7 +49,9 @@ func (m *Model) ModifyNetworkInterfaceAttribute(c Call, in *ModifyNetworkInterfa
 	if in.DryRun {
 		return nil, dryRun()
 	}
-	m.changeInterface(eni.NetworkInterfaceID, change)
+	if _, strikes := m.faults.Draw(fault.NoEffect, m.now(), "ModifyNetworkInterfaceAttribute", eni.NetworkInterfaceID); !strikes {
+		m.changeInterface(eni.NetworkInterfaceID, change)
+	}
 	return &Return{true}, nil
 }
 

@@ -74,6 +74,8 @@ const (
 	HideNew Kind = "hideNew"
 	// StuckAttaching keeps a new attachment in "attaching" until it is detached.
 	StuckAttaching Kind = "stuckAttaching"
+	// NoEffect accepts ModifyNetworkInterfaceAttribute and leaves the attribute as it is, as if somebody set it back at once.
+	NoEffect Kind = "noEffect"
 	// StuckDetaching keeps an attachment in "detaching" until it is detached by force.
 	StuckDetaching Kind = "stuckDetaching"
 	// InstanceDies terminates the instance just before AttachNetworkInterface looks at it.
@@ -113,7 +115,7 @@ const (
 // needs lists the kinds, with the field that the kind cannot do without.
 var needs = map[Kind]string{
 	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "", WrongReply: "reply",
-	StaleRead: "age", HideNew: "age", StuckAttaching: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
+	StaleRead: "age", HideNew: "age", StuckAttaching: "", NoEffect: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
 	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "", Duplicate: "", Reorder: "",
 	KillBefore: "", KillAfter: "",
 }

@@ -344,23 +344,11 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	case plan.FewerAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
-	if err != nil {
+	if err != nil || c.Again { // what was not kept before is believed when EC2 shows it
 		return err
 	}
-	a.note(c.InterfaceID, after, inventory.Effect{Aspect: aspectOf(c.To), Shown: c.To.Shown})
+	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), Shown: c.To.Shown})
 	return nil
-}
-
-// aspectOf names what an attribute is about. Each family and form of addresses is an aspect of its own.
-func aspectOf(attribute plan.Attribute) string {
-	switch a := attribute.(type) {
-	case plan.MoreAddresses:
-		return fmt.Sprintf("%T IPv%d prefixes %t", a, a.Family, a.Prefixes > 0)
-	case plan.FewerAddresses:
-		return fmt.Sprintf("%T IPv%d", a, a.Family)
-	default:
-		return fmt.Sprintf("%T", a)
-	}
 }
 
 func (a *Applier) assign(ctx context.Context, id string, more plan.MoreAddresses) (func(eni.Interface) eni.Interface, error) {

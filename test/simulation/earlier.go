@@ -73,7 +73,7 @@ func olderState(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	for n := range older.Status.Interfaces {
 		i := &older.Status.Interfaces[n]
 		i.Phase = olderPhases[i.Phase]
-		i.RequestedDeviceIndex, i.SubnetCIDR, i.Drift, i.Message, i.SecondaryPrivateIPs = i.DeviceIndex, "", nil, "", nil
+		i.RequestedDeviceIndex, i.SubnetCIDR, i.Drift, i.Message, i.SecondaryPrivateIPs, i.SecurityGroupIDs = i.DeviceIndex, "", nil, "", nil, nil
 	}
 	return older
 }

@@ -464,6 +464,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: securityGroupIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: subnetCIDR
       type:
         scalar: string

@@ -55,6 +55,42 @@ func (s *setbacks) forget(instanceID string) {
 	delete(s.last, instanceID)
 }
 
+// repeats remembers the changes that EC2 accepted, by instance. Losing it costs a change that is repeated three times before
+// its wait has grown again.
+type repeats struct {
+	mu   sync.Mutex
+	last map[string]plan.Repeats
+}
+
+func (r *repeats) of(instanceID string) plan.Repeats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := plan.Repeats{}
+	for id, fields := range r.last[instanceID] {
+		all[id] = maps.Clone(fields)
+	}
+	return all
+}
+
+func (r *repeats) accepted(instanceID string, action plan.Action, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = map[string]plan.Repeats{}
+	}
+	if r.last[instanceID] == nil {
+		r.last[instanceID] = plan.Repeats{}
+	}
+	r.last[instanceID].Accepted(action, at)
+}
+
+// forget drops all that is remembered of an instance.
+func (r *repeats) forget(instanceID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.last, instanceID)
+}
+
 // shortages remembers in which subnets EC2 had no room for a NodeENI, and lets one node at a time try whether it has some
 // again, so that a fleet does not ask for what is not there.
 type shortages struct {

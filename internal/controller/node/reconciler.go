@@ -89,6 +89,7 @@ type Options struct {
 type Reconciler struct {
 	Options
 	setbacks   setbacks
+	repeats    repeats
 	shortages  shortages
 	creations  creations
 	rollout    rollout
@@ -255,6 +256,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 		Joined: s.present(instanceID), Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
 		Since: known.Since, Full: r.shortages.known(), Held: s.held(), Launched: known.Launched,
+		Repeats: r.repeats.of(instanceID),
 	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
@@ -310,6 +312,7 @@ func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcom
 		r.shortages.note(o.Action, o.Err, r.Now())
 		if o.Err == nil {
 			r.setbacks.clear(instanceID, member.Key)
+			r.repeats.accepted(instanceID, o.Action, r.Now())
 			log.Info("carried out")
 			continue
 		}

@@ -28,6 +28,7 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 		r.rollout.release(s.name)
 		for _, id := range s.instances {
 			r.setbacks.forget(id)
+			r.repeats.forget(id)
 		}
 		if s.state == nil {
 			return nil
@@ -174,6 +175,7 @@ func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 		return state
 	}
 	state.ENIID, state.MACAddress, state.SubnetID, state.Zone = i.ID, i.MAC, i.SubnetID, i.Zone
+	state.SecurityGroupIDs = slices.Sorted(slices.Values(i.Groups))
 	if i.PrimaryIPv4.IsValid() {
 		state.PrivateIP = i.PrimaryIPv4.String()
 	}

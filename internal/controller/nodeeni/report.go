@@ -64,7 +64,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	st.AttachmentsOmitted += int32(len(interfaces) - len(listed))
 	st.Ramp = ramp(nodeENI, f)
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
-	subnets, groups := subnetCondition(f), groupCondition(f)
+	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
 		outcome(nodeENI, f, st, stands{interfaces, omitted}, subnets, groups), subnets, groups)
 	return st
@@ -258,6 +258,8 @@ type stands struct {
 type blockage struct {
 	node, reason, message string
 	count                 int
+	// inUse is set for an interface that is attached, and not as declared.
+	inUse bool
 }
 
 // blocked returns what waits for a person, listed interfaces first.
@@ -265,21 +267,24 @@ func (s stands) blocked() []blockage {
 	var all []blockage
 	for _, i := range s.interfaces {
 		if stalled(i) {
-			all = append(all, blockage{i.node, i.Reason, i.Message, 1})
+			all = append(all, blockage{i.node, i.Reason, i.Message, 1, i.Phase == v1alpha1.PhaseAttached})
 		}
 	}
 	for _, o := range s.omitted {
 		if o.Blocked > 0 {
 			all = append(all, blockage{o.node, cmp.Or(o.Reason, v1alpha1.ReasonBlocked), fmt.Sprintf(
 				"%s; more than the %d interfaces that its NodeENIState lists are declared for the node",
-				cmp.Or(o.Reason, v1alpha1.ReasonBlocked), v1alpha1.MaxInterfaces), int(o.Blocked)})
+				cmp.Or(o.Reason, v1alpha1.ReasonBlocked), v1alpha1.MaxInterfaces), int(o.Blocked), false})
 		}
 	}
 	return all
 }
 
 func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
-	first, sum, others := all[0], 0, ""
+	first, sum, others, stand := all[0], 0, "", "blocked"
+	if first.inUse {
+		stand = "not as declared"
+	}
 	for _, b := range all {
 		sum += b.count
 	}
@@ -287,7 +292,7 @@ func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
 		others = fmt.Sprintf(" (and %d more; see attachments)", sum-1)
 	}
 	return status.Outcome{State: status.Stalled, Reason: first.reason, Message: fmt.Sprintf(
-		"%d of %d interfaces are blocked: node %s: %s%s", sum, desired, first.node, first.message, others)}
+		"%d of %d interfaces are %s: node %s: %s%s", sum, desired, stand, first.node, first.message, others)}
 }
 
 // waiting counts the selected EC2 nodes whose interfaces were not judged yet by this generation of the NodeENI. What counts
@@ -354,7 +359,8 @@ func subnetCondition(f facts) metav1.Condition {
 	return c
 }
 
-func groupCondition(f facts) metav1.Condition {
+// groupCondition says whether the groups are known, in whatever VPC and in those of the nodes.
+func groupCondition(f facts, interfaces []located) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
 	ids, problems := f.groups.In("")
 	switch {
@@ -364,8 +370,18 @@ func groupCondition(f facts) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problems[0].Reason), messages(problems)
 	default:
 		c.Message = number(len(ids), "security group")
+		if n := slices.IndexFunc(interfaces, lacksGroups); n >= 0 {
+			i := interfaces[n]
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, i.Reason, fmt.Sprintf("node %s: %s", i.node, i.Message)
+		}
 	}
 	return c
+}
+
+// lacksGroups reports whether the VPC of an interface does not have the groups that it is to have.
+func lacksGroups(i located) bool {
+	reason := plan.Reason(i.Reason)
+	return reason == plan.SecurityGroupNotFound || reason == plan.SecurityGroupAmbiguous
 }
 
 // number says how many, in words that agree.

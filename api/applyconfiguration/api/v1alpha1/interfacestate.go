@@ -38,6 +38,8 @@ type InterfaceStateApplyConfiguration struct {
 	SubnetID *string `json:"subnetID,omitempty"`
 	// zone is the availability zone of the subnet.
 	Zone *string `json:"zone,omitempty"`
+	// securityGroupIDs are the security groups that EC2 has for the interface.
+	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
 	// networkCardIndex is the network card the interface is attached to.
 	NetworkCardIndex *int32 `json:"networkCardIndex,omitempty"`
 	// deviceIndex is the device index the interface is attached at; the one
@@ -210,6 +212,16 @@ func (b *InterfaceStateApplyConfiguration) WithSubnetID(value string) *Interface
 // If called multiple times, the Zone field is set to the value of the last call.
 func (b *InterfaceStateApplyConfiguration) WithZone(value string) *InterfaceStateApplyConfiguration {
 	b.Zone = &value
+	return b
+}
+
+// WithSecurityGroupIDs adds the given value to the SecurityGroupIDs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SecurityGroupIDs field.
+func (b *InterfaceStateApplyConfiguration) WithSecurityGroupIDs(values ...string) *InterfaceStateApplyConfiguration {
+	for i := range values {
+		b.SecurityGroupIDs = append(b.SecurityGroupIDs, values[i])
+	}
 	return b
 }
 
