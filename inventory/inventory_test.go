@@ -402,7 +402,7 @@ func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
 	v := inventory.New("c")
 	for n, uid := range []string{"alive", "dead", "dead"} {
 		m := ownership.Member{
-			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-1", Generation: 1,
+			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-00000000000000001", Generation: 1,
 			Key: ownership.Key{NodeENIUID: uid, Ordinal: n},
 		}
 		v.Saw(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})

@@ -28,10 +28,11 @@ func example() ownership.Member {
 // anyMember draws members as Kubernetes and EC2 allow them.
 func anyMember(rt *rapid.T) ownership.Member {
 	word := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?`)
+	uid := rapid.StringMatching(`[a-z0-9/-]{1,128}`)
 	return ownership.Member{
-		Cluster: word.Draw(rt, "cluster"), NodeENI: word.Draw(rt, "NodeENI"), Node: word.Draw(rt, "node"), InstanceID: word.Draw(rt, "instance"),
-		Key:        ownership.Key{NodeENIUID: word.Draw(rt, "uid"), Ordinal: rapid.IntRange(0, 1000).Draw(rt, "ordinal")},
-		Generation: rapid.Int64Range(0, 1<<40).Draw(rt, "generation"),
+		Cluster: word.Draw(rt, "cluster"), NodeENI: word.Draw(rt, "NodeENI"), Node: word.Draw(rt, "node"), InstanceID: rapid.StringMatching(`i-[0-9a-f]{17}`).Draw(rt, "instance"),
+		Key:        ownership.Key{NodeENIUID: uid.Draw(rt, "uid"), Ordinal: rapid.IntRange(0, ownership.MaxOrdinal).Draw(rt, "ordinal")},
+		Generation: rapid.Int64Range(0, ownership.MaxGeneration).Draw(rt, "generation"),
 	}
 }
 
@@ -90,16 +91,28 @@ func TestDesiredTagsLeaveTheTimeAlone(t *testing.T) {
 
 func TestDamagedTagsAreNobodys(t *testing.T) {
 	damage := map[string]func(map[string]string){
-		"no NodeENI":               func(tags map[string]string) { delete(tags, ownership.TagNodeENI) },
-		"no NodeENI UID":           func(tags map[string]string) { delete(tags, ownership.TagNodeENIUID) },
-		"no node":                  func(tags map[string]string) { delete(tags, ownership.TagNode) },
-		"no instance":              func(tags map[string]string) { delete(tags, ownership.TagInstanceID) },
-		"no ordinal":               func(tags map[string]string) { delete(tags, ownership.TagMember) },
-		"no generation":            func(tags map[string]string) { delete(tags, ownership.TagGeneration) },
-		"an empty instance":        func(tags map[string]string) { tags[ownership.TagInstanceID] = "" },
-		"an ordinal below zero":    func(tags map[string]string) { tags[ownership.TagMember] = "-1" },
-		"an ordinal in words":      func(tags map[string]string) { tags[ownership.TagMember] = "two" },
-		"an ordinal of 20 digits":  func(tags map[string]string) { tags[ownership.TagMember] = "99999999999999999999" },
+		"no NodeENI":                        func(tags map[string]string) { delete(tags, ownership.TagNodeENI) },
+		"no NodeENI UID":                    func(tags map[string]string) { delete(tags, ownership.TagNodeENIUID) },
+		"no node":                           func(tags map[string]string) { delete(tags, ownership.TagNode) },
+		"no instance":                       func(tags map[string]string) { delete(tags, ownership.TagInstanceID) },
+		"no ordinal":                        func(tags map[string]string) { delete(tags, ownership.TagMember) },
+		"no generation":                     func(tags map[string]string) { delete(tags, ownership.TagGeneration) },
+		"an empty instance":                 func(tags map[string]string) { tags[ownership.TagInstanceID] = "" },
+		"an ordinal below zero":             func(tags map[string]string) { tags[ownership.TagMember] = "-1" },
+		"an ordinal in words":               func(tags map[string]string) { tags[ownership.TagMember] = "two" },
+		"an ordinal of 20 digits":           func(tags map[string]string) { tags[ownership.TagMember] = "99999999999999999999" },
+		"an ordinal that no node has":       func(tags map[string]string) { tags[ownership.TagMember] = "128" },
+		"an ordinal that overflows 32 bits": func(tags map[string]string) { tags[ownership.TagMember] = "4294967296" },
+		"a generation below zero":           func(tags map[string]string) { tags[ownership.TagGeneration] = "-1" },
+		"the highest number of 64 bits":     func(tags map[string]string) { tags[ownership.TagGeneration] = "9223372036854775807" },
+		"a generation after the year 9999":  func(tags map[string]string) { tags[ownership.TagGeneration] = "253402300800" },
+		"no instance's ID":                  func(tags map[string]string) { tags[ownership.TagInstanceID] = "spoilt" },
+		"a NodeENI's name of 254 letters": func(tags map[string]string) {
+			tags[ownership.TagNodeENI] = strings.Repeat("n", 254)
+		},
+		"a UID of 129 letters": func(tags map[string]string) {
+			tags[ownership.TagNodeENIUID] = strings.Repeat("u", 129)
+		},
 		"a generation with a dot":  func(tags map[string]string) { tags[ownership.TagGeneration] = "1.5" },
 		"a generation with spaces": func(tags map[string]string) { tags[ownership.TagGeneration] = " 1" },
 	}
@@ -122,7 +135,7 @@ func TestDamagedTagsAreNobodys(t *testing.T) {
 }
 
 func TestAnUnreadableTimeIsNotLongAgo(t *testing.T) {
-	for _, value := range []string{"", "0", "-5", "yesterday", "2026-01-02T03:04:05Z", "1.5", "99999999999999999999"} {
+	for _, value := range []string{"", "0", "-5", "yesterday", "2026-01-02T03:04:05Z", "1.5", "253402300800", "99999999999999999999"} {
 		if at, known := ownership.CreatedAt(map[string]string{ownership.TagCreatedAt: value}); known {
 			t.Errorf("%q is taken for %s", value, at)
 		}

@@ -115,7 +115,7 @@ func look() *eni.Look {
 func drafts(n int) []view.Drafted {
 	var all []view.Drafted
 	for i := range n {
-		member := ownership.Member{NodeENI: "multus-eni-config", Node: fmt.Sprintf("node-%04d", i), InstanceID: "i-1"}
+		member := ownership.Member{NodeENI: "multus-eni-config", Node: fmt.Sprintf("node-%04d", i), InstanceID: "i-00000000000000001"}
 		id := fmt.Sprintf("eni-%d", i)
 		all = append(all, view.Drafted{Node: member.Node, Outcome: forecast.Outcome{
 			Actions: []plan.Action{
@@ -146,14 +146,14 @@ func drafts(n int) []view.Drafted {
 }
 
 func leaks() view.Leaks {
-	member := ownership.Member{Cluster: "c", NodeENI: "gone", Node: "node-a1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: "uid"}}
+	member := ownership.Member{Cluster: "c", NodeENI: "gone", Node: "node-a1", InstanceID: "i-00000000000000001", Key: ownership.Key{NodeENIUID: "uid"}}
 	owned := func(id string, made time.Duration, status eni.Status) eni.Interface {
 		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: status, Tags: member.Tags(now.Add(-made), nil)}
 	}
 	alive := member
 	alive.NodeENIUID = "alive"
 	held := owned("eni-held", time.Hour, eni.InUse)
-	held.Attachment = &eni.Attachment{InstanceID: "i-1"}
+	held.Attachment = &eni.Attachment{InstanceID: "i-00000000000000001"}
 	damaged := owned("eni-damaged", time.Hour, eni.Available)
 	delete(damaged.Tags, ownership.TagMember)
 	return view.NewLeaks("c", []eni.Interface{

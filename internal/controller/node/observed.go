@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
 
@@ -71,24 +72,22 @@ func omit(st *v1alpha1.NodeENIStateStatus) {
 	for _, o := range st.NodeENIs {
 		st.InterfacesOmitted += o.Omitted
 	}
-	surplus := len(st.Interfaces) - v1alpha1.MaxInterfaces
-	if surplus <= 0 {
-		return
-	}
-	ranked := slices.Clone(st.Interfaces)
-	slices.SortStableFunc(ranked, func(a, b v1alpha1.InterfaceState) int {
-		return cmp.Compare(
-			rankOf(a.ENIID != "", a.Phase == v1alpha1.PhaseBlocked), rankOf(b.ENIID != "", b.Phase == v1alpha1.PhaseBlocked))
+	rank := func(i v1alpha1.InterfaceState) int { return rankOf(i.ENIID != "", i.Phase == v1alpha1.PhaseBlocked) }
+	ranked := slices.SortedStableFunc(slices.Values(st.Interfaces), func(a, b v1alpha1.InterfaceState) int {
+		return cmp.Compare(rank(a), rank(b))
 	})
-	out := byKey(ranked[v1alpha1.MaxInterfaces:])
-	st.Interfaces = slices.DeleteFunc(st.Interfaces, func(i v1alpha1.InterfaceState) bool {
-		_, is := out[keyOf(i)]
-		return is
-	})
-	st.InterfacesOmitted += int32(surplus)
-	for _, i := range ranked[v1alpha1.MaxInterfaces:] {
-		countOmitted(st, i)
+	out, room := map[ownership.Key]bool{}, v1alpha1.MaxInterfaces
+	for _, i := range ranked {
+		// Subnets of one zone alone can ask for ordinals that no instance has slots for.
+		if room == 0 || i.Ordinal > ownership.MaxOrdinal {
+			out[keyOf(i)] = true
+			countOmitted(st, i)
+			continue
+		}
+		room--
 	}
+	st.InterfacesOmitted += int32(len(out))
+	st.Interfaces = slices.DeleteFunc(st.Interfaces, func(i v1alpha1.InterfaceState) bool { return out[keyOf(i)] })
 }
 
 // rankOf orders what a state lists: what exists in EC2, what can be delivered, what cannot.

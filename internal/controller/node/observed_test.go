@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
 
@@ -85,6 +86,29 @@ func TestMoreInterfacesThanAStateLists(t *testing.T) {
 		s.must(s.play(time.Minute))
 		if told := s.told(); slices.Contains(told, "InterfacesOmitted") {
 			t.Error("the event is repeated")
+		}
+	})
+}
+
+// TestOrdinalsThatNoInstanceHas are left out of the list: the API server would refuse the whole status for them.
+func TestOrdinalsThatNoInstanceHas(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+				for unknown := range 130 {
+					n.Spec.SubnetIDs = append(n.Spec.SubnetIDs, fmt.Sprintf("subnet-%017x", 1000+unknown))
+				}
+			})
+		})
+		s.must(s.play(time.Minute))
+		st := s.status(nodeName)
+		for _, i := range st.Interfaces {
+			if i.Ordinal > ownership.MaxOrdinal {
+				t.Errorf("ordinal %d is listed", i.Ordinal)
+			}
+		}
+		if st.Attached != 1 || st.InterfacesOmitted != 3 || len(st.Interfaces) != v1alpha1.MaxInterfaces {
+			t.Errorf("%d attached, %d listed, %d omitted", st.Attached, len(st.Interfaces), st.InterfacesOmitted)
 		}
 	})
 }

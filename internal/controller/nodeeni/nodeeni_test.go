@@ -64,7 +64,7 @@ func (c *cloud) SecurityGroups(context.Context, selection.GroupTerms) ([]eni.Sec
 
 func owned() []eni.Interface {
 	m := ownership.Member{
-		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: "uid"}, Generation: 1,
+		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-00000000000000001", Key: ownership.Key{NodeENIUID: "uid"}, Generation: 1,
 	}
 	return []eni.Interface{{ID: "eni-1", Status: eni.Available, Tags: m.Tags(start, nil)}}
 }

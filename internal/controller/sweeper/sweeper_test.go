@@ -41,11 +41,11 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	var all []eni.Interface
 	for _, uid := range c.owners {
 		m := ownership.Member{
-			Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: "i-1", Key: ownership.Key{NodeENIUID: uid}, Generation: 1,
+			Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: "i-00000000000000001", Key: ownership.Key{NodeENIUID: uid}, Generation: 1,
 		}
 		i := eni.Interface{ID: "eni-" + uid, Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)}
 		if c.attached {
-			i.Status, i.Attachment = eni.InUse, &eni.Attachment{ID: "at-" + uid, InstanceID: "i-1", Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached}
+			i.Status, i.Attachment = eni.InUse, &eni.Attachment{ID: "at-" + uid, InstanceID: "i-00000000000000001", Slot: eni.Slot{Device: 1}, Status: eni.AttachmentAttached}
 		}
 		all = append(all, i)
 	}
