@@ -58,7 +58,8 @@ func writeTemplates() error {
 		{to: "crds.yaml", from: "config/crd/*.yaml", when: ".Values.crds.enabled"},
 		{to: "rbac-controller.yaml", from: "config/rbac/controller.yaml", keep: permissions},
 		{to: "rbac-agent.yaml", from: "config/rbac/agent.yaml", when: ".Values.eniManager.enabled", keep: permissions},
-		{to: "admission.yaml", from: "config/admission/*.yaml", when: ".Values.eniManager.enabled"},
+		{to: "admission.yaml", from: "config/admission/agent.yaml", when: ".Values.eniManager.enabled"},
+		{to: "admission-kubelet.yaml", from: "config/admission/kubelet.yaml", when: ".Values.reserveNodeKeys"},
 	} {
 		if err := t.write(); err != nil {
 			return fmt.Errorf("template %s: %w", t.to, err)

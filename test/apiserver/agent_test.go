@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -158,19 +157,12 @@ func write(t *testing.T, c client.Client, kind, part string, value map[string]an
 	return c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", content))
 }
 
-// policyInForce waits until the API server has taken note of the policy.
+// policyInForce waits until the API server has taken note of the agents' policy.
 func policyInForce(t *testing.T, stranger client.Client) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		err := write(t, stranger, "Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-x": "eni-1"}})
-		if apierrors.IsForbidden(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the policy is not in force: %v", err)
-		}
-		time.Sleep(50 * time.Millisecond) // the API server tells nobody when it has
-	}
+	inForce(t, func() error {
+		return write(t, stranger, "Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-x": "eni-1"}})
+	})
 }
 
 func everything(t *testing.T, config *rest.Config) client.Client {

@@ -41,6 +41,7 @@ const chart = "charts/multieni"
 const everything = `
 awsRegion: eu-west-1
 clusterName: prod
+reserveNodeKeys: true
 nodeSelector: {ng: multi-eni}
 image: {tag: v9.9.9}
 imagePullSecrets: [{name: registry}]
