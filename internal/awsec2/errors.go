@@ -8,48 +8,54 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/multieni/multieni/eni"
 )
 
-// classes says what EC2's error codes mean (EC2 API reference, "Error codes"). Codes that are not listed are judged by
-// their ending, then by the HTTP status.
+// classes says what EC2's error codes mean (EC2 API reference, "Error codes"; testdata/error-codes.txt goes through that list).
+// Codes that are not listed are judged by whether the SDK takes them for throttling, then by their ending, then by the HTTP
+// status.
 var classes = map[string]eni.Class{
-	"RequestLimitExceeded":     eni.Throttled,
-	"EC2ThrottledException":    eni.Throttled,
-	"Throttling":               eni.Throttled,
-	"ThrottlingException":      eni.Throttled,
-	"RequestThrottled":         eni.Throttled,
-	"TooManyRequestsException": eni.Throttled,
-	"SlowDown":                 eni.Throttled,
-
-	"InternalError":          eni.Transient,
-	"InternalFailure":        eni.Transient,
-	"ServiceUnavailable":     eni.Transient,
-	"Unavailable":            eni.Transient,
-	"ConcurrentTagAccess":    eni.Transient,
-	"InvalidPaginationToken": eni.Transient,
-	"RequestExpired":         eni.Transient,
+	"InternalError":                     eni.Transient,
+	"InternalFailure":                   eni.Transient,
+	"ServiceUnavailable":                eni.Transient,
+	"Unavailable":                       eni.Transient,
+	"ConcurrentTagAccess":               eni.Transient,
+	"InvalidPaginationToken":            eni.Transient,
+	"InvalidNextToken":                  eni.Transient,
+	"RequestExpired":                    eni.Transient,
+	"RetryableError":                    eni.Transient,
+	"InvalidSecurity.RequestHasExpired": eni.Transient,
 
 	"InvalidID": eni.NotFound,
 
-	"InvalidNetworkInterface.InUse": eni.Busy,
+	"InvalidNetworkInterface.InUse":        eni.Busy,
+	"Resource.AlreadyAssociated":           eni.Busy,
+	"DependencyViolation":                  eni.Busy,
+	"InterfaceInUseByTrafficMirrorSession": eni.Busy,
+	"InterfaceInUseByTrafficMirrorTarget":  eni.Busy,
 
 	"InsufficientFreeAddressesInSubnet": eni.NoAddresses,
 	"InsufficientCidrBlocks":            eni.NoAddresses,
 
-	"InvalidIPAddress.InUse": eni.AddressTaken,
+	"InvalidIPAddress.InUse":   eni.AddressTaken,
+	"Resource.AlreadyAssigned": eni.AddressTaken,
 
-	"IncorrectState":         eni.WrongState,
-	"IncorrectInstanceState": eni.WrongState,
+	// EC2 says so of a pending instance. The other meaning in its list is of calls that name no interface where there are
+	// several, and all of ours name one.
+	"InvalidInstanceID":      eni.WrongState,
+	"InvalidStateTransition": eni.WrongState,
 
 	"UnauthorizedOperation":       eni.Unauthorized,
 	"AuthFailure":                 eni.Unauthorized,
 	"AccessDenied":                eni.Unauthorized,
 	"AccessDeniedException":       eni.Unauthorized,
 	"OptInRequired":               eni.Unauthorized,
+	"PendingVerification":         eni.Unauthorized,
+	"IncompleteSignature":         eni.Unauthorized,
 	"Blocked":                     eni.Unauthorized,
 	"InvalidClientTokenId":        eni.Unauthorized,
 	"UnrecognizedClientException": eni.Unauthorized,
@@ -58,7 +64,8 @@ var classes = map[string]eni.Class{
 	"ExpiredTokenException":       eni.Unauthorized,
 	"InvalidIdentityToken":        eni.Unauthorized,
 
-	"IdempotentParameterMismatch": eni.TokenSpent,
+	"IdempotentParameterMismatch":  eni.TokenSpent,
+	"IdempotentInstanceTerminated": eni.TokenSpent,
 
 	// Not a limit of the account, in spite of its ending: the request holds too many filter values.
 	"FilterLimitExceeded": eni.Invalid,
@@ -69,10 +76,11 @@ var endings = []struct {
 	ending string
 	class  eni.Class
 }{
-	{".NotFound", eni.NotFound},
-	{".NotFoundException", eni.NotFound},
-	{".VersionNotFound", eni.NotFound},
+	{"NotFound", eni.NotFound},
+	{"NotFoundException", eni.NotFound},
+	{"State", eni.WrongState},
 	{"LimitExceeded", eni.LimitExceeded},
+	{"LimitExceededException", eni.LimitExceeded},
 }
 
 // texts tells the meanings of one code apart, by a part of the message that real answers were seen to have.
@@ -103,6 +111,10 @@ func gone(err error) error {
 	return nil
 }
 
+// noCode is the code that the SDK gives an error which comes without one. EC2's errors have codes: it is the page of a proxy or
+// of another server, and as good as no answer.
+const noCode = "UnknownError"
+
 func faultOf(err error) *eni.Fault {
 	if known := (*eni.Fault)(nil); errors.As(err, &known) {
 		return known
@@ -111,7 +123,7 @@ func faultOf(err error) *eni.Fault {
 	if operation := (*smithy.OperationError)(nil); errors.As(err, &operation) {
 		f.Operation = operation.Operation()
 	}
-	if answer := smithy.APIError(nil); errors.As(err, &answer) {
+	if answer := smithy.APIError(nil); errors.As(err, &answer) && answer.ErrorCode() != noCode {
 		f.Code, f.Message = answer.ErrorCode(), answer.ErrorMessage()
 		f.Class = Classify(f.Code, f.Message, statusOf(err))
 	}
@@ -131,6 +143,9 @@ func Classify(code, message string, status int) eni.Class {
 	}
 	if class, listed := classes[code]; listed {
 		return class
+	}
+	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
+		return eni.Throttled
 	}
 	for _, e := range endings {
 		if strings.HasSuffix(code, e.ending) {

@@ -8,7 +8,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
@@ -70,6 +75,48 @@ func TestErrorClasses(t *testing.T) {
 				t.Errorf("a mutating call was sent %d times", server.count())
 			}
 		})
+	}
+}
+
+// TestPublishedCodes goes through EC2's own list. A state that passes is no mistake of the user.
+func TestPublishedCodes(t *testing.T) {
+	list, err := os.ReadFile("testdata/error-codes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		status, err := strconv.Atoi(fields[1])
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if got := awsec2.Classify(fields[0], "", status); got != eni.Class(fields[2]) {
+			t.Errorf("%s is %s, want %s", fields[0], got, fields[2])
+		}
+	}
+}
+
+// What the SDK takes for throttling it sends again, which only what changes nothing may be.
+func TestThrottlingIsTheSDKs(t *testing.T) {
+	for code := range retry.DefaultThrottleErrorCodes {
+		if got := awsec2.Classify(code, "", http.StatusBadRequest); got != eni.Throttled {
+			t.Errorf("%s is %s, want %s", code, got, eni.Throttled)
+		}
+	}
+}
+
+// An error without a code is no answer of EC2, but a page of somebody on the way.
+func TestAnErrorWithoutACode(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
+		for _, body := range []string{"", "<html><body>Sign in</body></html>", "<html><body>Sign in<br></body></html>", "Not here."} {
+			_, err := always(reply{status: status, verbatim: strings.NewReader(body)}).client(t, quick).AttachInterface(t.Context(), "eni-1", "i-1", eni.Slot{Device: 1})
+			if got := eni.ClassOf(err); err == nil || got != eni.Transient {
+				t.Errorf("%d with %q is %s, want %s (%v)", status, body, got, eni.Transient, err)
+			}
+		}
 	}
 }
 
