@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
@@ -36,7 +37,7 @@ func NewENIManager(ctx context.Context, region string, logger logr.Logger) (*ENI
 			return nil, err
 		}
 	}
-	cfg, err := awsec2.Load(ctx, region, version.String())
+	cfg, err := awsec2.Load(ctx, region, version.String(), slog.New(logr.ToSlogHandler(logger)))
 	if err != nil {
 		return nil, err
 	}

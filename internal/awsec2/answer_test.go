@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -173,11 +174,16 @@ func TestAnAnswerThatIsNoneOfAnotherService(t *testing.T) {
 // loaded returns the configuration that programs work with, for an endpoint.
 func loaded(t *testing.T, endpoint string) aws.Config {
 	t.Helper()
+	return loadedWith(t, endpoint, slog.New(slog.DiscardHandler))
+}
+
+func loadedWith(t *testing.T, endpoint string, log *slog.Logger) aws.Config {
+	t.Helper()
 	bareEnvironment(t)
 	t.Setenv("AWS_ENDPOINT_URL", endpoint)
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	cfg, err := awsec2.Load(t.Context(), "eu-west-3", "v1.2.3")
+	cfg, err := awsec2.Load(t.Context(), "eu-west-3", "v1.2.3", log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +15,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 )
 
@@ -76,7 +78,7 @@ func toldRegion(ctx context.Context, flag string, metadata time.Duration) (strin
 	if flag != "" {
 		return flag, RegionFromFlag, nil
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // whether metadata answers is the answer
 	if err != nil {
 		return "", "", fmt.Errorf("load the AWS configuration from the environment and the profile: %w", err)
 	}
@@ -100,10 +102,11 @@ func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) s
 // Load returns the AWS configuration for the region: credentials by the SDK's whole chain (environment, profile, web
 // identity, Pod Identity, instance profile), the endpoint of AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_EC2 if set, and a user
 // agent that names the program and its version. The clients of all services that are made of it refuse an answer that is
-// none of the service's. Nothing is requested yet.
-func Load(ctx context.Context, region, version string) (aws.Config, error) {
+// none of the service's, and what the SDK has to remark goes to the log. Nothing is requested yet.
+func Load(ctx context.Context, region, version string, log *slog.Logger) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithRegion(region),
+		config.WithLogger(sdkLog(log)),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout)),
 		config.WithAPIOptions([]func(*middleware.Stack) error{
 			awsmiddleware.AddUserAgentKeyValue("multieni", version), checkAnswers,

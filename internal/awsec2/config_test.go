@@ -4,7 +4,10 @@
 package awsec2_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,8 +89,36 @@ func TestUnusableProfile(t *testing.T) {
 	if _, _, err := awsec2.ClusterRegion(t.Context(), "", func() string { return "us-east-1" }); err == nil {
 		t.Error("a profile that does not exist was passed over")
 	}
-	if _, err := awsec2.Load(t.Context(), "us-east-1", "v1"); err == nil {
+	if _, err := awsec2.Load(t.Context(), "us-east-1", "v1", slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a profile that does not exist was loaded")
+	}
+}
+
+// The SDK writes to stderr unless it is given a log, whatever the format of the program's own.
+func TestTheSDKsRemarksGoToTheLog(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "20000") // more than comes: the connection breaks behind the answer
+		_, _ = fmt.Fprintf(w, "<DescribeNetworkInterfacesResponse><requestId>r-1</requestId><networkInterfaceSet/></DescribeNetworkInterfacesResponse>%10000s", "")
+	}))
+	defer server.Close()
+	cases := map[string]struct {
+		least slog.Level
+		want  bool
+	}{
+		"as it is": {slog.LevelInfo, false},
+		"verbose":  {slog.LevelInfo - 1, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var text bytes.Buffer
+			log := slog.New(slog.NewJSONHandler(&text, &slog.HandlerOptions{Level: tc.least}))
+			if _, _, err := awsec2.New(loadedWith(t, server.URL, log), awsec2.Options{Cluster: "c1"}).ListOwned(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(text.String(), `"from":"AWS SDK"`); got != tc.want {
+				t.Errorf("the log says %q", &text)
+			}
+		})
 	}
 }
 

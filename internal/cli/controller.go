@@ -140,7 +140,7 @@ func findSurroundings(log *slog.Logger) (Surroundings, error) {
 	access.QPS = -1
 	access.UserAgent = "multieni/" + version.String()
 	load := func(ctx context.Context, region string) (aws.Config, error) {
-		return awsec2.Load(ctx, region, version.String())
+		return awsec2.Load(ctx, region, version.String(), log)
 	}
 	return Surroundings{Kubernetes: access, AWS: load, Metrics: metrics.Registry, Log: log}, nil
 }

@@ -159,7 +159,7 @@ func (o options) ensure(ctx context.Context, metadata *imds.Client, manager netw
 	if err != nil {
 		return join.Result{}, err
 	}
-	cfg, err := awsec2.Load(ctx, region, version.String())
+	cfg, err := awsec2.Load(ctx, region, version.String(), log)
 	if err != nil {
 		return join.Result{}, err
 	}

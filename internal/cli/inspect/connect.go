@@ -6,6 +6,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -83,7 +84,7 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 			return ec2{}, err
 		}
 	}
-	config, err := awsec2.Load(ctx, region, version.String())
+	config, err := awsec2.Load(ctx, region, version.String(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return ec2{}, err
 	}

@@ -148,7 +148,7 @@ func (o options) handler(
 	if err != nil {
 		return nil, aws.Config{}, err
 	}
-	cfg, err := awsec2.Load(ctx, region, version.String())
+	cfg, err := awsec2.Load(ctx, region, version.String(), log)
 	if err != nil {
 		return nil, aws.Config{}, err
 	}
