@@ -186,8 +186,10 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 
 // services are the parts of AWS that the controller calls.
 type services struct {
-	ec2    *awsec2.Client
-	groups awsautoscaling.Client
+	ec2 *awsec2.Client
+	// refusals are the reads that EC2 refuses.
+	refusals *controller.Refusals
+	groups   awsautoscaling.Client
 }
 
 // references returns every launch template that a group, a fleet or a Spot Fleet request launches from.
@@ -217,17 +219,18 @@ func connectAWS(ctx context.Context, reader client.Reader, permit func() error, 
 	if err != nil {
 		return nil, fmt.Errorf("--ec2-bucket: %w", err)
 	}
-	calls := telemetry.NewEC2Calls(s.Metrics)
+	calls, refusals := telemetry.NewEC2Calls(s.Metrics), &controller.Refusals{}
 	client := awsec2.New(cfg, awsec2.Options{
 		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2Share, Permit: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
+			refusals.Note(call.Action, call.Class)
 			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "priority", call.Priority.String(),
 				"waited", call.Waited.Seconds(), "seconds", call.Duration.Seconds())
 		},
 	})
 	telemetry.RegisterBuckets(s.Metrics, client.Buckets)
-	return &services{ec2: client, groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
+	return &services{ec2: client, refusals: refusals, groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
 }
 
 // nodeRegion returns the region that the nodes' topology label names, or "".
@@ -274,7 +277,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	}
 	nodeENIs := nodeeni.New(nodeeni.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
-		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
+		Refusals: aws.refusals, Events: mgr.GetEventRecorder("multieni"), Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
 		Now: time.Now, Log: s.Log,
 	})
 	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Standings)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,7 +23,6 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/internal/status"
 )
 
 // recheck is how often a deletion that waits is looked at when nothing is heard.
@@ -38,6 +37,9 @@ type Options struct {
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
 	Ledgers  *controller.Ledgers
+	// Refusals knows which reads EC2 refuses; nil for none. Events tells people; nobody is told if it is nil.
+	Refusals *controller.Refusals
+	Events   events.EventRecorder
 	// Reresolve is how often subnets and groups are resolved anew; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
 	// Concurrency is how many NodeENIs are worked on at the same time.
@@ -56,7 +58,12 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler to be set up with a manager.
-func New(options Options) *Reconciler { return &Reconciler{Options: options} }
+func New(options Options) *Reconciler {
+	if options.Refusals == nil {
+		options.Refusals = &controller.Refusals{}
+	}
+	return &Reconciler{Options: options}
+}
 
 // marks remembers when the deletion of each NodeENI was first seen.
 type marks struct {
@@ -86,12 +93,16 @@ func (m *marks) forget(uid types.UID) {
 
 // Reconcile brings one NodeENI's status, and its life, up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	if err := r.Observer.WaitSynced(ctx); err != nil {
+	synced, err := r.synced(ctx)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, request.NamespacedName, &nodeENI); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !synced {
+		return reconcile.Result{RequeueAfter: recheck}, client.IgnoreNotFound(r.tellBlind(ctx, &nodeENI))
 	}
 	deleting := !nodeENI.DeletionTimestamp.IsZero()
 	if deleting {
@@ -107,12 +118,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	after := report(&nodeENI, f)
-	if !equality.Semantic.DeepEqual(nodeENI.Status, after) {
-		nodeENI.Status = after
-		if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, &nodeENI); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
+	if err := r.write(ctx, &nodeENI, report(&nodeENI, f)); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: r.next(deleting, f)}, unreadable
 }
@@ -257,6 +264,9 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 		return f, nil, err
 	}
 	f.now, f.states = r.Now(), states.Items
+	if r.Refusals.Blind() {
+		f.refused, f.unlisted = r.Refusals.Message(), r.Refusals.Refused("DescribeNetworkInterfaces")
+	}
 	f.subnets, f.subnetsErr = r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	f.groups, f.groupsErr = r.Resolver.SecurityGroups(ctx, controller.GroupTerms(nodeENI.Spec))
 	if f.subnetsErr != nil {

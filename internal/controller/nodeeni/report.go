@@ -37,6 +37,10 @@ type facts struct {
 	subnets               selection.SubnetMatch
 	groups                selection.GroupMatch
 	subnetsErr, groupsErr error
+	// refused says which reads EC2 refuses, without which nothing can be decided; empty for none.
+	refused string
+	// unlisted is set when the listing of the cluster's interfaces is one of them.
+	unlisted bool
 	// hidden is set while EC2 may not show all that exists.
 	hidden bool
 }
@@ -191,6 +195,10 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached", v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
 	}
+	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
+	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" && (unfinished || unread || f.unlisted) {
+		return blind(f.refused)
+	}
 	for _, c := range resolutions {
 		if c.Status == metav1.ConditionFalse {
 			return status.Outcome{State: status.Stalled, Reason: c.Reason, Message: c.Message}
@@ -227,6 +235,9 @@ func leaving(f facts, interfaces []located) status.Outcome {
 	message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
 		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
+	}
+	if f.refused != "" {
+		message += "; " + f.refused
 	}
 	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -48,6 +49,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(Changed())).
 		Watches(&v1alpha1.NodeENIState{}, eachVersion(r.enqueueOwners)).
 		Watches(&corev1.Node{}, eachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
+		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
+			r.Refusals.Watch(func() { r.enqueue(ctx, q, func(*v1alpha1.NodeENI) bool { return true }) })
+			return nil
+		})).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }

@@ -1,0 +1,82 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/multieni/multieni/eni"
+)
+
+// runTimeReads are the reads of EC2 without which nodes cannot be given interfaces. Without DescribeInstanceTypes a table of
+// known types serves, and a read of addresses is told of with the interface that needs it.
+var runTimeReads = []string{"DescribeInstances", "DescribeNetworkInterfaces", "DescribeSecurityGroups", "DescribeSubnets"}
+
+// Refusals knows which reads EC2 refuses the controller's role for want of permission, as EC2 last answered. It is safe for
+// concurrent use; the zero value knows of none.
+type Refusals struct {
+	mu      sync.Mutex
+	refused map[string]bool
+	changed []func()
+}
+
+// Note takes in how EC2 answered an action; the class is empty for success. Whoever watches is told of what is new.
+func (r *Refusals) Note(action string, class eni.Class) {
+	is := class == eni.Unauthorized
+	if !is && class != "" || !slices.Contains(runTimeReads, action) && action != "DescribeInstanceTypes" {
+		return
+	}
+	r.mu.Lock()
+	if r.refused == nil {
+		r.refused = map[string]bool{}
+	}
+	isNew := r.refused[action] != is
+	r.refused[action] = is
+	tell := slices.Clone(r.changed)
+	r.mu.Unlock()
+	for _, told := range tell {
+		if isNew {
+			told()
+		}
+	}
+}
+
+// Watch has a function called after each change.
+func (r *Refusals) Watch(changed func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = append(r.changed, changed)
+}
+
+// Blind reports whether a read is refused without which nothing can be decided.
+func (r *Refusals) Blind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(runTimeReads, func(action string) bool { return r.refused[action] })
+}
+
+// Refused reports whether EC2 refuses one action.
+func (r *Refusals) Refused(action string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused[action]
+}
+
+// Message names the refused reads, and the next step.
+func (r *Refusals) Message() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var actions []string
+	for action, is := range r.refused {
+		if is {
+			actions = append(actions, "ec2:"+action)
+		}
+	}
+	slices.Sort(actions)
+	return fmt.Sprintf("EC2 refuses %s to the controller's role, so that nothing can be decided; allow it in the role's policy (deploy/iam/controller.json has all "+
+		"actions), and see with `multieni doctor` in the controller's pod what else is missing", strings.Join(actions, ", "))
+}

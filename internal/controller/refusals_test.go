@@ -1,0 +1,39 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
+)
+
+func TestRefusalsHoldUntilAReadIsAllowed(t *testing.T) {
+	var r controller.Refusals
+	told := 0
+	r.Watch(func() { told++ })
+	for _, step := range []struct {
+		action string
+		class  eni.Class
+		blind  bool
+		told   int
+	}{
+		{"DescribeInstanceTypes", eni.Unauthorized, false, 1}, // a table serves in its place
+		{"DescribeInstances", eni.Unauthorized, true, 2},
+		{"DescribeInstances", eni.Throttled, true, 2},
+		{"DescribeImages", eni.Unauthorized, true, 2}, // an AWSNodeTemplate says so itself
+		{"DescribeInstances", "", false, 3},
+		{"DescribeInstances", "", false, 3},
+	} {
+		r.Note(step.action, step.class)
+		if r.Blind() != step.blind || told != step.told {
+			t.Errorf("after %s %q: blind %t and told %d times, want %t and %d", step.action, step.class, r.Blind(), told, step.blind, step.told)
+		}
+	}
+	if !strings.Contains(r.Message(), "EC2 refuses ec2:DescribeInstanceTypes to") {
+		t.Errorf("%q does not name what is refused", r.Message())
+	}
+}
