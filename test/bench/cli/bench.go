@@ -31,6 +31,7 @@ type settings struct {
 	dir       string
 	commands  []string
 	instant   bool
+	document  string
 }
 
 // New returns the command.
@@ -68,9 +69,10 @@ a target. MISS is beyond the target, FAIL is a defect.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&s.scenarios, "scenarios", "small", "what to run: small, all, virtual, live, or IDs with commas between them")
+	flags.StringVar(&s.scenarios, "scenarios", "small", "what to run: small, all, virtual, live, or IDs with commas between them, such as a1,d1:2500 for d1 with 2,500 nodes")
 	flags.IntVar(&s.nodes, "nodes", 0, "size of the fleet instead of the scenario's own")
 	flags.StringVarP(&s.output, "output", "o", "table", "what to print: table, json or markdown")
+	flags.StringVar(&s.document, "document", "", "document whose tables of the same world to replace")
 	flags.StringVar(&s.dir, "dir", ".cache/bench", "folder for result.json, ready.svg and logs; made if missing")
 	flags.StringArrayVar(&s.commands, "controller-cmd", []string{own}, "controller of the live scenarios: "+own+` is ours, anything else is run by the shell with
 KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION, CLUSTER_NAME and EC2_SPEED set, and has to
@@ -106,7 +108,7 @@ func (s settings) run(ctx context.Context, out, progress io.Writer) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	r := report.Report{Commit: commit(ctx), Time: time.Now(), Seed: bubble.Seed, Rig: machine()}
+	r := report.Report{Commit: commit(ctx), Time: time.Now(), Seed: bubble.Seed, InstantCalls: s.instant, Rig: machine()}
 	var live []scenario.Scenario
 	screen := newScreen(progress, count(chosen, len(s.commands)))
 	for _, c := range chosen {
@@ -189,6 +191,9 @@ func encode(r report.Report) string {
 
 // keep writes the files.
 func (s settings) keep(r report.Report, progress io.Writer) error {
+	if err := s.rewrite(r); err != nil {
+		return err
+	}
 	path := filepath.Join(s.dir, "result.json")
 	if err := os.WriteFile(path, []byte(encode(r)), 0o644); err != nil {
 		return err
@@ -201,4 +206,20 @@ func (s settings) keep(r report.Report, progress io.Writer) error {
 	drawn := filepath.Join(s.dir, "ready.svg")
 	fmt.Fprintf(progress, "\n%s has all figures, %s shows ready nodes over time.\n\n", path, drawn)
 	return os.WriteFile(drawn, []byte(picture), 0o644)
+}
+
+// rewrite puts the tables into the document, if one was named.
+func (s settings) rewrite(r report.Report) error {
+	if s.document == "" {
+		return nil
+	}
+	before, err := os.ReadFile(s.document)
+	if err != nil {
+		return err
+	}
+	after, err := r.Into(string(before))
+	if err != nil {
+		return fmt.Errorf("--document %s: %w", s.document, err)
+	}
+	return os.WriteFile(s.document, []byte(after), 0o644)
 }

@@ -79,9 +79,11 @@ func words(text string) []string {
 }
 
 func TestScenariosThatThereAreNot(t *testing.T) {
-	command := cli.New()
-	command.SetArgs([]string{"--scenarios", "a1,zz", "--dir", t.TempDir()})
-	if err := command.Execute(); err == nil || !strings.Contains(err.Error(), "zz") {
-		t.Errorf("got %v", err)
+	for _, word := range []string{"a1,zz", "a1:zz", "a1:-3"} {
+		command := cli.New()
+		command.SetArgs([]string{"--scenarios", word, "--dir", t.TempDir()})
+		if err := command.Execute(); err == nil || !strings.Contains(err.Error(), word[3:]) {
+			t.Errorf("%s: got %v", word, err)
+		}
 	}
 }

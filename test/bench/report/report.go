@@ -16,6 +16,8 @@ type Report struct {
 	Commit string    `json:"commit"`
 	Time   time.Time `json:"time"`
 	Seed   uint64    `json:"seed"`
+	// InstantCalls is set when calls took no time in virtual time. In live runs they take what the machine takes.
+	InstantCalls bool `json:"instantCalls,omitempty"`
 	// Rig is the machine.
 	Rig     Rig      `json:"rig"`
 	Results []Result `json:"results"`

@@ -89,3 +89,28 @@ func TestNothingToPlot(t *testing.T) {
 		t.Errorf("%v: %s", err, picture)
 	}
 }
+
+// TestTablesInADocument writes the tables of both worlds into a document, twice.
+func TestTablesInADocument(t *testing.T) {
+	const empty = "before\n<!-- bench: timed calls -->\nold\n<!-- end of bench: timed calls -->\nbetween\n" +
+		"<!-- bench: instant calls -->\n<!-- end of bench: instant calls -->\nafter\n"
+	document := empty
+	for _, makespan := range []float64{400, 429} {
+		for _, instant := range []bool{false, true} {
+			r := of(t, "a1", &scenario.Outcome{Measured: map[string]float64{scenario.Makespan: makespan}}, nil)
+			r.InstantCalls = instant
+			var err error
+			if document, err = r.Into(document); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for text, want := range map[string]int{"429 s": 2, "400 s": 0, "old": 0, "c0ffee": 2, "before": 1, "between": 1, "after": 1} {
+		if got := strings.Count(document, text); got != want {
+			t.Errorf("%q is there %d times, want %d:\n%s", text, got, want, document)
+		}
+	}
+	if _, err := of(t, "a1", nil, nil).Into("a document without marks"); err == nil {
+		t.Error("a document without marks is taken")
+	}
+}

@@ -337,7 +337,7 @@ func (r *Rig) restart(ctx context.Context, m *measurement) error {
 	calls := r.cloud.Calls()
 	m.values[scenario.FirstAction], m.values[scenario.CaughtUp] = p.first.Seconds(), p.attached.Seconds()
 	forProbe := scenario.ReadsFor(bubble.InstanceOf(p.node), r.cloud.State().NetworkInterfaces, r.cloud.RecentCalls(), since)
-	m.values[scenario.Reads], m.values[scenario.ReadsForNode] = float64(calls.NonMutating.Count-forProbe), float64(forProbe)
+	m.values[scenario.Reads], m.values[scenario.ReadsForNode] = float64(calls.NonMutating.Count), float64(forProbe)
 	// Three for each interface of the node that joined.
 	m.values[scenario.Mutating] = float64(calls.Mutating.Count - 3*scenario.MembersPerNode)
 	m.values[scenario.PeakRSS] = after.peak / before.rss

@@ -6,6 +6,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -50,6 +51,9 @@ const (
 	PeakRSS        = "peakRSSRatio"
 )
 
+// LimitSuffix makes the key of a measurement that of its limit, where a run itself finds out how much EC2 allowed.
+const LimitSuffix = "Limit"
+
 // Scenario is one situation, and what is measured in it.
 type Scenario struct {
 	ID, Title string
@@ -70,7 +74,8 @@ type Scenario struct {
 // Catalogue returns all scenarios, in the order in which they are run and shown.
 func Catalogue() []Scenario { return slices.Concat(virtual(), live()) }
 
-// Choose returns the scenarios that a word asks for: all, small, virtual, live, or IDs with commas between them.
+// Choose returns the scenarios that a word asks for: all, small, virtual, live, or IDs with commas between them, each with the
+// size of its fleet after a colon if that is to be another.
 func Choose(word string) ([]Scenario, error) {
 	var chosen []Scenario
 	for _, s := range Catalogue() {
@@ -86,11 +91,18 @@ func Choose(word string) ([]Scenario, error) {
 		return chosen, nil
 	}
 	for id := range strings.SplitSeq(word, ",") {
+		id, size, isSized := strings.Cut(id, ":")
 		at := slices.IndexFunc(Catalogue(), func(s Scenario) bool { return s.ID == id })
 		if at < 0 {
 			return nil, fmt.Errorf("there is no scenario %q: name some of %s, or small, all, virtual or live", id, strings.Join(ids(), ", "))
 		}
-		chosen = append(chosen, Catalogue()[at])
+		s := Catalogue()[at]
+		if nodes, err := strconv.Atoi(size); err == nil && nodes > 0 {
+			s.Nodes = nodes
+		} else if isSized {
+			return nil, fmt.Errorf("%q is no size of a fleet: write for example %s:1000", size, id)
+		}
+		chosen = append(chosen, s)
 	}
 	return chosen, nil
 }
@@ -109,6 +121,9 @@ func (s Scenario) Judge(measured map[string]float64) []Figure {
 	for n, f := range figures {
 		if value, ok := measured[f.Key]; ok {
 			figures[n].Measured = &value
+		}
+		if value, ok := measured[f.Key+LimitSuffix]; ok {
+			figures[n].Limit = &value
 		}
 	}
 	return figures
@@ -133,12 +148,11 @@ func noChanges(fail float64) Figure {
 	return Figure{What: "changing EC2 calls", Key: Mutating, Target: AtMost(0), Fail: AtMost(fail)}
 }
 
-// restartReads are what a controller asks of EC2 when it starts. A node that joins meanwhile is looked at, and what EC2 does
-// for it is waited for, as at any other time.
+// restartReads are what a controller asks of EC2 from its start until a node that joined meanwhile is ready.
 func restartReads() []Figure {
 	return []Figure{
-		{What: "EC2 reads, those for a node that joined aside", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
-		{What: "EC2 reads for the node that joined", Key: ReadsForNode},
+		{What: "EC2 reads", Key: Reads, Target: AtMost(20), Fail: AtMost(30)},
+		{What: "of these for the node that joined", Key: ReadsForNode},
 	}
 }
 

@@ -21,7 +21,7 @@ func coldStart(s *stage) {
 	s.rollOut(nil)
 }
 
-// coldStartBesideTenant does that while somebody else in the account spends half of what flows into each bucket.
+// coldStartBesideTenant does that while the VPC CNI of others in the account spends half of what flows into each bucket.
 func coldStartBesideTenant(s *stage) {
 	s.open()
 	other := newTenant(s.Cluster, 0.5)
@@ -41,6 +41,9 @@ func (s *stage) rollOut(other *tenant) {
 	s.enter("nodes get their interfaces", s.readyPart)
 	s.awaitReady(s.Nodes)
 	s.measureReadiness()
+	if other != nil {
+		s.measured[scenario.Makespan+scenario.LimitSuffix] = other.attaching(s.Nodes * scenario.MembersPerNode).Seconds()
+	}
 	time.Sleep(settle)
 	calls, enis := s.EC2.Calls().Mutating, float64(s.Nodes*scenario.MembersPerNode)
 	if other != nil {

@@ -5,6 +5,7 @@ package virtual
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,40 +17,47 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// tenant is another program of the account, which calls each of the actions on interfaces at a steady rate, as the VPC
-// CNIs of a fleet do that keep warm interfaces. Its calls are dry runs: EC2 throttles those like any other.
+// tenant is the VPC CNI on nodes of the account that come and go in groups, as Auto Scaling and Karpenter launch and end them:
+// each new node makes an interface, attaches it and changes an attribute; for each that ends one is detached and deleted.
+// Its calls are dry runs: EC2 throttles those like any other.
 type tenant struct {
 	cluster *bubble.Cluster
-	calls   []tenantCall
+	forms   map[string]url.Values
+	// pause is the mean time between two groups.
+	pause time.Duration
 
 	mu              sync.Mutex
 	sent, throttled int
+	// taken is how many calls of each action EC2 let through.
+	taken map[string]int
 }
 
-type tenantCall struct {
-	form  url.Values
-	every time.Duration
-}
+const (
+	// largestGroup is the most nodes that come or end at once, and middleGroup the mean.
+	largestGroup = 19
+	middleGroup  = (1 + largestGroup) / 2
+	// tenantRetry is how long the VPC CNI waits before it repeats a call that was throttled.
+	tenantRetry = time.Second
+)
 
-// newTenant returns one that spends a part of what flows into the buckets.
+// newTenant returns one that spends a part of what flows into the buckets, in the mean.
 func newTenant(c *bubble.Cluster, part float64) *tenant {
 	c.Helper()
 	launched, err := c.EC2.Launch(ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: "us-east-1a"})
 	c.Must(err)
 	primary := launched[0].NetworkInterfaces[0]
-	t := &tenant{cluster: c}
-	for action, parameters := range map[string]url.Values{
+	rate := part * scenario.Documented()["AttachNetworkInterface"].Refill
+	t := &tenant{cluster: c, taken: map[string]int{}, pause: time.Duration(middleGroup / rate * float64(time.Second)), forms: map[string]url.Values{
 		"CreateNetworkInterface":          {"SubnetId": {bubble.SubnetIDs("hosts")[0]}},
 		"AttachNetworkInterface":          {"InstanceId": {launched[0].InstanceID}, "NetworkInterfaceId": {primary.NetworkInterfaceID}, "DeviceIndex": {"1"}},
 		"ModifyNetworkInterfaceAttribute": {"NetworkInterfaceId": {primary.NetworkInterfaceID}, "Description.Value": {"warm"}},
 		"DetachNetworkInterface":          {"AttachmentId": {primary.Attachment.AttachmentID}},
 		"DeleteNetworkInterface":          {"NetworkInterfaceId": {primary.NetworkInterfaceID}},
-	} {
-		parameters.Set("Action", action)
-		parameters.Set("Version", "2016-11-15")
-		parameters.Set("DryRun", "true")
-		rate := scenario.Documented()[action].Refill * part
-		t.calls = append(t.calls, tenantCall{parameters, time.Duration(float64(time.Second) / rate)})
+	}}
+	for action, form := range t.forms {
+		form.Set("Action", action)
+		form.Set("Version", "2016-11-15")
+		form.Set("DryRun", "true")
 	}
 	return t
 }
@@ -57,47 +65,85 @@ func newTenant(c *bubble.Cluster, part float64) *tenant {
 // work calls until the context ends.
 func (t *tenant) work(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, call := range t.calls {
-		all.Go(func() {
-			ticker := time.NewTicker(call.every)
-			defer ticker.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticker.C:
-					t.do(ctx, call.form)
-				}
-			}
-		})
+	for seed, actions := range [][]string{
+		{"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute"},
+		{"DetachNetworkInterface", "DeleteNetworkInterface"},
+	} {
+		all.Go(func() { t.groups(ctx, rand.New(rand.NewPCG(uint64(seed), 4)), actions) })
 	}
 	all.Wait()
 }
 
-func (t *tenant) do(ctx context.Context, form url.Values) {
+// groups lets groups of nodes come or end, each node of which makes the calls one after the other.
+func (t *tenant) groups(ctx context.Context, random *rand.Rand, actions []string) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for t.sleep(ctx, time.Duration(random.ExpFloat64()*float64(t.pause))) {
+		for range 1 + random.IntN(largestGroup) {
+			// Nodes of a group do not start in the same moment.
+			after := time.Duration(random.Int64N(int64(2 * time.Second)))
+			all.Go(func() { t.node(ctx, after, actions) })
+		}
+	}
+}
+
+func (t *tenant) node(ctx context.Context, after time.Duration, actions []string) {
+	t.sleep(ctx, after)
+	for _, action := range actions {
+		for t.do(ctx, t.forms[action]) && t.sleep(ctx, tenantRetry) {
+		}
+	}
+}
+
+// sleep reports whether the context lives longer.
+func (t *tenant) sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// do makes a call and reports whether it was throttled.
+func (t *tenant) do(ctx context.Context, form url.Values) (throttled bool) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ec2.invalid/", strings.NewReader(form.Encode()))
 	if err != nil {
 		t.cluster.Error(err)
-		return
+		return false
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	response, err := t.cluster.EC2.Transport().RoundTrip(request)
 	if err != nil {
-		return // the run is over
+		return false // the run is over
 	}
 	defer response.Body.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent++
-	if response.StatusCode == http.StatusServiceUnavailable {
+	if throttled = response.StatusCode == http.StatusServiceUnavailable; throttled {
 		t.throttled++
+	} else {
+		t.taken[form.Get("Action")]++
 	}
+	return throttled
 }
 
 func (t *tenant) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent, t.throttled = 0, 0
+	t.sent, t.throttled, t.taken = 0, 0, map[string]int{}
+}
+
+// attaching is how long it takes at least to give nodes n interfaces beside what the tenant took since the reset. A bucket that
+// was full at first has its capacity to give, and then what flows in.
+func (t *tenant) attaching(n int) (least time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, action := range []string{"CreateNetworkInterface", "AttachNetworkInterface", "ModifyNetworkInterfaceAttribute"} {
+		least = max(least, scenario.Documented().Takes(action, n+t.taken[action]))
+	}
+	return least
 }
 
 func (t *tenant) counts() (sent, throttled int) {
