@@ -51,6 +51,7 @@ const (
 	lostObjects
 	oldStart
 	twoNodes
+	wrongAnswers
 	faultNames
 )
 
@@ -102,6 +103,10 @@ func Catalogue() []Fault {
 		oldStart: {
 			ID: "S5", What: "the first list of a new replica is older than what the one before it knew",
 			Missing: "client-go streams the first list (WatchList), which is consistent; only API servers without that feature answer from an old cache",
+		},
+		wrongAnswers: {
+			ID: "S8", What: "something comes that is not the answer: nothing, a page, another action's answer, half of it, 50 MB, a reset",
+			Missing: "calls are no HTTP here, so that this is F1 or F2; the seeds of TestPipeline draw it for the EC2 client itself",
 		},
 	}
 }
