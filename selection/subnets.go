@@ -99,12 +99,18 @@ const (
 )
 
 // Place says which interfaces a node in the zone gets, and which matching subnets were passed over for it. An empty
-// vpcID means that the node's VPC is not known yet: then subnets of any VPC count.
+// vpcID means that the node's VPC is not known yet: then subnets of any VPC count. A subnet that two terms name, one by its ID
+// and one by its name, is placed once.
 func (m SubnetMatch) Place(zone, vpcID string) (placements []Placement, passed []Passed) {
+	placed := map[string]bool{}
 	for _, t := range m.matched {
 		here := filter(t.subnets, func(s eni.Subnet) bool { return passReason(s, zone, vpcID) == "" })
-		if len(here) == 0 {
+		twice := slices.ContainsFunc(here, func(s eni.Subnet) bool { return placed[s.ID] })
+		if len(here) == 0 || twice {
 			continue
+		}
+		for _, s := range here {
+			placed[s.ID] = true
 		}
 		slices.SortFunc(here, byRoom)
 		placements = append(placements, Placement{Ordinal: len(placements), Term: t.term, Candidates: here})

@@ -94,6 +94,11 @@ func TestPlace(t *testing.T) {
 			want:   [][]string{{"subnet-a2", "subnet-a1"}},
 			passed: map[string]selection.PassReason{"subnet-b1": selection.OtherZone, "subnet-o1": selection.OtherVPC},
 		},
+		"a subnet named by its ID and by its name counts once": {
+			terms: selection.SubnetTerms{IDs: []string{"subnet-a2", "subnet-b1"}, Names: []string{"data-a"}}, zone: "z-a", vpc: "vpc-1",
+			want:   [][]string{{"subnet-a2"}},
+			passed: map[string]selection.PassReason{"subnet-b1": selection.OtherZone, "subnet-o1": selection.OtherVPC},
+		},
 		"a term listed twice counts once": {
 			terms: selection.SubnetTerms{IDs: []string{"subnet-a1", "subnet-a1"}}, zone: "z-a", vpc: "vpc-1",
 			want: [][]string{{"subnet-a1"}},

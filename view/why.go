@@ -44,6 +44,9 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 		w.Notes = append(w.Notes, notRunning)
 	case n.Deleting:
 		w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
+		if n.Paused {
+			w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Advice(reasonPaused))
+		}
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
 		w.Notes = append(w.Notes, Advice(reasonPaused))

@@ -109,6 +109,10 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 			manifest("  networkInterfaces: [{associatePublicIPAddress: true}, {deviceIndex: 1, interfaceType: efa-only, ipv4PrefixCount: 1}]\n"), []string{"render", "-f", "-"},
 			[]string{"PublicIPRequiresSingleInterface", "EFAOnlyHasNoAddresses", "remove"},
 		},
+		"problems that are explained": {
+			manifest("  networkInterfaces: [{associatePublicIPAddress: true}, {deviceIndex: 1}]\n"), []string{"explain", "-f", "-"},
+			[]string{"PublicIPRequiresSingleInterface"},
+		},
 		"a member of the override that does not exist": {
 			manifest("  launchTemplateOverride: {BlockDeviceMappings: [{DeviceName: /dev/xvdb, Ebs: {iops: 3000}}]}\n"), []string{"render", "-f", "-"},
 			[]string{"BlockDeviceMappings[0].Ebs.iops", "it is spelt Iops"},

@@ -5,6 +5,7 @@ package launchtemplate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -39,10 +40,10 @@ template comes from, and what shadows what.`,
 			}
 			e := l.explanation()
 			if in.output != "text" {
-				return write(c.OutOrStdout(), in.output, e)
+				return errors.Join(write(c.OutOrStdout(), in.output, e), refusal(l.Problems))
 			}
 			e.print(c.OutOrStdout())
-			return nil
+			return refusal(l.Problems)
 		},
 	}
 	in.bind(command)

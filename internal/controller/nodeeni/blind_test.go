@@ -39,3 +39,17 @@ func TestARefusedFirstListingIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestAnEmptySelectorSaysSo has a stored NodeENI with an empty nodeSelector, which meant all nodes to an earlier controller.
+func TestAnEmptySelectorSaysSo(t *testing.T) {
+	n := declared()
+	n.Spec.NodeSelector = nil
+	s := setStage(t, &cloud{}, n)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	ready := meta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || !strings.Contains(ready.Message, "nodeSelector is empty and selects no node; name at least one label") {
+		t.Errorf("the Ready condition is %+v", ready)
+	}
+}

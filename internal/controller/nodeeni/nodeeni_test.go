@@ -211,6 +211,12 @@ func TestWhatANodeENISays(t *testing.T) {
 			change:  func(n *v1alpha1.NodeENI) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} },
 			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonPaused, counts: "1 1 1 0 0",
 		},
+		"it is paused, and deleted": {
+			change: func(n *v1alpha1.NodeENI) {
+				n.Annotations, n.DeletionTimestamp = map[string]string{v1alpha1.PausedAnnotation: ""}, &metav1.Time{Time: start}
+			},
+			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: v1alpha1.ReasonPaused, counts: "1 1 1 0 0",
+		},
 		"a subnet does not exist": {
 			change:  func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{"s1", "s9"} },
 			objects: []client.Object{selected("n1"), state("n1", attached)}, reason: string(plan.SubnetNotFound), counts: "1 1 1 0 0",

@@ -189,7 +189,7 @@ func (i located) attachment() v1alpha1.Attachment {
 // outcome says in one word and one sentence how the fleet stands.
 func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all stands, resolutions ...metav1.Condition) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
-		return leaving(f, all.interfaces)
+		return leaving(nodeENI, f, all.interfaces)
 	}
 	if controller.Paused(nodeENI) {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
@@ -207,7 +207,11 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 	waiting, blocked := f.waiting(nodeENI), all.blocked()
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
-		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: "no node carries the labels of nodeSelector"}
+		message := "no node carries the labels of nodeSelector"
+		if len(nodeENI.Spec.NodeSelector) == 0 {
+			message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: linux for all nodes of Linux"
+		}
+		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
 	case len(blocked) > 0:
 		return outcomeOfBlocked(blocked, st.Desired)
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !slices.ContainsFunc(all.interfaces, staysDrifted):
@@ -231,7 +235,11 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 }
 
 // leaving is how a NodeENI stands that is deleted.
-func leaving(f facts, interfaces []located) status.Outcome {
+func leaving(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
+	if controller.Paused(nodeENI) && len(interfaces) > 0 {
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", number(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
+	}
 	message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
 		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
