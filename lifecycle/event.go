@@ -54,7 +54,7 @@ type MalformedError struct{ Cause error }
 
 // Error implements error.
 func (e *MalformedError) Error() string {
-	return "the message is no lifecycle event: " + e.Cause.Error()
+	return "the message is no lifecycle event to handle: " + e.Cause.Error()
 }
 
 // Unwrap returns the cause.
@@ -194,6 +194,18 @@ func stateEvent(m message) (Event, error) {
 		return Event{Kind: Irrelevant, Why: fmt.Sprintf("nothing is to be done for an instance that is %s", d.State)}, nil
 	}
 	return e.checked()
+}
+
+// CheckPlace refuses an event that says it is of another account or region than the given; an empty one is any. Its error is a
+// [MalformedError].
+func (e Event) CheckPlace(account, region string) error {
+	if account != "" && e.Account != "" && e.Account != account {
+		return malformed("it is of account %s, and this handler of account %s: correct the rule or the queue it comes from", e.Account, account)
+	}
+	if region != "" && e.Region != "" && e.Region != region {
+		return malformed("it is of region %s, and this handler of region %s: correct the rule or the queue it comes from", e.Region, region)
+	}
+	return nil
 }
 
 // instanceID is how EC2 names instances (EC2 user guide, "Resource IDs").

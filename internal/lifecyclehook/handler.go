@@ -4,9 +4,10 @@
 // Package lifecyclehook answers the events of instances' lives: it gives those that join their interfaces, completes the
 // lifecycle actions that wait for that, and cleans up after those that end.
 //
-// An event is a hint. What is done rests on what EC2 and Auto Scaling say when it is handled, so that events can come
-// twice, late, in another order, or not at all as long as another one or a tick comes. A [Handler] handles one; [Serve]
-// takes them from a queue, and [Lambda] from AWS Lambda.
+// An event is a hint. What is done rests on what EC2 and Auto Scaling say when it is handled: which group an instance is in,
+// in which hook it waits, and whether it is being terminated. So events can come twice, late, in another order, forged, or not
+// at all as long as another one or a tick comes. A [Handler] handles one; [Serve] takes them from a queue, and [Lambda] from
+// AWS Lambda.
 package lifecyclehook
 
 import (
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,8 +45,9 @@ type AutoScaling interface {
 	Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error
 	// Heartbeat gives a lifecycle action its whole time again.
 	Heartbeat(ctx context.Context, hook lifecycle.HookRef, instanceID string) error
-	// Waiting returns the hooks in which a launching instance waits.
-	Waiting(ctx context.Context, instanceID string) ([]lifecycle.HookRef, error)
+	// Waiting returns the hooks in which an instance waits for its launch or its termination, by kind [lifecycle.Launching] or
+	// [lifecycle.Terminating].
+	Waiting(ctx context.Context, instanceID string, kind lifecycle.Kind) ([]lifecycle.HookRef, error)
 }
 
 // Instances is what handling events asks of EC2 beside what the joiner does.
@@ -63,10 +66,13 @@ type Joiner interface {
 
 // Options are what a Handler works with.
 type Options struct {
-	Config      lifecycle.Config
-	Instances   Instances
-	AutoScaling AutoScaling
-	Joiner      Joiner
+	Config lifecycle.Config
+	// Account and Region are where the instances are. Events that say they are of elsewhere are refused; any are taken where a
+	// field is empty. In AWS Lambda the account is the function's.
+	Account, Region string
+	Instances       Instances
+	AutoScaling     AutoScaling
+	Joiner          Joiner
 	// Patience is how long to wait for interfaces that may yet come.
 	Patience time.Duration
 	// Heartbeat is the time between two heartbeats.
@@ -111,18 +117,24 @@ type Observer interface {
 }
 
 // Handler is safe for concurrent use.
-type Handler struct{ Options }
+type Handler struct {
+	Options
+	recent recent
+}
 
 // New returns a Handler.
-func New(o Options) *Handler { return &Handler{o} }
+func New(o Options) *Handler { return &Handler{Options: o} }
 
 // Handle handles one message. A [lifecycle.MalformedError] will be no better the next time; any other error is reason to
 // handle the message again.
 func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	begin := time.Now()
 	event, err := lifecycle.Decode(body)
+	if err == nil {
+		err = event.CheckPlace(h.account(ctx), h.Region)
+	}
 	if err != nil {
-		h.Log.Error("the message is no event, and stays where it came from", "err", err)
+		h.Log.Error("the message is no event for this handler, and stays where it came from", "err", err)
 		h.Observer.Handled(Handled{Result: Malformed, Took: time.Since(begin)})
 		return err
 	}
@@ -144,12 +156,14 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 
 func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, error) {
 	switch event.Kind {
-	case lifecycle.Launching, lifecycle.Running:
-		return h.welcome(ctx, event)
+	case lifecycle.Launching:
+		return h.launch(ctx, event)
+	case lifecycle.Running:
+		return h.once(event, func() (Result, error) { return h.welcome(ctx, event, nil) })
 	case lifecycle.Terminating:
-		return Done, h.part(ctx, event)
+		return h.terminate(ctx, event)
 	case lifecycle.Ended:
-		return Done, h.Joiner.Bury(ctx, event.InstanceID)
+		return h.once(event, func() (Result, error) { return Done, h.Joiner.Bury(ctx, event.InstanceID) })
 	case lifecycle.Tick:
 		return Done, h.tick(ctx)
 	default:
@@ -157,8 +171,58 @@ func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, er
 	}
 }
 
-// welcome gives an instance its interfaces, and tells the hooks that wait for it.
-func (h *Handler) welcome(ctx context.Context, event lifecycle.Event) (Result, error) {
+// launch gives an instance its interfaces and answers the event's hook, if Auto Scaling says that the instance waits in it.
+// Otherwise the event is old or forged: it is then no more than news of an instance that runs.
+func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, error) {
+	waits, err := h.confirmed(ctx, event)
+	if err != nil {
+		return Again, err
+	}
+	if !waits {
+		h.Log.Warn("Auto Scaling does not keep the instance waiting in this launch hook, which is not answered",
+			"instance", event.InstanceID, "group", event.Hook.Group, "hook", event.Hook.Name)
+		event.Kind, event.Hook = lifecycle.Running, lifecycle.HookRef{}
+		return h.once(event, func() (Result, error) { return h.welcome(ctx, event, nil) })
+	}
+	return h.once(event, func() (Result, error) { return h.welcome(ctx, event, h.ours(event.Hook)) })
+}
+
+// terminate sees that an instance that waits to be terminated takes its interfaces along, and does nothing to one of which only
+// the event says so. It never keeps an instance waiting.
+func (h *Handler) terminate(ctx context.Context, event lifecycle.Event) (Result, error) {
+	leaves, err := h.confirmed(ctx, event)
+	if err != nil {
+		return Again, err
+	}
+	if !leaves || !h.Config.Serves(event.Hook.Group) {
+		h.Log.Warn("Auto Scaling does not terminate the instance in this hook of a served group; nothing is done",
+			"instance", event.InstanceID, "group", event.Hook.Group, "hook", event.Hook.Name)
+		return NotServed, nil
+	}
+	return h.once(event, func() (Result, error) {
+		err := h.Joiner.Part(ctx, event.InstanceID)
+		return Done, errors.Join(err, h.complete(ctx, h.ours(event.Hook), event.InstanceID, lifecycle.Continue))
+	})
+}
+
+// confirmed reports whether Auto Scaling says that the instance is in the group and waits in the hook that the event names.
+func (h *Handler) confirmed(ctx context.Context, event lifecycle.Event) (bool, error) {
+	waiting, err := h.recent.waiting(event, func() ([]lifecycle.HookRef, error) {
+		return h.AutoScaling.Waiting(ctx, event.InstanceID, event.Kind)
+	})
+	return slices.ContainsFunc(waiting, func(hook lifecycle.HookRef) bool {
+		return hook.Group == event.Hook.Group && hook.Name == event.Hook.Name
+	}), err
+}
+
+// once handles an event, unless it was handled a moment ago or is being handled: then the result is the same.
+func (h *Handler) once(event lifecycle.Event, handle func() (Result, error)) (Result, error) {
+	return h.recent.result(event, handle)
+}
+
+// welcome gives an instance its interfaces, and tells the hooks that wait for it: those given, and without any those that Auto
+// Scaling names.
+func (h *Handler) welcome(ctx context.Context, event lifecycle.Event, hooks []lifecycle.HookRef) (Result, error) {
 	look, err := h.Instances.Look(ctx, event.InstanceID)
 	if err != nil {
 		return Again, err
@@ -172,11 +236,12 @@ func (h *Handler) welcome(ctx context.Context, event lifecycle.Event) (Result, e
 		return Result(lifecycle.Gone), nil
 	case !h.Config.Trigger.Matches(instance.Tags) || !h.Config.Serves(groupOf(event, instance)):
 		h.Log.Info("the instance is not to be served", "instance", instance.ID, "tag", h.Config.Trigger.TagKey)
-		return NotServed, h.complete(ctx, h.ours(event.Hook), instance.ID, lifecycle.Continue)
+		return NotServed, h.complete(ctx, hooks, instance.ID, lifecycle.Continue)
 	}
-	hooks, err := h.hooks(ctx, event, instance)
-	if err != nil {
-		return Again, err
+	if event.Kind != lifecycle.Launching {
+		if hooks, err = h.hooks(ctx, instance); err != nil {
+			return Again, err
+		}
 	}
 	return h.prepare(ctx, instance.ID, hooks)
 }
@@ -218,23 +283,19 @@ func endsBefore(ctx context.Context, by time.Duration) (context.Context, context
 	return context.WithCancel(ctx)
 }
 
-// hooks returns those of ours that wait for a launching instance: the event's own, or those that Auto Scaling names when the
-// event was another one, since the hook's may have been lost.
-func (h *Handler) hooks(ctx context.Context, event lifecycle.Event, instance eni.Instance) ([]lifecycle.HookRef, error) {
-	if event.Kind == lifecycle.Launching {
-		return h.ours(event.Hook), nil
-	}
+// hooks returns those of ours in which Auto Scaling keeps a launching instance: the event of the hook may have been lost.
+func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle.HookRef, error) {
 	if len(h.Config.Hooks) == 0 || instance.Tags[groupTag] == "" {
 		return nil, nil
 	}
-	waiting, err := h.AutoScaling.Waiting(ctx, instance.ID)
+	waiting, err := h.AutoScaling.Waiting(ctx, instance.ID, lifecycle.Launching)
 	return h.ours(waiting...), err
 }
 
 // waits reports whether Auto Scaling keeps an instance out of service for a hook of ours. The event that says so can be one
 // of long ago, redriven from the dead letters.
 func (h *Handler) waits(ctx context.Context, instanceID string) bool {
-	waiting, err := h.AutoScaling.Waiting(ctx, instanceID)
+	waiting, err := h.AutoScaling.Waiting(ctx, instanceID, lifecycle.Launching)
 	if err != nil {
 		h.Log.Warn("it is not known whether the instance waits in a hook; what it had before stays", "instance", instanceID, "err", err)
 	}
@@ -290,12 +351,6 @@ func (h *Handler) beat(ctx context.Context, hooks []lifecycle.HookRef, instanceI
 	return func() { cancel(); <-done }
 }
 
-// part sees that an instance that waits to be terminated takes its interfaces along. It never keeps it waiting.
-func (h *Handler) part(ctx context.Context, event lifecycle.Event) error {
-	err := h.Joiner.Part(ctx, event.InstanceID)
-	return errors.Join(err, h.complete(ctx, h.ours(event.Hook), event.InstanceID, lifecycle.Continue))
-}
-
 // tick looks at every instance that is to be served, and at what is left of those that are no more.
 func (h *Handler) tick(ctx context.Context) error {
 	instances, err := h.Instances.TaggedInstances(ctx, h.Config.Trigger.TagKey, h.Config.Trigger.TagValue)
@@ -313,7 +368,7 @@ func (h *Handler) tick(ctx context.Context) error {
 		alive[i.ID] = true
 		group.Go(func() error {
 			return panics.AsError("instance "+i.ID, func() error {
-				_, err := h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID})
+				_, err := h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID}, nil)
 				return err
 			})
 		})
@@ -366,9 +421,10 @@ func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int
 	return held
 }
 
-// groupOf is the Auto Scaling group of an instance, "" if it has none.
+// groupOf is the Auto Scaling group of an instance, "" if it has none: that of the event for a launch, which Auto Scaling has
+// confirmed, else that of the tag, which only Auto Scaling can write.
 func groupOf(event lifecycle.Event, instance eni.Instance) string {
-	if event.Hook.Group != "" {
+	if event.Kind == lifecycle.Launching {
 		return event.Hook.Group
 	}
 	return instance.Tags[groupTag]

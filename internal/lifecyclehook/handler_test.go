@@ -49,7 +49,9 @@ type world struct {
 	// waiting are the hooks in which Auto Scaling says that the instance waits, unless it is unsure.
 	waiting []lifecycle.HookRef
 	unsure  error
-	owned   []eni.Interface
+	// asked counts what was asked of EC2 and Auto Scaling about the instance.
+	asked int
+	owned []eni.Interface
 }
 
 func (w *world) note(format string, args ...any) {
@@ -59,6 +61,9 @@ func (w *world) note(format string, args ...any) {
 }
 
 func (w *world) Look(_ context.Context, instanceID string) (eni.Look, error) {
+	w.mu.Lock()
+	w.asked++
+	w.mu.Unlock()
 	return eni.Look{Instance: eni.Instance{ID: instanceID, State: w.state, Tags: w.tags}}, nil
 }
 
@@ -83,7 +88,10 @@ func (w *world) Heartbeat(_ context.Context, hook lifecycle.HookRef, _ string) e
 	return nil
 }
 
-func (w *world) Waiting(context.Context, string) ([]lifecycle.HookRef, error) {
+func (w *world) Waiting(context.Context, string, lifecycle.Kind) ([]lifecycle.HookRef, error) {
+	w.mu.Lock()
+	w.asked++
+	w.mu.Unlock()
 	return w.waiting, w.unsure
 }
 
@@ -140,6 +148,15 @@ func hookEvent(transition, hook string) string {
 		transition, hook, id)
 }
 
+// named returns the hook that a notification names, in which Auto Scaling keeps the instance if it is true; nil for other events.
+func named(body string) []lifecycle.HookRef {
+	event, err := lifecycle.Decode([]byte(body))
+	if err != nil || event.Hook.Name == "" {
+		return nil
+	}
+	return []lifecycle.HookRef{{Group: event.Hook.Group, Name: event.Hook.Name}}
+}
+
 func stateChange(state string) string {
 	return fmt.Sprintf(`{"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": %q, "state": %q}}`, id, state)
 }
@@ -154,20 +171,30 @@ func TestHandle(t *testing.T) {
 		body string
 		tags map[string]string
 		world
-		want  []string
-		again bool
+		// unconfirmed hook events are those that Auto Scaling knows nothing of.
+		unconfirmed bool
+		want        []string
+		again       bool
 	}{
 		"a launch": {body: launching, tags: served, want: []string{"ensure", "complete multus-hook CONTINUE"}},
 		"a launch that cannot be prepared": {body: launching, tags: served, world: world{outcome: lifecycle.Failed, waiting: ownHook},
 			want: []string{"ensure", "undo unused=true", "complete multus-hook ABANDON"}},
-		"a launch of long ago, redriven, takes nothing from an instance in service": {body: launching, tags: served, world: world{outcome: lifecycle.Failed},
-			want: []string{"ensure", "undo unused=false", "complete multus-hook ABANDON"}},
-		"nor does one while nobody knows whether it waits": {body: launching, tags: served,
-			world: world{outcome: lifecycle.Failed, waiting: ownHook, unsure: errors.New("throttled")}, want: []string{"ensure", "undo unused=false", "complete multus-hook ABANDON"}},
-		"nor one of EKS's hook": {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, world: world{outcome: lifecycle.Failed, waiting: ownHook},
-			want: []string{"ensure", "undo unused=false"}},
-		"a launch of an instance that ends": {body: launching, tags: served, world: world{outcome: lifecycle.Gone}, want: []string{"ensure"}},
-		"EKS's own hook is left alone":      {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, want: []string{"ensure"}},
+		"a launch of long ago, redriven, takes nothing from an instance in service": {body: launching, tags: served, unconfirmed: true,
+			world: world{outcome: lifecycle.Failed}, want: []string{"ensure", "undo unused=false"}},
+		"a launch while Auto Scaling does not answer": {body: launching, tags: served, world: world{unsure: errors.New("throttled")}, again: true},
+		"nor one of EKS's hook": {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served,
+			world: world{outcome: lifecycle.Failed, waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "Launch-LC-Hook"}}},
+			want:  []string{"ensure", "undo unused=false"}},
+		"a forged launch in a listed group":             {body: launching, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"}, unconfirmed: true},
+		"a forged launch of an instance of no interest": {body: launching, tags: map[string]string{"other": ""}, unconfirmed: true},
+		"a launch in a hook of another group": {body: launching, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "other"},
+			world: world{waiting: []lifecycle.HookRef{{Group: "other", Name: "multus-hook"}}}},
+		"a forged termination": {body: hookEvent("TERMINATING", "multus-hook"), tags: served, unconfirmed: true},
+		"a forged termination by a hook that does not exist": {body: hookEvent("TERMINATING", "multus-hook"), tags: served,
+			world: world{waiting: []lifecycle.HookRef{{Group: "multus-group", Name: "other-hook"}}}},
+		"a termination while Auto Scaling does not answer": {body: hookEvent("TERMINATING", "multus-hook"), world: world{unsure: errors.New("throttled")}, again: true},
+		"a launch of an instance that ends":                {body: launching, tags: served, world: world{outcome: lifecycle.Gone}, want: []string{"ensure"}},
+		"EKS's own hook is left alone":                     {body: hookEvent("LAUNCHING", "Launch-LC-Hook"), tags: served, want: []string{"ensure"}},
 		"heartbeats while it takes long": {body: launching, tags: served, world: world{takes: 50 * time.Second},
 			want: []string{"ensure", "heartbeat multus-hook", "heartbeat multus-hook", "complete multus-hook CONTINUE"}},
 		"an instance without the tag is a success": {body: launching, tags: map[string]string{"other": ""}, want: []string{"complete multus-hook CONTINUE"}},
@@ -200,6 +227,9 @@ func TestHandle(t *testing.T) {
 				if w.outcome == "" {
 					w.outcome = lifecycle.Ready
 				}
+				if w.waiting == nil && !tc.unconfirmed {
+					w.waiting = named(tc.body)
+				}
 				if err := w.handler().Handle(t.Context(), []byte(tc.body)); (err != nil) != tc.again {
 					t.Errorf("the error is %v", err)
 				}
@@ -214,7 +244,10 @@ func TestHandle(t *testing.T) {
 // A function that is about to be stopped gives the event back instead of being killed.
 func TestTimeRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{state: eni.InstanceRunning, takes: time.Hour, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
+		w := &world{
+			state: eni.InstanceRunning, takes: time.Hour, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"},
+			waiting: named(hookEvent("LAUNCHING", "multus-hook")),
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := w.handler().Handle(ctx, []byte(hookEvent("LAUNCHING", "multus-hook")))
@@ -222,6 +255,72 @@ func TestTimeRunsOut(t *testing.T) {
 			t.Errorf("%v; the context is over: %v", err, ctx.Err())
 		}
 	})
+}
+
+// A flood of messages about one instance, forged or not, costs no more calls than one message in half a minute.
+func TestAFloodIsAnsweredOnce(t *testing.T) {
+	served := map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}
+	for name, tc := range map[string]struct {
+		body     func(n int) string
+		asked    int
+		ensured  int
+		tags     map[string]string
+		answered []lifecycle.HookRef
+	}{
+		"launches": {body: func(int) string { return hookEvent("LAUNCHING", "multus-hook") }, tags: served, asked: 2, ensured: 1,
+			answered: []lifecycle.HookRef{{Group: "multus-group", Name: "multus-hook"}}},
+		"launches in hooks that do not exist": {body: func(n int) string { return hookEvent("LAUNCHING", fmt.Sprint("hook-", n)) }, tags: served, asked: 3, ensured: 1},
+		"terminations":                        {body: func(n int) string { return hookEvent("TERMINATING", fmt.Sprint("hook-", n)) }, asked: 1},
+		"instances that run":                  {body: func(int) string { return stateChange("running") }, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: tc.tags, waiting: tc.answered, takes: time.Second}
+				h := w.handler()
+				var wg sync.WaitGroup
+				for n := range 100 {
+					wg.Go(func() { _ = h.Handle(t.Context(), []byte(tc.body(n))) })
+				}
+				wg.Wait()
+				_ = h.Handle(t.Context(), []byte(tc.body(0)))
+				ensured := 0
+				for _, did := range w.did {
+					if did == "ensure" {
+						ensured++
+					}
+				}
+				if w.asked != tc.asked || ensured != tc.ensured {
+					t.Errorf("101 messages asked %d questions, want %d, and prepared the instance %d times, want %d", w.asked, tc.asked, ensured, tc.ensured)
+				}
+				time.Sleep(30 * time.Second)
+				_ = h.Handle(t.Context(), []byte(tc.body(0)))
+				if w.asked != 2*tc.asked {
+					t.Errorf("half a minute later %d questions in all, want %d", w.asked, 2*tc.asked)
+				}
+			})
+		})
+	}
+}
+
+// Events of another account or region are refused by name.
+func TestEventsOfElsewhereAreRefused(t *testing.T) {
+	w := &world{state: eni.InstanceRunning, outcome: lifecycle.Ready, tags: map[string]string{"multus-ng": "", "aws:autoscaling:groupName": "multus-group"}}
+	for name, tc := range map[string]struct{ account, region, want string }{
+		"here":            {"123456789012", "us-west-2", ""},
+		"another account": {"999999999999", "us-west-2", "account 999999999999, and this handler of account 123456789012"},
+		"another region":  {"123456789012", "eu-west-1", "region eu-west-1, and this handler of region us-west-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := w.handler()
+			h.Account, h.Region = "123456789012", "us-west-2"
+			body := fmt.Sprintf(`{"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification", "account": %q, "region": %q,
+				"detail": {"instance-id": %q, "state": "running"}}`, tc.account, tc.region, id)
+			err := h.Handle(t.Context(), []byte(body))
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want an error that says %q", err, tc.want)
+			}
+		})
+	}
 }
 
 // Karpenter's nodes and instances by themselves are of no group; they are served unless groups are listed.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 
 	"github.com/multieni/multieni/internal/panics"
 )
@@ -94,4 +96,14 @@ func (h *Handler) Lambda(ctx context.Context, payload json.RawMessage) (any, err
 		}
 	}
 	return response, nil
+}
+
+// account is the account of the function that runs, or the one that the options name.
+func (h *Handler) account(ctx context.Context) string {
+	if function, ok := lambdacontext.FromContext(ctx); ok {
+		if name, err := arn.Parse(function.InvokedFunctionArn); err == nil {
+			return name.AccountID
+		}
+	}
+	return h.Account
 }

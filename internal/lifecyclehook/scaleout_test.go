@@ -49,7 +49,7 @@ func (s *scaling) Complete(_ context.Context, _ lifecycle.HookRef, instanceID st
 
 func (s *scaling) Heartbeat(context.Context, lifecycle.HookRef, string) error { return nil }
 
-func (s *scaling) Waiting(_ context.Context, instanceID string) ([]lifecycle.HookRef, error) {
+func (s *scaling) Waiting(_ context.Context, instanceID string, _ lifecycle.Kind) ([]lifecycle.HookRef, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.waits[instanceID] {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,12 +32,24 @@ type Scaling struct{ API ScalingAPI }
 
 var _ AutoScaling = Scaling{}
 
-// The states of an instance that waits in a launch hook, on its way into service or into a warm pool (Auto Scaling user guide,
-// "Amazon EC2 Auto Scaling instance lifecycle" and "Lifecycle state transitions for instances in a warm pool").
-const (
-	pendingWait       = "Pending:Wait"
-	warmedPendingWait = "Warmed:Pending:Wait"
-)
+// stage is what Auto Scaling says of an instance that waits in a hook.
+type stage struct {
+	// states are the beginnings of the instance's lifecycle states.
+	states []string
+	// transition is the one that the hook is for.
+	transition string
+}
+
+// stages are by the kind of the event (Auto Scaling user guide, "Amazon EC2 Auto Scaling instance lifecycle" and "Lifecycle state
+// transitions for instances in a warm pool"). An instance on its way out never comes back, whether it waits yet or not.
+var stages = map[lifecycle.Kind]stage{
+	lifecycle.Launching:   {[]string{"Pending:Wait", "Warmed:Pending:Wait"}, "autoscaling:EC2_INSTANCE_LAUNCHING"},
+	lifecycle.Terminating: {[]string{"Terminating", "Warmed:Terminating"}, "autoscaling:EC2_INSTANCE_TERMINATING"},
+}
+
+func (s stage) has(state string) bool {
+	return slices.ContainsFunc(s.states, func(beginning string) bool { return strings.HasPrefix(state, beginning) })
+}
 
 // Complete implements [AutoScaling].
 func (s Scaling) Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error {
@@ -62,14 +75,14 @@ func (s Scaling) Heartbeat(ctx context.Context, hook lifecycle.HookRef, instance
 }
 
 // Waiting implements [AutoScaling].
-func (s Scaling) Waiting(ctx context.Context, instanceID string) ([]lifecycle.HookRef, error) {
+func (s Scaling) Waiting(ctx context.Context, instanceID string, kind lifecycle.Kind) ([]lifecycle.HookRef, error) {
 	instances, err := s.API.DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil {
 		return nil, fmt.Errorf("ask Auto Scaling about instance %s: %w", instanceID, err)
 	}
 	var waiting []lifecycle.HookRef
 	for _, i := range instances.AutoScalingInstances {
-		if state := aws.ToString(i.LifecycleState); state != pendingWait && state != warmedPendingWait {
+		if !stages[kind].has(aws.ToString(i.LifecycleState)) {
 			continue
 		}
 		hooks, err := s.API.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: i.AutoScalingGroupName})
@@ -77,7 +90,7 @@ func (s Scaling) Waiting(ctx context.Context, instanceID string) ([]lifecycle.Ho
 			return nil, fmt.Errorf("list the hooks of group %s: %w", aws.ToString(i.AutoScalingGroupName), err)
 		}
 		for _, hook := range hooks.LifecycleHooks {
-			if aws.ToString(hook.LifecycleTransition) == "autoscaling:EC2_INSTANCE_LAUNCHING" {
+			if aws.ToString(hook.LifecycleTransition) == stages[kind].transition {
 				waiting = append(waiting, lifecycle.HookRef{Group: aws.ToString(i.AutoScalingGroupName), Name: aws.ToString(hook.LifecycleHookName)})
 			}
 		}

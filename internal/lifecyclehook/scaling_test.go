@@ -66,15 +66,19 @@ func (s showing) DescribeLifecycleHooks(context.Context, *autoscaling.DescribeLi
 	}}, nil
 }
 
-func TestAnInstanceWaitsInItsGroupsLaunchHooks(t *testing.T) {
-	launch := []lifecycle.HookRef{{Group: "g", Name: "launch"}}
-	for state, want := range map[string][]lifecycle.HookRef{
-		"Pending:Wait": launch, "Warmed:Pending:Wait": launch, "Pending:Proceed": nil, "InService": nil, "Terminating:Wait": nil, "Warmed:Stopped": nil,
+func TestAnInstanceWaitsInTheHooksOfItsGroup(t *testing.T) {
+	launch, end := []lifecycle.HookRef{{Group: "g", Name: "launch"}}, []lifecycle.HookRef{{Group: "g", Name: "end"}}
+	for state, want := range map[string]struct{ launching, terminating []lifecycle.HookRef }{
+		"Pending:Wait": {launch, nil}, "Warmed:Pending:Wait": {launch, nil}, "Pending:Proceed": {}, "InService": {}, "Warmed:Stopped": {},
+		"Terminating": {nil, end}, "Terminating:Wait": {nil, end}, "Warmed:Terminating:Wait": {nil, end},
 	} {
 		t.Run(state, func(t *testing.T) {
-			got, err := lifecyclehook.Scaling{API: showing{state: state}}.Waiting(t.Context(), "i-1")
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
+			scaling := lifecyclehook.Scaling{API: showing{state: state}}
+			for kind, want := range map[lifecycle.Kind][]lifecycle.HookRef{lifecycle.Launching: want.launching, lifecycle.Terminating: want.terminating} {
+				got, err := scaling.Waiting(t.Context(), "i-1", kind)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("%s: %v (-want +got):\n%s", kind, err, diff)
+				}
 			}
 		})
 	}

@@ -35,6 +35,7 @@ const lambdaRuntime = "AWS_LAMBDA_RUNTIME_API"
 
 // options are the flags of the command.
 type options struct {
+	account                        string
 	config, region, queue, event   string
 	metrics                        string
 	parameters                     []string
@@ -85,6 +86,7 @@ on every managed node group are never touched.`,
 	f.DurationVar(&o.heartbeat, "heartbeat", 20*time.Second, "time between two heartbeats of a lifecycle action")
 	f.DurationVar(&o.tickEvery, "tick", 5*time.Minute, "beside a queue, how often to look at all instances, since events get lost; 0 for never")
 	f.IntVar(&o.atOnce, "concurrency", 50, "beside a queue, how many events are handled at the same time")
+	f.StringVar(&o.account, "account", "", "AWS account whose events are handled; any if empty, in AWS Lambda that of the function")
 	f.StringVar(&o.metrics, "metrics-bind-address", ":8080", "beside a queue, address of the Prometheus endpoint /metrics; 0 for none")
 	command.MarkFlagsMutuallyExclusive("config", "parameter")
 	command.MarkFlagsMutuallyExclusive("queue-url", "event")
@@ -159,7 +161,7 @@ func (o options) handler(
 		return nil, aws.Config{}, fmt.Errorf("check the parameters: %w", err)
 	}
 	return lifecyclehook.New(lifecyclehook.Options{
-		Config: want.Config, Instances: cloud, AutoScaling: lifecyclehook.Scaling{API: autoscaling.NewFromConfig(cfg)},
+		Config: want.Config, Account: o.account, Region: region, Instances: cloud, AutoScaling: lifecyclehook.Scaling{API: autoscaling.NewFromConfig(cfg)},
 		Joiner: join.New(join.Options{
 			Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
 		}),
