@@ -272,7 +272,10 @@ func TestAltName(t *testing.T) {
 }
 
 func TestNetworkd(t *testing.T) {
-	name, text := hostnet.Networkd("02:AB:00:00:00:0a")
+	name, text, err := hostnet.Networkd("02:AB:00:00:00:0a")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if name != "10-multieni-02ab0000000a.network" {
 		t.Errorf("the file is %s", name)
 	}
@@ -285,5 +288,14 @@ Unmanaged=yes
 `
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What is no MAC address names no file and adds no section.
+func TestNetworkdRefusesWhatIsNoAddress(t *testing.T) {
+	for _, mac := range []string{"", "../../../x", "02:00:00:00:00:01\n[Network]", "02:00:00:00:00:0", "02:00:00:00:00:01:02", "0200:00:00:00:0/"} {
+		if name, text, err := hostnet.Networkd(mac); err == nil || name != "" || text != "" {
+			t.Errorf("%q: file %q with %q, %v; want an error", mac, name, text, err)
+		}
 	}
 }

@@ -5,19 +5,26 @@ package hostnet
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
 // NetworkdFiles matches the names of our files for systemd-networkd, and no others.
 const NetworkdFiles = "10-multieni-*.network"
 
+var macAddress = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+
 // Networkd returns the name and the text of a file for /etc/systemd/network or /run/systemd/network that makes
 // systemd-networkd leave the link with the MAC address alone (systemd.network(5)). The address of an interface is known before it is attached, so the
 // file can be there before the link is. Its name sorts before those of the distributions, 70-eks-*.network among them.
 //
-// The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have.
-func Networkd(mac string) (name, text string) {
+// The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have. What is no MAC address of
+// six bytes is refused, since it becomes a file name.
+func Networkd(mac string) (name, text string, err error) {
 	mac = strings.ToLower(mac)
+	if !macAddress.MatchString(mac) {
+		return "", "", fmt.Errorf("%q is not a MAC address: no file for systemd-networkd is written for it", mac)
+	}
 	name = fmt.Sprintf("10-multieni-%s.network", strings.ReplaceAll(mac, ":", ""))
 	text = fmt.Sprintf(`# Written by multieni: the interface is for pods, or has its own route table.
 [Match]
@@ -26,5 +33,5 @@ PermanentMACAddress=%s
 [Link]
 Unmanaged=yes
 `, mac)
-	return name, text
+	return name, text, nil
 }

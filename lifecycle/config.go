@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -221,10 +222,18 @@ func (c Config) validate() error {
 	return errors.Join(mistakes...)
 }
 
+// networkName is what the names of networks look like: the rest of the label networking.k8s.aws/network.NAME, whose part behind the
+// slash has at most 63 characters (Kubernetes, "Labels and Selectors", syntax).
+var networkName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,53}[A-Za-z0-9])?$`)
+
 func (n Network) mistakes() []string {
 	var mistakes []string
-	if n.Name == "" {
+	switch {
+	case n.Name == "":
 		mistakes = append(mistakes, "name: it has none")
+	case !networkName.MatchString(n.Name):
+		mistakes = append(mistakes, "name: it becomes part of a node's label and of a flag of the kubelet: use letters, digits, -, _ and ., at most 55, "+
+			"with a letter or digit at both ends")
 	}
 	if countSet(n.SubnetID != "", n.SubnetName != "", len(n.SubnetIDs) > 0, len(n.SubnetNames) > 0, len(n.SubnetSelector) > 0) != 1 {
 		mistakes = append(mistakes, "exactly one of subnetID, subnetName, subnetIDs, subnetNames and subnetSelector must be set")

@@ -201,18 +201,20 @@ func TestConfigFile(t *testing.T) {
 
 func TestMistakesInAConfigFileAreFoundAtStart(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, names string }{
-		"no JSON":                      {"{", "", "invalid character"},
-		"a field that does not exist":  {`"deviceIndex"`, `"devcieIndex"`, "devcieIndex"},
-		"two ways to name subnets":     {`"deviceIndex": 2`, `"subnetID": "subnet-1"`, "exactly one of subnetID"},
-		"no way to name groups":        {`"securityGroupNames": ["n3"],`, ``, "exactly one of securityGroupIDs"},
-		"the primary's index":          {`"deviceIndex": 2`, `"deviceIndex": -1`, "deviceIndex"},
-		"a policy of its own":          {`"deviceIndex": 2`, `"deviceIndexPolicy": "Maybe"`, "deviceIndexPolicy"},
-		"an allocation of its own":     {`"deviceIndex": 2`, `"ipv4Allocation": "Highest"`, "ipv4Allocation"},
-		"AWS's own tags":               {`"deviceIndex": 2`, `"tags": {"aws:x": "y"}`, "aws:"},
-		"two networks of one name":     {`]}`, `, {"name": "n3", "subnetID": "subnet-1", "securityGroupIDs": ["sg-1"]}]}`, "same name"},
-		"a pattern that is none":       {`multus-*`, `[`, "not a name"},
-		"a network wanted and removed": {`"networks"`, `"removed": ["n3"], "networks"`, "removed"},
-		"no networks":                  {document[strings.Index(document, `"networks"`):], `"networks": []}`, "networks"},
+		"no JSON":                                  {"{", "", "invalid character"},
+		"a field that does not exist":              {`"deviceIndex"`, `"devcieIndex"`, "devcieIndex"},
+		"two ways to name subnets":                 {`"deviceIndex": 2`, `"subnetID": "subnet-1"`, "exactly one of subnetID"},
+		"no way to name groups":                    {`"securityGroupNames": ["n3"],`, ``, "exactly one of securityGroupIDs"},
+		"the primary's index":                      {`"deviceIndex": 2`, `"deviceIndex": -1`, "deviceIndex"},
+		"a policy of its own":                      {`"deviceIndex": 2`, `"deviceIndexPolicy": "Maybe"`, "deviceIndexPolicy"},
+		"an allocation of its own":                 {`"deviceIndex": 2`, `"ipv4Allocation": "Highest"`, "ipv4Allocation"},
+		"AWS's own tags":                           {`"deviceIndex": 2`, `"tags": {"aws:x": "y"}`, "aws:"},
+		"two networks of one name":                 {`]}`, `, {"name": "n3", "subnetID": "subnet-1", "securityGroupIDs": ["sg-1"]}]}`, "same name"},
+		"a name that is more flags of the kubelet": {`"name": "n3"`, `"name": "x=true --anonymous-auth=true"`, "flag of the kubelet"},
+		"a name that is too long for a label":      {`"name": "n3"`, `"name": "` + strings.Repeat("n", 56) + `"`, "at most 55"},
+		"a pattern that is none":                   {`multus-*`, `[`, "not a name"},
+		"a network wanted and removed":             {`"networks"`, `"removed": ["n3"], "networks"`, "removed"},
+		"no networks":                              {document[strings.Index(document, `"networks"`):], `"networks": []}`, "networks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := document

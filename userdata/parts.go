@@ -11,6 +11,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"slices"
 	"strings"
 )
 
@@ -24,8 +25,15 @@ const (
 	KindNodeConfig  = "application/node.eks.aws"
 )
 
-// boundary parts user data; it appears in no configuration.
-const boundary = "multieni-part"
+// boundary returns what parts user data: a text that appears in none of the parts. It is the same each time, so that a launch
+// template does not change.
+func boundary(parts []Part) string {
+	text := "multieni-part"
+	for n := 1; slices.ContainsFunc(parts, func(p Part) bool { return strings.Contains(p.Body, text) }); n++ {
+		text = fmt.Sprintf("multieni-part-%d", n)
+	}
+	return text
+}
 
 // Part is one part of user data.
 type Part struct{ Kind, Body string }
@@ -33,6 +41,7 @@ type Part struct{ Kind, Body string }
 // MIME joins parts into one message, in their order.
 func MIME(parts []Part) string {
 	var text strings.Builder
+	boundary := boundary(parts)
 	fmt.Fprintf(&text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
 	for _, p := range parts {
 		fmt.Fprintf(&text, "--%s\nContent-Type: %s\n\n%s\n", boundary, p.Kind, strings.TrimRight(p.Body, "\n"))

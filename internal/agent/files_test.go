@@ -38,7 +38,10 @@ func TestFilesOutliveAStart(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			file, text := hostnet.Networkd(mac)
+			file, text, err := hostnet.Networkd(mac)
+			if err != nil {
+				t.Fatal(err)
+			}
 			networkd := filepath.Join(t.TempDir(), file)
 			plugin := filepath.Join(t.TempDir(), "config.json")
 			resources := string(hostpci.PluginConfig([]hostpci.Resource{{Name: "fast", Address: "0000:00:06.0", Driver: hostpci.VFIO}}))
@@ -54,7 +57,7 @@ func TestFilesOutliveAStart(t *testing.T) {
 			state.Status.ObservedGeneration = tc.reported
 			firstPass(t, state, agent.Options{NetworkdDir: filepath.Dir(networkd), PluginConfig: plugin})
 
-			_, err := os.Stat(networkd)
+			_, err = os.Stat(networkd)
 			if kept := err == nil; kept != tc.kept {
 				t.Errorf("the file for systemd-networkd is kept: %t, want %t", kept, tc.kept)
 			}

@@ -25,7 +25,10 @@ import (
 func Keep(dir string, macs []string) (changed bool, err error) {
 	want := map[string]string{}
 	for _, mac := range macs {
-		name, text := hostnet.Networkd(mac)
+		name, text, err := hostnet.Networkd(mac)
+		if err != nil {
+			return false, err
+		}
 		want[name] = text
 	}
 	present, err := filepath.Glob(filepath.Join(dir, hostnet.NetworkdFiles))
@@ -88,7 +91,10 @@ type Manager struct {
 // wrong is said in the log: an address that networkd gives to a link is taken away all the same.
 func (m Manager) Leave(ctx context.Context, mac string) {
 	m.change(ctx, func(dir string) (bool, error) {
-		name, text := hostnet.Networkd(mac)
+		name, text, err := hostnet.Networkd(mac)
+		if err != nil {
+			return false, err
+		}
 		return Replace(filepath.Join(dir, name), []byte(text))
 	})
 }

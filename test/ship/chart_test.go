@@ -442,3 +442,27 @@ func TestKustomizationHasTheChartsObjects(t *testing.T) {
 		t.Error("kustomize leaves the placeholder of the image")
 	}
 }
+
+// Without labels of namespaces nothing may reach the controller: an empty selector would mean all of them.
+func TestNetworkPolicyAdmitsWhatItNames(t *testing.T) {
+	for values, want := range map[string][]any{
+		"networkPolicy: {enabled: true}": nil,
+		"networkPolicy: {enabled: true, metricsFrom: {kubernetes.io/metadata.name: monitoring}}": {
+			map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"}}},
+		},
+	} {
+		policy := named(render(t, values), "NetworkPolicy", "eni-controller")
+		types, _, _ := unstructured.NestedStringSlice(policy.Object, "spec", "policyTypes")
+		ingress, _, err := unstructured.NestedSlice(policy.Object, "spec", "ingress")
+		if err != nil || !slices.Contains(types, "Ingress") {
+			t.Fatalf("%s: policy types %v, %v", values, types, err)
+		}
+		var from []any
+		for _, rule := range ingress {
+			from = append(from, rule.(map[string]any)["from"].([]any)...)
+		}
+		if diff := cmp.Diff(want, from); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", values, diff)
+		}
+	}
+}
