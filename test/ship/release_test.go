@@ -19,6 +19,7 @@ type workflow struct {
 	On   map[string]any
 	Jobs map[string]struct {
 		Permissions map[string]string
+		Strategy    struct{ Matrix struct{ Target []string } }
 		Steps       []struct {
 			ID, Name, Uses, Run string
 		}
@@ -90,6 +91,45 @@ func TestChangeWorkflow(t *testing.T) {
 		}
 	}
 	if want := []string{"verify", "lint", "vuln", "test"}; !slices.Equal(ran, want) {
+		t.Errorf("it makes %v, want %v", ran, want)
+	}
+}
+
+// The nightly workflow runs all long forms, by targets that exist, on random cases of the day that it prints.
+func TestNightlyWorkflow(t *testing.T) {
+	var w workflow
+	text := read(t, ".github/workflows/nightly.yaml")
+	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "\n  schedule:\n  - cron: ") {
+		t.Error("it has no schedule")
+	}
+	const drawn, chosen = `echo "SIM_FIRST=$(date -u +%Y%m%d)00001" | tee -a "$GITHUB_ENV"`, "${{ matrix.target }}"
+	makefile, ran := read(t, "Makefile"), []string{}
+	for name, job := range w.Jobs {
+		draws := false
+		for _, step := range job.Steps {
+			draws = draws || step.Run == drawn
+			target, is := strings.CutPrefix(step.Run, "make ")
+			switch {
+			case !is:
+			case !draws:
+				t.Errorf("job %s runs make %s on cases that it does not print", name, target)
+			case target == chosen:
+				ran = append(ran, job.Strategy.Matrix.Target...)
+			default:
+				ran = append(ran, target)
+			}
+		}
+	}
+	for _, target := range ran {
+		if !strings.Contains(makefile, "\n"+target+": ## ") {
+			t.Errorf("it runs make %s, which there is not", target)
+		}
+	}
+	slices.Sort(ran)
+	if want := []string{"mutants", "test-long", "test-simulation"}; !slices.Equal(ran, want) {
 		t.Errorf("it makes %v, want %v", ran, want)
 	}
 }

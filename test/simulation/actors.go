@@ -47,7 +47,7 @@ func (r *run) act() {
 
 // edit is a user at work.
 func (c *cluster) edit() {
-	switch c.run.pick(13) {
+	switch c.run.pick(14) {
 	case 0, 1:
 		c.join()
 	case 2:
@@ -63,6 +63,8 @@ func (c *cluster) edit() {
 		}
 	case 12:
 		c.stripFinalizer()
+	case 13:
+		c.rollOut()
 	case 8:
 		if s := c.any(states); s != nil {
 			c.run.note(nil, "%s: a user deletes NodeENIState %s", c.name, s.GetName())
@@ -223,6 +225,9 @@ func (c *cluster) declare() {
 	for range c.run.pick(4) {
 		c.editSpec(&object.Spec)
 	}
+	if c.run.chance(0.3) {
+		object.Spec.UpdatePolicy = v1alpha1.UpdateReplace
+	}
 	c.run.note(nil, "%s: a user creates NodeENI %s: %s", c.name, name, digest(object.Spec))
 	_, _ = c.api.create(object)
 }
@@ -236,6 +241,28 @@ func (c *cluster) editNodeENI() {
 		spec := &o.(*v1alpha1.NodeENI).Spec
 		c.editSpec(spec)
 		c.run.note(nil, "%s: a user edits NodeENI %s: %s", c.name, e.GetName(), digest(*spec))
+		return o, nil
+	})
+}
+
+// rollOut lets a user of each cluster roll out a NodeENI.
+func (r *run) rollOut() {
+	for _, c := range r.clusters {
+		c.rollOut()
+	}
+}
+
+// rollOut asks for all interfaces of a NodeENI in other slots than they are in.
+func (c *cluster) rollOut() {
+	e := c.any(nodeENIs)
+	if e == nil {
+		return
+	}
+	_, _ = c.api.update(nodeENIs, e.GetName(), "", func(o client.Object) (client.Object, error) {
+		spec := &o.(*v1alpha1.NodeENI).Spec
+		spec.UpdatePolicy, spec.MaxUnavailable = v1alpha1.UpdateReplace, int32(1+c.run.pick(2))
+		spec.DeviceIndex, spec.DeviceIndexPolicy = 1+spec.DeviceIndex%3, v1alpha1.DeviceIndexExact
+		c.run.note(nil, "%s: a user rolls out NodeENI %s: %s", c.name, e.GetName(), digest(*spec))
 		return o, nil
 	})
 }
@@ -271,6 +298,7 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 		spec.DeleteOnTermination = ptr.To(r.chance(0.5))
 	case 4:
 		spec.UpdatePolicy = []v1alpha1.UpdatePolicy{v1alpha1.UpdateInPlace, v1alpha1.UpdateReplace}[r.pick(2)]
+		spec.MaxUnavailable = int32(1 + r.pick(2))
 	case 5:
 		spec.DeviceIndex = int32(1 + r.pick(3))
 		spec.DeviceIndexPolicy = []v1alpha1.DeviceIndexPolicy{v1alpha1.DeviceIndexPrefer, v1alpha1.DeviceIndexExact}[r.pick(2)]

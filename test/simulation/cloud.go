@@ -31,7 +31,9 @@ type request struct {
 	mutates  bool
 	// create, attach and detach hold the parameters of the calls with invariants of their own.
 	create *apply.CreateRequest
-	slot   eni.Slot
+	// made is what a create answered with.
+	made *eni.Interface
+	slot eni.Slot
 	// attachment is what a detach names.
 	attachment string
 }
@@ -50,7 +52,7 @@ func (c cloud) CreateInterface(_ context.Context, r apply.CreateRequest) (made e
 	if len(r.Tags) > 0 {
 		in.TagSpecifications = []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(r.Tags)}}
 	}
-	err = c.p.call(request{action: "CreateNetworkInterface", create: &r, mutates: true}, func(at ec2.Call) error {
+	err = c.p.call(request{action: "CreateNetworkInterface", create: &r, made: &made, mutates: true}, func(at ec2.Call) error {
 		out, err := c.p.run.model.CreateNetworkInterface(at, in)
 		if err == nil {
 			made = c.p.read(networkInterface(out.NetworkInterface))

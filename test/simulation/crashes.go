@@ -100,7 +100,16 @@ func (p *process) mayCrashAt(often frequency, when string, done ...string) {
 		p.run.covers.CrashPoints[when+" "+site]++
 	}
 	p.run.note(p, "crashes %s %s", when, strings.Join(done, ", "))
+	p.crashed = true
 	panic(crash{p})
+}
+
+// mustLive ends what a process does that has crashed: the product turns a panic in the work for one object into an error, and
+// would go on.
+func (p *process) mustLive() {
+	if p.crashed || p.dead {
+		panic(crash{p})
+	}
 }
 
 // sites are call sites, each once.

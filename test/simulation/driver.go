@@ -21,6 +21,9 @@ type option struct {
 
 // step takes one step: something a process does, something somebody else does, or time.
 func (r *run) step() {
+	if r.fallen != nil {
+		panic(r.fallen)
+	}
 	r.steps++
 	var options []option
 	total := 0
@@ -149,9 +152,7 @@ func (r *run) interlude(p *process) {
 	defer func() { r.depth-- }()
 	for range 1 + r.pick(3) {
 		r.step()
-		if p.dead {
-			panic(crash{p})
-		}
+		p.mustLive()
 	}
 }
 

@@ -6,11 +6,11 @@ package simulation
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -20,10 +20,6 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/ownership"
 )
-
-// mostOrphans is how many interfaces of one NodeENI on one instance may be there beyond those it wants (K of the
-// reliability catalogue).
-const mostOrphans = 3
 
 // mostRefusals is how many client tokens in a row EC2 may refuse.
 const mostRefusals = 3
@@ -51,7 +47,17 @@ type watch struct {
 	probes map[string]int
 	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
 	ruined map[string]map[eni.Slot]bool
-	sent   budget
+	spent  budget
+	// shaped is the last change of an interface, and of each aspect of it.
+	shaped map[string]shaping
+	// seated are the interfaces that were attached at some time.
+	seated map[string]bool
+	// moving is since when attachments are in each state of transition.
+	moving map[string]time.Time
+	// replaced are the interfaces that were detached to be made anew.
+	replaced map[string]replacement
+	// lost is the version of the API server at which a NodeENI went.
+	lost map[string]int
 	// made is when interfaces came into being.
 	made map[string]time.Time
 	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
@@ -75,14 +81,12 @@ type site struct {
 	subnetID string
 }
 
-// budget counts what the number of mutating calls is judged by.
-type budget struct{ mutating, created, attached, removed int }
-
 func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
-		told: map[string]time.Time{}, made: map[string]time.Time{},
+		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
+		replaced: map[string]replacement{}, lost: map[string]int{},
 	}
 }
 
@@ -104,8 +108,13 @@ func (w *watch) tampered(id string) bool {
 
 // changed is told of every change in an API server.
 func (r *run) changed(c *cluster, k kind, change change) {
-	if k == nodeENIs && change.after == nil {
+	switch {
+	case k != nodeENIs || change.before == nil:
+	case change.after == nil:
+		r.watch.lost[c.name+string(change.before.GetUID())] = change.version
 		r.finalized(c, change.before)
+	default:
+		r.edited(c, change.before.(*v1alpha1.NodeENI), change.after.(*v1alpha1.NodeENI))
 	}
 	if k != states {
 		r.noteReasons(c)
@@ -150,7 +159,6 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 // calling checks a mutating call just before EC2 sees it.
 func (r *run) calling(p *process, q request) {
 	r.watch.mutations++
-	r.watch.sent.mutating++
 	i, exists := r.truth().interfaces[q.target]
 	if exists && i.Tags[ownership.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
@@ -189,7 +197,11 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
 	}
 	r.duplicating(p, m, c.SubnetID)
-	if p.cluster.nodeENIOf(m.NodeENIUID) == nil && !p.expired && !r.faults.has(watchTrouble) && !p.cluster.isStripped(m.NodeENIUID) {
+	r.crowding(p, m)
+	if nodeENI := p.cluster.nodeENIOf(m.NodeENIUID); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
+		r.watch.spent.needed++ // it can only be switched off after the interface is made
+	}
+	if version, gone := r.watch.lost[p.cluster.name+m.NodeENIUID]; gone && version <= p.views[len(p.views)-1] && !p.expired && !p.cluster.isStripped(m.NodeENIUID) {
 		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.NodeENIUID)
 	}
 }
@@ -205,7 +217,6 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
-		case r.faults.has(clockSkew):
 		case aged:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
@@ -227,6 +238,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
+	r.replacing(p, q, i)
 	if r.mayGo(c, q, i) || p.unheard(s) {
 		return
 	}
@@ -244,8 +256,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 
 // mayGo reports whether an interface may be taken away whatever a process knows of it.
 func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
-	stuck := i.Attachment != nil && i.Attachment.Status != eni.AttachmentAttached && strings.HasPrefix(q.action, "Detach")
-	return stuck || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
+	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
 // noticed is how long a process can take to notice that NodeENIs were lost: two listings and what readings lag.
@@ -334,9 +345,6 @@ func (r *run) called(p *process, q request, err error) {
 		return
 	}
 	r.note(p, "%s %s %s: %v", q.action, q.target, detail(q), err)
-	if err == nil {
-		r.count(q)
-	}
 	r.probed(p, q, err)
 	if q.create != nil && err == nil {
 		r.noteReasons(p.cluster) // there may have been one before the interface was made
@@ -387,17 +395,6 @@ func (r *run) probed(p *process, q request, err error) {
 	r.watch.mutations--
 }
 
-func (r *run) count(q request) {
-	switch {
-	case q.create != nil:
-		r.watch.sent.created++
-	case q.action == "AttachNetworkInterface":
-		r.watch.sent.attached++
-	case q.action == "DeleteNetworkInterface":
-		r.watch.sent.removed++
-	}
-}
-
 // wrote is told of every write that reached an API server.
 func (r *run) wrote(p *process, verb string, k kind, name string, err error) {
 	r.watch.writes++
@@ -416,6 +413,8 @@ func (r *run) check() {
 		r.checkCluster(c, t.owned[c.name])
 		r.noteLoss(c, t.owned[c.name])
 	}
+	r.noteMoves()
+	r.noteSuccessors()
 }
 
 func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
@@ -424,7 +423,6 @@ func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
 		member, generation string
 	}
 	once := map[generation]string{}
-	unattached := map[spot]int{}
 	for _, i := range owned {
 		if r.watch.made[i.ID].IsZero() {
 			r.watch.made[i.ID] = r.now
@@ -441,25 +439,7 @@ func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
 		if i.Attachment != nil && i.Attachment.InstanceID != s.instanceID {
 			r.violate("I2", "%s is at the wrong instance: %s", i.ID, describe(i))
 		}
-		if i.Attachment == nil {
-			unattached[s]++
-		}
 	}
-	for _, s := range slices.SortedFunc(maps.Keys(unattached), spot.compare) {
-		n := unattached[s]
-		r.judged("I4")
-		if most := mostOrphans + r.most(c, s); n > most {
-			r.violate("I4", "%d unattached interfaces of NodeENI %s on %s, %d are allowed", n, s.uid, s.instanceID, most)
-		}
-	}
-}
-
-// most is how many interfaces a NodeENI can want on an instance.
-func (r *run) most(c *cluster, s spot) int {
-	if nodeENI := c.nodeENIOf(s.uid); nodeENI != nil {
-		return len(nodeENI.Spec.SubnetIDs) + len(nodeENI.Spec.SubnetNames)
-	}
-	return len(subnets)
 }
 
 // reconciled is told of every reconciliation.

@@ -22,13 +22,14 @@ type Edit struct{ File, Old, New string }
 func Mutants() []Mutant {
 	const (
 		applier    = "internal/apply/apply.go"
+		compute    = "plan/compute.go"
 		identity   = "ownership/ownership.go"
 		inventory  = "inventory/inventory.go"
 		nodeENI    = "internal/controller/nodeeni/reconciler.go"
 		sweeper    = "internal/controller/sweeper/sweeper.go"
 		fence      = "internal/controller/fence.go"
 		token      = "		Token:       c.Member.Token(),\n"
-		changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n	if err != nil {\n"
+		changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n"
 	)
 	return []Mutant{
 		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{applier, token, ""}}},
@@ -68,13 +69,34 @@ func Mutants() []Mutant {
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
 		hastyCollector(sweeper, identity),
+		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
+			compute, "		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)\n",
+			"		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)\n		if m.claim.Replace && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
+		}}},
+		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
+			compute, "	if candidate == nil || p.plan.Unsettled {\n", "	if candidate == nil {\n",
+		}}},
+		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
+			"internal/controller/node/turns.go", "	if r.rollout.acquire(p.WouldReplace, s.name, limit, namesOf(unavailable)) {\n",
+			"	if r.rollout.acquire(p.WouldReplace, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
+		}}},
+		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
+			applier, "		i.Status, i.Attachment = eni.InUse, &attachment\n",
+			"		i.Status, i.Attachment = eni.InUse, &attachment\n		_ = a.cloud.PutTags(ctx, i.ID, i.Tags)\n",
+		}}},
+		{Name: "no bound on what is on its way", Like: "a controller that makes all interfaces at once", Edits: []Edit{{
+			"plan/step.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
+		}}},
+		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
+			"plan/step.go", "p.shownAt(m).Sub(since) >= StuckAfter", "p.shownAt(m).Sub(since) >= time.Second",
+		}}},
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
 			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
 			{"plan/takeover.go", "if m.wish != nil && r.Member.NodeENI == m.NodeENI && ", "if m.wish != nil && r.Member.NodeENI == \"\" && "},
 		}},
-		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n"}}},
+		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "	if err != nil {\n		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n	}\n"}}},
 		{Name: "old leader not fenced", Like: "whoever relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
 		{Name: "change skipped after a crash", Like: "whoever sets DeleteOnTermination only once", Edits: []Edit{{
 			"plan/drift.go", "	if a := i.Attachment; a != nil {\n		wanted", "	if a := i.Attachment; a != nil && a.Status != eni.AttachmentAttached {\n		wanted",

@@ -30,6 +30,7 @@ var errNoAnswer = errors.New("the connection was closed")
 // call makes a call to EC2: with everything that can happen before, during and after it.
 func (p *process) call(q request, do func(ec2.Call) error) error {
 	r := p.run
+	p.mustLive()
 	r.interlude(p)
 	if p.fenced {
 		return context.Canceled
@@ -52,12 +53,19 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 			r.violate("I10", "%s %s %s, %s after it last renewed its lease", p.name, q.action, q.target, seconds(r.now.Sub(p.pausedAt)))
 		}
 	}
+	at, before := r.now, eni.Interface{}
+	if q.mutates {
+		before = r.truth().interfaces[q.target]
+	}
 	err := do(ec2.Call{Now: r.now})
 	if q.mutates && r.faults.strikes(duplicate) {
 		_ = do(ec2.Call{Now: r.now})
 	}
 	r.touched()
 	r.called(p, q, err)
+	if q.mutates {
+		r.shaped(p, q, before, err)
+	}
 	p.mayCrash(crashAfterEffect, q.action)
 	r.interlude(p)
 	r.pass(r.faults.latency())
@@ -69,6 +77,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	if q.mutates {
 		p.unreported.add(q.action)
 		r.answered(p, q, err)
+		r.learned(p, q, at, err)
 	}
 	p.mayCrash(crashAfterReply, q.action)
 	p.notices()
@@ -131,6 +140,7 @@ func (p *process) refused(q request) error {
 func (p *process) write(verb string, object client.Object, do func() (client.Object, error)) error {
 	r, s := p.run, p.run.faults
 	k, name := kindOf(object), object.GetName()
+	p.mustLive()
 	r.interlude(p)
 	if p.fenced {
 		return context.Canceled
@@ -159,6 +169,7 @@ func (p *process) write(verb string, object client.Object, do func() (client.Obj
 
 // asks lets a process ask the API server itself: meanwhile other things happen, and it may get no answer.
 func (p *process) asks(k kind, name string) error {
+	p.mustLive()
 	p.run.interlude(p)
 	if p.fenced {
 		return context.Canceled

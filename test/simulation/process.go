@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/nodeeni"
 	"github.com/multieni/multieni/internal/controller/sweeper"
 	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/plan"
 )
@@ -71,6 +73,8 @@ type process struct {
 	lease resourcelock.Interface
 	// pausedAt is when it was stopped.
 	pausedAt time.Time
+	// crashed is set from a crash on until the process is gone.
+	crashed bool
 	// doomed lets it crash at the next point at which it can.
 	doomed bool
 	// unreported are the call sites at which something was done since it last wrote a status.
@@ -96,7 +100,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	p.fence = &controller.Fence{Deadline: leaseDuration, Now: p.now}
 	p.lease = p.fence.Guard(lock{identity: p.name})
 	ports := cloud{p}
-	quiet := slog.New(slog.DiscardHandler)
+	quiet := slog.New(listener{slog.DiscardHandler, p})
 	inFlight, ledgers := &controller.InFlight{}, &controller.Ledgers{}
 	resolve := resolver.New(ports, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: p.now})
 	p.sweeper = sweeper.New(sweeper.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
@@ -196,7 +200,14 @@ func (p *process) guarded(work func()) {
 	defer func() {
 		p.depth--
 		p.views = p.views[:p.depth]
-		if thrown := recover(); thrown != nil {
+		thrown := recover()
+		if p.run.fallen != nil {
+			panic(p.run.fallen)
+		}
+		if thrown == nil && p.crashed {
+			thrown = crash{p}
+		}
+		if thrown != nil {
 			if died, isCrash := thrown.(crash); !isCrash || died.p != p {
 				panic(thrown)
 			}
@@ -275,6 +286,33 @@ func (l lock) Identity() string { return l.identity }
 
 // Update implements [resourcelock.Interface].
 func (lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
+
+// listener hears of panics that the product turned into errors, which are as bad as they were. It drops all else.
+type listener struct {
+	slog.Handler
+	p *process
+}
+
+// Enabled implements [slog.Handler].
+func (listener) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs implements [slog.Handler].
+func (l listener) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements [slog.Handler].
+func (l listener) WithGroup(string) slog.Handler { return l }
+
+// Handle implements [slog.Handler].
+func (l listener) Handle(_ context.Context, record slog.Record) error {
+	record.Attrs(func(a slog.Attr) bool {
+		err, _ := a.Value.Any().(error)
+		if caught := (*panics.Error)(nil); errors.As(err, &caught) && !l.p.crashed && !l.p.dead && l.p.run.fallen == nil {
+			l.p.run.violate("panic", "%s", caught)
+		}
+		return true
+	})
+	return nil
+}
 
 // nobody hears the events.
 type nobody struct{}

@@ -60,6 +60,9 @@ func (r *run) putBack() {
 		}
 	}
 	r.touched()
+	for id := range r.watch.identity {
+		r.watch.meddled[id] = r.now
+	}
 	clear(r.watch.identity)
 	clear(r.watch.elsewhere)
 	for _, c := range r.clusters {
@@ -187,6 +190,7 @@ func (r *run) rest() {
 	if problem := r.settled(); problem != nil {
 		r.violate(problem.Invariant, "%s", problem.Message)
 	}
+	r.thrifty()
 }
 
 // mostProbes is how often members of a NodeENI on one instance may ask in the quiet period whether there is room by now:

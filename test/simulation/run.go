@@ -70,13 +70,17 @@ type run struct {
 	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
 	depth, pauses int
 
+	// fallen is the first invariant that did not hold: the product turns a panic in the work for one object into an error.
+	fallen *Violation
+
 	// broken is the part that stays so after everything else is well.
 	broken breakage
 
 	covers Coverage
 }
 
-// Run makes one run: chaos for the given number of steps, then healing, convergence, and a quiet period.
+// Run makes one run: chaos for the given number of steps, then healing, convergence, in some runs a rollout where all is as
+// wanted, and a quiet period.
 func Run(o Options) Result {
 	return o.play(func(r *run) {
 		for r.steps < o.Steps {
@@ -85,6 +89,10 @@ func Run(o Options) Result {
 		}
 		r.heal()
 		r.converge()
+		if r.chance(0.3) {
+			r.rollOut()
+			r.converge()
+		}
 		r.rest()
 	})
 }
@@ -103,6 +111,9 @@ func (o Options) play(course func(*run)) (result Result) {
 				violation = &Violation{"panic", fmt.Sprintf("%v\n%s", thrown, stack())}
 			}
 			result.Violation = violation
+		}
+		if r.fallen != nil {
+			result.Violation = r.fallen
 		}
 		for f, n := range r.faults.struck {
 			r.covers.Faults[Catalogue()[f].ID] += n
@@ -153,7 +164,10 @@ func (r *run) pass(d time.Duration) {
 func (r *run) violate(invariant, format string, args ...any) {
 	v := &Violation{invariant, fmt.Sprintf(format, args...)}
 	r.note(nil, "VIOLATION %s", v)
-	panic(v)
+	if r.fallen == nil {
+		r.fallen = v
+	}
+	panic(r.fallen)
 }
 
 // call is the time as the model is told.

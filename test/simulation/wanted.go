@@ -101,10 +101,14 @@ func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 
 // removable reports whether there is a reason, by the truth of this moment, to take an interface away.
 func (c *cluster) removable(i eni.Interface) bool {
+	nodeENI := c.nodeENIOf(spotOf(i).uid)
+	return nodeENI == nil || c.removableFor(nodeENI, i)
+}
+
+// removableFor is removable for an interface whose NodeENI exists.
+func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	s, t := spotOf(i), c.run.truth()
-	nodeENI := c.nodeENIOf(s.uid)
-	switch {
-	case nodeENI == nil, !nodeENI.DeletionTimestamp.IsZero(), t.ended(s.instanceID):
+	if !nodeENI.DeletionTimestamp.IsZero() || t.ended(s.instanceID) {
 		return true
 	}
 	its := c.nodesOf(s.instanceID)
@@ -118,7 +122,7 @@ func (c *cluster) removable(i eni.Interface) bool {
 	switch {
 	case len(in) == 0:
 		return i.Attachment == nil // no subnet serves the node, and what is in use stays
-	case nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace:
+	case c.replaceable(nodeENI, i):
 		return true
 	}
 	there, same := 0, 0
@@ -136,7 +140,8 @@ func (c *cluster) removable(i eni.Interface) bool {
 			listed++
 		}
 	}
-	return there > len(in) || same > listed || listed == 0 && i.Attachment == nil
+	// An attached one in a subnet that is not listed any more stands for one that is, until there are more than are wanted.
+	return there > len(in) || same > listed && i.Attachment == nil
 }
 
 func zoneOf(node *corev1.Node) string {

@@ -1,0 +1,42 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"github.com/multieni/multieni/instancetype"
+	"github.com/multieni/multieni/ownership"
+)
+
+// mostOnTheirWay is how many interfaces of a node may exist without being attached and on their way to their slots (K of the
+// reliability catalogue).
+const mostOnTheirWay = 3
+
+// crowding checks I4 before the fact: no interface is made for a node that has as many as it may which never were attached. A
+// process knows what it made, and what has been there for longer than readings lag.
+func (r *run) crowding(p *process, m ownership.Member) {
+	t := r.truth()
+	machine := t.instances[m.InstanceID]
+	if machine == nil || r.faults.has(forgottenTokens) {
+		return
+	}
+	limits, _ := instancetype.Offline(machine.InstanceType)
+	attached := 0
+	var waiting []string
+	for _, i := range t.ordered {
+		s := spotOf(i)
+		switch {
+		case i.AttachedTo(m.InstanceID):
+			attached++
+		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[ownership.TagCluster] != p.cluster.name, p.cluster.nodeENIOf(s.uid) == nil:
+		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
+		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
+			waiting = append(waiting, i.ID)
+		}
+	}
+	r.judged("I4")
+	// Interfaces for which the instance has no slot any more wait for a person, and others need not wait for them.
+	if roomy := attached+len(waiting) < limits.Interfaces; roomy && len(waiting) >= mostOnTheirWay {
+		r.violate("I4", "%s makes an interface for %s[%d] on %s, where %v exist and are not attached", p.name, m.NodeENI, m.Ordinal, m.InstanceID, waiting)
+	}
+}

@@ -1,0 +1,112 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+)
+
+// replacement is a live interface that a process detached to make it anew, and that has no successor yet.
+type replacement struct {
+	spot
+	by string
+}
+
+// replaceable reports whether updatePolicy: Replace is a reason to detach an interface: it differs from what its NodeENI
+// wants in what EC2 ties to an interface or to its attachment, the subnet or the slot. It is written down anew here, so that
+// an error in the product's own reading of drift shows.
+func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
+	its := c.nodesOf(spotOf(i).instanceID)
+	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || len(its) == 0 {
+		return false
+	}
+	at := slices.Index(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i.SubnetID)
+	if at < 0 {
+		return true
+	}
+	if i.Attachment == nil {
+		return false
+	}
+	wanted := eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex) + at}
+	have := i.Attachment.Slot
+	if nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact {
+		return have != wanted
+	}
+	return have.Card != wanted.Card || have.Device < wanted.Device
+}
+
+// replacing checks that interfaces are replaced one of a node at a time, and on no more nodes at a time than maxUnavailable.
+// What a process did itself it knows; what another one did can be unknown to it.
+func (r *run) replacing(p *process, q request, i eni.Interface) {
+	s := spotOf(i)
+	nodeENI := p.cluster.nodeENIOf(s.uid)
+	if nodeENI == nil || !strings.HasPrefix(q.action, "Detach") || !i.Ready() || !p.cluster.onlyReplaced(nodeENI, i) {
+		return
+	}
+	r.judged("I1")
+	r.noteSuccessors() // time may have passed since the last event
+	others := map[string]bool{}
+	for id, other := range r.watch.replaced {
+		if id == i.ID || other.by != p.name {
+			continue
+		}
+		if other.instanceID == s.instanceID {
+			r.violate("I1", "%s replaces %s while %s of the same instance has no successor yet: %s", p.name, i.ID, id, describe(i))
+		}
+		if other.uid == s.uid {
+			others[other.instanceID] = true
+		}
+	}
+	if most := p.maxUnavailable(nodeENI); len(others) >= most {
+		r.violate("I1", "%s replaces %s while %d other nodes lack an interface of that NodeENI, and maxUnavailable is %d: %s",
+			p.name, i.ID, len(others), most, describe(i))
+	}
+	r.watch.replaced[i.ID] = replacement{s, p.name}
+}
+
+// onlyReplaced reports whether nothing but the update policy of its NodeENI is a reason to detach an interface.
+func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
+	inPlace := nodeENI.DeepCopy()
+	inPlace.Spec.UpdatePolicy = v1alpha1.UpdateInPlace
+	return c.replaceable(nodeENI, i) && !c.removableFor(inPlace, i)
+}
+
+// maxUnavailable is how many nodes may lack an interface for a replacement, by what is so or by what the process has heard.
+func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
+	most := max(1, int(nodeENI.Spec.MaxUnavailable))
+	for _, known := range p.informers.known(nodeENIs) {
+		if known.GetUID() == nodeENI.UID {
+			most = max(most, int(known.(*v1alpha1.NodeENI).Spec.MaxUnavailable))
+		}
+	}
+	return most
+}
+
+// noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or wants none.
+func (r *run) noteSuccessors() {
+	if len(r.watch.replaced) == 0 {
+		return
+	}
+	whole := map[spot]int{}
+	for _, i := range r.truth().ordered {
+		if s := spotOf(i); i.Ready() && i.AttachedTo(s.instanceID) {
+			whole[s]++
+		}
+	}
+	for _, c := range r.clusters {
+		claims := c.claims()
+		for id, one := range r.watch.replaced {
+			if !strings.HasPrefix(one.by, c.name+"/") {
+				continue
+			}
+			if claim, wanted := claims[one.spot]; !wanted || whole[one.spot] >= len(claim.subnets) {
+				delete(r.watch.replaced, id)
+			}
+		}
+	}
+}
