@@ -15,7 +15,6 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/internal/controller/nodeeni"
 )
 
 // gathering is how long a NodeENI's status waits for more news of nodes (internal/controller/nodeeni).
@@ -52,8 +51,11 @@ func (p *process) heard(k kind, c change) {
 			p.enqueueSelecting(versions)
 		}
 	case nodeENIs:
-		if !isUpdate || nodeeni.Changed().Update(update) {
+		switch {
+		case !isUpdate || controller.SpecOrLifeChanged().Update(update):
 			p.enqueue(nodeENIQueue, c.name(), 0)
+		case controller.StatusChanged().Update(update):
+			p.enqueue(nodeENIQueue, c.name(), gathering)
 		}
 		if !isUpdate || node.RelevantNodeENIChange().Update(update) {
 			for _, name := range p.nodes.Concerned(context.Background(), versions...) {

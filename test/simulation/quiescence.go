@@ -238,7 +238,8 @@ func (c *cluster) settled() *Violation {
 }
 
 // mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows,
-// or it is in use where its NodeENI has no subnet any more.
+// it is in use where its NodeENI has no subnet any more, or another Node of its instance is selected. For the last the product
+// leaves it as it is without asking EC2 whether the instance has ended: the cloud provider removes the Nodes of one that has.
 func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
@@ -246,7 +247,13 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 	if i.AttachedTo(s.instanceID) && !c.removable(i) {
 		return true
 	}
-	return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !c.run.truth().ended(s.instanceID) && (len(its) == 0 || anySelected(nodeENI, its))
+	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
+		return false
+	}
+	if len(its) > 1 && !selects(nodeENI, its[0]) {
+		return anySelected(nodeENI, its)
+	}
+	return !c.run.truth().ended(s.instanceID) && (len(its) == 0 || anySelected(nodeENI, its))
 }
 
 func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violation {

@@ -7,9 +7,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/apply"
@@ -17,55 +22,61 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// news is one thing that happened to an interface.
-type news struct {
-	kind, reason, action, note string
+// maxNote is the most bytes of an Event's note (Kubernetes API, events.k8s.io/v1).
+const maxNote = 1024
+
+// outcome is what happened to interfaces, in the words of an Event.
+type outcome struct {
+	kind, reason, action string
 }
 
-// announce records an event on the NodeENI and on the Node for every interface whose standing changed.
+// news is an outcome for an interface of a NodeENI.
+type news struct {
+	outcome
+	nodeENI, note string
+}
+
+// announce records the outcomes for the interfaces whose standing changed: one Event on the Node for each, and one on each
+// NodeENI concerned, of which the recorder makes a series over all nodes.
 func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceState) {
 	old := byKey(before)
-	said := map[news]bool{}
+	var all []news
 	for _, now := range after {
 		was := old[keyOf(now)]
 		delete(old, keyOf(now))
-		if n := change(was, now); n != nil && !said[*n] {
-			said[*n] = true
-			r.emit(s, now.NodeENI, *n)
+		if o, note := change(was, now); note != "" {
+			all = append(all, news{o, now.NodeENI, note})
 		}
 	}
 	for _, gone := range before {
 		_, left := old[keyOf(gone)]
 		// What is let go for another node that has the instance stays where it is.
 		if _, there := r.Observer.Interface(gone.ENIID); left && gone.ENIID != "" && !there {
-			r.emit(s, gone.NodeENI, news{
-				corev1.EventTypeNormal, "Removed", "Remove",
-				gone.ENIID + " is detached and deleted",
-			})
+			removed := outcome{corev1.EventTypeNormal, "Removed", "Remove"}
+			all = append(all, news{removed, gone.NodeENI, gone.ENIID + " is detached and deleted"})
 		}
 	}
+	r.emit(s, all)
 }
 
-// change says what is new about an interface; nil for nothing worth an event.
-func change(was, now v1alpha1.InterfaceState) *news {
+// change says what is new about an interface; nothing that is worth an Event has no note.
+func change(was, now v1alpha1.InterfaceState) (o outcome, note string) {
 	switch {
 	case now.Phase == v1alpha1.PhaseAttached && was.Phase != v1alpha1.PhaseAttached:
 		note := fmt.Sprintf("%s in %s is attached at card %d device %d", now.ENIID, now.SubnetID, now.NetworkCardIndex, now.DeviceIndex)
 		if now.DeviceIndex != now.RequestedDeviceIndex {
 			note += fmt.Sprintf(" (device %d, which was asked for, is taken)", now.RequestedDeviceIndex)
 		}
-		return &news{corev1.EventTypeNormal, "Attached", "Attach", note}
+		return outcome{corev1.EventTypeNormal, "Attached", "Attach"}, note
 	case now.Phase == v1alpha1.PhaseBlocked && (was.Phase != v1alpha1.PhaseBlocked || was.Reason != now.Reason):
-		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
+		return outcome{corev1.EventTypeWarning, now.Reason, "Plan"}, now.Message
 	case len(now.Drift) > 0 && len(was.Drift) == 0:
-		return &news{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan", cmp.Or(now.Message, fmt.Sprintf(
-			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have))}
+		return outcome{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan"}, cmp.Or(now.Message, fmt.Sprintf(
+			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have))
 	case needsSomebody(now.Reason) && was.Reason != now.Reason && len(was.Drift) == 0:
-		return &news{corev1.EventTypeWarning, now.Reason, "Plan", now.Message}
-	case now.Phase == v1alpha1.PhaseDetaching && was.Phase == v1alpha1.PhaseAttached:
-		return &news{corev1.EventTypeNormal, "Detaching", "Detach", now.Message}
+		return outcome{corev1.EventTypeWarning, now.Reason, "Plan"}, now.Message
 	default:
-		return nil
+		return outcome{}, ""
 	}
 }
 
@@ -76,33 +87,90 @@ func needsSomebody(reason string) bool {
 
 // announceForce says so before anybody wonders: force cuts an instance off.
 func (r *Reconciler) announceForce(s *subject, outcomes []apply.Outcome) {
+	var all []news
 	for _, o := range outcomes {
 		if d, ok := o.Action.(plan.Detach); ok && d.Force {
-			r.emit(s, d.Member.NodeENI, news{corev1.EventTypeWarning, "ForceDetach", "Detach", d.String()})
+			all = append(all, news{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String()})
 		}
+	}
+	r.emit(s, all)
+}
+
+// emit records news of a node's interfaces, those of one outcome together.
+func (r *Reconciler) emit(s *subject, all []news) {
+	for len(all) > 0 {
+		alike, others := apartBy(all, func(n news) bool { return n.outcome == all[0].outcome })
+		r.emitOnNode(s, alike)
+		for len(alike) > 0 {
+			its, rest := apartBy(alike, func(n news) bool { return n.nodeENI == alike[0].nodeENI })
+			r.emitOnNodeENI(s, its)
+			alike = rest
+		}
+		all = others
 	}
 }
 
-func (r *Reconciler) emit(s *subject, nodeENIName string, n news) {
-	var node, nodeENI runtime.Object
-	if s.node != nil {
-		node = s.node
-	}
-	for i := range s.nodeENIs {
-		if s.nodeENIs[i].Name == nodeENIName {
-			nodeENI = &s.nodeENIs[i]
+// apartBy parts news that are of a kind from the others.
+func apartBy(all []news, of func(news) bool) (these, others []news) {
+	for _, n := range all {
+		if of(n) {
+			these = append(these, n)
+		} else {
+			others = append(others, n)
 		}
 	}
-	if nodeENI != nil {
-		r.Events.Eventf(nodeENI, node, n.kind, n.reason, n.action, "node %s: %s", s.name, n.note)
-	}
-	if node != nil {
-		r.Events.Eventf(node, nodeENI, n.kind, n.reason, n.action, "NodeENI %s: %s", nodeENIName, n.note)
-	}
+	return these, others
 }
 
-// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already. A node that has no providerID yet is not spoken of:
-// it gets one when the cloud provider has seen it.
+// emitOnNode records one Event on the Node for news of one outcome.
+func (r *Reconciler) emitOnNode(s *subject, alike []news) {
+	if s.node == nil {
+		return
+	}
+	var related runtime.Object
+	if only := alike[0].nodeENI; !slices.ContainsFunc(alike, func(n news) bool { return n.nodeENI != only }) {
+		related = s.identityOf(only)
+	}
+	notes := make([]string, len(alike))
+	for i, n := range alike {
+		notes[i] = fmt.Sprintf("NodeENI %s: %s", n.nodeENI, n.note)
+	}
+	o := alike[0].outcome
+	r.Events.Eventf(s.node, related, o.kind, o.reason, o.action, "%s", joined(notes))
+}
+
+// emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to node, its
+// note aside: the recorder counts Events that are alike, and writes the first two.
+func (r *Reconciler) emitOnNodeENI(s *subject, its []news) {
+	nodeENI := s.identityOf(its[0].nodeENI)
+	if nodeENI == nil {
+		return
+	}
+	notes := make([]string, len(its))
+	for i, n := range its {
+		notes[i] = n.note
+	}
+	o := its[0].outcome
+	r.Events.Eventf(nodeENI, nil, o.kind, o.reason, o.action, "node %s: %s", s.name, clip(joined(notes), maxNote/2))
+}
+
+// identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events alike.
+func (s *subject) identityOf(name string) runtime.Object {
+	n := slices.IndexFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == name })
+	if n < 0 {
+		return nil
+	}
+	return &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name, UID: s.nodeENIs[n].UID}}
+}
+
+// joined are notes as one, each once.
+func joined(notes []string) string {
+	slices.Sort(notes)
+	return clip(strings.Join(slices.Compact(notes), "; "), maxNote)
+}
+
+// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of them
+// and cause. A node that has no providerID yet is not spoken of: it gets one when the cloud provider has seen it.
 func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string, why error) {
 	if node.Spec.ProviderID == "" {
 		return
@@ -112,12 +180,47 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string,
 		return
 	}
 	for n := range all.Items {
-		if selects(&all.Items[n], node.Labels) {
-			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", all.Items[n].Name, "why", why)
-			r.Events.Eventf(node, &all.Items[n], corev1.EventTypeWarning, reason, "Plan",
-				"NodeENI %s selects this node, but it gets no interfaces: %s", all.Items[n].Name, why)
+		nodeENI := &all.Items[n]
+		if selects(nodeENI, node.Labels) && r.skips.isNew(node.Name, skip{node.UID, nodeENI.UID, why.Error()}) {
+			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", nodeENI.Name, "why", why)
+			r.Events.Eventf(node, nodeENI, corev1.EventTypeWarning, reason, "Plan",
+				"NodeENI %s selects this node, but it gets no interfaces: %s", nodeENI.Name, why)
 		}
 	}
+}
+
+// skip is why a Node gets no interfaces of a NodeENI.
+type skip struct {
+	node, nodeENI types.UID
+	why           string
+}
+
+// skips remembers what was said of the Nodes that are skipped, by their names. The zero value is ready for use.
+type skips struct {
+	mu   sync.Mutex
+	said map[string]map[skip]bool
+}
+
+// isNew reports whether something was not said of a node yet, and notes that it is.
+func (s *skips) isNew(node string, what skip) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.said == nil {
+		s.said = map[string]map[skip]bool{}
+	}
+	if s.said[node] == nil {
+		s.said[node] = map[skip]bool{}
+	}
+	known := s.said[node][what]
+	s.said[node][what] = true
+	return !known
+}
+
+// forget drops what was said of a node that is skipped no more.
+func (s *skips) forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.said, node)
 }
 
 func keyOf(i v1alpha1.InterfaceState) ownership.Key {

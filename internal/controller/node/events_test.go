@@ -6,6 +6,7 @@ package node_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestWhatPeopleHear(t *testing.T) {
 		"nothing changes": {change: func(*stage) {}},
 		"the label is taken off": {change: func(s *stage) {
 			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
-		}, want: []string{"Detaching", "Removed"}},
+		}, want: []string{"Removed"}},
 		"the subnet is exchanged": {change: func(s *stage) {
 			s.both(func(c client.Client) {
 				s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{hosts} })
@@ -47,7 +48,7 @@ func TestWhatPeopleHear(t *testing.T) {
 			_, err := s.ec2.AddFault(fault.Fault{Kind: fault.StuckDetaching})
 			s.must(err)
 			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
-		}, within: 20 * time.Minute, want: []string{"Detaching", "ForceDetach", "Removed"}},
+		}, within: 20 * time.Minute, want: []string{"ForceDetach", "Removed"}},
 		"the node turns out to be no EC2 instance": {change: func(s *stage) {
 			s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "kind://node-1" }) })
 		}, want: []string{"NotAnEC2Instance"}},
@@ -68,7 +69,7 @@ func TestWhatPeopleHear(t *testing.T) {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
 				s.must(s.play(time.Minute))
-				if again := s.told(); name != "the node turns out to be no EC2 instance" && len(again) > 0 {
+				if again := s.told(); len(again) > 0 {
 					t.Errorf("told once more: %v", again)
 				}
 			})
@@ -119,4 +120,23 @@ func (s *stage) linger() {
 	})
 	s.reconciler = node.New(options)
 	s.start()
+}
+
+// TestABurstIsToldOfOnce: one Event on the Node lists what was attached together, and each NodeENI gets one.
+func TestABurstIsToldOfOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.alsoDeclare("second")
+		s.alsoDeclare("third")
+		s.must(s.play(time.Minute))
+		onNode, all := 0, 0
+		for len(s.events.Events) > 0 {
+			event := <-s.events.Events
+			if all++; strings.Contains(event, "NodeENI data:") && strings.Contains(event, "NodeENI second:") && strings.Contains(event, "NodeENI third:") {
+				onNode++
+			}
+		}
+		if onNode != 1 || all != 4 {
+			t.Errorf("%d Events, %d of them of all three interfaces, want 4 and 1", all, onNode)
+		}
+	})
 }

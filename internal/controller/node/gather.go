@@ -44,6 +44,8 @@ type subject struct {
 	confirmed map[string]bool
 	// turn is when to ask again for a turn that was not given.
 	turn time.Time
+	// shrunk is what the ledger is to say once it is written that less is promised.
+	shrunk *v1alpha1.NodeENIStateSpec
 	// visit is the node's standing at the gates, and waiting the members that wait there.
 	visit   *visit
 	waiting map[ownership.Key]bool
@@ -85,6 +87,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 	var node corev1.Node
 	err := reader.Get(ctx, types.NamespacedName{Name: s.name}, &node)
 	if apierrors.IsNotFound(err) {
+		r.skips.forget(s.name)
 		return nil
 	}
 	if err != nil {
@@ -98,6 +101,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 	if its, err := r.share(ctx, s, &node, instanceID); !its {
 		return err
 	}
+	r.skips.forget(s.name)
 	s.node, s.zone, s.instanceID = &node, zone, instanceID
 	return nil
 }

@@ -43,15 +43,35 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 		return r.doWithout(s, p, r.createState(ctx, s, wanted))
 	}
 	if equality.Semantic.DeepEqual(s.state.Spec, wanted) {
+		s.shrunk = nil
 		return nil
 	}
+	if shrinks(s.state.Spec, wanted) {
+		s.shrunk = &wanted
+		return nil
+	}
+	return r.doWithout(s, p, r.patchLedger(ctx, s, wanted))
+}
+
+// shrink makes the ledger forget what the plans do not speak of any more. A ledger that says too much is safe, so this is put
+// off while more of it is about to go; and where nothing is left at all, the ledger goes as a whole.
+func (r *Reconciler) shrink(ctx context.Context, s *subject) error {
+	moreToCome := s.inTransition(func(plan.Member) bool { return true })
+	if s.shrunk == nil || s.state == nil || s.empty() || moreToCome && r.putOff(s, &r.ledgerWrites) {
+		return nil
+	}
+	r.ledgerWrites.end(s.name)
+	return r.doWithout(s, plan.Plan{}, r.patchLedger(ctx, s, *s.shrunk))
+}
+
+func (r *Reconciler) patchLedger(ctx context.Context, s *subject, wanted v1alpha1.NodeENIStateSpec) error {
 	before := s.state.DeepCopy()
-	s.state.Spec = wanted
+	s.state.Spec, s.shrunk = wanted, nil
 	// The lock makes a write that rests on a stale reading fail: two generations for one member must never be stored.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, s.state, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		s.state = before
-		return r.doWithout(s, p, fmt.Errorf("store the ledger of node %s: %w", s.name, err))
+		return fmt.Errorf("store the ledger of node %s: %w", s.name, err)
 	}
 	promised := controller.Promised(wanted)
 	r.Ledgers.Settled(s.name, slices.DeleteFunc(controller.Promised(before.Spec), func(uid string) bool {
@@ -106,7 +126,10 @@ func (s *subject) owner() string {
 // spec is what the state has to say with the ledger of one instance as the plan has it.
 func (s *subject) spec(instanceID string, look *eni.Look, p plan.Plan) v1alpha1.NodeENIStateSpec {
 	var spec v1alpha1.NodeENIStateSpec
-	if s.state != nil {
+	switch {
+	case s.shrunk != nil:
+		spec = *s.shrunk.DeepCopy()
+	case s.state != nil:
 		spec = *s.state.Spec.DeepCopy()
 	}
 	members := promised(ledgerOf(spec, instanceID), p)
@@ -200,18 +223,21 @@ func (r *Reconciler) createState(ctx context.Context, s *subject, spec v1alpha1.
 // release lets the state go: nothing is promised any more, and EC2 has nothing left of what was. It says whether
 // there was one to let go: a cache shows for longer what is gone.
 func (r *Reconciler) release(ctx context.Context, s *subject) (bool, error) {
-	if s.state.DeletionTimestamp.IsZero() {
-		uid := s.state.UID
+	before := s.state.DeepCopy()
+	s.state.Spec.Members, s.state.Spec.Former = nil, nil
+	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)
+	// The lock makes this fail if the ledger promises more by now than a stale reading shows.
+	err := r.Client.Patch(ctx, s.state, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
+	}
+	released := err == nil
+	if released && before.DeletionTimestamp.IsZero() {
+		uid := before.UID
 		if err := r.Client.Delete(ctx, s.state, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("delete the NodeENIState of node %s: %w", s.name, err)
 		}
 	}
-	before := s.state.DeepCopy()
-	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)
-	err := r.Client.Patch(ctx, s.state, client.MergeFrom(before))
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
-	}
 	s.state = nil
-	return err == nil, nil
+	return released, nil
 }

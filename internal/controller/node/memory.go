@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -91,6 +93,10 @@ func (r *repeats) forget(instanceID string) {
 	delete(r.last, instanceID)
 }
 
+// forgetShortage is how long after somebody may try again a shortage is remembered. Who waits for room tries within
+// [plan.FullFor].
+const forgetShortage = 3 * plan.FullFor
+
 // shortages remembers in which subnets EC2 had no room for a NodeENI, and lets one node at a time try whether it has some
 // again, so that a fleet does not ask for what is not there.
 type shortages struct {
@@ -99,9 +105,11 @@ type shortages struct {
 	next map[plan.Room]time.Time
 }
 
-func (s *shortages) known() map[plan.Room]time.Time {
+// known returns the shortages that still count. One that nobody came back to for long is forgotten: its NodeENI may be gone.
+func (s *shortages) known(now time.Time) map[plan.Room]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	maps.DeleteFunc(s.next, func(_ plan.Room, next time.Time) bool { return now.Sub(next) > forgetShortage })
 	return maps.Clone(s.next)
 }
 
@@ -283,26 +291,57 @@ func (a *admissions) end(nodeENIUID string, generation int64) {
 	}
 }
 
+// doubtEvery is how often a node is read from EC2 at most because its agent has lost sight of a link: an agent that says so
+// again and again, in error or in malice, is not to spend the account's requests.
+const doubtEvery = 30 * time.Second
+
 // doubts remembers the nodes whose interfaces are to be read from EC2 before anything else is believed.
 type doubts struct {
 	mu    sync.Mutex
-	nodes map[string]bool
+	nodes map[string]*doubt
+}
+
+type doubt struct {
+	open   bool
+	budget *rate.Limiter
 }
 
 func (d *doubts) add(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.nodes == nil {
-		d.nodes = map[string]bool{}
+		d.nodes = map[string]*doubt{}
 	}
-	d.nodes[node] = true
+	if d.nodes[node] == nil {
+		d.nodes[node] = &doubt{budget: rate.NewLimiter(rate.Every(doubtEvery), 1)}
+	}
+	d.nodes[node].open = true
 }
 
-// take reports whether there is doubt about the node, and ends it.
-func (d *doubts) take(node string) bool {
+// take reports whether there is doubt about the node, and ends it. While the node's budget is spent the doubt stays, and
+// again is when to come back.
+func (d *doubts) take(node string, now time.Time) (doubtful bool, again time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	doubtful := d.nodes[node]
+	of := d.nodes[node]
+	switch {
+	case of == nil:
+		return false, time.Time{}
+	case !of.open && of.budget.TokensAt(now) >= 1:
+		delete(d.nodes, node)
+		return false, time.Time{}
+	case !of.open:
+		return false, time.Time{}
+	case !of.budget.AllowN(now, 1):
+		return false, now.Add(doubtEvery)
+	}
+	of.open = false
+	return true, time.Time{}
+}
+
+// forget drops what is remembered of a node that is gone.
+func (d *doubts) forget(node string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.nodes, node)
-	return doubtful
 }

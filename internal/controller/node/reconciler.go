@@ -100,7 +100,10 @@ type Reconciler struct {
 	doubts     doubts
 	occupied   occupied
 	waits      waits
-	gates      *gates
+	skips      skips
+	// statusWrites and ledgerWrites are the writes that are put off.
+	statusWrites, ledgerWrites deferrals
+	gates                      *gates
 	// admitted receives the names of nodes that have waited at a gate and are let in.
 	admitted chan string
 	// besides receives work that no reconciliation waits for. There is room for all that the gate lets in.
@@ -164,6 +167,13 @@ func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
 			return err
 		}
 		s.plans = append(s.plans, p)
+	}
+	r.waits.keep(s.name, s.instances)
+	if s.node == nil {
+		r.doubts.forget(s.name)
+	}
+	if err := r.shrink(ctx, s); err != nil {
+		return err
 	}
 	return r.report(ctx, s)
 }
@@ -261,7 +271,12 @@ func (r *Reconciler) begin(
 
 // lookIfDoubtful reads the node's instance from EC2, once, after its agent has lost sight of a link.
 func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *subject, instanceID string) (*eni.Look, error) {
-	if instanceID != s.instanceID || !r.doubts.take(s.name) {
+	if instanceID != s.instanceID {
+		return nil, nil
+	}
+	doubtful, again := r.doubts.take(s.name, r.Now())
+	s.turn = sooner(s.turn, again)
+	if !doubtful {
 		return nil, nil
 	}
 	look, err := r.Observer.Look(ctx, instanceID)
@@ -280,7 +295,7 @@ func (r *Reconciler) plan(
 	observed := plan.Observed{
 		Joined: s.present(instanceID), Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
-		Since: known.Since, Full: r.shortages.known(), Held: s.held(), Launched: known.Launched,
+		Since: known.Since, Full: r.shortages.known(r.Now()), Held: s.held(), Launched: known.Launched,
 		Repeats:  r.repeats.of(instanceID),
 		UnderWay: underWay,
 	}
@@ -305,7 +320,7 @@ func (r *Reconciler) plan(
 	if observed.Turn != "" {
 		p.LookAgain = sooner(p.LookAgain, r.Now().Add(replaceCheck))
 	}
-	for _, after := range r.waits.note(instanceID, p.Members, r.Now()) {
+	for _, after := range r.waits.note(s.name, instanceID, p.Members, r.Now()) {
 		r.Attached(after)
 	}
 	return p, nil

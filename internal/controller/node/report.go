@@ -16,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/status"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -30,12 +31,15 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 			r.setbacks.forget(id)
 			r.repeats.forget(id)
 		}
+		r.ledgerWrites.end(s.name)
+		r.statusWrites.end(s.name)
 		if s.state == nil {
 			return nil
 		}
-		removed := s.state.Status.Interfaces
+		removed, promised := s.state.Status.Interfaces, controller.Promised(s.state.Spec)
 		letGo, err := r.release(ctx, s)
 		if letGo {
+			r.Ledgers.Settled(s.name, promised...)
 			r.announce(s, removed, nil)
 		}
 		return err
@@ -47,8 +51,13 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 	before.Links = nil // the agent's part
 	after := r.status(s)
 	if equality.Semantic.DeepEqual(before, after) {
+		r.statusWrites.end(s.name)
 		return nil
 	}
+	if s.canWait(before, after) && r.putOff(s, &r.statusWrites) {
+		return nil
+	}
+	r.statusWrites.end(s.name)
 	s.state.Status = after
 	if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, s.state); err != nil {
 		return err
@@ -78,15 +87,16 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	st.ObservedGeneration, st.InstanceID = s.state.Generation, s.owner()
 	for _, m := range distinct(members) {
 		state := s.interfaceState(m)
+		counts := !unasked(m) && (m.Wanted || m.Why.Reason == plan.Kept)
 		if s.waiting[m.Key] {
 			was, known := said[m.Key]
 			if !known {
 				continue
 			}
-			state = was
+			state, counts = was, !unasked(m) && was.Reason != string(plan.Leaving)
 		}
 		st.Interfaces = append(st.Interfaces, state)
-		if unasked(m) || !m.Wanted && m.Why.Reason != plan.Kept {
+		if !counts {
 			continue
 		}
 		st.Desired++

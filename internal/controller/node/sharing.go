@@ -86,8 +86,9 @@ func (s *subject) paused() bool {
 		slices.ContainsFunc(s.sharers, func(n corev1.Node) bool { return controller.Paused(&n) })
 }
 
-// Sharing returns the names under which the instances that versions of a Node name are known beside its own: of other Nodes,
-// and of ledgers, in order. What becomes of the Node concerns them.
+// Sharing returns the names under which the instances that versions of a Node name are known beside its own: of the Node that
+// has the instance, or that loses it to this one, and of ledgers, in order. What becomes of the Node concerns them, and none
+// of the others that name the instance: of a thousand that do so by mistake each would concern all.
 func (r *Reconciler) Sharing(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
@@ -97,8 +98,9 @@ func (r *Reconciler) Sharing(ctx context.Context, versions ...client.Object) []s
 			if err := errors.Join(err, err2); err != nil {
 				r.Log.Error("what else an instance is could not be listed", "instance", id, "err", err)
 			}
-			for n := range nodes {
-				names[nodes[n].Name] = true
+			others := slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == version.GetName() })
+			for n := range others[:min(1, len(others))] {
+				names[others[n].Name] = true
 			}
 			for n := range states {
 				names[states[n].Name] = true

@@ -43,9 +43,9 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 		"the first one goes":                            {change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
 		"the first one goes before all is done":         {sooner: true, change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
 		"the first one is not selected any more":        {change: func(s *stage) { s.change(nodeName, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
-		"neither is selected any more":                  {change: func(s *stage) { s.change(nodeName, off); s.change(again, off) }, detached: true, told: []string{"InstanceHasAnotherNode", "Detaching", "Removed"}},
+		"neither is selected any more":                  {change: func(s *stage) { s.change(nodeName, off); s.change(again, off) }, detached: true, told: []string{"InstanceHasAnotherNode", "Removed"}},
 		"neither is, and one is paused":                 {change: func(s *stage) { s.change(again, pause); s.change(nodeName, off); s.change(again, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
-		"its NodeENI is deleted":                        {change: func(s *stage) { s.both(s.deleteNodeENI) }, detached: true, told: []string{"InstanceHasAnotherNode", "Detaching", "Removed"}},
+		"its NodeENI is deleted":                        {change: func(s *stage) { s.both(s.deleteNodeENI) }, detached: true, told: []string{"InstanceHasAnotherNode", "Removed"}},
 		"the first one goes, the other is not selected": {labels: map[string]string{}, change: (*stage).firstNodeGoes, detached: true, told: []string{"Removed"}},
 		"the second one goes": {change: func(s *stage) {
 			s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(again)})) })

@@ -4,6 +4,8 @@
 package node
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,20 +13,20 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// waits remember since when instances lack interfaces that they are to have.
+// waits remember since when instances lack interfaces that they are to have, by the names of their nodes.
 type waits struct {
 	mu    sync.Mutex
-	since map[string]map[ownership.Key]time.Time
+	since map[string]map[string]map[ownership.Key]time.Time
 }
 
 // note takes a plan of an instance in, and returns how long each interface was waited for that the plan finds attached and
 // the one before did not. What the first plan finds attached was waited for under another controller, or not at all; and
 // the time in which a person had to do something is not ours.
-func (w *waits) note(instanceID string, members []plan.Member, now time.Time) []time.Duration {
+func (w *waits) note(node, instanceID string, members []plan.Member, now time.Time) []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.since[instanceID]
-	var after map[ownership.Key]time.Time
+	before := w.since[node][instanceID]
+	after := map[ownership.Key]time.Time{}
 	var ended []time.Duration
 	for _, m := range members {
 		since, waited := before[m.Key]
@@ -38,19 +40,33 @@ func (w *waits) note(instanceID string, members []plan.Member, now time.Time) []
 			if !waited {
 				since = now
 			}
-			if after == nil {
-				after = map[ownership.Key]time.Time{}
-			}
 			after[m.Key] = since
 		}
 	}
-	switch {
-	case after != nil && w.since == nil:
-		w.since = map[string]map[ownership.Key]time.Time{instanceID: after}
-	case after != nil:
-		w.since[instanceID] = after
-	default:
-		delete(w.since, instanceID)
-	}
+	w.set(node, instanceID, after)
 	return ended
+}
+
+func (w *waits) set(node, instanceID string, since map[ownership.Key]time.Time) {
+	if len(since) == 0 {
+		delete(w.since[node], instanceID)
+		return
+	}
+	if w.since == nil {
+		w.since = map[string]map[string]map[ownership.Key]time.Time{}
+	}
+	if w.since[node] == nil {
+		w.since[node] = map[string]map[ownership.Key]time.Time{}
+	}
+	w.since[node][instanceID] = since
+}
+
+// keep drops what is remembered of instances that the node has nothing to do with any more.
+func (w *waits) keep(node string, instances []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.since[node], func(id string, _ map[ownership.Key]time.Time) bool { return !slices.Contains(instances, id) })
+	if len(w.since[node]) == 0 {
+		delete(w.since, node)
+	}
 }

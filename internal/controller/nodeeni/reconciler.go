@@ -13,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +54,8 @@ type Options struct {
 // Reconciler reconciles NodeENIs.
 type Reconciler struct {
 	Options
-	marks marks
+	marks  marks
+	bursts bursts
 	// accepted are the UIDs of the NodeENIs that this process put the finalizer on: nobody made anything for them before.
 	accepted sync.Map
 }
@@ -99,6 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	var nodeENI v1alpha1.NodeENI
 	if err := r.Client.Get(ctx, request.NamespacedName, &nodeENI); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.bursts.forget(request.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !synced {
@@ -118,7 +124,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.write(ctx, &nodeENI, report(&nodeENI, f)); err != nil {
+	after := report(&nodeENI, f)
+	r.bursts.looked(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after), after.Nodes, r.Now())
+	if err := r.write(ctx, &nodeENI, after); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: r.next(deleting, f)}, unreadable

@@ -333,6 +333,19 @@ func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	return n
 }
 
+// unsettled counts the nodes of which the status will say something else before it comes to rest.
+func (f facts) unsettled(nodeENI *v1alpha1.NodeENI) int {
+	n := f.waiting(nodeENI)
+	for _, s := range f.states {
+		if slices.ContainsFunc(s.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+			return i.NodeENIUID == nodeENI.UID && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving))
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
 // skipped says how many selected nodes are no EC2 instances.
 func (f facts) skipped() string {
 	n := 0

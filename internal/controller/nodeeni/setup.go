@@ -5,7 +5,6 @@ package nodeeni
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -26,40 +24,28 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// News of nodes is collected for a while before a NodeENI's status is worked out anew: when a fleet is under way, one
-// write tells of many nodes. That takes time for each node, so the while grows with their number, and the work of a
-// rollout with the fleet and not with its square.
-const (
-	gatheringLeast   = 250 * time.Millisecond
-	gatheringPerNode = time.Millisecond
-	gatheringMost    = 10 * time.Second
-)
-
-// gathering is how long news is collected for a NodeENI with so many nodes.
-func gathering(nodes int32) time.Duration {
-	return min(max(gatheringLeast, time.Duration(nodes)*gatheringPerNode), gatheringMost)
-}
-
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // SetupWithManager wires the reconciler to NodeENIs, to the states that speak of them, and to the nodes they select.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").
-		For(&v1alpha1.NodeENI{}, builder.WithPredicates(Changed())).
+		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported}, builder.WithPredicates(controller.StatusChanged())).
 		Watches(&v1alpha1.NodeENIState{}, eachVersion(r.enqueueOwners)).
 		Watches(&corev1.Node{}, eachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
 		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
-			r.Refusals.Watch(func() { r.enqueue(ctx, q, func(*v1alpha1.NodeENI) bool { return true }) })
+			r.Refusals.Watch(func() { r.enqueue(ctx, q, "", func(*v1alpha1.NodeENI) bool { return true }) })
 			return nil
 		})).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
-// Changed passes what can make a NodeENI say something else than it should.
-func Changed() predicate.Predicate {
-	return predicate.Or(controller.SpecOrLifeChanged(), controller.StatusChanged())
+// enqueueReported looks again, with other news, at a status that was just written.
+func (r *Reconciler) enqueueReported(_ context.Context, e event.UpdateEvent, q queue) {
+	nodeENI := e.ObjectNew.(*v1alpha1.NodeENI)
+	q.AddAfter(request(nodeENI), r.bursts.reread(nodeENI.Name, nodeENI.Status.Nodes, r.Now()))
 }
 
 // eachVersion hands every version of a changed object on: what an object spoke of before concerns it as well.
@@ -76,7 +62,7 @@ func eachVersion(enqueue func(context.Context, queue, client.Object)) handler.Ev
 
 func (r *Reconciler) enqueueOwners(ctx context.Context, q queue, object client.Object) {
 	owners := controller.Owners(object.(*v1alpha1.NodeENIState))
-	r.enqueue(ctx, q, func(n *v1alpha1.NodeENI) bool {
+	r.enqueue(ctx, q, object.GetName(), func(n *v1alpha1.NodeENI) bool {
 		for _, uid := range owners {
 			if string(n.UID) == uid {
 				return true
@@ -87,20 +73,31 @@ func (r *Reconciler) enqueueOwners(ctx context.Context, q queue, object client.O
 }
 
 func (r *Reconciler) enqueueSelecting(ctx context.Context, q queue, object client.Object) {
-	r.enqueue(ctx, q, func(n *v1alpha1.NodeENI) bool {
+	r.enqueue(ctx, q, object.GetName(), func(n *v1alpha1.NodeENI) bool {
 		return controller.Selector(n.Spec).Matches(labels.Set(object.GetLabels()))
 	})
 }
 
-func (r *Reconciler) enqueue(ctx context.Context, q queue, concerned func(*v1alpha1.NodeENI) bool) {
+// enqueue enqueues the NodeENIs that news concerns; news of no node waits no longer than it must.
+func (r *Reconciler) enqueue(ctx context.Context, q queue, node string, concerned func(*v1alpha1.NodeENI) bool) {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		r.Log.Error("NodeENIs could not be listed", "err", err)
 		return
 	}
 	for n := range all.Items {
-		if concerned(&all.Items[n]) {
-			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[n].Name}}, gathering(all.Items[n].Status.Nodes))
+		nodeENI := &all.Items[n]
+		if !concerned(nodeENI) {
+			continue
 		}
+		wait := gathering(nodeENI.Status.Nodes)
+		if node != "" {
+			wait = r.bursts.heard(nodeENI.Name, node, nodeENI.Status.Nodes, r.Now())
+		}
+		q.AddAfter(request(nodeENI), wait)
 	}
+}
+
+func request(nodeENI *v1alpha1.NodeENI) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: nodeENI.Name}}
 }

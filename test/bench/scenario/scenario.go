@@ -170,7 +170,7 @@ func strays() Figure {
 }
 
 func writesPerENI() Figure {
-	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI}
+	return Figure{What: "Kubernetes API writes per ENI", Key: APIWritesENI, Target: AtMost(2), Fail: AtMost(3)}
 }
 
 // curve is when the tokens for a node's interfaces can be there, with the nodes served one after the other.

@@ -115,7 +115,7 @@ func removals() []Scenario {
 					},
 					callsPerENI(2, 2.2),
 					{What: "DeleteNetworkInterface calls failed", Key: FailedDeletes, Unit: Part, Target: AtMost(0.01)},
-					throttled(), strays(),
+					throttled(), writesPerENI(), strays(),
 				}
 			},
 		},

@@ -20,7 +20,7 @@ import (
 // undeclare deletes the NodeENIs of nodes that live on.
 func undeclare(s *stage) {
 	s.fleet()
-	begun := time.Now()
+	begun, writes := time.Now(), s.controller.Writes()
 	for _, name := range []string{"data", "storage"} {
 		s.Must(s.User.Delete(s.Context(), &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
@@ -35,6 +35,7 @@ func undeclare(s *stage) {
 	deletes := calls.Actions["DeleteNetworkInterface"]
 	s.measured[scenario.CallsPerENI] = float64(calls.Mutating.Count) / float64(s.Nodes*scenario.MembersPerNode)
 	s.measured[scenario.Throttled] = part(calls.Mutating.Throttled, calls.Mutating.Count)
+	s.measured[scenario.APIWritesENI] = float64(s.controller.Writes()-writes) / float64(s.Nodes*scenario.MembersPerNode)
 	s.measured[scenario.FailedDeletes] = part(deletes.Failed, deletes.Count)
 	s.compare(scenario.Strays)
 }

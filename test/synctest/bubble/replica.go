@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -57,7 +58,7 @@ type Replica struct {
 
 	mu        sync.Mutex
 	mutations []Mutation
-	writes    int
+	writes    map[string]int
 	renewed   time.Time
 }
 
@@ -76,7 +77,7 @@ func (c *Cluster) Start(o options.Controller) *Replica {
 	c.Helper()
 	c.started++
 	number, begun := c.started, time.Now()
-	r := &Replica{Ended: make(chan struct{}), Metrics: prometheus.NewRegistry()}
+	r := &Replica{Ended: make(chan struct{}), Metrics: prometheus.NewRegistry(), writes: map[string]int{}}
 	r.Kubernetes = newLink(c.API, uint64(c.started), c.latencies.Kubernetes, r.noteWrite)
 	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), 0, r.noteMutation)
 	ctx, stop := context.WithCancel(c.Context())
@@ -120,17 +121,35 @@ func (r *Replica) Halt() {
 }
 
 func (r *Replica) noteWrite(request *http.Request) (answered func()) {
-	isLease := strings.Contains(request.URL.Path, "/leases")
+	kind := writeOf(request)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case request.Method == http.MethodGet:
-	case !isLease:
-		r.writes++
+	case !strings.HasSuffix(kind, " leases"):
+		r.writes[kind]++
 	case request.Method == http.MethodPut:
 		r.renewed = time.Now()
 	}
 	return func() {}
+}
+
+// writeOf names a request by its method, resource and subresource: "PATCH nodeenistates/status".
+func writeOf(request *http.Request) string {
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	// api/v1/..., or apis/GROUP/VERSION/..., and for what has a namespace namespaces/NAME/....
+	parts = parts[min(2, len(parts)):]
+	if strings.HasPrefix(request.URL.Path, "/apis/") {
+		parts = parts[min(1, len(parts)):]
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	// What stands between them is the object's name.
+	if len(parts) > 1 {
+		parts = slices.Delete(parts, 1, 2)
+	}
+	return request.Method + " " + strings.Join(parts, "/")
 }
 
 func (r *Replica) noteMutation(request *http.Request) (answered func()) {
@@ -167,9 +186,18 @@ func instanceIn(form url.Values) string {
 
 // Writes returns how many requests to change something the API server got, those about leases aside.
 func (r *Replica) Writes() int {
+	sum := 0
+	for _, count := range r.WritesByKind() {
+		sum += count
+	}
+	return sum
+}
+
+// WritesByKind returns the same by method, resource and subresource.
+func (r *Replica) WritesByKind() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.writes
+	return maps.Clone(r.writes)
 }
 
 // Metric returns the sum of a metric of the controller, or of those of its series that carry the label value. Of a histogram

@@ -1,0 +1,182 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/controller/node"
+)
+
+// unlabel makes the node one that no NodeENI selects.
+func (s *stage) unlabel() {
+	s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+}
+
+// TestWritesOfANode says which writes a change costs for a node with three interfaces: those that are made or removed together
+// are told of together.
+func TestWritesOfANode(t *testing.T) {
+	stuck := func(s *stage) {
+		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.StuckDetaching})
+		s.must(err)
+	}
+	cases := map[string]struct {
+		before, change func(*stage)
+		want           []string
+	}{
+		"they are made": {want: []string{"create", "status"}},
+		"they are removed": {
+			change: (*stage).unlabel, want: []string{"patch", "delete"},
+		},
+		"their removal takes minutes": {
+			before: stuck, change: (*stage).unlabel, want: []string{"status", "patch", "delete"},
+		},
+		"they are removed while an agent looks after them": {
+			before: (*stage).reportLinks, change: (*stage).unlabel, want: []string{"status", "patch", "delete"},
+		},
+		"nothing changes": {change: func(*stage) {}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.alsoDeclare("second")
+				s.alsoDeclare("third")
+				writes := s.countWrites()
+				if tc.change != nil {
+					s.must(s.play(time.Minute))
+					if tc.before != nil {
+						tc.before(s)
+					}
+					*writes = nil
+					tc.change(s)
+				}
+				s.must(s.play(20 * time.Minute))
+				if diff := cmp.Diff(tc.want, *writes); diff != "" {
+					t.Errorf("writes of the NodeENIState (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestANodeIsReadyAtOnce when its last interface is attached, however short ago its status could have been written.
+func TestANodeIsReadyAtOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.alsoDeclare("second")
+		for len(s.attached()) < 2 {
+			s.must(s.play(time.Second))
+		}
+		s.must(s.play(time.Second))
+		if st := s.status(nodeName); st.Attached != 2 {
+			t.Errorf("the status says that %d are attached", st.Attached)
+		}
+	})
+}
+
+// TestTwoGenerationsOfOneMemberAreNeverStored: a ledger that a cache does not show yet is not overwritten, and nothing is made.
+func TestTwoGenerationsOfOneMemberAreNeverStored(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		member := v1alpha1.Member{NodeENI: "second", NodeENIUID: "uid-second", Generation: 7}
+		stale := s.freezeStates()
+		s.must(stale.promise(s, member))
+		s.alsoDeclare("second")
+		before := s.ec2.Calls().Actions["CreateNetworkInterface"].Count
+		s.must(s.play(time.Minute))
+		var state v1alpha1.NodeENIState
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+		if !slices.Contains(state.Spec.Members, member) || len(state.Spec.Members) != 2 {
+			t.Errorf("the ledger says %+v, of which generation 7 was stored", state.Spec.Members)
+		}
+		if made := s.ec2.Calls().Actions["CreateNetworkInterface"].Count - before; made != 0 {
+			t.Errorf("%d interfaces were asked for on a stale ledger", made)
+		}
+	})
+}
+
+// reportLinks has the agent on the node say that it looks after every interface.
+func (s *stage) reportLinks() {
+	s.Helper()
+	var state v1alpha1.NodeENIState
+	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+	for _, i := range state.Status.Interfaces {
+		state.Status.Links = append(state.Status.Links, v1alpha1.LinkState{
+			NodeENI: i.NodeENI, MACAddress: i.MACAddress, ENIID: i.ENIID, State: v1alpha1.LinkReady,
+		})
+	}
+	s.must(s.cache.Status().Update(s.Context(), &state))
+}
+
+// countWrites returns where the writes of NodeENIStates are noted from now on.
+func (s *stage) countWrites() *[]string {
+	var writes []string
+	note := func(what string, object client.Object) {
+		if _, is := object.(*v1alpha1.NodeENIState); is {
+			writes = append(writes, what)
+		}
+	}
+	options := s.reconciler.Options
+	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			note("create", object)
+			return c.Create(ctx, object, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			note("patch", object)
+			return c.Patch(ctx, object, patch, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+			note("delete", object)
+			return c.Delete(ctx, object, opts...)
+		},
+		SubResourceApply: func(ctx context.Context, c client.Client, _ string, config runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			writes = append(writes, "status")
+			return c.Status().Apply(ctx, config, opts...)
+		},
+	})
+	s.reconciler = node.New(options)
+	s.start()
+	return &writes
+}
+
+// staleStates is a cache that shows NodeENIStates as they were.
+type staleStates struct{ shown v1alpha1.NodeENIState }
+
+// freezeStates has the reconciler see the node's state as it is now, whatever becomes of it.
+func (s *stage) freezeStates() *staleStates {
+	s.Helper()
+	stale := &staleStates{}
+	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &stale.shown))
+	options := s.reconciler.Options
+	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if state, is := object.(*v1alpha1.NodeENIState); is {
+				stale.shown.DeepCopyInto(state)
+				return nil
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	s.reconciler = node.New(options)
+	s.start()
+	return stale
+}
+
+// promise writes a member into the ledger, as a controller that led before does.
+func (stale *staleStates) promise(s *stage, member v1alpha1.Member) error {
+	state := stale.shown.DeepCopy()
+	state.Spec.Members = append(state.Spec.Members, member)
+	return s.cache.Update(s.Context(), state)
+}

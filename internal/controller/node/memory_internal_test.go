@@ -1,0 +1,68 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// TestMemoryShrinks with what it is about: a controller lives longer than any node, instance and NodeENI.
+func TestMemoryShrinks(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	cases := map[string]func() int{
+		"the shortage of a NodeENI that is gone": func() int {
+			var s shortages
+			create := plan.Create{Member: ownership.Member{Key: ownership.Key{NodeENIUID: "uid"}}, SubnetID: "subnet-1"}
+			s.note(create, &eni.Fault{Class: eni.NoAddresses}, now)
+			if len(s.known(now)) != 1 {
+				t.Error("the shortage is not known")
+			}
+			return len(s.known(now.Add(time.Hour)))
+		},
+		"the wait of an instance that nobody plans for": func() int {
+			var w waits
+			w.note("node-1", "i-1", []plan.Member{{Wanted: true, Phase: plan.Pending}}, now)
+			w.keep("node-1", nil)
+			return len(w.since)
+		},
+		"the doubt about a node that is gone": func() int {
+			var d doubts
+			d.add("node-1")
+			d.forget("node-1")
+			return len(d.nodes)
+		},
+		"the doubt that was settled": func() int {
+			var d doubts
+			d.add("node-1")
+			for _, at := range []time.Time{now, now.Add(doubtEvery)} {
+				d.take("node-1", at)
+			}
+			return len(d.nodes)
+		},
+		"what was said of a Node that is gone": func() int {
+			var s skips
+			s.isNew("node-1", skip{})
+			s.forget("node-1")
+			return len(s.said)
+		},
+		"a write that was put off": func() int {
+			var d deferrals
+			d.due("node-1", arrival, now)
+			d.end("node-1")
+			return len(d.since)
+		},
+	}
+	for name, left := range cases {
+		t.Run(name, func(t *testing.T) {
+			if n := left(); n != 0 {
+				t.Errorf("%d are remembered", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package synctest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/test/synctest/bubble"
+)
+
+// TestAnAgentThatFlapsALinkSpendsNoRequests: an agent that says ten times a second that it has lost a link, and found it again,
+// has its instance read from EC2 twice a minute and no more often.
+func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
+	const flapping = 5 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		c.Declare("data", "a", "data")
+		c.Start(c.Defaults())
+		node := c.Join(1, "a")[0]
+		c.Converge(10 * time.Minute)
+		time.Sleep(time.Minute)
+		before := c.EC2.Calls().Actions["DescribeInstances"].Count
+		for begun := time.Now(); time.Since(begun) < flapping; {
+			for _, phase := range []v1alpha1.LinkPhase{v1alpha1.LinkReady, v1alpha1.LinkMissing} {
+				sayLink(c, node, phase)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		looks := c.EC2.Calls().Actions["DescribeInstances"].Count - before
+		if most := int(flapping/(30*time.Second)) + 1; looks < 2 || looks > most {
+			t.Errorf("EC2 was asked for the instance %d times in %s, want at most %d", looks, flapping, most)
+		}
+	})
+}
+
+// sayLink is the agent on a node saying how its first link is.
+func sayLink(c *bubble.Cluster, node string, phase v1alpha1.LinkPhase) {
+	c.Helper()
+	var state v1alpha1.NodeENIState
+	c.Must(c.User.Get(c.Context(), client.ObjectKey{Name: node}, &state))
+	i := state.Status.Interfaces[0]
+	state.Status.Links = []v1alpha1.LinkState{{NodeENI: i.NodeENI, MACAddress: i.MACAddress, ENIID: i.ENIID, State: phase, Reason: "Test"}}
+	c.Must(status.Write(c.Context(), c.User, "agent", &state))
+}
