@@ -183,7 +183,7 @@ func (r *run) rest() {
 		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
 	}
 	for key, n := range r.watch.reconciles {
-		if n > mostIdleReconciles {
+		if n > mostIdleReconciles && (n > mostTurnChecks || !r.waitsForTurn(key)) {
 			r.violate("I13", "%s was reconciled %d times in %s although nothing changed", key, n, restFor)
 		}
 	}
@@ -200,8 +200,24 @@ const mostProbes = 12
 // writesPerProbe is how many writes may tell of one: what EC2 said, and that it is waited for again.
 const writesPerProbe = 2
 
-// mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period.
-const mostIdleReconciles = 70
+// mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period: every five
+// minutes. A node that waits for its turn to replace an interface asks twice a minute (mostTurnChecks), as that ends unannounced.
+const mostIdleReconciles, mostTurnChecks = 8, 70
+
+// waitsForTurn reports whether the key of a reconciliation is that of a node which says that it waits to replace an interface.
+func (r *run) waitsForTurn(key string) bool {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(states) {
+			waiting := slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+				return plan.Reason(i.Reason) == plan.Replacing
+			})
+			if waiting && key == fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName()) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // settled returns what is not as it should be, or nil.
 func (r *run) settled() *Violation {
