@@ -4,12 +4,16 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/multieni/multieni/test/bench/cli"
+	"github.com/multieni/multieni/test/bench/report"
 	"github.com/multieni/multieni/test/bench/scenario"
 )
 
@@ -85,5 +89,72 @@ func TestScenariosThatThereAreNot(t *testing.T) {
 		if err := command.Execute(); err == nil || !strings.Contains(err.Error(), word[3:]) {
 			t.Errorf("%s: got %v", word, err)
 		}
+	}
+}
+
+// TestDocumentedFigures holds the tables of the document against what the bench measures: every row is one that there is, and
+// each table names the one source that all its rows are of.
+func TestDocumentedFigures(t *testing.T) {
+	document, err := os.ReadFile("../../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`^\| \*\*(\S+)\*\* .*, [0-9,]+ nodes \| `)
+	for _, world := range []string{"timed calls", "instant calls"} {
+		_, rest, _ := strings.Cut(string(document), "<!-- bench: "+world+" -->")
+		table, _, _ := strings.Cut(rest, "<!-- end of bench: "+world+" -->")
+		if n := strings.Count(table, world+", commit "); n != 1 || strings.Contains(table, "-dirty") {
+			t.Errorf("%s: the table names %d sources", world, n)
+		}
+		var figures []scenario.Figure
+		for line := range strings.Lines(table) {
+			if found := named.FindStringSubmatch(line); found != nil {
+				chosen, err := scenario.Choose(found[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				figures = chosen[0].Figures(chosen[0].Nodes)
+			}
+			cells := strings.Split(line, " | ")
+			if len(figures) > 0 && len(cells) > 1 && !slices.ContainsFunc(figures, func(f scenario.Figure) bool { return f.What == cells[1] }) {
+				t.Errorf("%s: the bench measures no %q", world, cells[1])
+			}
+		}
+	}
+}
+
+// TestRunsAreCombined puts results of one source together, and refuses those of another one or of another world.
+func TestRunsAreCombined(t *testing.T) {
+	dir := t.TempDir()
+	result := func(name, commit, id string, instant bool) string {
+		content, err := json.Marshal(report.Report{Commit: commit, InstantCalls: instant, Results: []report.Result{{ID: id, Nodes: 5}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	a1, d1 := result("a1", "c0ffee", "a1", false), result("d1", "c0ffee", "d1", false)
+	cases := map[string]struct {
+		files []string
+		ok    bool
+	}{
+		"one source":     {[]string{a1, d1}, true},
+		"another source": {[]string{a1, result("c", "decaf", "c", false)}, false},
+		"another world":  {[]string{a1, result("b", "c0ffee", "b", true)}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			command := cli.New()
+			command.SetOut(&out)
+			command.SetArgs(append([]string{"combine"}, tc.files...))
+			if err := command.Execute(); (err == nil) != tc.ok || tc.ok && strings.Count(out.String(), "commit c0ffee") != 1 {
+				t.Errorf("error %v, tables:\n%s", err, out.String())
+			}
+		})
 	}
 }
