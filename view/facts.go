@@ -27,9 +27,10 @@ type Condition struct {
 
 // NodeENI is what its object says.
 type NodeENI struct {
-	Name     string            `json:"name"`
-	Created  time.Time         `json:"created"`
-	Selector map[string]string `json:"nodeSelector"`
+	Name       string            `json:"name"`
+	Created    time.Time         `json:"created"`
+	Selector   map[string]string `json:"nodeSelector"`
+	Generation int64             `json:"-"`
 	// Accepted is set once a controller has taken the NodeENI up.
 	Accepted bool `json:"accepted"`
 	Deleting bool `json:"deleting,omitempty"`
@@ -65,6 +66,8 @@ type Node struct {
 	Desired    int         `json:"desired"`
 	Attached   int         `json:"attached"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
+	// Judged is by which generation of NodeENIs the interfaces were judged, by name.
+	Judged map[string]int64 `json:"-"`
 }
 
 // Interface is one interface of a NodeENI on a node, as the NodeENIState tells.

@@ -373,3 +373,24 @@ func TestEveryReasonHasAdvice(t *testing.T) {
 		t.Error("advice for anything")
 	}
 }
+
+// TestANodeThatWasNotJudgedIsNotFine: its own status may be of before, and its NodeENI says why nothing newer is stored.
+func TestANodeThatWasNotJudgedIsNotFine(t *testing.T) {
+	nodeENI := view.NodeENI{
+		Name: "data", Generation: 2, Selector: map[string]string{"eni": "on"}, Accepted: true,
+		Ready: view.Condition{Type: "Ready", Status: "False", Reason: "StateRefused", Message: "the API server refuses to store it"},
+	}
+	node := view.Node{
+		Name: "node-1", Labels: nodeENI.Selector, Concerned: true, Ready: view.Condition{Type: "Ready", Status: "True"},
+		Judged: map[string]int64{"data": 1},
+	}
+	fleet := view.Fleet{NodeENIs: []view.NodeENI{nodeENI}, Nodes: []view.Node{node}}
+	why := view.WhyNode(fleet, node)
+	if text := why.Text(view.Page{}); why.Fine || !strings.Contains(text, "not judged") || !strings.Contains(text, "refuses to store") {
+		t.Error(text)
+	}
+	node.Judged["data"] = 2
+	if why := view.WhyNode(fleet, node); !why.Fine {
+		t.Error(why.Text(view.Page{}))
+	}
+}

@@ -146,6 +146,7 @@ func WhyNode(f Fleet, n Node) Why {
 	case !n.Concerned:
 		w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller has not begun.", strings.Join(meant, ", "))
 		w.Notes = append(w.Notes, notRunning)
+	case w.unjudged(f, n, meant):
 	case n.ready() && len(w.Troubles) == 0:
 		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s attached.", count(n.Attached, "interface"))
 	default:
@@ -153,6 +154,22 @@ func WhyNode(f Fleet, n Node) Why {
 		w.explainReady(n.Ready)
 	}
 	return w
+}
+
+// unjudged says which NodeENIs the node's interfaces were not judged by as these are now, and reports whether there is one.
+func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
+	var names []string
+	for _, name := range meant {
+		e, _ := f.NodeENI(name)
+		if e.Accepted && !e.Paused && !e.Deleting && n.Judged[name] != e.Generation {
+			names = append(names, name)
+			w.explainReady(e.Ready)
+		}
+	}
+	if len(names) > 0 {
+		w.Verdict = fmt.Sprintf("The controller has not judged the node by %s yet, as declared now.", strings.Join(names, ", "))
+	}
+	return len(names) > 0
 }
 
 func (w *Why) notes(f Fleet, n Node, meant []string) {

@@ -46,6 +46,9 @@ const (
 	ReasonRampingUp = "RampingUp"
 )
 
+// ReasonStateRefused says that the API server refuses to store a NodeENIState of a selected node as it is to be.
+const ReasonStateRefused = "StateRefused"
+
 // ReasonResolved says that every subnet, or group, that is named exists. When one does not, the reason is which case it is, in
 // the words of package plan, for example SubnetNotFound.
 const ReasonResolved = "Resolved"

@@ -253,6 +253,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	})
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
 	inFlight, ledgers, repairs := &controller.InFlight{}, &controller.Ledgers{}, &controller.Repairs{}
+	refusedWrites := &controller.RefusedWrites{}
 	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -264,13 +265,14 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		Applier: apply.New(ec2, watch, apply.Options{
 			Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewBook(ec2, time.Now), Now: time.Now,
 		}),
-		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Ledgers: ledgers, Repairs: repairs, MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
-		Cluster: o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, Repairs: repairs,
+		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
+		Cluster:       o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
 		Attached: telemetry.NewAttachTimes(s.Metrics).Observe,
 	})
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
 		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
-		Leaked: func() int { return sweep.Leaks(watch) }, Braked: nodes.Braked, Lost: sweep.Loss,
+		Leaked: func() int { return sweep.Leaks(watch) }, Braked: nodes.Braked, Lost: sweep.Loss, Refused: refusedWrites.Count,
 	})
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
@@ -278,7 +280,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	nodeENIs := nodeeni.New(nodeeni.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
 		Refusals: aws.refusals, Events: mgr.GetEventRecorder("multieni"), Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
-		Now: time.Now, Log: s.Log,
+		RefusedWrites: refusedWrites, Now: time.Now, Log: s.Log,
 	})
 	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Standings)
 	telemetry.RegisterBlocked(s.Metrics, nodeENIs.Blocked)

@@ -107,6 +107,8 @@ type Owned struct {
 	// Braked is whether no more are made, because too many are unattached; Lost whether so many in use have no NodeENI that
 	// these seem to be lost.
 	Braked, Lost func() bool
+	// Refused is how many NodeENIStates and NodeENIs the API server refuses to store as they are to be.
+	Refused func() int
 }
 
 // RegisterOwned registers the gauges of the interfaces the cluster owns.
@@ -121,6 +123,7 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more, and which are being removed.", owned.Leaked),
 		gauge("creation_braked", "1 while no interfaces are made because too many of the cluster's are attached to nothing, else 0.", flag(owned.Braked)),
 		gauge("nodeenis_lost", "1 while so many interfaces in use have no NodeENI that these seem to be lost, and the interfaces are left in use for a day, else 0.", flag(owned.Lost)),
+		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store as they are to be; Events StateRefused say why.", owned.Refused),
 	)
 }
 

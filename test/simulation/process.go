@@ -105,14 +105,16 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	resolve := resolver.New(ports, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: p.now})
 	p.sweeper = sweeper.New(sweeper.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
 	p.observer = observer.New(ports, observer.Options{Cluster: c.name, Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet})
+	refusedWrites := &controller.RefusedWrites{}
 	p.nodes = node.New(node.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
 		Applier: apply.New(ports, p.observer, apply.Options{Members: 1, Removals: 64, Now: p.now}),
-		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, Ledgers: ledgers, MaxUnattached: mostUnattached,
+		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
 		Cluster: c.name, Concurrency: 1, Beside: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
 	})
 	p.nodeENIs = nodeeni.New(nodeeni.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
+		RefusedWrites: refusedWrites, Events: nobody{},
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: 1, Now: p.now, Log: quiet,
 	})
 	for q := range p.queues {

@@ -95,7 +95,7 @@ func (o objects) fleet() view.Fleet {
 
 func nodeENIFacts(n *v1alpha1.NodeENI) view.NodeENI {
 	facts := view.NodeENI{
-		Name: n.Name, Created: n.CreationTimestamp.Time, Selector: v1alpha1.Strings(n.Spec.NodeSelector),
+		Name: n.Name, Generation: n.Generation, Created: n.CreationTimestamp.Time, Selector: v1alpha1.Strings(n.Spec.NodeSelector),
 		Accepted: controllerutil.ContainsFinalizer(n, v1alpha1.Finalizer), Deleting: !n.DeletionTimestamp.IsZero(), Paused: controller.Paused(n),
 		Ready: ready(n.Status.Conditions),
 		Nodes: int(n.Status.Nodes), Desired: int(n.Status.Desired), Attached: int(n.Status.Attached),
@@ -145,6 +145,10 @@ func addState(facts *view.Node, state *v1alpha1.NodeENIState) {
 	}
 	facts.Ready = ready(state.Status.Conditions)
 	facts.Desired, facts.Attached = int(state.Status.Desired), int(state.Status.Attached)
+	facts.Judged = map[string]int64{}
+	for _, o := range state.Status.NodeENIs {
+		facts.Judged[o.NodeENI] = o.ObservedGeneration
+	}
 	for _, i := range state.Status.Interfaces {
 		facts.Interfaces = append(facts.Interfaces, interfaceFacts(i, state.Status.Links))
 	}

@@ -67,6 +67,8 @@ type Options struct {
 	Sweeper  *sweeper.Sweeper
 	InFlight *controller.InFlight
 	Ledgers  *controller.Ledgers
+	// RefusedWrites knows which objects the API server refuses to store.
+	RefusedWrites *controller.RefusedWrites
 	// Repairs says what to repair on interfaces that instances were launched with.
 	Repairs *controller.Repairs
 	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are made.
@@ -112,6 +114,9 @@ type Reconciler struct {
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
+	if options.RefusedWrites == nil {
+		options.RefusedWrites = &controller.RefusedWrites{}
+	}
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
@@ -148,7 +153,9 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *visit) (reco
 	}
 	s.visit = v
 	ctx = pace.With(ctx, r.ticket(ctx, s))
-	if err := r.settleAll(ctx, s); apierrors.IsConflict(err) {
+	err = r.settleAll(ctx, s)
+	r.noteRefusal(s, err)
+	if apierrors.IsConflict(err) {
 		// The cache had not caught up with our own last write. Nothing was done on the strength of it.
 		return reconcile.Result{RequeueAfter: conflictWait}, nil
 	} else if errors.Is(err, errBusy) {

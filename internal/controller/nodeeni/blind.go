@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/status"
 	"github.com/multieni/multieni/plan"
 )
@@ -63,7 +64,11 @@ func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after
 		return nil
 	}
 	nodeENI.Status = after
-	if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI); err != nil {
+	err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI)
+	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NodeENI", Name: nodeENI.Name}, err) && r.Events != nil {
+		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Report", "%s", controller.Note(err))
+	}
+	if err != nil {
 		return err
 	}
 	was, now := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -113,12 +114,14 @@ func (i indexes) IndexField(_ context.Context, object client.Object, field strin
 // stage is a reconciler with what it reads.
 type stage struct {
 	*testing.T
-	kube       client.Client
-	inFlight   *controller.InFlight
-	ledgers    *controller.Ledgers
-	observer   *observer.Observer
-	reconciler *nodeeni.Reconciler
-	now        time.Time
+	kube          client.Client
+	inFlight      *controller.InFlight
+	ledgers       *controller.Ledgers
+	refusedWrites *controller.RefusedWrites
+	events        *events.FakeRecorder
+	observer      *observer.Observer
+	reconciler    *nodeeni.Reconciler
+	now           time.Time
 }
 
 func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
@@ -127,7 +130,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
 	quiet := slog.New(slog.DiscardHandler)
-	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.Ledgers{}, now: start}
+	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.Ledgers{}, refusedWrites: &controller.RefusedWrites{}, events: events.NewFakeRecorder(10), now: start}
 	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	for _, err := range []error{
@@ -140,7 +143,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	}
 	s.kube, s.observer = builder.Build(), watch
 	s.reconciler = nodeeni.New(nodeeni.Options{
-		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, RefusedWrites: s.refusedWrites, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
 	})
 	return s

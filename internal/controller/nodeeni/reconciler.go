@@ -41,7 +41,9 @@ type Options struct {
 	Ledgers  *controller.Ledgers
 	// Refusals knows which reads EC2 refuses; nil for none. Events tells people; nobody is told if it is nil.
 	Refusals *controller.Refusals
-	Events   events.EventRecorder
+	// RefusedWrites knows which objects the API server refuses to store.
+	RefusedWrites *controller.RefusedWrites
+	Events        events.EventRecorder
 	// Reresolve is how often subnets and groups are resolved anew; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
 	// Concurrency is how many NodeENIs are worked on at the same time.
@@ -64,6 +66,9 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	if options.Refusals == nil {
 		options.Refusals = &controller.Refusals{}
+	}
+	if options.RefusedWrites == nil {
+		options.RefusedWrites = &controller.RefusedWrites{}
 	}
 	return &Reconciler{Options: options}
 }
@@ -271,7 +276,12 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
 		return f, nil, err
 	}
-	f.now, f.states = r.Now(), states.Items
+	f.now, f.states, f.unstored = r.Now(), states.Items, map[string]string{}
+	for _, node := range f.nodes {
+		if why := r.RefusedWrites.Of(controller.ObjectRef{Kind: "NodeENIState", Name: node.Name}); why != "" {
+			f.unstored[node.Name] = why
+		}
+	}
 	if r.Refusals.Blind() {
 		f.refused, f.unlisted = r.Refusals.Message(), r.Refusals.Refused("DescribeNetworkInterfaces")
 	}

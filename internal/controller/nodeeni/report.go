@@ -6,6 +6,7 @@ package nodeeni
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,8 @@ type facts struct {
 	refused string
 	// unlisted is set when the listing of the cluster's interfaces is one of them.
 	unlisted bool
+	// unstored says of selected nodes why the API server refuses their NodeENIStates, by name.
+	unstored map[string]string
 	// hidden is set while EC2 may not show all that exists.
 	hidden bool
 }
@@ -212,6 +215,8 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 			message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: linux for all nodes of Linux"
 		}
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
+	case len(f.unstored) > 0:
+		return unstored(f.unstored)
 	case len(blocked) > 0:
 		return outcomeOfBlocked(blocked, st.Desired)
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !slices.ContainsFunc(all.interfaces, staysDrifted):
@@ -232,6 +237,14 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf(
 			"%s attached on %s%s", number(int(st.Desired), "interface"), number(int(st.Nodes), "node"), f.skipped())}
 	}
+}
+
+// unstored is how a NodeENI stands of whose nodes one cannot tell.
+func unstored(nodes map[string]string) status.Outcome {
+	first := slices.Sorted(maps.Keys(nodes))[0]
+	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
+		"the API server refuses to store the NodeENIState of %s; nothing new is made or told there: node %s: %s",
+		number(len(nodes), "node"), first, nodes[first])}
 }
 
 // leaving is how a NodeENI stands that is deleted.

@@ -38,6 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			r.Refusals.Watch(func() { r.enqueue(ctx, q, "", func(*v1alpha1.NodeENI) bool { return true }) })
 			return nil
 		})).
+		WatchesRawSource(source.Func(r.enqueueRefused)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
@@ -58,6 +59,26 @@ func eachVersion(enqueue func(context.Context, queue, client.Object)) handler.Ev
 			enqueue(ctx, q, e.ObjectNew)
 		},
 	}
+}
+
+// enqueueRefused enqueues the NodeENIs of nodes whose NodeENIState the API server began, or ceased, to refuse.
+func (r *Reconciler) enqueueRefused(ctx context.Context, q queue) error {
+	go func() {
+		for {
+			select {
+			case <-r.RefusedWrites.Wake():
+			case <-ctx.Done():
+				return
+			}
+			for _, name := range r.RefusedWrites.Changed() {
+				var node corev1.Node
+				if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node); err == nil {
+					r.enqueueSelecting(ctx, q, &node)
+				}
+			}
+		}
+	}()
+	return nil
 }
 
 func (r *Reconciler) enqueueOwners(ctx context.Context, q queue, object client.Object) {
