@@ -179,6 +179,7 @@ func (r *run) rest() {
 			r.violate("I8", "NodeENI %s was tried %d times in %s although there is no room", key, n, restFor)
 		}
 	}
+	told += r.turnNews()
 	if r.watch.writes > told {
 		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
 	}
@@ -197,12 +198,26 @@ func (r *run) rest() {
 // each once in ten minutes, with as many members as there are subnets in a NodeENI.
 const mostProbes = 12
 
-// writesPerProbe is how many writes may tell of one: what EC2 said, and that it is waited for again.
-const writesPerProbe = 2
+// writesPerProbe is how many writes may tell of one, of its node and of a NodeENI that waits for the same slot: what EC2 said,
+// and that it is waited for again.
+const writesPerProbe = 4
 
 // mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period: every five
-// minutes. A node that waits for its turn to replace an interface asks twice a minute (mostTurnChecks), as that ends unannounced.
-const mostIdleReconciles, mostTurnChecks = 8, 70
+// minutes, or a little oftener where two things are waited for. A node that waits for its turn to replace an interface asks twice a minute (mostTurnChecks), as that ends unannounced.
+const mostIdleReconciles, mostTurnChecks = 14, 70
+
+// turnNews is how many writes may tell of nodes that wait to replace an interface: whether somebody else holds the slot that it
+// is to be moved to, only a look shows, and between two looks the node says that it waits for its turn.
+func (r *run) turnNews() (writes int) {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(states) {
+			if r.waitsForTurn(fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName())) {
+				writes += writesPerProbe
+			}
+		}
+	}
+	return writes
+}
 
 // waitsForTurn reports whether the key of a reconciliation is that of a node which says that it waits to replace an interface.
 func (r *run) waitsForTurn(key string) bool {
@@ -260,7 +275,7 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
 	its := c.nodesOf(s.instanceID)
-	if i.AttachedTo(s.instanceID) && !c.removable(i) {
+	if i.Ready() && i.AttachedTo(s.instanceID) && !c.removable(i) {
 		return true
 	}
 	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
@@ -269,7 +284,7 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 	if len(its) > 1 && !selects(nodeENI, its[0]) {
 		return anySelected(nodeENI, its)
 	}
-	return !c.run.truth().ended(s.instanceID) && (len(its) == 0 || anySelected(nodeENI, its))
+	return !c.run.truth().ended(s.instanceID) && len(its) == 0
 }
 
 func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violation {
@@ -287,7 +302,7 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) {
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) && !c.anyTaken(s, claim) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
 		}
 	}
