@@ -275,7 +275,7 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
 	its := c.nodesOf(s.instanceID)
-	if i.Ready() && i.AttachedTo(s.instanceID) && !c.removable(i) {
+	if i.AttachedTo(s.instanceID) && i.Attachment.Status != eni.AttachmentDetaching && !c.removable(i) {
 		return true
 	}
 	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
