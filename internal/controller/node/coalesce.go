@@ -67,7 +67,8 @@ func (r *Reconciler) putOff(s *subject, writes *deferrals) bool {
 
 // canWait reports whether nobody waits for a change of the node's status, and more of it is to come.
 func (s *subject) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
-	moving := slices.ContainsFunc(after.Interfaces, inTransition)
+	// Of what waits at a gate the status says what it said before.
+	moving := len(s.waiting) > 0 || slices.ContainsFunc(after.Interfaces, inTransition)
 	old := byKey(before.Interfaces)
 	changed := false
 	for _, now := range after.Interfaces {
