@@ -22,6 +22,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/panics"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -61,6 +62,16 @@ func eachVersion(enqueue func(context.Context, queue, client.Object)) handler.Ev
 	}
 }
 
+// enqueueOf enqueues the NodeENIs that select a node.
+func (r *Reconciler) enqueueOf(ctx context.Context, q queue, name string) error {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.enqueueSelecting(ctx, q, &node)
+	return nil
+}
+
 // enqueueRefused enqueues the NodeENIs of nodes whose NodeENIState the API server began, or ceased, to refuse.
 func (r *Reconciler) enqueueRefused(ctx context.Context, q queue) error {
 	go func() {
@@ -71,9 +82,8 @@ func (r *Reconciler) enqueueRefused(ctx context.Context, q queue) error {
 				return
 			}
 			for _, name := range r.RefusedWrites.Changed() {
-				var node corev1.Node
-				if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node); err == nil {
-					r.enqueueSelecting(ctx, q, &node)
+				if err := panics.AsError("node "+name, func() error { return r.enqueueOf(ctx, q, name) }); err != nil {
+					r.Log.Error("NodeENIs of a node could not be enqueued", "node", name, "err", err)
 				}
 			}
 		}

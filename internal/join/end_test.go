@@ -1,0 +1,108 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// An interface of a process that died before it could attach it is nobody's in particular, and goes when its instance does.
+func TestWhatWasNeverAttachedIsFoundWhenItsInstanceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		dying, die := context.WithCancel(t.Context())
+		s.cfg.HTTPClient = &http.Client{Transport: &mortal{RoundTripper: s.sim.Transport(), left: 1, die: die}}
+		if _, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Patience: time.Minute}); err == nil || len(s.has()) != 1 {
+			t.Fatalf("it left %q and said %v", s.has(), err)
+		}
+		s.cfg.HTTPClient = &http.Client{Transport: s.sim.Transport()}
+		if err := s.sim.Terminate(s.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := s.joiner().Bury(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		s.want()
+	})
+}
+
+func TestTheEndOfAnInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		s.ensure(t.Context(), s.joiner(), join.Request{})
+		cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
+		for _, i := range s.sim.State().NetworkInterfaces {
+			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+				if err := cloud.SetDeleteOnTermination(t.Context(), i.NetworkInterfaceID, i.Attachment.AttachmentID, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := s.joiner().Bury(t.Context(), s.id); !errors.Is(err, join.ErrAlive) || len(s.has()) != 2 {
+			t.Errorf("burying the living: %v, %q", err, s.has())
+		}
+		if err := s.sim.Terminate(s.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if err := s.joiner().Bury(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		s.want()
+	})
+}
+
+// What a NodeENI has on an instance that ended is the controller's to delete: it knows whether the NodeENI lost its finalizer.
+func TestABurialLeavesNodeENIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		keep := func(c *lifecycle.Config) { no := false; c.Networks[0].DeleteOnTermination = &no }
+		s.ensure(t.Context(), s.joiner(keep), join.Request{})
+		cloud, nodeENIs := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"}), 0
+		for _, i := range s.sim.State().NetworkInterfaces {
+			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{ownership.TagNodeENI: "upf", ownership.TagNodeENIUID: "uid-1"}); err != nil {
+					t.Fatal(err)
+				}
+				nodeENIs++
+			}
+		}
+		time.Sleep(time.Hour)
+		if err := s.sim.Terminate(s.id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := s.joiner(keep).Bury(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		if left := s.has(); nodeENIs != 1 || len(left) != nodeENIs {
+			t.Errorf("%q is left, want the interface of the NodeENI", left)
+		}
+	})
+}
+
+func TestWhatWaitsToBeTerminatedWillGoWithItsInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t)
+		keep := func(c *lifecycle.Config) { no := false; c.Networks[0].DeleteOnTermination = &no }
+		s.ensure(t.Context(), s.joiner(keep), join.Request{})
+		if err := s.joiner(keep).Part(t.Context(), s.id); err != nil {
+			t.Error(err)
+		}
+		s.want(both()...)
+	})
+}
