@@ -3,6 +3,8 @@
 
 package simulation
 
+import "slices"
+
 // Mutant is a bug shape that other controllers had, as a small change of our source. It is compiled only in the test that
 // shows that the suite finds it.
 type Mutant struct {
@@ -18,19 +20,24 @@ type Mutant struct {
 // Edit replaces one text in a file, which is named from the root of the module.
 type Edit struct{ File, Old, New string }
 
+// What mutants edit.
+const (
+	applier    = "internal/apply/apply.go"
+	compute    = "plan/compute.go"
+	identity   = "ownership/ownership.go"
+	inventory  = "inventory/inventory.go"
+	nodeENI    = "internal/controller/nodeeni/reconciler.go"
+	sweeps     = "internal/controller/sweeper/sweeper.go"
+	fence      = "internal/controller/fence.go"
+	token      = "		Token:       c.Member.Token(),\n"
+	changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n"
+)
+
 // Mutants returns the bug shapes of the reliability catalogue.
-func Mutants() []Mutant {
-	const (
-		applier    = "internal/apply/apply.go"
-		compute    = "plan/compute.go"
-		identity   = "ownership/ownership.go"
-		inventory  = "inventory/inventory.go"
-		nodeENI    = "internal/controller/nodeeni/reconciler.go"
-		sweeper    = "internal/controller/sweeper/sweeper.go"
-		fence      = "internal/controller/fence.go"
-		token      = "		Token:       c.Member.Token(),\n"
-		changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n"
-	)
+func Mutants() []Mutant { return slices.Concat(beliefMutants(), actionMutants()) }
+
+// beliefMutants believe what is not so.
+func beliefMutants() []Mutant {
 	return []Mutant{
 		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{applier, token, ""}}},
 		{Name: "random client token", Like: "Cilium, by the SDK's default", Edits: []Edit{{applier, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
@@ -68,7 +75,13 @@ func Mutants() []Mutant {
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
-		hastyCollector(sweeper, identity),
+		hastyCollector(sweeps, identity),
+	}
+}
+
+// actionMutants do what they should not, or too much of it.
+func actionMutants() []Mutant {
+	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
 			compute, "		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)\n",
 			"		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)\n		if m.claim.Replace && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
@@ -90,7 +103,7 @@ func Mutants() []Mutant {
 		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
 			"plan/step.go", "p.shownAt(m).Sub(since) >= StuckAfter", "p.shownAt(m).Sub(since) >= time.Second",
 		}}},
-		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeper, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeps, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
 			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
@@ -121,11 +134,11 @@ func Mutants() []Mutant {
 func hastyCollector(sweeper, identity string) Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
-		{sweeper, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
-		{sweeper, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
-		{sweeper, ">= ownership.SightingGap {", ">= 0 {"},
+		{sweeps, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
+		{sweeps, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
+		{sweeps, ">= ownership.SightingGap {", ">= 0 {"},
 		{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
-		{sweeper, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.TellOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
+		{sweeps, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.TellOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
 		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.Sweeper.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
 		{desired, "s.nodeENI(m.NodeENIUID) != nil || ", ""},
 	}}
