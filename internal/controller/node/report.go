@@ -114,12 +114,15 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	return st
 }
 
-// distinct keeps one member of each key: the wanted one, where an old interface and its successor overlap.
+// distinct keeps one member of each key, ordered by NodeENI: the wanted one, where an old interface and its successor overlap.
+// What a tag says the name of the NodeENI is can differ between the two.
 func distinct(members []plan.Member) []plan.Member {
 	slices.SortStableFunc(members, func(a, b plan.Member) int {
-		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), -cmp.Compare(rank(a), rank(b)))
+		return cmp.Or(a.Key.Compare(b.Key), -cmp.Compare(rank(a), rank(b)))
 	})
-	return slices.CompactFunc(members, func(a, b plan.Member) bool { return a.Key == b.Key })
+	members = slices.CompactFunc(members, func(a, b plan.Member) bool { return a.Key == b.Key })
+	slices.SortStableFunc(members, func(a, b plan.Member) int { return cmp.Compare(a.NodeENI, b.NodeENI) })
+	return members
 }
 
 func rank(m plan.Member) int {

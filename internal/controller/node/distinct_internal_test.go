@@ -1,0 +1,23 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+
+	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/plan"
+)
+
+// TestOneMemberOfEachKey, whatever name somebody wrote into the tag of one: the API server refuses a status with two.
+func TestOneMemberOfEachKey(t *testing.T) {
+	of := func(name string, ordinal int, wanted bool) plan.Member {
+		key := ownership.Key{NodeENIUID: "uid-b", Ordinal: ordinal}
+		return plan.Member{Member: ownership.Member{NodeENI: name, Key: key}, Wanted: wanted}
+	}
+	got := distinct([]plan.Member{of("-1", 0, false), of("a", 1, true), of("b", 0, true)})
+	if len(got) != 2 || got[0].NodeENI != "a" || got[1].NodeENI != "b" {
+		t.Errorf("got %+v", got)
+	}
+}
