@@ -9,17 +9,20 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/test/schema"
 )
 
 // kind is a kind of object the API server keeps.
@@ -36,11 +39,11 @@ var kindNames = [kinds]string{"Node", "NodeENI", "NodeENIState"}
 
 func (k kind) String() string { return kindNames[k] }
 
-func (k kind) resource() schema.GroupResource {
+func (k kind) resource() k8sschema.GroupResource {
 	if k == nodes {
-		return schema.GroupResource{Resource: "nodes"}
+		return k8sschema.GroupResource{Resource: "nodes"}
 	}
-	return schema.GroupResource{Group: v1alpha1.SchemeGroupVersion.Group, Resource: kindNames[k]}
+	return k8sschema.GroupResource{Group: v1alpha1.SchemeGroupVersion.Group, Resource: kindNames[k]}
 }
 
 func (k kind) empty() client.Object {
@@ -88,12 +91,13 @@ type apiServer struct {
 	log     [kinds][]change
 	version int
 	uids    int
-	// changed is called after every change.
+	// changed is called after every change, and refused with every write that does not fit its schema.
 	changed func(kind, change)
+	refused func(error)
 }
 
 func newAPIServer(now func() time.Time) *apiServer {
-	s := &apiServer{now: now, changed: func(kind, change) {}}
+	s := &apiServer{now: now, changed: func(kind, change) {}, refused: func(error) {}}
 	for k := range s.objects {
 		s.objects[k] = map[string]client.Object{}
 	}
@@ -139,6 +143,9 @@ func (s *apiServer) create(object client.Object) (client.Object, error) {
 	if k != nodes {
 		stored.SetGeneration(1)
 	}
+	if err := s.check(k, stored); err != nil {
+		return nil, err
+	}
 	s.put(k, stored.GetName(), stored)
 	return stored, nil
 }
@@ -168,8 +175,35 @@ func (s *apiServer) update(k kind, name, resourceVersion string, change func(cli
 		s.put(k, name, nil)
 		return after, nil
 	}
+	if err := s.check(k, after); err != nil {
+		return nil, err
+	}
 	s.put(k, name, after)
 	return after, nil
+}
+
+// schemas are those of the definitions that ship.
+var schemas = sync.OnceValues(schema.Load)
+
+// check refuses what a real API server refuses of our kinds for its content.
+func (s *apiServer) check(k kind, object client.Object) error {
+	if k == nodes {
+		return nil
+	}
+	known, err := schemas()
+	if err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	content["kind"] = kindNames[k]
+	if err := known.Check(content); err != nil {
+		s.refused(err)
+		return err
+	}
+	return nil
 }
 
 func sameSpec(a, b client.Object) bool {

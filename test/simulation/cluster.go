@@ -34,6 +34,7 @@ type cluster struct {
 func (r *run) newCluster(name string) *cluster {
 	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}}
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
+	c.api.refused = func(err error) { r.violate("I9", "the API server refuses a write: %v", err) }
 	for range 2 {
 		c.join()
 	}

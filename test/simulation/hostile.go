@@ -171,6 +171,9 @@ func (c *cluster) handle() {
 	r.touched()
 }
 
+// spoiltValues are what somebody writes into a tag: a word, and numbers that are out of some range.
+var spoiltValues = []string{"spoilt", "-1", "128", "200", "4294967296", "253402300800", "9223372036854775807"}
+
 // retag spoils or removes one tag.
 func (r *run) retag(i eni.Interface) {
 	keys := slices.Sorted(maps.Keys(i.Tags))
@@ -181,8 +184,8 @@ func (r *run) retag(i eni.Interface) {
 		_, _ = r.model.DeleteTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key}}})
 		return
 	}
-	value := "spoilt"
-	r.note(nil, "somebody spoils tag %s of %s", key, i.ID)
+	value := spoiltValues[r.pick(len(spoiltValues))]
+	r.note(nil, "somebody sets tag %s of %s to %s", key, i.ID, value)
 	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
 }
 

@@ -1,0 +1,70 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package schema refuses what a real API server refuses of our kinds for its content. Rules in CEL are left out: they are about
+// what people write, and config/crd tests them.
+package schema
+
+import (
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/multieni/multieni/config/crd"
+)
+
+// Schemas are those of the definitions that ship.
+type Schemas struct{ byKind map[string]kind }
+
+type kind struct {
+	name       k8sschema.GroupKind
+	structural *schema.Structural
+	openAPI    validation.SchemaValidator
+}
+
+// Load reads the definitions.
+func Load() (*Schemas, error) {
+	definitions, err := crd.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	s := &Schemas{byKind: map[string]kind{}}
+	for _, definition := range definitions {
+		root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+		internal := &apiextensions.JSONSchemaProps{}
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(root, internal, nil); err != nil {
+			return nil, err
+		}
+		structural, err := schema.NewStructural(internal)
+		if err != nil {
+			return nil, err
+		}
+		openAPI, _, err := validation.NewSchemaValidator(internal)
+		if err != nil {
+			return nil, err
+		}
+		name := definition.Spec.Names.Kind
+		s.byKind[name] = kind{k8sschema.GroupKind{Group: definition.Spec.Group, Kind: name}, structural, openAPI}
+	}
+	return s, nil
+}
+
+// Check returns the API server's answer to an object that does not fit its schema; nil if it does, or is of another kind.
+func (s *Schemas) Check(object map[string]any) error {
+	u := unstructured.Unstructured{Object: object}
+	k, ours := s.byKind[u.GetKind()]
+	if !ours {
+		return nil
+	}
+	wrong := validation.ValidateCustomResource(nil, object, k.openAPI)
+	wrong = append(wrong, listtype.ValidateListSetsAndMaps(nil, k.structural, object)...)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(k.name, u.GetName(), wrong)
+}
