@@ -214,6 +214,13 @@ func (s *Simulator) throughFaults(now time.Time, of service, operation operation
 		return answer{err: refusal(cmp.Or(f.Status, http.StatusInternalServerError), cmp.Or(f.Code, "InternalError"),
 			cmp.Or(f.Message, "An internal error has occurred"))}
 	}
+	return s.throughLateFaults(now, operation, input, draw, kill)
+}
+
+// throughLateFaults does what was asked, and lets faults interfere with the answer.
+func (s *Simulator) throughLateFaults(
+	now time.Time, operation operation, input any, draw func(fault.Kind) (fault.Fault, bool), kill func(fault.Kind) bool,
+) answer {
 	wrong, strikes := draw(fault.WrongReply)
 	if strikes && wrong.Skip {
 		return answer{wrong: wrong.Reply, output: struct{}{}}

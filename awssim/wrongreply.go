@@ -20,7 +20,7 @@ const hugeReply = 50 << 20
 const page = "<!DOCTYPE html><html><head><title>Sign in</title></head><body><p>Sign in to go on.</p></body></html>\n"
 
 // writeWrong writes something in the place of the answer.
-func (of service) writeWrong(w http.ResponseWriter, action, requestID string, a answer) {
+func (s service) writeWrong(w http.ResponseWriter, action, requestID string, a answer) {
 	// A client that has gone away is no concern of ours.
 	switch a.wrong {
 	case fault.Empty:
@@ -29,11 +29,11 @@ func (of service) writeWrong(w http.ResponseWriter, action, requestID string, a 
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, page)
 	case fault.Foreign:
-		of.protocol.writeOutput(w, "DescribeAccountAttributes", requestID, struct{}{})
+		s.protocol.writeOutput(w, "DescribeAccountAttributes", requestID, struct{}{})
 	case fault.Cut:
-		_, _ = w.Write(of.half(w, action, requestID, a))
+		_, _ = w.Write(s.half(w, action, requestID, a))
 	case fault.Huge:
-		begin := of.half(w, action, requestID, a)
+		begin := s.half(w, action, requestID, a)
 		_, _ = w.Write(begin)
 		_, _ = w.Write(bytes.Repeat([]byte(" "), hugeReply-len(begin)))
 	case fault.Reset:
@@ -42,12 +42,12 @@ func (of service) writeWrong(w http.ResponseWriter, action, requestID string, a 
 }
 
 // half returns the first half of the answer, and gives the response the header of the whole.
-func (of service) half(w http.ResponseWriter, action, requestID string, a answer) []byte {
+func (s service) half(w http.ResponseWriter, action, requestID string, a answer) []byte {
 	whole := &memoryWriter{header: http.Header{}}
 	if a.err != nil {
-		of.protocol.writeError(whole, requestID, a.err)
+		s.protocol.writeError(whole, requestID, a.err)
 	} else {
-		of.protocol.writeOutput(whole, action, requestID, a.output)
+		s.protocol.writeOutput(whole, action, requestID, a.output)
 	}
 	maps.Copy(w.Header(), whole.header)
 	return whole.body.Bytes()[:whole.body.Len()/2]

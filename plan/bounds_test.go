@@ -31,8 +31,9 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 			w := newWorld(limits(4))
 			o := w.observe(map[ownership.Key]int64{})
 			o.Spent[spoilt] = tc.spent
-			for second := range time.Duration(3) {
-				p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, start.Add(second*time.Second))
+			for second := range 3 {
+				now := start.Add(time.Duration(second) * time.Second)
+				p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, now)
 				if blocked := p.Members[0].Phase == plan.Blocked; blocked != tc.blocked || len(p.Actions) == 0 != tc.blocked {
 					t.Fatalf("blocked %t, actions %v", blocked, p.Actions)
 				}

@@ -52,7 +52,8 @@ func TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops(t *testing.T) {
 		serves := slices.ContainsFunc(after, func(id string) bool { return slices.Contains(here, id) })
 		for _, i := range live {
 			kept := slices.ContainsFunc(w.ours(), func(o eni.Interface) bool { return o.ID == i.ID && o.Ready() })
-			if !kept && !(serves && !slices.Contains(after, i.SubnetID) && !slices.Contains(after, "unknown")) {
+			dropped := serves && !slices.Contains(after, i.SubnetID) && !slices.Contains(after, "unknown")
+			if !kept && !dropped {
 				rt.Errorf("%s in %s is gone after an edit from %v to %v\n%s", i.ID, i.SubnetID, before, after, p.Explain())
 			}
 		}

@@ -33,11 +33,7 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 			w.Troubles = append(w.Troubles, t)
 		}
 	}
-	for _, c := range n.Conditions {
-		if c.Status == "False" && c.Type != "Ready" && !w.says(c.Message) {
-			w.Notes = append(w.Notes, fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
-		}
-	}
+	w.noteConditions(n.Conditions)
 	switch {
 	case !n.Accepted && !n.Deleting:
 		w.Verdict = "No controller has taken it up."
@@ -67,6 +63,15 @@ const notRunning = "Is it running? kubectl get pods -n eni-controller-system, an
 // says reports whether a trouble says already what the message of a condition does.
 func (w *Why) says(message string) bool {
 	return slices.ContainsFunc(w.Troubles, func(t Trouble) bool { return strings.Contains(message, t.Message) })
+}
+
+// noteConditions adds what is false beside Ready, unless a trouble says it already.
+func (w *Why) noteConditions(conditions []Condition) {
+	for _, c := range conditions {
+		if c.Status == "False" && c.Type != "Ready" && !w.says(c.Message) {
+			w.Notes = append(w.Notes, fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
+		}
+	}
 }
 
 // explainReady adds what the condition says, unless a trouble says it already.

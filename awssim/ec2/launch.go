@@ -64,7 +64,7 @@ type Reservation struct {
 	ReservationID string `json:"reservationId"`
 	OwnerID       string `json:"ownerId"`
 	// Groups is empty: EC2 lists groups here for EC2-Classic only.
-	Groups    []GroupIdentifier `json:"groups,omitempty" xml:"groupSet,always"`
+	Groups    []GroupIdentifier `json:"groups,omitempty" xml:"groupSet" wire:"always"`
 	Instances []*Instance       `json:"instances" xml:"instancesSet"`
 }
 

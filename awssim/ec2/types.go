@@ -32,10 +32,10 @@ type NetworkInterface struct {
 	MACAddress         string             `json:"macAddress"`
 	PrivateIPAddress   netip.Addr         `json:"privateIpAddress,omitzero"`
 	PrivateDNSName     string             `json:"privateDnsName,omitempty"`
-	PrivateIPAddresses []PrivateIPAddress `json:"privateIpAddresses,omitempty" xml:"privateIpAddressesSet,always"`
+	PrivateIPAddresses []PrivateIPAddress `json:"privateIpAddresses,omitempty" xml:"privateIpAddressesSet" wire:"always"`
 	IPv4Prefixes       []IPv4Prefix       `json:"ipv4Prefixes,omitempty" xml:"ipv4PrefixSet"`
 	IPv6Address        netip.Addr         `json:"ipv6Address,omitzero"`
-	IPv6Addresses      []IPv6Address      `json:"ipv6Addresses,omitempty" xml:"ipv6AddressesSet,always"`
+	IPv6Addresses      []IPv6Address      `json:"ipv6Addresses,omitempty" xml:"ipv6AddressesSet" wire:"always"`
 	IPv6Prefixes       []IPv6Prefix       `json:"ipv6Prefixes,omitempty" xml:"ipv6PrefixSet"`
 	SourceDestCheck    bool               `json:"sourceDestCheck"`
 	Groups             []GroupIdentifier  `json:"groups" xml:"groupSet"`
@@ -147,7 +147,7 @@ type Instance struct {
 	PrivateIPAddress   netip.Addr          `json:"privateIpAddress,omitzero"`
 	PrivateDNSName     string              `json:"privateDnsName"`
 	PublicIPAddress    netip.Addr          `json:"publicIpAddress,omitzero" xml:"ipAddress"`
-	PublicDNSName      string              `json:"publicDnsName,omitempty" xml:"dnsName,always"`
+	PublicDNSName      string              `json:"publicDnsName,omitempty" xml:"dnsName" wire:"always"`
 	IPv6Address        netip.Addr          `json:"ipv6Address,omitzero"`
 	SourceDestCheck    bool                `json:"sourceDestCheck"`
 	Architecture       string              `json:"architecture"`
@@ -158,7 +158,7 @@ type Instance struct {
 	Groups             []GroupIdentifier   `json:"securityGroups" xml:"groupSet"`
 	NetworkInterfaces  []*NetworkInterface `json:"networkInterfaces,omitempty" xml:"-"`
 	// InstanceNetworkInterfaces are NetworkInterfaces as the answers of DescribeInstances and RunInstances show them.
-	InstanceNetworkInterfaces []InstanceNetworkInterface `json:"-" xml:"networkInterfaceSet,always"`
+	InstanceNetworkInterfaces []InstanceNetworkInterface `json:"-" xml:"networkInterfaceSet" wire:"always"`
 	UserData                  string                     `json:"userData,omitempty" xml:"-"`
 	InstanceLifecycle         string                     `json:"instanceLifecycle,omitempty"`
 	MetadataOptions           *MetadataOptions           `json:"metadataOptions"`
@@ -252,7 +252,7 @@ type Subnet struct {
 	AvailabilityZoneID          string            `json:"availabilityZoneId"`
 	State                       string            `json:"state"`
 	CIDRBlock                   netip.Prefix      `json:"cidrBlock"`
-	IPv6CIDRBlockAssociations   []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet,always"`
+	IPv6CIDRBlockAssociations   []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet" wire:"always"`
 	AvailableIPAddressCount     int               `json:"availableIpAddressCount"`
 	DefaultForAZ                bool              `json:"defaultForAz"`
 	MapPublicIPOnLaunch         bool              `json:"mapPublicIpOnLaunch"`
@@ -280,7 +280,7 @@ type VPC struct {
 	State                     string            `json:"state"`
 	CIDRBlock                 netip.Prefix      `json:"cidrBlock"`
 	CIDRBlockAssociations     []IPv4Association `json:"cidrBlockAssociationSet"`
-	IPv6CIDRBlockAssociations []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet,always"`
+	IPv6CIDRBlockAssociations []IPv6Association `json:"ipv6CidrBlockAssociationSet,omitempty" xml:"ipv6CidrBlockAssociationSet" wire:"always"`
 	InstanceTenancy           string            `json:"instanceTenancy"`
 	IsDefault                 bool              `json:"isDefault"`
 	OwnerID                   string            `json:"ownerId"`

@@ -87,17 +87,21 @@ func (c *chain) holdsUp(action plan.Action) bool {
 	})
 }
 
+// follows says in which context the calls are made, and what is done when they have ended.
+func (c *chain) follows(ctx context.Context, end func()) { c.ctx, c.end = ctx, end }
+
 // Start begins to make the calls, and calls end when all of them have ended.
 func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func()) {
 	chains := byInterface(actions)
 	var left atomic.Int64
 	left.Store(int64(len(chains)))
-	for _, c := range chains {
-		c.ctx, c.end = ctx, func() {
-			if left.Add(-1) == 0 {
-				end()
-			}
+	ended := func() {
+		if left.Add(-1) == 0 {
+			end()
 		}
+	}
+	for _, c := range chains {
+		c.follows(ctx, ended)
 		if p.applier.Members > 1 {
 			go func() {
 				p.follow(c)

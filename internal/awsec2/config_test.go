@@ -115,7 +115,7 @@ func TestTheSDKsRemarksGoToTheLog(t *testing.T) {
 			if _, _, err := awsec2.New(loadedWith(t, server.URL, log), awsec2.Options{Cluster: "c1"}).ListOwned(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Contains(text.String(), `"from":"AWS SDK"`); got != tc.want {
+			if got := strings.Contains(text.String(), `"msg":"remark of the AWS SDK"`); got != tc.want {
 				t.Errorf("the log says %q", &text)
 			}
 		})

@@ -20,6 +20,6 @@ func sdkLog(log *slog.Logger) logging.Logger {
 		if as == logging.Debug {
 			level = slog.LevelDebug
 		}
-		log.LogAttrs(context.Background(), level, fmt.Sprintf(format, values...), slog.String("from", "AWS SDK"))
+		log.LogAttrs(context.Background(), level, "remark of the AWS SDK", slog.String("remark", fmt.Sprintf(format, values...)))
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 func TestWorkThatDoesNotPanic(t *testing.T) {
 	for _, want := range []error{nil, io.EOF} {
-		if got := panics.AsError("node n", func() error { return want }); got != want {
+		if got := panics.AsError("node n", func() error { return want }); !errors.Is(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}

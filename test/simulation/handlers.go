@@ -51,23 +51,28 @@ func (p *process) heard(k kind, c change) {
 			p.enqueueSelecting(versions)
 		}
 	case nodeENIs:
-		switch {
-		case !isUpdate || controller.SpecOrLifeChanged().Update(update):
-			p.enqueue(nodeENIQueue, c.name(), 0)
-		case controller.StatusChanged().Update(update):
-			p.enqueue(nodeENIQueue, c.name(), gathering)
-		}
-		if !isUpdate || node.RelevantNodeENIChange().Update(update) {
-			for _, name := range p.nodes.Concerned(context.Background(), versions...) {
-				p.enqueue(nodeQueue, name, 0)
-			}
-		}
+		p.heardOfNodeENI(c.name(), versions, update)
 	case states:
 		if !isUpdate || node.StateChanged().Update(update) {
 			p.enqueue(nodeQueue, c.name(), 0)
 		}
 		for _, version := range versions {
 			p.enqueueOwners(version.(*v1alpha1.NodeENIState))
+		}
+	}
+}
+
+func (p *process) heardOfNodeENI(name string, versions []client.Object, update event.UpdateEvent) {
+	isUpdate := len(versions) == 2
+	switch {
+	case !isUpdate || controller.SpecOrLifeChanged().Update(update):
+		p.enqueue(nodeENIQueue, name, 0)
+	case controller.StatusChanged().Update(update):
+		p.enqueue(nodeENIQueue, name, gathering)
+	}
+	if !isUpdate || node.RelevantNodeENIChange().Update(update) {
+		for _, concerned := range p.nodes.Concerned(context.Background(), versions...) {
+			p.enqueue(nodeQueue, concerned, 0)
 		}
 	}
 }

@@ -410,14 +410,14 @@ func (r *run) check() {
 	}
 	t.checked = true
 	for _, c := range r.clusters {
-		r.checkCluster(c, t.owned[c.name])
+		r.checkCluster(t.owned[c.name])
 		r.noteLoss(c, t.owned[c.name])
 	}
 	r.noteMoves()
 	r.noteSuccessors()
 }
 
-func (r *run) checkCluster(c *cluster, owned []eni.Interface) {
+func (r *run) checkCluster(owned []eni.Interface) {
 	type generation struct {
 		spot
 		member, generation string

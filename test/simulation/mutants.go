@@ -75,7 +75,7 @@ func beliefMutants() []Mutant {
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},
-		hastyCollector(sweeps, identity),
+		hastyCollector(),
 	}
 }
 
@@ -131,7 +131,7 @@ func actionMutants() []Mutant {
 
 // hastyCollector lists the cluster before the cloud and convicts at first sight. Each of what it takes away besides would do: the
 // second look, the age that a leak must have, and the word of the remover's cache.
-func hastyCollector(sweeper, identity string) Mutant {
+func hastyCollector() Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
 		{sweeps, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},

@@ -36,8 +36,8 @@ type Encoder struct {
 //
 // An element is named by the field's xml tag or, without one, by its json tag: EC2's two notations differ in little more
 // than the names of lists. As in encoding/json, "-" leaves a field out, omitempty and omitzero leave out the zero value,
-// and the fields of an embedded struct belong to the outer one. The option always of an xml tag overrides omitempty, for
-// lists that EC2 sends although they are empty. A map of strings is EC2's list of tags.
+// and the fields of an embedded struct belong to the outer one. The tag wire:"always" overrides omitempty, for lists
+// that EC2 sends although they are empty. A map of strings is EC2's list of tags.
 func (e *Encoder) Encode(buffer *bytes.Buffer, value any) {
 	e.structure(buffer, reflect.Indirect(reflect.ValueOf(value)))
 }
@@ -169,8 +169,7 @@ func (e *Encoder) plan(structure reflect.Type) []field {
 	for i := range structure.NumField() {
 		f := structure.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		wire, always, _ := strings.Cut(f.Tag.Get("xml"), ",")
-		name = cmp.Or(wire, name)
+		name = cmp.Or(f.Tag.Get("xml"), name)
 		if !f.IsExported() || name == "-" {
 			continue
 		}
@@ -179,7 +178,7 @@ func (e *Encoder) plan(structure reflect.Type) []field {
 			index:    i,
 			name:     name,
 			item:     cmp.Or(item, e.itemName()),
-			omitZero: strings.HasPrefix(options, "omit") && always != "always",
+			omitZero: strings.HasPrefix(options, "omit") && f.Tag.Get("wire") != "always",
 			embedded: f.Anonymous && name == "",
 		})
 	}

@@ -35,7 +35,7 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 		}
 		d.Claims = append(d.Claims, claim)
 		// A node that its NodeENI selects is held only until its turn comes.
-		if present && !(claim.Standing == plan.Held && selects(&s.nodeENIs[n], s.node.Labels)) {
+		if present && (claim.Standing != plan.Held || !selects(&s.nodeENIs[n], s.node.Labels)) {
 			s.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
 		}
 	}

@@ -237,7 +237,9 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		if err := r.store(ctx, s, instanceID, look, p); err != nil {
 			return p, err
 		}
-		if !r.begin(ctx, s, instanceID, p, ready, calls) {
+		due := p
+		due.Actions = ready
+		if !r.begin(ctx, s, instanceID, due, calls) {
 			continue
 		}
 		if !calls.Busy() {
@@ -249,13 +251,11 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 	return p, nil
 }
 
-// begin begins to make the calls of a plan that need not wait for others, or reports that some may not be made by now. Those
-// that nothing waits for begin once there are no others.
-func (r *Reconciler) begin(
-	ctx context.Context, s *subject, instanceID string, p plan.Plan, ready []plan.Action, calls *apply.Pipeline,
-) bool {
-	awaited, trailing := apart(ready)
-	if len(ready) > 0 {
+// begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
+// once there are no others.
+func (r *Reconciler) begin(ctx context.Context, s *subject, instanceID string, p plan.Plan, calls *apply.Pipeline) bool {
+	awaited, trailing := apart(p.Actions)
+	if len(p.Actions) > 0 {
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
 	}
 	if !calls.Busy() {

@@ -194,27 +194,13 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 	if !nodeENI.DeletionTimestamp.IsZero() {
 		return leaving(nodeENI, f, all.interfaces)
 	}
-	if controller.Paused(nodeENI) {
-		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
-			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached", v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
-	}
-	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
-	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" && (unfinished || unread || f.unlisted) {
-		return blind(f.refused)
-	}
-	for _, c := range resolutions {
-		if c.Status == metav1.ConditionFalse {
-			return status.Outcome{State: status.Stalled, Reason: c.Reason, Message: c.Message}
-		}
+	if hindrance := hindrance(nodeENI, f, st, resolutions); hindrance != nil {
+		return *hindrance
 	}
 	waiting, blocked := f.waiting(nodeENI), all.blocked()
 	switch {
 	case st.Nodes == 0 && st.Desired == 0:
-		message := "no node carries the labels of nodeSelector"
-		if len(nodeENI.Spec.NodeSelector) == 0 {
-			message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: linux for all nodes of Linux"
-		}
-		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
+		return noNodes(nodeENI)
 	case len(f.unstored) > 0:
 		return unstored(f.unstored)
 	case len(blocked) > 0:
@@ -237,6 +223,34 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf(
 			"%s attached on %s%s", number(int(st.Desired), "interface"), number(int(st.Nodes), "node"), f.skipped())}
 	}
+}
+
+// hindrance is how a NodeENI stands for which nothing can be done on any node; nil if something can.
+func hindrance(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, resolutions []metav1.Condition) *status.Outcome {
+	if controller.Paused(nodeENI) {
+		return &status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached", v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
+	}
+	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
+	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" && (unfinished || unread || f.unlisted) {
+		refused := blind(f.refused)
+		return &refused
+	}
+	for _, c := range resolutions {
+		if c.Status == metav1.ConditionFalse {
+			return &status.Outcome{State: status.Stalled, Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return nil
+}
+
+// noNodes is how a NodeENI stands that selects no node.
+func noNodes(nodeENI *v1alpha1.NodeENI) status.Outcome {
+	message := "no node carries the labels of nodeSelector"
+	if len(nodeENI.Spec.NodeSelector) == 0 {
+		message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: linux for all nodes of Linux"
+	}
+	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
 }
 
 // unstored is how a NodeENI stands of whose nodes one cannot tell.
