@@ -27,8 +27,9 @@ bench: ## Measure against EC2's limits: a few minutes, or BENCH=all, BENCH=a1,c;
 
 ##@ Before a change goes in
 
-# These suites run for minutes each, so one after the other. The hostile one goes by the machine's clock, so that the race
-# detector, which makes a program ten times slower, is off there. The cache does not know the program that it starts.
+# These suites run for minutes each, so one after the other, and without the race detector, which makes them up to ten times
+# slower: test-long runs them with it. The cache does not know the program that the hostile one starts.
+HOSTILE := ./test/hostile ./test/synctest/...
 GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
 
 # Random cases are the same in every run of `test`, so that it fails for a change and not by chance; `test-long` draws
@@ -49,9 +50,8 @@ mutants: ## Show that the simulation finds each known bug shape, and write the t
 	SIM_MUTANTS=doc go test -count=1 -timeout 4h -v -run 'TestMutants$$' ./test/simulation
 
 .PHONY: test-hostile
-test-hostile: ## Run the controller in a bubble of virtual time with the race detector, and against hostile worlds
-	RAPID_SEED=1 go test -count=1 -race -timeout 40m ./test/synctest/...
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -timeout 30m ./test/hostile
+test-hostile: ## Run the controller in a bubble of virtual time, and against hostile worlds
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -p 1 -timeout 30m $(HOSTILE)
 
 .PHONY: test-long
 test-long: ## Run all tests with fifty times as many random cases, new ones every time, and faults at full length
