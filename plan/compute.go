@@ -329,8 +329,7 @@ func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
 func (p *planner) add(m *member) { p.members = append(p.members, m) }
 
 // seatAll finds a slot for every wanted interface that has none. Interfaces that exist go first, so that none is left
-// over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks. The
-// members of calls under way come before all others and keep their slots.
+// over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks.
 func (p *planner) seatAll() {
 	var standing []*member
 	for _, m := range p.members {
@@ -347,7 +346,7 @@ func (p *planner) seatAll() {
 		}
 	}
 	slices.SortStableFunc(standing, func(a, b *member) int {
-		return cmp.Or(first(p.underWay(a), p.underWay(b)), first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
+		return cmp.Or(first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
 	})
 	for _, m := range standing {
 		p.seatOne(m)
@@ -389,19 +388,9 @@ func (p *planner) seatOne(m *member) {
 			m.problem = addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
 		}
 	}
-	slot, underWay := p.UnderWay[m.Key]
-	if !underWay {
-		slot = m.wish.Slot
-	}
 	if m.problem == nil {
-		m.Slot, m.problem = p.seats.take(slot, m.claim.Exact, "NodeENI "+m.NodeENI)
+		m.Slot, m.problem = p.seats.take(m.wish.Slot, m.claim.Exact, "NodeENI "+m.NodeENI)
 	}
-}
-
-// underWay reports whether a call for the member has no answer yet.
-func (p *planner) underWay(m *member) bool {
-	_, is := p.UnderWay[m.Key]
-	return is
 }
 
 // seated reports whether the interface holds a slot somewhere, be it while it leaves it.

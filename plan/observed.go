@@ -41,9 +41,6 @@ type Observed struct {
 	Setbacks map[ownership.Key]Setback
 	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
 	MissingSince time.Time
-	// UnderWay is the slot of each member whose interface is being made or attached by a call without an answer yet. The
-	// member keeps the slot.
-	UnderWay map[ownership.Key]eni.Slot
 	// Held says, by interface ID, why the node does not let go of interfaces yet: a program in user space drives them. They
 	// are not detached under it.
 	Held map[string]string

@@ -179,8 +179,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for moving, wait := true, o.Poll; moving && sleep(ctx, wait); {
-			begun := o.Now()
+		for moving := true; moving && sleep(ctx, o.Poll); {
 			err := panics.AsError("reading interfaces in transition", func() error {
 				moving = o.PollOnce(ctx)
 				return nil
@@ -188,7 +187,6 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			if err != nil {
 				o.Log.Error("interfaces in transition could not be read", "err", err)
 			}
-			wait = max(0, o.Poll-o.Now().Sub(begun))
 		}
 	}
 }
