@@ -124,7 +124,7 @@ func (s *stage) interfaces(ids []string) map[string]*ec2.NetworkInterface {
 func (s *stage) orphan(n int) map[string]string {
 	m := ownership.Member{
 		Cluster: s.name, NodeENI: "forgotten", Node: nodeName("node", n%fleetSize), InstanceID: instanceID(0, n%fleetSize),
-		Key:        ownership.Key{NodeENIUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n%7), Ordinal: n},
+		Key:        ownership.Key{NodeENIUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n/100), Ordinal: n % 100},
 		Generation: int64(n),
 	}
 	switch n % 3 {
