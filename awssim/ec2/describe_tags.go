@@ -25,7 +25,7 @@ type TagDescription struct {
 	Value        string `json:"value"`
 }
 
-// id orders tags by resource and key, of which neither has a zero byte.
+// id orders tags by resource and key. Neither contains a zero byte.
 func (t *TagDescription) id() string { return t.ResourceID + "\x00" + t.Key }
 
 // DescribeTags lists tags of all resources that can be tagged.
