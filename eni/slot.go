@@ -37,8 +37,10 @@ type Limits struct {
 	// IPv4 and IPv6 are the most addresses of each family per interface, the primary address included. A delegated
 	// prefix counts as one address (EC2 user guide, "Assigning prefixes to network interfaces").
 	IPv4, IPv6 int
-	// EFAs is how many of the interfaces may be Elastic Fabric Adapters; 0 where the type has none, or nothing says so.
+	// EFAs is how many of the interfaces may be Elastic Fabric Adapters; 0 where the type takes none.
 	EFAs int
+	// EFAsUnknown is set where nothing tells EFAs: EC2 was not asked, and no table has it.
+	EFAsUnknown bool
 	// Xen is set on types of the Xen hypervisor, whose interfaces take no delegated prefixes (EC2 user guide, "Assigning
 	// prefixes to network interfaces").
 	Xen bool

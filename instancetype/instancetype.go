@@ -6,7 +6,7 @@
 // EC2's own answer (DescribeInstanceTypes) is current and wins whole; [Offline] is for when that call is not allowed,
 // fails, or cannot be made. Its figures are the table that AWS publishes as a Go package
 // (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in three ways: the types the table lacks, the IPv6 limits,
-// and the Elastic Fabric Adapters.
+// and the Elastic Fabric Adapters, where published answers of EC2 tell them.
 package instancetype
 
 import (
@@ -24,8 +24,12 @@ func Offline(instanceType string) (eni.Limits, bool) {
 	if published, is := vpc.Limits[instanceType]; is {
 		limits, ok = convert(instanceType, published), true
 	}
-	limits.EFAs = efas[instanceType]
-	return limits, ok
+	if !ok {
+		return eni.Limits{}, false
+	}
+	adapters, known := efas()[instanceType]
+	limits.EFAs, limits.EFAsUnknown = adapters, !known
+	return limits, true
 }
 
 // Names returns the names of all types that [Offline] knows, sorted.
@@ -71,7 +75,8 @@ func ipv6(instanceType string, ipv4 int) int {
 
 // unpublished are the types that [lacking] knows.
 var unpublished = []string{
-	"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "trn2.48xlarge",
+	"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "hpc8a.96xlarge",
+	"trn2.48xlarge",
 }
 
 // lacking returns the limits of the types that the published table leaves out (EC2 instance types guide, network
@@ -82,7 +87,7 @@ func lacking(instanceType string) (eni.Limits, bool) {
 		return uniform(1, 2), true
 	case "hpc6id.32xlarge":
 		return uniform(2, 1), true
-	case "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge":
+	case "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "hpc8a.96xlarge":
 		return uniform(2, 2), true
 	case "trn2.48xlarge":
 		return uniform(16, 2), true

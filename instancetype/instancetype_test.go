@@ -81,7 +81,7 @@ func TestEveryTypeIsCoherent(t *testing.T) {
 
 // A row of our own must go once AWS publishes the type.
 func TestNoRowOfOursIsPublished(t *testing.T) {
-	for _, name := range []string{"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "trn2.48xlarge"} {
+	for _, name := range []string{"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "hpc8a.96xlarge", "trn2.48xlarge"} {
 		if _, published := vpc.Limits[name]; published {
 			t.Errorf("%s is published now: drop it from lacking", name)
 		}
@@ -89,10 +89,18 @@ func TestNoRowOfOursIsPublished(t *testing.T) {
 }
 
 func TestElasticFabricAdapters(t *testing.T) {
-	for name, want := range map[string]int{"m5.large": 0, "m5n.24xlarge": 1, "p4d.24xlarge": 4, "p5.48xlarge": 32, "trn2.48xlarge": 16, "p6-b300.48xlarge": 16} {
-		if got, _ := instancetype.Offline(name); got.EFAs != want {
-			t.Errorf("%s takes %d, want %d", name, got.EFAs, want)
+	for name, want := range map[string]int{"m5.large": 0, "m5n.24xlarge": 1, "p4d.24xlarge": 4, "p5.48xlarge": 32, "trn2.48xlarge": 16, "g6e.12xlarge": 1,
+		"m6id.32xlarge": 1, "c7a.48xlarge": 1, "c6i.metal": 1, "hpc8a.96xlarge": 2, "p6-b300.48xlarge": 16} {
+		if got, _ := instancetype.Offline(name); got.EFAs != want || got.EFAsUnknown {
+			t.Errorf("%s takes %d (unknown: %t), want %d", name, got.EFAs, got.EFAsUnknown, want)
 		}
+	}
+}
+
+// EC2's published answers leave out the newest types: their adapters are not known, which is another thing than none.
+func TestAdaptersOfTheNewestTypesAreNotKnown(t *testing.T) {
+	if got, ok := instancetype.Offline("m9g.48xlarge"); !ok || got.EFAs != 0 || !got.EFAsUnknown {
+		t.Errorf("got %+v, %t; want a known type with EFAsUnknown", got, ok)
 	}
 }
 

@@ -41,11 +41,15 @@ const (
 	TooManyInterfacesOnCard TypeReason = "TooManyInterfacesOnCard"
 	TooManyInterfaces       TypeReason = "TooManyInterfaces"
 	NoEFA                   TypeReason = "NoEFA"
+	UnknownEFAs             TypeReason = "UnknownEFAs"
 	TooManyEFAs             TypeReason = "TooManyEFAs"
 	TooManyIPv4Addresses    TypeReason = "TooManyIPv4Addresses"
 	TooManyIPv6Addresses    TypeReason = "TooManyIPv6Addresses"
 	PrefixesUnsupported     TypeReason = "PrefixesUnsupported"
 )
+
+// efasNotKnown is the message of UnknownEFAs.
+const efasNotKnown = "how many Elastic Fabric Adapters it takes is not known offline: EC2 tells who may call ec2:DescribeInstanceTypes"
 
 // TypeVerdict says whether an instance type can carry the interfaces.
 type TypeVerdict struct {
@@ -83,6 +87,8 @@ func (t NodeTemplate) candidate(kind InstanceType) (TypeReason, string) {
 		return OtherArchitecture, "the image is for " + t.Image.Architecture
 	case !kind.Limits.Known():
 		return UnknownLimits, "nothing says how many interfaces it takes"
+	case t.Layout != "" && t.Layout != NoLayout && kind.Limits.EFAsUnknown:
+		return UnknownEFAs, efasNotKnown
 	case t.Layout != "" && t.Layout != NoLayout && kind.Limits.EFAs == 0:
 		return NoEFA, "it takes no Elastic Fabric Adapter, which layout " + string(t.Layout) + " is about"
 	default:
@@ -117,6 +123,8 @@ func carries(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, s
 	switch {
 	case len(interfaces) > limits.Interfaces:
 		return TooManyInterfaces, fmt.Sprintf("it takes %d interfaces over all cards, and %d are declared", limits.Interfaces, len(interfaces))
+	case efas > 0 && limits.EFAsUnknown:
+		return UnknownEFAs, efasNotKnown
 	case efas > 0 && limits.EFAs == 0:
 		return NoEFA, "it takes no Elastic Fabric Adapter"
 	case efas > limits.EFAs:

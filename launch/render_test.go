@@ -199,6 +199,7 @@ func TestWhyATypeCannotCarryTheInterfaces(t *testing.T) {
 		"no second card":               {"m5.24xlarge", []launch.Interface{at(0), card(1, 1, eni.Standard)}, launch.NoSuchNetworkCard},
 		"a second card":                {"c6in.32xlarge", []launch.Interface{at(0), card(1, 1, eni.Standard)}, ""},
 		"no EFA":                       {"m5.large", []launch.Interface{at(0), card(0, 1, eni.EFAOnly)}, launch.NoEFA},
+		"EFAs not known offline":       {"m9g.48xlarge", []launch.Interface{at(0), card(0, 1, eni.EFAOnly)}, launch.UnknownEFAs},
 		"fewer EFAs than cards":        {"m5n.24xlarge", []launch.Interface{at(0), card(0, 1, eni.EFAOnly)}, ""},
 		"more EFAs than it takes":      {"p6-b300.48xlarge", append([]launch.Interface{at(0)}, efaOnEveryCard(17)...), launch.TooManyEFAs},
 		"prefixes up to the addresses": {"m5.large", []launch.Interface{prefixes(9, 0)}, ""},

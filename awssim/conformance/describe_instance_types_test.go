@@ -78,7 +78,7 @@ func describesWholeType(t *testing.T, ec *endpoint) {
 	}
 	got := out.InstanceTypes[0]
 	switch n := got.NetworkInfo; {
-	case *got.VCpuInfo.DefaultVCpus != 4, *got.MemoryInfo.SizeInMiB != 16384, *got.BareMetal, !*got.CurrentGeneration, got.Hypervisor != "nitro":
+	case *got.VCpuInfo.DefaultVCpus != 4, *got.MemoryInfo.SizeInMiB != 16384, *got.BareMetal, *got.CurrentGeneration, got.Hypervisor != "nitro":
 		t.Errorf("facts %+v", got)
 	case *n.MaximumNetworkInterfaces != 4, *n.MaximumNetworkCards != 1, *n.DefaultNetworkCardIndex != 0, *n.Ipv4AddressesPerInterface != 15:
 		t.Errorf("network %+v", n)
@@ -130,7 +130,7 @@ func filtersTypes(t *testing.T, ec *endpoint) {
 		want        []string
 	}{
 		{"bare-metal", "true", []string{"m5.metal"}},
-		{"current-generation", "false", []string{}},
+		{"current-generation", "true", []string{}},
 		{"hypervisor", "xen", []string{}},
 		{"network-info.maximum-network-interfaces", "3", []string{"m5.large"}},
 		{"network-info.ipv4-addresses-per-interface", "15", []string{"m5.2xlarge", "m5.xlarge"}},

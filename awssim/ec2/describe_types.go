@@ -103,6 +103,7 @@ const maxTypesPerPage = 100
 
 func describeType(t instancetypes.Type) *InstanceType {
 	info := NetworkInfo{
+		NetworkPerformance:        t.Performance,
 		MaximumNetworkInterfaces:  t.MaxInterfaces,
 		MaximumNetworkCards:       len(t.Cards),
 		IPv4AddressesPerInterface: t.IPv4PerInterface,
@@ -117,7 +118,6 @@ func describeType(t instancetypes.Type) *InstanceType {
 		info.ENASupport = "supported"
 	}
 	for _, card := range t.Cards {
-		info.NetworkPerformance = card.Performance
 		info.NetworkCards = append(info.NetworkCards, NetworkCard{card.Index, card.Performance, card.MaxInterfaces})
 	}
 	return &InstanceType{

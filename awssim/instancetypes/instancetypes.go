@@ -1,23 +1,17 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instancetypes is what the simulator's DescribeInstanceTypes knows: about 1,400 EC2 instance types
-// with their network limits, and for the ones people run, vCPUs, memory, EFA and ENA Express.
+// Package instancetypes is what the simulator's DescribeInstanceTypes knows: about 1,400 EC2 instance types.
 //
-// It joins three sources, and a reader who wants to add a type touches only the last two files:
-//
-//   - interfaces, network cards and addresses come from the table that AWS publishes as a Go package
-//     (amazon-vpc-resource-controller-k8s/pkg/aws/vpc);
-//   - table.go has a row per well-known type with what that table leaves out, and the few types that it lacks whole;
-//   - families.go says which families follow a rule so regular (vCPUs from the size, memory from the vCPUs) that
-//     their other sizes can be computed.
-//
-// What none of the three says is left at zero, which means unknown. Nothing here is a guess.
+// described.tsv has nearly all of them as EC2 itself describes them; hack/instancetypes writes it from published answers of
+// EC2. Of the others, interfaces, network cards and addresses come from the table that AWS publishes as a Go package
+// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), and what that table leaves out is zero, which means unknown.
 package instancetypes
 
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"
 )
@@ -41,11 +35,12 @@ type Type struct {
 	// IPv6Supported is false for the oldest generations only.
 	IPv6Supported bool
 	// EFASupported tells whether Elastic Fabric Adapters can be attached at launch.
-	// False also means that we have no row for the type.
+	// False also means that EC2's answer for the type is not in the table.
 	EFASupported bool
 	// MaxEFAInterfaces is how many of the interfaces may be Elastic Fabric Adapters; 0 without EFA.
 	MaxEFAInterfaces int
-	// ENASRDSupported tells whether ENA Express can be enabled. False also means that we have no row for the type.
+	// ENASRDSupported tells whether ENA Express can be enabled. False also means that EC2's answer for the type
+	// is not in the table.
 	ENASRDSupported bool
 	// Hypervisor is "nitro" or "xen", and empty for bare metal.
 	Hypervisor string
@@ -54,8 +49,10 @@ type Type struct {
 	// CurrentGeneration is false for what EC2 lists as previous generation.
 	CurrentGeneration bool
 	// Architectures is what EC2 calls SupportedArchitectures: one of x86_64, arm64, x86_64_mac and arm64_mac.
-	// The 32-bit i386 that the oldest types also run is left out.
+	// The oldest types run i386 besides.
 	Architectures []string
+	// Performance is EC2's wording of the bandwidth over all cards, such as "200 Gigabit"; empty means unknown.
+	Performance string
 }
 
 // Card is one network card of an instance type.
@@ -71,62 +68,48 @@ type Card struct {
 // Lookup returns the instance type with the given name, and false when there is none.
 // The result shares nothing with the tables: the caller may change it.
 func Lookup(name string) (Type, bool) {
-	limits, ok := limitsOf(name)
+	if t, ok := described()[name]; ok {
+		t.Cards, t.Architectures = slices.Clone(t.Cards), slices.Clone(t.Architectures)
+		return t, true
+	}
+	limits, ok := vpc.Limits[name]
 	if !ok {
 		return Type{}, false
 	}
-	facts := factsOf(name)
-	family := familyOf(name)
-	t := Type{
-		Name:              name,
-		VCPUs:             facts.vcpus,
-		MemoryMiB:         facts.memory,
-		MaxInterfaces:     limits.Interface,
-		IPv4PerInterface:  limits.IPv4PerInterface,
-		IPv6Supported:     !withoutIPv6[family],
-		EFASupported:      facts.efas > 0,
-		MaxEFAInterfaces:  facts.efas,
-		ENASRDSupported:   facts.enaExpress,
-		Hypervisor:        limits.Hypervisor,
-		BareMetal:         limits.IsBareMetal,
-		CurrentGeneration: !previousGeneration[family],
-		Architectures:     []string{architectureOf(family)},
-	}
-	if t.IPv6Supported {
-		// Where EC2 has IPv6 at all, an interface takes as many IPv6 addresses as IPv4 ones.
-		t.IPv6PerInterface = limits.IPv4PerInterface
-	}
-	for _, card := range limits.NetworkCards {
-		t.Cards = append(t.Cards, Card{
-			Index:         int(card.NetworkCardIndex),
-			MaxInterfaces: int(card.MaximumNetworkInterfaces),
-			Performance:   facts.performance,
-		})
-	}
-	return t, true
+	return undescribed(name, limits), true
 }
 
 // Names returns the name of every known instance type, sorted.
 func Names() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(vpc.Limits)), slices.Collect(maps.Keys(lacking)))
+	names := slices.Concat(slices.Collect(maps.Keys(vpc.Limits)), slices.Collect(maps.Keys(described())))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// limitsOf prefers AWS's table, so that a row of ours stops mattering when AWS adds the type.
-func limitsOf(name string) (vpc.VPCLimits, bool) {
-	if limits, ok := vpc.Limits[name]; ok {
-		return *limits, true
+// undescribed is a type as AWS's Go package has it. Every type without IPv6 is described, and where there is IPv6 an interface
+// takes as many addresses of it as of IPv4. Nothing says the generation: it is told as current, as most types are.
+func undescribed(name string, limits *vpc.VPCLimits) Type {
+	t := Type{
+		Name: name, MaxInterfaces: limits.Interface, IPv4PerInterface: limits.IPv4PerInterface,
+		IPv6PerInterface: limits.IPv4PerInterface, IPv6Supported: true, Hypervisor: limits.Hypervisor,
+		BareMetal: limits.IsBareMetal, CurrentGeneration: true, Architectures: []string{architecture(name)},
 	}
-	limits, ok := lacking[name]
-	return limits, ok
+	for _, card := range limits.NetworkCards {
+		t.Cards = append(t.Cards, Card{Index: int(card.NetworkCardIndex), MaxInterfaces: int(card.MaximumNetworkInterfaces)})
+	}
+	return t
 }
 
-// factsOf returns the row of the type, completed by the rule of its family.
-func factsOf(name string) facts {
-	row := known[name]
-	if row.vcpus == 0 {
-		row.vcpus, row.memory = bySize(name)
+// architecture follows the naming convention: a "g" among the letters after the generation means Graviton.
+func architecture(name string) string {
+	family, _, _ := strings.Cut(name, ".")
+	digit := strings.IndexAny(family, "0123456789")
+	switch {
+	case strings.HasPrefix(family, "mac"):
+		return "arm64_mac"
+	case digit >= 0 && strings.Contains(family[digit:], "g"):
+		return "arm64"
+	default:
+		return "x86_64"
 	}
-	return row
 }

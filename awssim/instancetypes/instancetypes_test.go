@@ -54,28 +54,39 @@ func TestDocumentedLimits(t *testing.T) {
 	}
 }
 
-// TestWholeType shows complete answers: one by row, one by family rule, one of Graviton, one of bare metal, one old.
+// TestWholeType shows complete answers: one with several cards, one of Graviton, one of bare metal, one old, and one that EC2's
+// published answers leave out.
 func TestWholeType(t *testing.T) {
 	for _, want := range []instancetypes.Type{
 		{
-			Name: "c5n.18xlarge", VCPUs: 72, MemoryMiB: 196608, MaxInterfaces: 15, IPv4PerInterface: 50,
-			IPv6PerInterface: 50, IPv6Supported: true, EFASupported: true, MaxEFAInterfaces: 1, Hypervisor: "nitro",
-			CurrentGeneration: true, Architectures: []string{"x86_64"},
-			Cards: []instancetypes.Card{{MaxInterfaces: 15, Performance: "100 Gigabit"}},
+			Name: "c6in.32xlarge", VCPUs: 128, MemoryMiB: 262144, MaxInterfaces: 16, IPv4PerInterface: 50, IPv6PerInterface: 50,
+			IPv6Supported: true, EFASupported: true, MaxEFAInterfaces: 2, ENASRDSupported: true, Hypervisor: "nitro",
+			CurrentGeneration: true, Architectures: []string{"x86_64"}, Performance: "200 Gigabit",
+			Cards: []instancetypes.Card{
+				{MaxInterfaces: 8, Performance: "Up to 170 Gigabit"}, {Index: 1, MaxInterfaces: 8, Performance: "Up to 170 Gigabit"},
+			},
 		},
 		{
-			Name: "r6i.metal", MaxInterfaces: 15, IPv4PerInterface: 50, IPv6PerInterface: 50, IPv6Supported: true,
-			BareMetal: true, CurrentGeneration: true, Architectures: []string{"x86_64"},
-			Cards: []instancetypes.Card{{MaxInterfaces: 15}},
+			Name: "r6i.metal", VCPUs: 128, MemoryMiB: 1048576, MaxInterfaces: 15, IPv4PerInterface: 50, IPv6PerInterface: 50,
+			IPv6Supported: true, EFASupported: true, MaxEFAInterfaces: 1, ENASRDSupported: true, BareMetal: true,
+			Architectures: []string{"x86_64"}, Performance: "50 Gigabit",
+			Cards: []instancetypes.Card{{MaxInterfaces: 15, Performance: "50 Gigabit"}},
 		},
 		{
 			Name: "m7gd.4xlarge", VCPUs: 16, MemoryMiB: 65536, MaxInterfaces: 8, IPv4PerInterface: 30,
 			IPv6PerInterface: 30, IPv6Supported: true, Hypervisor: "nitro", CurrentGeneration: true,
-			Architectures: []string{"arm64"}, Cards: []instancetypes.Card{{MaxInterfaces: 8}},
+			Architectures: []string{"arm64"}, Performance: "Up to 15 Gigabit",
+			Cards: []instancetypes.Card{{MaxInterfaces: 8, Performance: "Up to 15 Gigabit"}},
 		},
 		{
-			Name: "m1.large", MaxInterfaces: 3, IPv4PerInterface: 10, Hypervisor: "xen",
-			Architectures: []string{"x86_64"}, Cards: []instancetypes.Card{{MaxInterfaces: 3}},
+			Name: "m1.large", VCPUs: 2, MemoryMiB: 7680, MaxInterfaces: 3, IPv4PerInterface: 10, Hypervisor: "xen",
+			Architectures: []string{"x86_64"}, Performance: "Moderate",
+			Cards: []instancetypes.Card{{MaxInterfaces: 3, Performance: "Moderate"}},
+		},
+		{
+			Name: "m9g.large", MaxInterfaces: 3, IPv4PerInterface: 20, IPv6PerInterface: 20, IPv6Supported: true,
+			Hypervisor: "nitro", CurrentGeneration: true, Architectures: []string{"arm64"},
+			Cards: []instancetypes.Card{{MaxInterfaces: 3}},
 		},
 	} {
 		t.Run(want.Name, func(t *testing.T) {
@@ -90,15 +101,36 @@ func TestEFAAndENAExpress(t *testing.T) {
 	for name, efas := range map[string]int{
 		"m5.large": 0, "c5n.18xlarge": 1, "c6in.32xlarge": 2, "p4d.24xlarge": 4, "p5.48xlarge": 32,
 		"p5en.48xlarge": 16, "trn1.32xlarge": 8, "trn1n.32xlarge": 16, "hpc7a.96xlarge": 2,
+		"g6e.12xlarge": 1, "m6id.32xlarge": 1, "c7a.48xlarge": 1, "c6i.metal": 1,
 	} {
 		if got := lookup(t, name).MaxEFAInterfaces; got != efas {
 			t.Errorf("%s takes %d EFAs, want %d", name, got, efas)
 		}
 	}
-	for name, want := range map[string]bool{"c6gn.16xlarge": true, "m6i.32xlarge": true, "m5.large": false} {
+	for name, want := range map[string]bool{"c6gn.16xlarge": true, "m6i.32xlarge": true, "r8i.48xlarge": true, "m5.large": false} {
 		if got := lookup(t, name).ENASRDSupported; got != want {
 			t.Errorf("ENA Express on %s = %t, want %t", name, got, want)
 		}
+	}
+}
+
+// The counts are those of AWS's own answers of 2026: what a table by hand had wrong for 199, 387 and 59 types.
+func TestTypesOfEachKind(t *testing.T) {
+	var efa, express, previous int
+	for _, name := range instancetypes.Names() {
+		found := lookup(t, name)
+		if found.EFASupported {
+			efa++
+		}
+		if found.ENASRDSupported {
+			express++
+		}
+		if !found.CurrentGeneration {
+			previous++
+		}
+	}
+	if efa < 263 || express < 406 || previous < 110 {
+		t.Errorf("%d types with EFA, %d with ENA Express, %d of a previous generation; want at least 263, 406, 110", efa, express, previous)
 	}
 }
 

@@ -1,0 +1,59 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instancetypes
+
+import (
+	_ "embed" // the table
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:embed described.tsv
+var table string
+
+// described holds the types that EC2's own answers tell, by name.
+var described = sync.OnceValue(func() map[string]Type {
+	types := map[string]Type{}
+	for row := range strings.Lines(table) {
+		if strings.HasPrefix(row, "#") {
+			continue
+		}
+		t := parse(strings.Split(strings.TrimSuffix(row, "\n"), "\t"))
+		types[t.Name] = t
+	}
+	return types
+})
+
+// parse reads a row, whose columns the first lines of the table name. A row that is not like that is a mistake of the
+// program that writes the table, so that it panics.
+func parse(row []string) Type {
+	if len(row) != 14 {
+		panic(fmt.Sprintf("instancetypes: a row of %d columns: %q", len(row), row))
+	}
+	t := Type{
+		Name: row[0], VCPUs: number(row[1]), MemoryMiB: number(row[2]), MaxInterfaces: number(row[3]),
+		IPv4PerInterface: number(row[5]), IPv6PerInterface: number(row[6]), MaxEFAInterfaces: number(row[7]),
+		ENASRDSupported: row[8] == "true", CurrentGeneration: row[9] == "true", Hypervisor: row[10],
+		Architectures: strings.Split(row[11], ","), Performance: row[12],
+	}
+	if t.Hypervisor == "none" {
+		t.Hypervisor, t.BareMetal = "", true
+	}
+	t.IPv6Supported = t.IPv6PerInterface > 0
+	t.EFASupported = t.MaxEFAInterfaces > 0
+	for i, interfaces := range strings.Split(row[4], ",") {
+		t.Cards = append(t.Cards, Card{Index: i, MaxInterfaces: number(interfaces), Performance: row[13]})
+	}
+	return t
+}
+
+func number(column string) int {
+	n, err := strconv.Atoi(column)
+	if err != nil {
+		panic(fmt.Sprintf("instancetypes: %v", err))
+	}
+	return n
+}
