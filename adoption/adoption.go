@@ -1,9 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption finds out which member of a NodeENI an interface is that another controller made for the same NodeENI:
-// the aws-multi-eni-controller, whose objects are of the same kind and whose interfaces carry the names of NodeENI and node
-// in tags. Given our tags, such an interface is taken over as it is, attached and in use.
+// Package adoption finds out which member of a NodeENI or a network an interface is that another program made: the
+// aws-multi-eni-controller, whose objects are of the same kind and whose interfaces carry the names of NodeENI and node in
+// tags; or the published Multus functions, whose interfaces carry no owner. Given our tags, such an interface is taken over as
+// it is, attached and in use.
 package adoption
 
 import (
@@ -42,53 +43,128 @@ type Outcome struct {
 	Passed  []Passed
 }
 
-// Find says which members the interfaces attached to an instance become. The desired value holds the claims of all
-// NodeENIs on the instance. Generation is given to every member that is found.
+// Find says which members the interfaces become that the other controller attached to an instance. The desired value holds the
+// claims of all NodeENIs on the instance. Generation is given to every member that is found.
 func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Outcome {
-	var o Outcome
-	taken := map[ownership.Key]bool{}
-	sorted := slices.SortedFunc(slices.Values(interfaces), func(a, b eni.Interface) int {
-		return cmp.Or(eni.CompareSlots(slotOf(a), slotOf(b)), eni.CompareInterfaces(a, b))
-	})
-	for _, i := range sorted {
-		if i.Tags[TagManagedBy] != ManagedBy {
-			continue
+	f := finder{Desired: d, generation: generation, taken: map[ownership.Key]bool{}}
+	for _, i := range bySlot(interfaces) {
+		if i.Tags[TagManagedBy] == ManagedBy {
+			f.named(i)
 		}
-		member, why := find(d, i, taken)
-		if why != "" {
-			o.Passed = append(o.Passed, Passed{i, why})
-			continue
-		}
-		member.Generation = generation
-		taken[member.Key] = true
-		o.Matches = append(o.Matches, Match{i, member})
 	}
-	return o
+	return f.Outcome
 }
 
-func find(d plan.Desired, i eni.Interface, taken map[ownership.Key]bool) (member ownership.Member, why string) {
-	name := i.Tags[TagNodeENI]
-	if i.Tags[ownership.TagCluster] != "" {
-		return member, "it carries multieni's tags already"
-	}
-	if !i.AttachedTo(d.InstanceID) {
-		return member, "it is not attached, so nothing says that it is this cluster's"
-	}
-	at := slices.IndexFunc(d.Claims, func(c plan.Claim) bool { return c.NodeENI == name })
-	if at < 0 {
-		return member, fmt.Sprintf("there is no NodeENI %q", name)
-	}
-	claim := d.Claims[at]
-	if claim.Standing != plan.Wanted {
-		return member, fmt.Sprintf("NodeENI %s does not want it: %s", name, claim.Why)
-	}
-	for _, wish := range claim.Wishes {
-		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
-		if slices.Contains(wish.Subnets, i.SubnetID) && !taken[key] {
-			return ownership.Member{Cluster: d.Cluster, NodeENI: name, Node: d.Node, InstanceID: d.InstanceID, Key: key}, ""
+// FindUnowned says which members the interfaces become that are attached to an instance and have no owner: such as those of the
+// published Multus functions, whose tags only keep the VPC CNI off. An interface at the subnet and slot that is wanted comes before
+// one in the subnet alone. The interfaces are all that are attached to the instance, since those that are ours leave no
+// member to become.
+func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) Outcome {
+	f := finder{Desired: d, generation: generation, taken: map[ownership.Key]bool{}}
+	var unowned []eni.Interface
+	for _, i := range bySlot(interfaces) {
+		switch member, verdict := ownership.Read(d.Cluster, i.Tags); {
+		case verdict == ownership.Ours && member.InstanceID == d.InstanceID:
+			f.leave(member, i.SubnetID)
+		case ownership.Unowned(i.Tags) && i.Tags[TagManagedBy] == "" && i.AttachedTo(d.InstanceID) && slotOf(i) != eni.Primary:
+			unowned = append(unowned, i)
 		}
 	}
-	return member, fmt.Sprintf("NodeENI %s wants no further interface in %s", name, i.SubnetID)
+	var elsewhere []eni.Interface
+	for _, i := range unowned {
+		if !f.adopt(i, func(w plan.Wish) bool { return w.FilledBy(i, d.InstanceID) }) {
+			elsewhere = append(elsewhere, i)
+		}
+	}
+	for _, i := range elsewhere {
+		if !f.adopt(i, func(w plan.Wish) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
+			f.Passed = append(f.Passed, Passed{i, fmt.Sprintf("nothing wants a further interface in %s on %s", i.SubnetID, d.Node)})
+		}
+	}
+	return f.Outcome
+}
+
+// finder is one search on an instance.
+type finder struct {
+	plan.Desired
+	Outcome
+	generation int64
+	taken      map[ownership.Key]bool
+}
+
+// leave takes from the wishes the one that an interface of ours is.
+func (f *finder) leave(member ownership.Member, subnetID string) {
+	for _, claim := range f.Claims {
+		for _, w := range claim.Wishes {
+			key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: w.Ordinal}
+			if claim.NodeENIUID == member.NodeENIUID && slices.Contains(w.Subnets, subnetID) && !f.taken[key] {
+				f.taken[key] = true
+				return
+			}
+		}
+	}
+	f.taken[member.Key] = true
+}
+
+// adopt makes the interface the first free member whose wish it fits, and reports whether there is one.
+func (f *finder) adopt(i eni.Interface, fits func(plan.Wish) bool) bool {
+	for _, claim := range f.Claims {
+		if claim.Standing == plan.Wanted && f.adoptFor(claim, i, fits) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.Wish) bool) bool {
+	for _, wish := range claim.Wishes {
+		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+		if f.taken[key] || !fits(wish) {
+			continue
+		}
+		f.taken[key] = true
+		f.Matches = append(f.Matches, Match{i, ownership.Member{
+			Cluster: f.Cluster, NodeENI: claim.NodeENI, Node: f.Node, InstanceID: f.InstanceID, Key: key, Generation: f.generation,
+		}})
+		return true
+	}
+	return false
+}
+
+// named takes over an interface whose tags name its NodeENI, or says why not.
+func (f *finder) named(i eni.Interface) {
+	if why := f.namedOr(i); why != "" {
+		f.Passed = append(f.Passed, Passed{i, why})
+	}
+}
+
+func (f *finder) namedOr(i eni.Interface) (why string) {
+	name := i.Tags[TagNodeENI]
+	if i.Tags[ownership.TagCluster] != "" {
+		return "it carries multieni's tags already"
+	}
+	if !i.AttachedTo(f.InstanceID) {
+		return "it is not attached, so nothing says that it is this cluster's"
+	}
+	at := slices.IndexFunc(f.Claims, func(c plan.Claim) bool { return c.NodeENI == name })
+	if at < 0 {
+		return fmt.Sprintf("there is no NodeENI %q", name)
+	}
+	claim := f.Claims[at]
+	if claim.Standing != plan.Wanted {
+		return fmt.Sprintf("NodeENI %s does not want it: %s", name, claim.Why)
+	}
+	if !f.adoptFor(claim, i, func(w plan.Wish) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
+		return fmt.Sprintf("NodeENI %s wants no further interface in %s", name, i.SubnetID)
+	}
+	return ""
+}
+
+// bySlot returns the interfaces with the lowest slot first.
+func bySlot(interfaces []eni.Interface) []eni.Interface {
+	return slices.SortedFunc(slices.Values(interfaces), func(a, b eni.Interface) int {
+		return cmp.Or(eni.CompareSlots(slotOf(a), slotOf(b)), eni.CompareInterfaces(a, b))
+	})
 }
 
 func slotOf(i eni.Interface) eni.Slot {

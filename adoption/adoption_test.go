@@ -85,3 +85,66 @@ func TestFind(t *testing.T) {
 		})
 	}
 }
+
+// unowned is an interface of the published Multus functions at a device index.
+func unowned(id, subnet string, device int, edit ...func(*eni.Interface)) eni.Interface {
+	return legacy(id, "", subnet, device, append([]func(*eni.Interface){
+		func(i *eni.Interface) { i.Tags = map[string]string{ownership.TagNoManage: "true"} },
+	}, edit...)...)
+}
+
+func TestFindUnowned(t *testing.T) {
+	wish := func(ordinal int, subnet string) plan.Wish {
+		return plan.Wish{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
+	}
+	claims := []plan.Claim{
+		{NodeENI: "old", NodeENIUID: "uid-old", Standing: plan.Released, Wishes: []plan.Wish{wish(0, "subnet-1")}},
+		{NodeENI: "multus", NodeENIUID: "uid", Standing: plan.Wanted, Wishes: []plan.Wish{wish(0, "subnet-1"), wish(1, "subnet-2"), wish(2, "subnet-1")}},
+	}
+	ours := func(ordinal int) func(*eni.Interface) {
+		return func(i *eni.Interface) {
+			i.Tags = ownership.Member{Cluster: "c", NodeENI: "multus", Node: "n", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: "uid", Ordinal: ordinal}}.DesiredTags(nil)
+		}
+	}
+	tagged := func(key, value string) func(*eni.Interface) { return func(i *eni.Interface) { i.Tags[key] = value } }
+	for name, tc := range map[string]struct {
+		interfaces []eni.Interface
+		want       map[string]int
+		passed     []string
+	}{
+		"by subnet and slot":              {[]eni.Interface{unowned("eni-1", "subnet-1", 1), unowned("eni-2", "subnet-2", 2)}, map[string]int{"eni-1": 0, "eni-2": 1}, nil},
+		"the slot comes before the order": {[]eni.Interface{unowned("eni-1", "subnet-1", 2), unowned("eni-3", "subnet-1", 3)}, map[string]int{"eni-1": 0, "eni-3": 2}, nil},
+		"at another slot":                 {[]eni.Interface{unowned("eni-1", "subnet-2", 3)}, map[string]int{"eni-1": 1}, nil},
+		"beside one that is ours":         {[]eni.Interface{unowned("eni-1", "subnet-2", 1), legacy("eni-2", "", "subnet-2", 2, ours(1))}, map[string]int{}, []string{"eni-1"}},
+		"beside one that is ours under another ordinal": {
+			[]eni.Interface{unowned("eni-1", "subnet-2", 1), legacy("eni-2", "", "subnet-2", 2, ours(9))}, map[string]int{}, []string{"eni-1"},
+		},
+		"one more than are wanted":       {[]eni.Interface{unowned("eni-1", "subnet-2", 1), unowned("eni-2", "subnet-2", 2)}, map[string]int{"eni-2": 1}, []string{"eni-1"}},
+		"another cluster's":              {[]eni.Interface{unowned("eni-1", "subnet-1", 1, tagged(ownership.TagCluster, "d"))}, map[string]int{}, nil},
+		"the aws-multi-eni-controller's": {[]eni.Interface{unowned("eni-1", "subnet-1", 1, tagged(adoption.TagManagedBy, adoption.ManagedBy))}, map[string]int{}, nil},
+		"the VPC CNI's":                  {[]eni.Interface{unowned("eni-1", "subnet-1", 1, tagged(ownership.TagNoManage, "false"))}, map[string]int{}, nil},
+		"the primary one":                {[]eni.Interface{unowned("eni-1", "subnet-1", 0)}, map[string]int{}, nil},
+		"of another instance":            {[]eni.Interface{unowned("eni-1", "subnet-1", 1, func(i *eni.Interface) { i.Attachment.InstanceID = "i-2" })}, map[string]int{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := adoption.FindUnowned(plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: claims}, tc.interfaces, 7)
+			ordinals := map[string]int{}
+			for _, m := range got.Matches {
+				ordinals[m.Interface.ID] = m.Member.Ordinal
+				if m.Member.NodeENIUID != "uid" || m.Member.Generation != 7 {
+					t.Errorf("%s becomes %+v", m.Interface.ID, m.Member)
+				}
+			}
+			var passed []string
+			for _, p := range got.Passed {
+				passed = append(passed, p.Interface.ID)
+			}
+			if diff := cmp.Diff(tc.want, ordinals); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.passed, passed); diff != "" {
+				t.Errorf("passed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -108,11 +108,13 @@ func TestMistakesInParametersAreFoundAtStart(t *testing.T) {
 		"a zone with fewer subnets than groups": {
 			map[string]string{"MultusSecurityGroupIds": "sg-01,sg-02", "MultusSubnetsAz2": "subnet-0b1"}, "MultusSubnetsAz2",
 		},
-		"no cluster":                   {map[string]string{"ClusterName": ""}, "cluster"},
-		"a word for true or false":     {map[string]string{"useIPsFromStartOfSubnet": "yes please"}, "useIPsFromStartOfSubnet"},
-		"tags that are not pairs":      {map[string]string{"MultusInterfaceTags": "cnf"}, "MultusInterfaceTags"},
-		"a hook that EKS completes":    {map[string]string{"LifecycleHooks": "*-LC-Hook"}, "Launch-LC-Hook"},
-		"a result that does not exist": {map[string]string{"OnFailure": "RETRY"}, "onFailure"},
+		"no cluster":                     {map[string]string{"ClusterName": ""}, "cluster"},
+		"a word for true or false":       {map[string]string{"useIPsFromStartOfSubnet": "yes please"}, "useIPsFromStartOfSubnet"},
+		"tags that are not pairs":        {map[string]string{"MultusInterfaceTags": "cnf"}, "MultusInterfaceTags"},
+		"a hook that EKS completes":      {map[string]string{"LifecycleHooks": "*-LC-Hook"}, "Launch-LC-Hook"},
+		"a result that does not exist":   {map[string]string{"OnFailure": "RETRY"}, "onFailure"},
+		"a published function's subnets": {map[string]string{"Az2SubnetIds": "subnet-0b1"}, "Az2SubnetIds: it is the name of the published Multus functions; set MultusSubnetsAz2 instead"},
+		"a published function's tags":    {map[string]string{"ENITags": "a=b"}, "set MultusInterfaceTags instead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := lifecycle.ParseParameters(parameters(tc.changes)); err == nil || !strings.Contains(err.Error(), tc.names) {

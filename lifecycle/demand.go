@@ -16,7 +16,8 @@ import (
 // Demand is what the networks ask of one instance.
 type Demand struct {
 	plan.Desired
-	// Served are interfaces of NodeENIs that stand for a network's wish already: nobody makes a second one beside them.
+	// Served are interfaces that fill a network's wish already, so that no second one is made: those of NodeENIs, and those
+	// without an owner.
 	Served []eni.Interface
 }
 
@@ -30,7 +31,7 @@ func (c Config) Demand(look eni.Look, found []selection.Found) Demand {
 	for n, network := range c.Networks {
 		claim := network.claim(found[n], selection.Place{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID})
 		claim.Wishes = slices.DeleteFunc(claim.Wishes, func(w plan.Wish) bool {
-			i := c.servedBy(look, w, taken)
+			i := c.servedBy(look, claim.NodeENIUID, w, taken)
 			if i == nil {
 				return false
 			}
@@ -68,17 +69,30 @@ func (n Network) spec(p selection.Placement, groupIDs []string) eni.Spec {
 	return spec
 }
 
-// servedBy returns an interface of a NodeENI, attached or on its way, that is in a subnet of the wish.
-func (c Config) servedBy(look eni.Look, w plan.Wish, taken map[string]bool) *eni.Interface {
+// servedBy returns an interface that fills the wish of a network: of a NodeENI, attached or on its way, in a subnet of the wish;
+// or without an owner, unless the network has its own there already.
+func (c Config) servedBy(look eni.Look, network string, w plan.Wish, taken map[string]bool) *eni.Interface {
+	var unowned *eni.Interface
+	own := false
 	for n := range look.Interfaces {
 		i := &look.Interfaces[n]
+		if taken[i.ID] || !slices.Contains(w.Subnets, i.SubnetID) {
+			continue
+		}
 		member, verdict := ownership.Read(c.Cluster, i.Tags)
-		ours := verdict == ownership.Ours && member.InstanceID == look.Instance.ID && !ownership.IsNetwork(member.NodeENIUID)
-		if ours && !taken[i.ID] && slices.Contains(w.Subnets, i.SubnetID) {
+		switch ours := verdict == ownership.Ours && member.InstanceID == look.Instance.ID; {
+		case ours && !ownership.IsNetwork(member.NodeENIUID):
 			return i
+		case ours && member.NodeENIUID == network:
+			own = true
+		case w.FilledBy(*i, look.Instance.ID):
+			unowned = i
 		}
 	}
-	return nil
+	if own {
+		return nil
+	}
+	return unowned
 }
 
 // required reports whether a network decides whether an instance is in order.

@@ -30,6 +30,28 @@ const (
 	ParameterFailure  = "OnFailure"
 )
 
+// former holds the environment variables of the published Multus functions, and their templates' parameters that have another
+// name here, with the name here.
+var former = map[string]string{
+	"Az1SubnetIds": ParameterSubnets + "1", "Az2SubnetIds": ParameterSubnets + "2", "SubnetIds": ParameterSubnets + "1",
+	"SecGroupIds": ParameterGroups, "TargetNodeGroupTagKey": ParameterTagKey, "useStaticIPs": ParameterLowest,
+	"ENITags": ParameterTags, "InterfaceTags": ParameterTags,
+}
+
+// Former reports whether a name is of the published Multus functions, and another one here.
+func Former(name string) bool { return former[name] != "" }
+
+// formerNames returns an error for each value that has a name of the published functions.
+func formerNames(values map[string]string) []error {
+	var mistakes []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if here := former[name]; here != "" {
+			mistakes = append(mistakes, fmt.Errorf("%s: it is the name of the published Multus functions; set %s instead", name, here))
+		}
+	}
+	return mistakes
+}
+
 // Parameters is the form of the configuration that the CloudFormation templates have.
 type Parameters struct {
 	Config
@@ -50,7 +72,7 @@ func (z ZoneSubnets) ofAllZones() bool { return z.Parameter == ParameterAllZones
 // index N. One security group stands for all of them; otherwise there must be as many groups as subnets in each list,
 // and they belong together in that order: then each list must be of one zone. Every mistake is in the error.
 func ParseParameters(values map[string]string) (Parameters, error) {
-	var mistakes []error
+	mistakes := formerNames(values)
 	var p Parameters
 	lists := zoneParameters(values)
 	if len(words(values[ParameterAllZones])) > 0 {

@@ -183,6 +183,12 @@ func Read(cluster string, tags map[string]string) (Member, Verdict) {
 	return m, Ours
 }
 
+// Unowned reports whether tags keep an interface from the VPC CNI and name no cluster, as the tags of the interfaces do that the
+// published Multus functions made. They are foreign, and a user can import them.
+func Unowned(tags map[string]string) bool {
+	return tags[TagNoManage] == "true" && tags[TagCluster] == ""
+}
+
 // plausible reports whether we can have written the identity.
 func (m Member) plausible() bool {
 	within := func(text string, most int) bool { return text != "" && len(text) <= most }

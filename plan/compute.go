@@ -384,7 +384,10 @@ func first(a, b bool) int {
 
 func (p *planner) seatOne(m *member) {
 	if m.record == nil {
-		if m.problem = m.claim.NoGroups; m.problem == nil {
+		if m.problem = p.notImported(m.wish); m.problem == nil {
+			m.problem = m.claim.NoGroups
+		}
+		if m.problem == nil {
 			m.problem = addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
 		}
 	}

@@ -18,6 +18,8 @@ const (
 	SecurityGroupAmbiguous Reason = "SecurityGroupAmbiguous"
 	// SlotTaken: another interface holds the slot that was asked for exactly.
 	SlotTaken Reason = "SlotTaken"
+	// NotImported: an interface without an owner is in the subnet and at the slot of the one that is wanted.
+	NotImported Reason = "NotImported"
 	// NoSuchCard: the instance type has no network card of that index.
 	NoSuchCard Reason = "NoSuchCard"
 	// InstanceFull: the instance type carries no more interfaces.

@@ -453,7 +453,7 @@ func inWords(r *inventory.Record) string {
 func (p *planner) hinder(m *member) {
 	m.explain(*m.problem)
 	switch m.problem.Reason {
-	case SlotTaken, InstanceFull:
+	case SlotTaken, InstanceFull, NotImported:
 		p.again(p.now.Add(hindered))
 	case InProgress:
 		p.again(p.now.Add(doubtful))

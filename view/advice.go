@@ -32,6 +32,7 @@ func advices() map[string]string {
 		string(plan.SecurityGroupNotFound):  "Create the security group in the node's VPC, or correct the NodeENI.",
 		string(plan.SecurityGroupAmbiguous): "Name the security group by its ID.",
 		string(plan.SlotTaken):              "Free the device index, ask for another one, or set deviceIndexPolicy: Prefer.",
+		string(plan.NotImported):            "Take the interface over with `kubectl eni import --from multus-function`, or detach it.",
 		string(plan.NoSuchCard):             "Lower networkCardIndex, or use an instance type that has the card.",
 		string(plan.InstanceFull):           "Use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs.",
 		string(plan.AddressLimit):           "Ask for fewer addresses or prefixes, or use a larger instance type.",

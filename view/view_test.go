@@ -360,7 +360,7 @@ func TestDriftIsToldInFull(t *testing.T) {
 // TestEveryReasonHasAdvice reads the reasons from the troubleshooting page, which another test compares with the code.
 func TestEveryReasonHasAdvice(t *testing.T) {
 	for _, reason := range []plan.Reason{
-		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchCard,
+		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NotImported, plan.NoSuchCard,
 		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.LimitReached, plan.Unauthorized, plan.Refused, plan.BrakeEngaged,
 		plan.AttachedElsewhere, plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotSeen, plan.InProgress, plan.RemovedByOthers,
 		plan.AttachStuck, plan.Leaving, plan.Kept,

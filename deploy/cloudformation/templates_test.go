@@ -57,7 +57,7 @@ func read(t *testing.T, path string) template {
 func all(t *testing.T) map[string]template {
 	t.Helper()
 	paths, err := filepath.Glob("*.yaml")
-	if err != nil || len(paths) != 4 {
+	if err != nil || len(paths) != 5 {
 		t.Fatalf("%d templates, %v", len(paths), err)
 	}
 	templates := map[string]template{}
@@ -339,7 +339,7 @@ func TestTheRuleIsOfTheGroups(t *testing.T) {
 
 // Nodes refuse questions to their metadata without a token, and no answer with one reaches pods.
 func TestNodesWantTokens(t *testing.T) {
-	for _, name := range []string{"launch-template.yaml", "launch-template-bootstrap.yaml"} {
+	for _, name := range []string{"launch-template.yaml", "launch-template-bootstrap.yaml", "self-managed-group.yaml"} {
 		data := read(t, name).Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)
 		if diff := cmp.Diff(map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 1.0}, data["MetadataOptions"]); diff != "" {
 			t.Errorf("%s: %s", name, diff)

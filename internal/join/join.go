@@ -16,12 +16,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/multieni/multieni/adoption"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 	"github.com/multieni/multieni/selection"
 )
@@ -93,7 +95,8 @@ type Result struct {
 	Instance eni.Instance
 	// Limits are what the type of the instance can carry.
 	Limits eni.Limits
-	// Members are the networks' interfaces, without those that were taken away again; Served those of NodeENIs that do for one.
+	// Members are the networks' interfaces, without those that were taken away again; Served those of NodeENIs, and those
+	// without an owner, that do for one.
 	Members []plan.Member
 	Served  []eni.Interface
 	// Attached counts the interfaces that this request attached, those that were taken away again included.
@@ -180,6 +183,27 @@ func (j *Joiner) Bury(ctx context.Context, instanceID string) error {
 // staysBehind reports whether EC2 leaves the interface when its instance is gone.
 func staysBehind(r inventory.Record) bool {
 	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
+}
+
+// Importable says which interfaces of an instance without an owner become members of networks; see [adoption.FindUnowned].
+func (j *Joiner) Importable(ctx context.Context, instanceID string) (adoption.Outcome, error) {
+	look, err := j.Cloud.Look(ctx, instanceID)
+	if err != nil {
+		return adoption.Outcome{}, err
+	}
+	found, err := j.find(ctx)
+	if err != nil {
+		return adoption.Outcome{}, err
+	}
+	owned := look
+	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool { return ownership.Unowned(i.Tags) })
+	return adoption.FindUnowned(j.Config.Demand(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
+}
+
+// Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays attached.
+func (j *Joiner) Import(ctx context.Context, m adoption.Match) error {
+	n := slices.IndexFunc(j.Config.Networks, func(n lifecycle.Network) bool { return n.Name == m.Member.NodeENI })
+	return j.Cloud.PutTags(ctx, m.Interface.ID, m.Member.Tags(j.Now(), j.Config.Networks[n].Tags))
 }
 
 // find resolves the selectors of every network.

@@ -38,12 +38,12 @@ func Parameters(values map[string]string) map[string]string {
 	return kept
 }
 
-// Pairs reads NAME=VALUE.
+// Pairs reads NAME=VALUE. Names of the published Multus functions are kept, for [lifecycle.ParseParameters] to answer them.
 func Pairs(lines []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, "=")
-		if !found || len(Parameters(map[string]string{name: value})) == 0 {
+		if !found || len(Parameters(map[string]string{name: value})) == 0 && !lifecycle.Former(name) {
 			return nil, fmt.Errorf("%q is not NAME=VALUE with the name of a parameter: %s1 and so on, %s", line, lifecycle.ParameterSubnets, strings.Join(parameters[:], ", "))
 		}
 		values[name] = value
@@ -51,12 +51,16 @@ func Pairs(lines []string) (map[string]string, error) {
 	return values, nil
 }
 
-// Environment reads parameters from NAME=VALUE lines that hold others as well.
+// Environment reads parameters from NAME=VALUE lines that hold others as well, and keeps the names of the published Multus
+// functions as [Pairs] does.
 func Environment(lines []string) map[string]string {
 	values := map[string]string{}
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, "=")
 		maps.Copy(values, Parameters(map[string]string{name: value}))
+		if lifecycle.Former(name) {
+			values[name] = value
+		}
 	}
 	return values
 }

@@ -41,6 +41,17 @@ func TestParametersByName(t *testing.T) {
 	if len(got) != 2 || got["MultusSubnetsAz7"] != "subnet-1,subnet-2" || got["MultusInterfaceTags"] != "a=b" {
 		t.Errorf("%v", got)
 	}
+	// They are kept for an answer.
+	for _, former := range []string{"SubnetIds", "SecGroupIds", "Az1SubnetIds", "Az2SubnetIds", "TargetNodeGroupTagKey", "useStaticIPs", "ENITags", "InterfaceTags"} {
+		values := joinconfig.Environment([]string{former + "=x"})
+		if pairs, err := joinconfig.Pairs([]string{former + "=x"}); err != nil || values[former] != "x" || pairs[former] != "x" {
+			t.Errorf("%s is passed over: %v", former, err)
+		}
+	}
+	// A tag of an instance is whoever's.
+	if got := joinconfig.Parameters(map[string]string{"SubnetIds": "x"}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
 	for _, wrong := range []string{"MultusSubnetsAz1", "PATH=/bin"} {
 		if _, err := joinconfig.Pairs([]string{wrong}); err == nil {
 			t.Errorf("%s passes", wrong)

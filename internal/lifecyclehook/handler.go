@@ -264,7 +264,7 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 	log := h.Log.With("instance", instanceID, "outcome", result.Outcome)
 	switch result.Outcome {
 	case lifecycle.Ready:
-		log.Info("the instance has its networks", "lacking", result.Lacking)
+		log.Info("the instance has its networks", "lacking", result.Lacking, "notImported", unowned(result.Served))
 		err = h.complete(ctx, hooks, instanceID, lifecycle.Continue)
 	case lifecycle.Failed:
 		log.Error("a required network cannot be had, and no interface was left on the instance for it", "why", result.Why, "onFailure", h.Config.OnFailure)
@@ -273,6 +273,17 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 		log.Info("the instance needs nothing any more", "why", result.Why)
 	}
 	return Result(result.Outcome), err
+}
+
+// unowned returns the IDs of the interfaces without an owner that serve networks, until a person imports them.
+func unowned(served []eni.Interface) []string {
+	var ids []string
+	for _, i := range served {
+		if ownership.Unowned(i.Tags) {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
 }
 
 // endsBefore returns a context that ends some time before its parent, if that ends at a known time at all.

@@ -82,6 +82,8 @@ func commands() map[string]command {
 		"ec2-metadata": showMetadata,
 		// ec2-legacy NODE SUBNET NODEENI INDEX: makes and attaches an interface as the aws-multi-eni-controller does.
 		"ec2-legacy": legacy,
+		// ec2-unowned NODE SUBNET INDEX: makes and attaches an interface as the published Multus functions do.
+		"ec2-unowned": unowned,
 	}
 }
 
@@ -265,18 +267,33 @@ func instanceOf(ts *testscript.TestScript, node string) string {
 }
 
 func legacy(ts *testscript.TestScript, _ bool, args []string) {
+	attachAnothers(ts, args[0], args[3], apply.CreateRequest{SubnetID: args[1], Description: "Multus ENI for secondary network interfaces", Tags: map[string]string{
+		adoption.TagManagedBy: adoption.ManagedBy, adoption.TagNodeENI: args[2], adoption.TagNode: args[0],
+	}})
+}
+
+func unowned(ts *testscript.TestScript, _ bool, args []string) {
+	cloud, made, attachment := attachAnothers(ts, args[0], args[2], apply.CreateRequest{
+		SubnetID: args[1], Tags: map[string]string{ownership.TagNoManage: "true"},
+	})
+	ts.Check(cloud.SetSourceDestCheck(context.Background(), made, false))
+	ts.Check(cloud.SetDeleteOnTermination(context.Background(), made, attachment, true))
+}
+
+// attachAnothers makes an interface of another program, and attaches it to a node at a device index.
+func attachAnothers(ts *testscript.TestScript, node, device string, request apply.CreateRequest) (cloud *awsec2.Client, id, attachment string) {
 	ctx := context.Background()
-	ec2 := awsec2.New(aws.Config{
+	cloud = awsec2.New(aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String(on(ts).Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
 	}, awsec2.Options{})
-	index, err := strconv.Atoi(args[3])
+	index, err := strconv.Atoi(device)
 	ts.Check(err)
-	made, err := ec2.CreateInterface(ctx, apply.CreateRequest{Token: strings.Join(args, "-"), SubnetID: args[1], Tags: map[string]string{
-		adoption.TagManagedBy: adoption.ManagedBy, adoption.TagNodeENI: args[2], adoption.TagNode: args[0],
-	}, Groups: []string{"sg-05da196f3314d4af8"}, Description: "Multus ENI for secondary network interfaces"})
+	request.Token, request.Groups = node+request.SubnetID+device, []string{"sg-05da196f3314d4af8"}
+	made, err := cloud.CreateInterface(ctx, request)
 	ts.Check(err)
-	_, err = ec2.AttachInterface(ctx, made.ID, instanceOf(ts, args[0]), eni.Slot{Device: index})
+	attached, err := cloud.AttachInterface(ctx, made.ID, instanceOf(ts, node), eni.Slot{Device: index})
 	ts.Check(err)
+	return cloud, made.ID, attached.ID
 }
 
 func launch(ts *testscript.TestScript, _ bool, args []string) {

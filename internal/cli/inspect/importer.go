@@ -33,31 +33,47 @@ const (
 	otherImage      = "aws-multi-eni-controller"
 )
 
+// The programs whose interfaces can be imported.
+const (
+	fromController = "aws-multi-eni-controller"
+	fromFunction   = "multus-function"
+)
+
 func newImport() *cobra.Command {
 	var s screen
 	var e cloud
 	var q question
 	var dryRun bool
+	var from string
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Take over the interfaces and NodeENIs of the aws-multi-eni-controller",
+		Short: "Take over the interfaces of the aws-multi-eni-controller or of the published Multus functions",
 		Long: `Take over what the aws-multi-eni-controller made, without touching one packet: its attached
 interfaces get multieni's tags and are adopted by the next controller that starts, in the
 slots they are in; its NodeENIs lose its finalizer, which would keep them for ever.
 
 Stop that controller first; the command refuses to work while it runs. An interface that is
 not attached to a node of this cluster, or that no NodeENI wants, is left as it is and
-listed. EC2 is asked with your own AWS credentials.`,
+listed. EC2 is asked with your own AWS credentials.
+
+With --from=multus-function, interfaces of the nodes are taken over that have the tag
+node.k8s.amazonaws.com/no_manage=true and no owner, as the published Multus functions for
+node groups leave them: by subnet and device index, then by subnet. Apply the NodeENIs first;
+one that finds such an interface in its place makes none, and waits as NotImported.`,
 		Example: `  kubectl scale -n eni-controller-system deployment/eni-controller --replicas=0
   kubectl eni import --dry-run
-  kubectl eni import`,
+  kubectl eni import
+  kubectl eni import --from multus-function`,
 		Args: cobra.NoArgs,
 		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
+			if from != fromController && from != fromFunction {
+				return fmt.Errorf("--from=%s: it can be %s or %s", from, fromController, fromFunction)
+			}
 			cloud, err := e.connect(c.Context(), api)
 			if err != nil {
 				return err
 			}
-			i := importer{api: api, cloud: cloud, now: time.Now()}
+			i := importer{api: api, cloud: cloud, from: from, now: time.Now()}
 			if err := i.find(c.Context()); err != nil {
 				return err
 			}
@@ -73,6 +89,7 @@ listed. EC2 is asked with your own AWS credentials.`,
 			return i.carryOut(c.Context())
 		}),
 	}
+	c.Flags().StringVar(&from, "from", fromController, "whose interfaces to take over: "+fromController+" or "+fromFunction)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be taken over")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
@@ -84,6 +101,7 @@ listed. EC2 is asked with your own AWS credentials.`,
 type importer struct {
 	api   client.Client
 	cloud ec2
+	from  string
 	now   time.Time
 
 	outcome adoption.Outcome
@@ -106,11 +124,18 @@ func (i *importer) find(ctx context.Context) error {
 	for n := range o.nodeENIs {
 		nodeENI := &o.nodeENIs[n]
 		i.nodeENIs[nodeENI.Name] = nodeENI
+		if i.from != fromController {
+			continue
+		}
 		if _, annotated := nodeENI.Annotations[otherAnnotation]; annotated || controllerutil.ContainsFinalizer(nodeENI, otherFinalizer) {
 			i.objects = append(i.objects, *nodeENI)
 		}
 	}
-	interfaces, err := i.cloud.ListTagged(ctx, map[string]string{adoption.TagManagedBy: adoption.ManagedBy})
+	tags := map[string]string{adoption.TagManagedBy: adoption.ManagedBy}
+	if i.from == fromFunction {
+		tags = map[string]string{ownership.TagNoManage: "true"}
+	}
+	interfaces, err := i.cloud.ListTagged(ctx, tags)
 	if err != nil {
 		return err
 	}
@@ -137,9 +162,16 @@ func (i *importer) match(d *draft, interfaces []eni.Interface) {
 		}
 		delete(byInstance, instanceID)
 		wanted := d.desired(node, instanceID, selection.Place{Zone: zone, VPCID: some[0].VPCID})
-		found := adoption.Find(wanted, some, i.now.Unix())
+		find := adoption.Find
+		if i.from == fromFunction {
+			find = adoption.FindUnowned
+		}
+		found := find(wanted, some, i.now.Unix())
 		i.outcome.Matches = append(i.outcome.Matches, found.Matches...)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
+	}
+	if i.from == fromFunction {
+		return // the VPC's other interfaces with that tag are of other clusters, or of nobody who uses Kubernetes
 	}
 	for _, instanceID := range slices.Sorted(maps.Keys(byInstance)) {
 		for _, one := range byInstance[instanceID] {
@@ -166,6 +198,9 @@ func (i *importer) view() view.Adoptions {
 
 // otherStopped refuses to go on while the other controller runs: it would make anew what it no longer finds.
 func (i *importer) otherStopped(ctx context.Context) error {
+	if i.from != fromController {
+		return nil
+	}
 	var all appsv1.DeploymentList
 	if err := i.api.List(ctx, &all); err != nil {
 		return fmt.Errorf("see whether the aws-multi-eni-controller runs: %w", err)

@@ -76,10 +76,11 @@ on every managed node group are never touched.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c.InOrStdin(), c.ErrOrStderr()) },
 	}
+	shared := command.PersistentFlags()
+	shared.StringVar(&o.config, "config", "", "file that says which instances get which networks, in YAML or JSON")
+	shared.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
+	shared.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
 	f := command.Flags()
-	f.StringVar(&o.config, "config", "", "file that says which instances get which networks, in YAML or JSON")
-	f.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
-	f.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
 	f.StringVar(&o.queue, "queue-url", "", "URL of the queue to take events from")
 	f.StringVar(&o.event, "event", "", "file with one event to handle, or - for standard input")
 	f.DurationVar(&o.patience, "patience", 4*time.Minute, "how long to wait for interfaces that may yet come, such as in a full subnet")
@@ -90,6 +91,7 @@ on every managed node group are never touched.`,
 	f.StringVar(&o.metrics, "metrics-bind-address", ":8080", "beside a queue, address of the Prometheus endpoint /metrics; 0 for none")
 	command.MarkFlagsMutuallyExclusive("config", "parameter")
 	command.MarkFlagsMutuallyExclusive("queue-url", "event")
+	command.AddCommand(newImport(&o))
 	return command
 }
 
