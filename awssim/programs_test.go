@@ -17,6 +17,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	asg "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	queue "github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -248,5 +249,18 @@ func TestDescriptionsForPeople(t *testing.T) {
 	}})
 	if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].ResourceId != *id || *tags.Tags[0].Value != "network" {
 		t.Errorf("the tags are %+v, %v", tags, err)
+	}
+}
+
+// A group made by the name of its template shows both.
+func TestGroupsShowBothNamesOfTheirTemplate(t *testing.T) {
+	_, c := simulateServices(t, awssim.Options{World: workers(0), Behavior: &ec2.Behavior{}})
+	found, err := c.DescribeAutoScalingGroups(t.Context(), &asg.DescribeAutoScalingGroupsInput{})
+	if err != nil || len(found.AutoScalingGroups) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	template := found.AutoScalingGroups[0].LaunchTemplate
+	if !strings.HasPrefix(aws.ToString(template.LaunchTemplateId), "lt-") || aws.ToString(template.LaunchTemplateName) != "workers" {
+		t.Errorf("the template is %+v, want ID and name", template)
 	}
 }

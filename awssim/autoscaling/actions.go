@@ -106,13 +106,16 @@ func set[T any](into, value *T) {
 	}
 }
 
-// checkPlaces looks the launch templates and the subnets up, and the zones of those.
+// checkPlaces looks the launch templates and the subnets up, and the zones of those. A group that names a template by one of
+// ID and name shows both.
 func (m *Model) checkPlaces(g *Group) error {
 	call := ec2.Call{Now: m.timeline.Now()}
 	for _, c := range g.choices() {
-		if err := m.ec2.HasVersion(call, *c.template.version()); err != nil {
+		names, err := m.ec2.NamesOf(call, *c.template.version())
+		if err != nil {
 			return validation("You must use a valid fully-formed launch template. %v", err)
 		}
+		c.template.LaunchTemplateID, c.template.LaunchTemplateName = names.LaunchTemplateID, names.LaunchTemplateName
 	}
 	ids := g.subnets()
 	if len(ids) == 0 {

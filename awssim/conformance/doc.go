@@ -25,6 +25,8 @@
 //	MULTIENI_CONFORMANCE_INSTANCE_TYPE      a type with 3 interfaces of 6 addresses; default t3.medium
 //	MULTIENI_CONFORMANCE_MULTI_CARD_TYPE    a type with two network cards (it is not cheap); default: rows skipped
 //	MULTIENI_CONFORMANCE_SPOT_FLEET_ROLE    role for Spot Fleet requests; default: rows skipped
+//	MULTIENI_CONFORMANCE_PATIENCE           before a row, or its clean-up, gives up; default: 10m
+//	MULTIENI_CONFORMANCE_ATTEMPTS           attempts at one call; default: 10, but one after a 500 without a code
 //	MULTIENI_CONFORMANCE_LENIENT            1 = skip the rows marked strict
 //
 // Credentials come from the SDK's usual chain. For example:

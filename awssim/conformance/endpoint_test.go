@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"net/http"
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +51,7 @@ type endpoint struct {
 	poll      time.Duration // between two looks at something that changes
 	backoff   time.Duration // the longest wait of the SDK before it tries a throttled call again
 	patience  time.Duration // before a row gives up
+	attempts  int           // of the SDK, at one call
 
 	made madeIDs
 }
@@ -78,6 +81,7 @@ func openWith(t *testing.T, s simulator) *endpoint {
 		poll:          3 * time.Second,
 		backoff:       20 * time.Second,
 		patience:      10 * time.Minute,
+		attempts:      10,
 	}
 	if ec.url == "" {
 		s.start(t, ec)
@@ -101,8 +105,18 @@ func openWith(t *testing.T, s simulator) *endpoint {
 
 func (ec *endpoint) retryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.MaxBackoff = 10, ec.backoff
+		o.MaxAttempts, o.MaxBackoff = ec.attempts, ec.backoff
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(final)}, o.Retryables...)
 	})
+}
+
+// final tells that a 500 without a code of EC2 is no failure that passes: an emulator answers so where it has a mistake.
+func final(err error) aws.Ternary {
+	answer, answered := errors.AsType[*awshttp.ResponseError](err)
+	if answered && answer.HTTPStatusCode() == http.StatusInternalServerError && slices.Contains([]string{"", "UnknownError"}, codeOf(err)) {
+		return aws.FalseTernary
+	}
+	return aws.UnknownTernary
 }
 
 func (ec *endpoint) useEnvironment(t *testing.T) {
@@ -111,6 +125,14 @@ func (ec *endpoint) useEnvironment(t *testing.T) {
 	ok(t, err)
 	ec.credentials = shared.Credentials
 	ec.region = cmp.Or(os.Getenv("MULTIENI_CONFORMANCE_REGION"), shared.Region, "us-west-2")
+	if patience := os.Getenv("MULTIENI_CONFORMANCE_PATIENCE"); patience != "" {
+		ec.patience, err = time.ParseDuration(patience)
+		ok(t, err)
+	}
+	if attempts := os.Getenv("MULTIENI_CONFORMANCE_ATTEMPTS"); attempts != "" {
+		ec.attempts, err = strconv.Atoi(attempts)
+		ok(t, err)
+	}
 }
 
 // remember is an SDK middleware: whatever a call creates is noted before the row sees the answer.

@@ -104,6 +104,32 @@ func interfaceFilters() map[string]func(*NetworkInterface) []string {
 		"ipv6-addresses.ipv6-address": func(n *NetworkInterface) []string {
 			return each(n.IPv6Addresses, func(a IPv6Address) string { return a.IPv6Address.String() })
 		},
+		// No service of AWS operates interfaces of a simulated world.
+		"operator.managed":   func(*NetworkInterface) []string { return truth(false) },
+		"operator.principal": never,
+	}
+	for name, get := range map[string]func(*Association) []string{
+		"ip-owner-id":     func(a *Association) []string { return one(a.IPOwnerID) },
+		"public-dns-name": func(a *Association) []string { return one(a.PublicDNSName) },
+		"public-ip": func(a *Association) []string {
+			if !a.PublicIP.IsValid() {
+				return nil
+			}
+			return one(a.PublicIP.String())
+		},
+		// Elastic IP addresses, which alone have these, are not modelled.
+		"allocation-id":  func(*Association) []string { return nil },
+		"association-id": func(*Association) []string { return nil },
+	} {
+		filters["association."+name] = func(n *NetworkInterface) []string {
+			if n.Association == nil {
+				return nil
+			}
+			return get(n.Association)
+		}
+	}
+	for _, name := range []string{"public-ip", "ip-owner-id"} {
+		filters["addresses.association."+name] = filters["association."+name]
 	}
 	for name, get := range map[string]func(*Attachment) []string{
 		"attach-time":           func(a *Attachment) []string { return one(a.AttachTime.UTC().Format(filterTime)) },
@@ -123,6 +149,9 @@ func interfaceFilters() map[string]func(*NetworkInterface) []string {
 	}
 	return filters
 }
+
+// never is a filter on what no interface has.
+func never(*NetworkInterface) []string { return nil }
 
 // filterTime is how EC2 compares times in filters.
 const filterTime = "2006-01-02T15:04:05.000Z"

@@ -69,6 +69,9 @@ func (m *Model) presentSubnet(subnet *Subnet, _ look) *Subnet {
 }
 
 func subnetNotFound(id string) *Error {
+	if !isWellFormed(id, "subnet") {
+		return refuse("InvalidSubnetID.Malformed", "Invalid id: %q (expecting \"subnet-...\")", id)
+	}
 	return refuse("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
 }
 
@@ -121,6 +124,9 @@ func groupNotFound(id string) *Error {
 
 // securityGroupIDNotFound is what CreateNetworkInterface says.
 func securityGroupIDNotFound(id string) *Error {
+	if !isWellFormed(id, "sg") {
+		return refuse("InvalidSecurityGroupId.Malformed", "Invalid id: %q (expecting \"sg-...\")", id)
+	}
 	return refuse("InvalidSecurityGroupID.NotFound", "The securityGroup ID '%s' does not exist", id)
 }
 

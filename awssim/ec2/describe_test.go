@@ -73,6 +73,9 @@ func TestInterfaceFilters(t *testing.T) {
 		"zone and VPC, none":       {nil, []ec2.Filter{filter("availability-zone", "us-east-1b"), filter("vpc-id", "vpc-00000000000000b16")}},
 		"group, with source check": {nil, []ec2.Filter{filter("group-id", groupA), filter("source-dest-check", "true")}},
 		"owner and interface type": {both, []ec2.Filter{here, filter("owner-id", "123456789012"), filter("interface-type", "interface")}},
+		"an Elastic IP, none":      {nil, []ec2.Filter{here, filter("association.allocation-id", "*")}},
+		"operated by nobody":       {both, []ec2.Filter{here, filter("operator.managed", "false")}},
+		"operated by a service":    {nil, []ec2.Filter{filter("operator.principal", "*")}},
 		"values without any match": {nil, []ec2.Filter{filter("tag:nobody", "x")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +306,7 @@ func TestDescribeNetwork(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"InvalidSubnetID.NotFound": func() error {
-			_, err := s.DescribeSubnets(s.call, &ec2.DescribeSubnetsInput{SubnetIDs: []string{"subnet-x"}})
+			_, err := s.DescribeSubnets(s.call, &ec2.DescribeSubnetsInput{SubnetIDs: []string{"subnet-0000000000000dead"}})
 			return err
 		}(),
 		"InvalidGroup.NotFound": func() error {

@@ -106,8 +106,9 @@ func TestRunInstancesRefusals(t *testing.T) {
 		"no count":       {"MissingParameter", with(func(in *ec2.RunInstancesInput) { in.MinCount = nil })},
 		"no instances":   {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) { in.MinCount, in.MaxCount = new(0), new(0) })},
 		"unknown type":   {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) { in.InstanceType = "z9.nano" })},
-		"unknown subnet": {"InvalidSubnetID.NotFound", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "subnet-x" })},
-		"no subnet":      {"MissingInput", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "" })},
+		"unknown subnet": {"InvalidSubnetID.NotFound", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "subnet-0000000000000dead" })},
+		"no subnet's ID": {"InvalidSubnetID.Malformed", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "subnet-x" })},
+		"no default VPC": {"VPCIdNotSpecified", with(func(in *ec2.RunInstancesInput) { in.SubnetID = "" })},
 		"wrong zone": {"InvalidParameterValue", with(func(in *ec2.RunInstancesInput) {
 			in.Placement = &ec2.PlacementSpecification{AvailabilityZone: "us-east-1b"}
 		})},

@@ -6,6 +6,7 @@ package ec2_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,8 +64,12 @@ func TestCreateNetworkInterfaceRefusals(t *testing.T) {
 		change func(*ec2.CreateNetworkInterfaceInput)
 	}{
 		"no subnet":          {"MissingParameter", func(in *ec2.CreateNetworkInterfaceInput) { in.SubnetID = "" }},
-		"unknown subnet":     {"InvalidSubnetID.NotFound", func(in *ec2.CreateNetworkInterfaceInput) { in.SubnetID = "subnet-0000" }},
-		"unknown group":      {"InvalidSecurityGroupID.NotFound", func(in *ec2.CreateNetworkInterfaceInput) { in.Groups = []string{"sg-1"} }},
+		"unknown subnet":     {"InvalidSubnetID.NotFound", func(in *ec2.CreateNetworkInterfaceInput) { in.SubnetID = "subnet-0000000000000dead" }},
+		"no subnet's ID":     {"InvalidSubnetID.Malformed", func(in *ec2.CreateNetworkInterfaceInput) { in.SubnetID = "subnet-0000" }},
+		"unknown group":      {"InvalidSecurityGroupID.NotFound", func(in *ec2.CreateNetworkInterfaceInput) { in.Groups = []string{"sg-0000000000000dead"} }},
+		"no group's ID":      {"InvalidSecurityGroupId.Malformed", func(in *ec2.CreateNetworkInterfaceInput) { in.Groups = []string{"sg-1"} }},
+		"a token of 65":      {"InvalidParameterValue", func(in *ec2.CreateNetworkInterfaceInput) { in.ClientToken = strings.Repeat("t", 65) }},
+		"a token with ü":     {"InvalidParameterValue", func(in *ec2.CreateNetworkInterfaceInput) { in.ClientToken = "ü" }},
 		"group of other VPC": {"InvalidParameter", func(in *ec2.CreateNetworkInterfaceInput) { in.Groups = []string{groupOther} }},
 		"six groups": {"SecurityGroupsPerInterfaceLimitExceeded", func(in *ec2.CreateNetworkInterfaceInput) {
 			in.Groups = slices.Repeat([]string{groupA}, 6)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/awssim/instancetypes"
@@ -165,6 +166,9 @@ func (m *Model) subnetOfLaunch(id, zone string) (string, error) {
 		if subnet.DefaultForAZ && (zone == "" || subnet.AvailabilityZone == zone) {
 			return subnet.SubnetID, nil
 		}
+	}
+	if !slices.ContainsFunc(m.vpcs.all(), func(v *VPC) bool { return v.IsDefault }) {
+		return "", refuse("VPCIdNotSpecified", "No default VPC for this user")
 	}
 	return "", refuse("MissingInput", "No subnets found for the default VPC. Please specify a subnet.")
 }

@@ -155,11 +155,17 @@ func (m *Model) planInterfaces(in *RunInstancesInput, data LaunchTemplateData, z
 	return specs, nil
 }
 
-// HasVersion looks a launch template version up, for a service that will launch from it.
-func (m *Model) HasVersion(c Call, spec LaunchTemplateSpecification) error {
+// NamesOf looks a launch template version up, for a service that will launch from it, and returns the template's ID and name.
+func (m *Model) NamesOf(c Call, spec LaunchTemplateSpecification) (TemplateName, error) {
 	m.Advance(c.Now)
-	_, err := m.versionOf(spec)
-	return err
+	if _, err := m.versionOf(spec); err != nil {
+		return TemplateName{}, err
+	}
+	template, err := m.templateOf(spec.TemplateName)
+	if err != nil {
+		return TemplateName{}, err
+	}
+	return TemplateName{LaunchTemplateID: template.LaunchTemplateID, LaunchTemplateName: template.LaunchTemplateName}, nil
 }
 
 // ZoneOf is the zone of a subnet, or empty when there is no such subnet.

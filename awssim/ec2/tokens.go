@@ -5,7 +5,9 @@ package ec2
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // tokenRecord is what a client token was used for.
@@ -15,10 +17,23 @@ type tokenRecord struct {
 	burnt       bool
 }
 
+// maxTokenLength is how many ASCII characters a client token of an action may have (EC2 API reference, "ClientToken" of
+// RunInstances, CreateNetworkInterface and CreateLaunchTemplate).
+func maxTokenLength(action string) int {
+	if strings.HasPrefix(action, "CreateLaunchTemplate") {
+		return 128
+	}
+	return 64
+}
+
 // replay looks a client token up. It returns what the same request made before, or nil if it is new.
 func (m *Model) replay(action, token string, request any) (*tokenRecord, error) {
 	known, ok := m.tokens[action+"|"+token]
+	isASCII := !strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII })
 	switch {
+	case len(token) > maxTokenLength(action) || !isASCII:
+		return nil, invalidValue("Value (%s) for parameter clientToken is invalid: it can have up to %d ASCII characters",
+			token, maxTokenLength(action))
 	case token == "" || !ok:
 		return nil, nil
 	case known.burnt || known.fingerprint != fingerprint(request):

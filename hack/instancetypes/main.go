@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,14 +35,14 @@ const (
 )
 
 func main() {
-	if err := write("."); err != nil {
+	if err := write(context.Background(), "."); err != nil {
 		fmt.Fprintln(os.Stderr, "instancetypes:", err)
 		os.Exit(1)
 	}
 }
 
-func write(root string) error {
-	version, path, err := locate()
+func write(ctx context.Context, root string) error {
+	version, path, err := locate(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,8 @@ func write(root string) error {
 }
 
 // locate returns the version of the installed moto, and the path of its answers of EC2.
-func locate() (version, path string, err error) {
-	out, err := exec.Command("python3", "-c", "import importlib.metadata as m, importlib.util as u; "+
+func locate(ctx context.Context) (version, path string, err error) {
+	out, err := exec.CommandContext(ctx, "python3", "-c", "import importlib.metadata as m, importlib.util as u; "+
 		"print(m.version('moto'), u.find_spec('moto').submodule_search_locations[0])").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("find the Python package moto (pip install moto): %w", err)

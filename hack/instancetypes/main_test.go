@@ -6,15 +6,16 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tables are what EC2 answered, where the package that publishes its answers is installed. A newer version of the
-// package knows types that the tables do not have yet: then it is time to write them again.
+// The tables are what EC2 answered, where the version of the package that they were written from is installed. The long form
+// also fails for another version: then it is time to write them again.
 func TestTablesAreWhatEC2Says(t *testing.T) {
-	version, path, err := locate()
+	version, path, err := locate(t.Context())
 	if err != nil {
 		t.Skipf("nothing to compare the tables with: %v", err)
 	}
@@ -26,6 +27,9 @@ func TestTablesAreWhatEC2Says(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join("..", "..", name))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !strings.Contains(string(got), "moto "+version+";") && os.Getenv("MULTIENI_LONG") == "" {
+			t.Skipf("%s is of another version than moto %s", name, version)
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s differs from moto %s; run go run ./hack/instancetypes (-source +table):\n%s", name, version, diff)
