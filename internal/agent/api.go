@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/revision"
 )
 
 // writeTimeout is how long a write may take: links are to be looked after meanwhile.
@@ -35,6 +37,7 @@ type API struct {
 	states, nodes object
 	// changed has something to receive after a change that the agent may have to act on.
 	changed chan struct{}
+	log     *slog.Logger
 }
 
 // object is one object of the API server, which is watched.
@@ -83,8 +86,11 @@ func Connect(access *rest.Config, node string) (*API, error) {
 func (a *API) object(client rest.Interface, resource string, kind runtime.Object) object {
 	o := object{Interface: client, resource: resource}
 	byName := fields.OneTermEqualSelector("metadata.name", a.node)
+	source := revision.Guard(cache.NewListWatchFromClient(client, resource, "", byName), func(err error) {
+		a.log.Warn("what is known of the API server is read anew", "resource", resource, "err", err)
+	})
 	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(client, resource, "", byName), ObjectType: kind, Transform: slim,
+		ListerWatcher: source, ObjectType: kind, Transform: slim,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { a.wake() }, DeleteFunc: func(any) { a.wake() },
 			UpdateFunc: func(was, is any) {
@@ -106,7 +112,8 @@ func (a *API) wake() {
 
 // watch follows both objects until the context ends. While the API server is away it tries again, ever more seldom, and what
 // was known last stays known.
-func (a *API) watch(ctx context.Context) {
+func (a *API) watch(ctx context.Context, log *slog.Logger) {
+	a.log = log
 	var both sync.WaitGroup
 	both.Go(func() { a.states.informer.RunWithContext(ctx) })
 	both.Go(func() { a.nodes.informer.RunWithContext(ctx) })

@@ -29,7 +29,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer stop()
-	beside.Go(func() { a.API.watch(ctx) })
+	beside.Go(func() { a.API.watch(ctx, a.Log) })
 	if a.metadata != nil {
 		beside.Go(func() { a.metadata.keep(ctx, a.Log, a.API.wake) })
 	}

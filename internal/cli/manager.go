@@ -71,10 +71,12 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 	renew := renewDeadline(o)
 	retry := o.LeaseDuration / 8
 	grace := drain
+	restore := controller.NewRestore()
 	mgr, err := ctrl.NewManager(access, manager.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
+			NewInformer:      restore.NewInformer,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}: {Transform: controller.SlimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.SlimState},
 			},
@@ -97,7 +99,7 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
-	return mgr, nil
+	return mgr, mgr.Add(restore)
 }
 
 // addProbes makes the process live while it answers, and ready once its caches are filled. EC2 has no say in either:

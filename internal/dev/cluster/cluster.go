@@ -59,6 +59,7 @@ type Cluster struct {
 	Networks   string            // the folder of files that lead into the nodes' network namespaces, if there are any
 	NoNetworks error             // why there are none
 
+	api   *controlPlane
 	stops []func() error // undo what Start did, the latest first
 }
 
@@ -97,6 +98,10 @@ func (c *Cluster) Stop() error {
 	return errors.Join(errs...)
 }
 
+// Restart stops kube-apiserver and etcd, calls change with the folder of etcd's data while both are stopped, and starts
+// them again under the same addresses: what a restore of a backup does. Only an API server of our own can restart.
+func (c *Cluster) Restart(change func(data string) error) error { return c.api.restart(change) }
+
 func (c *Cluster) onStop(stop func() error) { c.stops = append(c.stops, stop) }
 
 func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
@@ -117,6 +122,7 @@ func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
 		return err
 	}
 	c.onStop(api.stop)
+	c.api = api
 	c.Config, c.Kubeconfig, c.Kubectl = api.config, api.kubeconfig, api.kubectl
 	return installCRDs(c.Config)
 }

@@ -31,6 +31,7 @@ type controlPlane struct {
 	kubeconfig string // path
 	kubectl    string // path, or a name to look up in PATH
 	stop       func() error
+	env        *envtest.Environment // of an API server of our own
 }
 
 // startControlPlane starts kube-apiserver and etcd, with all they write below dir.
@@ -57,7 +58,24 @@ func startControlPlane(ctx context.Context, dir string, opts Options) (*controlP
 		kubeconfig: kubeconfig,
 		kubectl:    filepath.Join(programs, assets.Kubectl),
 		stop:       func() error { return errors.Join(os.Remove(kubeconfig), stop()) },
+		env:        env,
 	}, nil
+}
+
+// restart stops both servers, hands the folder of etcd's data over, and starts them again under their addresses.
+func (p *controlPlane) restart(change func(data string) error) error {
+	if p.env == nil {
+		return errors.New("this API server was not started here")
+	}
+	server, etcd := p.env.ControlPlane.GetAPIServer(), p.env.ControlPlane.Etcd
+	for _, step := range []func() error{
+		server.Stop, etcd.Stop, func() error { return change(etcd.DataDir) }, etcd.Start, server.Start,
+	} {
+		if err := step(); err != nil {
+			return fmt.Errorf("restart the Kubernetes API server: %w", err)
+		}
+	}
+	return nil
 }
 
 // auditPolicy has an event for each request that changes something, once it is answered.
