@@ -47,7 +47,7 @@ func (r *run) act() {
 
 // edit is a user at work.
 func (c *cluster) edit() {
-	switch c.run.pick(14) {
+	switch c.run.pick(16) {
 	case 0, 1:
 		c.join()
 	case 2:
@@ -65,6 +65,8 @@ func (c *cluster) edit() {
 		c.stripFinalizer()
 	case 13:
 		c.rollOut()
+	case 14, 15:
+		c.pause()
 	case 8:
 		if s := c.any(states); s != nil {
 			c.run.note(nil, "%s: a user deletes NodeENIState %s", c.name, s.GetName())
@@ -276,7 +278,9 @@ func (c *cluster) chooseSubnets(spec *v1alpha1.NodeENISpec) {
 	if c.run.chance(0.3) {
 		spec.SubnetIDs = nil
 		for _, n := range order {
-			spec.SubnetNames = append(spec.SubnetNames, subnets[n].name)
+			if !slices.Contains(spec.SubnetNames, subnets[n].name) {
+				spec.SubnetNames = append(spec.SubnetNames, subnets[n].name)
+			}
 		}
 	}
 }
@@ -285,9 +289,9 @@ func (c *cluster) chooseSubnets(spec *v1alpha1.NodeENISpec) {
 // that few would ever crash there.
 func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 	r := c.run
-	field := r.pick(13)
+	field := r.pick(16)
 	if r.faults.has(crashes) && r.chance(0.8) {
-		field = 6 + r.pick(7)
+		field = 6 + r.pick(10)
 	}
 	switch field {
 	case 0, 1:
@@ -310,14 +314,31 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 		spec.Description = fmt.Sprintf("description %d", r.pick(3))
 	case 9:
 		spec.SecurityGroupIDs = slices.Clone(groups[:1+r.pick(len(groups))])
-	case 10, 11, 12:
-		spec.SecondaryPrivateIPAddressCount = (spec.SecondaryPrivateIPAddressCount + 1 + int32(r.pick(2))) % 3
+	case 10:
+		spec.NetworkCardIndex = 1 - spec.NetworkCardIndex
+	default:
+		c.editAddresses(spec)
+	}
+}
+
+// editAddresses changes how many addresses an interface has beside its primary one. EC2 gives an interface either secondary
+// addresses or prefixes, as the API says.
+func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
+	switch c.run.pick(5) {
+	case 0:
+		spec.IPv4PrefixCount = 1 - spec.IPv4PrefixCount
+		spec.SecondaryPrivateIPAddressCount = 0
+	case 1:
+		spec.IPv6AddressCount = (spec.IPv6AddressCount + 1 + int32(c.run.pick(2))) % 3
+	default:
+		spec.SecondaryPrivateIPAddressCount = (spec.SecondaryPrivateIPAddressCount + 1 + int32(c.run.pick(2))) % 3
+		spec.IPv4PrefixCount = 0
 	}
 }
 
 // digest is a spec in a few words.
 func digest(s v1alpha1.NodeENISpec) string {
-	return fmt.Sprintf("nodes %v subnets %v%v groups %d index %d %s dot %v sdc %v ips %d/%d tags %v %q %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
-		len(s.SecurityGroupIDs), s.DeviceIndex, s.DeviceIndexPolicy, ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
-		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.Tags, s.Description, s.UpdatePolicy)
+	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d tags %v %q %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
+		len(s.SecurityGroupIDs), s.NetworkCardIndex, s.DeviceIndex, s.DeviceIndexPolicy, ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
+		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.IPv6AddressCount, s.Tags, s.Description, s.UpdatePolicy)
 }

@@ -56,6 +56,8 @@ type watch struct {
 	moving map[string]time.Time
 	// replaced are the interfaces that were detached to be made anew.
 	replaced map[string]replacement
+	// paused is the version of the API server at which a Node or NodeENI was paused that still is.
+	paused map[string]int
 	// lost is the version of the API server at which a NodeENI went.
 	lost map[string]int
 	// made is when interfaces came into being.
@@ -86,7 +88,7 @@ func newWatch() watch {
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
-		replaced: map[string]replacement{}, lost: map[string]int{},
+		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{},
 	}
 }
 
@@ -108,6 +110,7 @@ func (w *watch) tampered(id string) bool {
 
 // changed is told of every change in an API server.
 func (r *run) changed(c *cluster, k kind, change change) {
+	r.notePauses(c, k, change)
 	switch {
 	case k != nodeENIs || change.before == nil:
 	case change.after == nil:
@@ -163,6 +166,7 @@ func (r *run) calling(p *process, q request) {
 	if exists && i.Tags[ownership.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
 	}
+	r.holdingStill(p, q)
 	switch {
 	case q.create != nil:
 		r.creating(p, *q.create)

@@ -103,6 +103,16 @@ func actionMutants() []Mutant {
 		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
 			"plan/step.go", "p.shownAt(m).Sub(since) >= StuckAfter", "p.shownAt(m).Sub(since) >= time.Second",
 		}}},
+		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone", Edits: []Edit{{
+			"plan/desired.go", "	case c.NodePaused:\n", "	case c.NodePaused && c.NodeENIDeleting:\n",
+		}}},
+		{Name: "names mean subnets of any VPC", Like: "aws-multi-eni-controller", Edits: []Edit{
+			{"internal/controller/node/gather.go", "		at.VPCID = known.Owned[0].VPCID\n", "		at.VPCID = \"\"\n"},
+			{"internal/controller/node/gather.go", "		at.VPCID = look.Instance.VPCID\n", "		at.VPCID = \"\"\n"},
+		}},
+		{Name: "network cards are not known", Like: "aws-multi-eni-controller", Edits: []Edit{{
+			"plan/slots.go", "	if onCard == 0 {\n", "	if onCard = max(onCard, 1); onCard == 0 {\n",
+		}}},
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeps, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{

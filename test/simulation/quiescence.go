@@ -12,7 +12,6 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/instancetype"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
 )
@@ -33,6 +32,7 @@ func (r *run) heal() {
 	r.note(nil, "everything is well from now on")
 	for _, c := range r.clusters {
 		c.restoreNodes()
+		c.unpause()
 		c.release(false)
 		for _, p := range c.processes {
 			p.heldUntil = [kinds]time.Time{}
@@ -316,15 +316,6 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 	return c.honest(s, claim, have)
 }
 
-// full reports whether it is said, and so, that the subnet of an interface has no room for the addresses it lacks.
-func (c *cluster) full(claim claim, i eni.Interface) bool {
-	state := c.state(claim.node.Name)
-	lacking := int(claim.nodeENI.Spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
-	return state != nil && c.run.truth().free[i.SubnetID] < lacking && slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-		return said.ENIID == i.ID && plan.Reason(said.Reason) == plan.SubnetFull
-	})
-}
-
 // sharedOrdinal reports whether two interfaces bear one ordinal, which a NodeENIState shows as one.
 func sharedOrdinal(have []eni.Interface) bool {
 	seen := map[string]bool{}
@@ -380,79 +371,6 @@ func (c *cluster) excused(s spot, claim claim, id string) bool {
 		}
 	}
 	return false
-}
-
-// isTrue reports whether what is said to block a member is so.
-func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
-	t := c.run.truth()
-	attached := 0
-	for _, i := range t.ordered {
-		if i.AttachedTo(s.instanceID) {
-			attached++
-		}
-	}
-	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
-	switch reason {
-	case plan.InstanceFull, plan.LimitReached:
-		attached += len(c.run.watch.ruined[s.instanceID]) + c.promised(s.instanceID, claim.node.Name)
-		return attached >= limits.Interfaces || attached >= limits.OnCard(int(claim.nodeENI.Spec.NetworkCardIndex))
-	case plan.SlotTaken:
-		return c.anyTaken(s, claim)
-	case plan.SubnetFull:
-		return c.lacksRoom(claim)
-	default:
-		return false
-	}
-}
-
-// lacksRoom reports whether a subnet of the claim has too few addresses for an interface of it.
-func (c *cluster) lacksRoom(claim claim) bool {
-	return slices.ContainsFunc(claim.subnets, func(id string) bool {
-		return c.run.broken.is(brokenSubnet, id) || c.run.truth().free[id] < 1+int(claim.nodeENI.Spec.SecondaryPrivateIPAddressCount)
-	})
-}
-
-// promised counts the seats of an instance that are kept for members which wait for what is not there, addresses or a
-// permission: who has the last seat is not left to luck.
-func (c *cluster) promised(instanceID, node string) int {
-	n := 0
-	claims := c.claims()
-	if state := c.state(node); state != nil {
-		for _, i := range state.Status.Interfaces {
-			if wanted, is := claims[spot{string(i.NodeENIUID), instanceID}]; is && i.ENIID == "" && c.waits(plan.Reason(i.Reason), wanted) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// waits reports whether what a member is said to wait for is truly not there.
-func (c *cluster) waits(reason plan.Reason, claim claim) bool {
-	switch reason {
-	case plan.SubnetFull:
-		return c.lacksRoom(claim)
-	case plan.Unauthorized:
-		return slices.ContainsFunc(claim.nodeENI.Spec.SecurityGroupIDs, func(id string) bool { return c.run.broken.is(brokenGroup, id) })
-	default:
-		return false
-	}
-}
-
-// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else.
-func (c *cluster) anyTaken(s spot, claim claim) bool {
-	first := int(claim.nodeENI.Spec.DeviceIndex)
-	asked := func(slot eni.Slot) bool {
-		return slot.Card == int(claim.nodeENI.Spec.NetworkCardIndex) && slot.Device >= first && slot.Device < first+len(subnets)
-	}
-	for slot := range c.run.watch.ruined[s.instanceID] {
-		if asked(slot) {
-			return true
-		}
-	}
-	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
-		return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
-	})
 }
 
 // honest checks I9: what is reported as attached is attached, and the reported numbers are right.

@@ -161,7 +161,8 @@ func (c claim) mismatch(i eni.Interface) string {
 		return "source/dest check"
 	case i.Attachment.DeleteOnTermination != ptr.Deref(spec.DeleteOnTermination, true):
 		return "delete on termination"
-	case len(i.SecondaryIPv4) != int(spec.SecondaryPrivateIPAddressCount), len(i.IPv4Prefixes) != int(spec.IPv4PrefixCount):
+	case len(i.SecondaryIPv4) != int(spec.SecondaryPrivateIPAddressCount), len(i.IPv4Prefixes) != int(spec.IPv4PrefixCount),
+		len(i.IPv6) != int(spec.IPv6AddressCount):
 		return "addresses"
 	case i.Tags[ownership.TagNoManage] != "true":
 		return "no_manage"

@@ -1,0 +1,85 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/ownership"
+)
+
+// pause lets a user pause a Node or a NodeENI, or lift such a pause.
+func (c *cluster) pause() {
+	k := []kind{nodes, nodeENIs}[c.run.pick(2)]
+	if object := c.any(k); object != nil {
+		c.setPaused(k, object, !isPaused(object))
+	}
+}
+
+// unpause lets users lift every pause.
+func (c *cluster) unpause() {
+	for _, k := range []kind{nodes, nodeENIs} {
+		for _, object := range c.api.all(k) {
+			if isPaused(object) {
+				c.setPaused(k, object, false)
+			}
+		}
+	}
+}
+
+func (c *cluster) setPaused(k kind, object client.Object, paused bool) {
+	c.run.note(nil, "%s: a user sets the pause of %s %s to %t", c.name, k, object.GetName(), paused)
+	_, _ = c.api.update(k, object.GetName(), "", func(o client.Object) (client.Object, error) {
+		annotations := map[string]string{}
+		if paused {
+			annotations[v1alpha1.PausedAnnotation] = "by a user"
+		}
+		o.SetAnnotations(annotations)
+		return o, nil
+	})
+}
+
+func isPaused(object client.Object) bool {
+	_, paused := object.GetAnnotations()[v1alpha1.PausedAnnotation]
+	return paused
+}
+
+// notePauses remembers the version of the API server at which objects were paused.
+func (r *run) notePauses(c *cluster, k kind, change change) {
+	if k == states || change.after == nil {
+		return
+	}
+	if key := c.name + string(change.after.GetUID()); !isPaused(change.after) {
+		delete(r.watch.paused, key)
+	} else if _, already := r.watch.paused[key]; !already {
+		r.watch.paused[key] = change.version
+	}
+}
+
+// holdingStill checks that nothing is changed for a NodeENI or on a Node that the process knows to be paused.
+func (r *run) holdingStill(p *process, q request) {
+	tags := r.truth().interfaces[q.target].Tags
+	if q.create != nil {
+		tags = q.create.Tags
+	}
+	m, verdict := ownership.Read(p.cluster.name, tags)
+	if verdict != ownership.Ours || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
+		return
+	}
+	var concerned []client.Object
+	if nodeENI := p.cluster.nodeENIOf(m.NodeENIUID); nodeENI != nil {
+		concerned = append(concerned, nodeENI)
+	}
+	for _, node := range p.cluster.nodesOf(m.InstanceID) {
+		concerned = append(concerned, node)
+	}
+	for _, object := range concerned {
+		r.judged("I1")
+		if since, paused := r.watch.paused[p.cluster.name+string(object.GetUID())]; paused && since <= p.views[len(p.views)-1] {
+			r.violate("I1", "%s %s %s although %s is paused since version %d, and the process has seen all of %d: %s",
+				p.name, q.action, q.target, object.GetName(), since, p.views[len(p.views)-1], detail(q))
+		}
+	}
+}
