@@ -292,7 +292,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 		return plan.Plan{}, err
 	}
 	p := plan.Compute(desired, observed, r.Now())
-	if observed.MayReplace, observed.Turn, err = r.mayReplace(ctx, s, p); err != nil {
+	if observed.MayReplace, observed.Turn, err = r.mayReplace(ctx, s, instanceID, p); err != nil {
 		return plan.Plan{}, err
 	}
 	if p.WouldReplace != "" {

@@ -16,10 +16,11 @@ import (
 )
 
 // mayReplace reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
-// not, it says what is waited for, in the same words for as long as it is waited for.
-func (r *Reconciler) mayReplace(ctx context.Context, s *subject, p plan.Plan) (may bool, turn string, err error) {
+// not, it says what is waited for, in the same words for as long as it is waited for. A node keeps its turn until the plan of
+// the instance that it is lacks nothing; that of an instance which bore its name before says nothing about that.
+func (r *Reconciler) mayReplace(ctx context.Context, s *subject, instanceID string, p plan.Plan) (may bool, turn string, err error) {
 	if p.WouldReplace == "" {
-		if !p.Unsettled {
+		if !p.Unsettled && instanceID == s.instanceID {
 			r.rollout.release(s.name)
 		}
 		return false, "", nil

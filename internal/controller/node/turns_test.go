@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,11 +12,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -46,6 +49,12 @@ func TestTurns(t *testing.T) {
 		"a new interface cannot be attached": {maxUnavailable: 1, most: 1, moved: 0, before: func(s *stage) {
 			_, err := s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "AttachNetworkInterface", Code: "InvalidParameterValue", Status: http.StatusBadRequest})
 			s.must(err)
+		}},
+		"an earlier instance of each node left an interface, and the cache is late": {maxUnavailable: 1, most: 1, moved: 3, before: func(s *stage) {
+			s.hideStates()
+			for _, name := range []string{nodeName, "node-2", "node-3"} {
+				s.leaveBehind(name)
+			}
 		}},
 		"another controller takes over in the middle": {maxUnavailable: 1, most: 1, moved: 3, meanwhile: func(s *stage) {
 			s.reconciler = node.New(s.reconciler.Options)
@@ -84,6 +93,38 @@ func TestTurns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// hideStates has lists of NodeENIStates be empty, as those of a cache are that has not heard of them.
+func (s *stage) hideStates() {
+	options := s.reconciler.Options
+	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, is := list.(*v1alpha1.NodeENIStateList); is {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	s.reconciler = node.New(options)
+	s.start()
+}
+
+// leaveBehind gives a node an interface of an instance that bore its name before, which EC2 does not delete.
+func (s *stage) leaveBehind(name string) {
+	s.Helper()
+	member := ownership.Member{
+		Cluster: cluster, NodeENI: "data", Node: name, InstanceID: nextInstanceID,
+		Key: ownership.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
+	}
+	made, err := s.cloud.CreateInterface(s.Context(), apply.CreateRequest{
+		Token: name, SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),
+	})
+	s.must(err)
+	_, err = s.ec2.AddFault(fault.Fault{
+		Kind: fault.Error, Action: "DeleteNetworkInterface", Resource: made.ID, Code: "InternalError", Status: http.StatusInternalServerError,
+	})
+	s.must(err)
 }
 
 // checkWaiting fails unless every node that keeps its old interface says that it waits for its turn.
