@@ -12,7 +12,7 @@ MODULES := . tools tools/helm tools/image dev/controlplane
 HELM := go tool -modfile=tools/helm/go.mod helm
 # What a build calls itself: the tag, or a version of the future.
 VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)
-# The folder with kube-apiserver, etcd and kubectl: built on first use, or KUBEBUILDER_ASSETS if set.
+# The folder with kube-apiserver, etcd and kubectl: downloaded or built on first use, or KUBEBUILDER_ASSETS if set.
 ASSETS = $$(go run ./hack/controlplane)
 
 ##@ See it work
@@ -116,7 +116,7 @@ chart: ## Package the chart into dist/
 	$(HELM) package charts/multieni --version $(VERSION:v%=%) --app-version $(VERSION) --destination dist
 
 .PHONY: controlplane
-controlplane: ## Build kube-apiserver, etcd and kubectl for tests and the demo, once, and print their folder
+controlplane: ## Download or build kube-apiserver, etcd and kubectl for tests and the demo, once, and print their folder
 	@go run ./hack/controlplane
 
 .PHONY: clean

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command controlplane makes sure that kube-apiserver, etcd and kubectl are on
-// this machine, building them if need be, and prints the folder they are in:
+// this machine, downloading or building them if need be, and prints the folder they are in:
 //
 //	export KUBEBUILDER_ASSETS=$(go run ./hack/controlplane)
 package main

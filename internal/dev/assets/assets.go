@@ -5,6 +5,7 @@ package assets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,36 +27,93 @@ const (
 	// EnvCache names the folder for what multieni builds for itself. Without
 	// it that is "multieni" in the user's cache folder.
 	EnvCache = "MULTIENI_CACHE"
+	// EnvIndex is the URL of the index of prebuilt programs, without it setup-envtest's own, or [NoIndex].
+	EnvIndex = "MULTIENI_ENVTEST_INDEX"
+	// NoIndex has the programs compiled.
+	NoIndex = "none"
 )
 
 // Dir returns a folder that holds [APIServer], [Etcd] and [Kubectl].
 //
-// With [EnvAssets] set that is the folder it names. Without, the programs are
-// built from the checkout around the working directory unless a build of the
-// same version is in the cache. The first build costs some six minutes of two
-// cores and 600 MB of modules, so it reports on progress; further calls take
-// milliseconds and print nothing. Any number of processes may call Dir at once:
-// one builds, the others wait for it.
+// With [EnvAssets] set that is the folder it names. Without, it is what an earlier call left in the cache; then what
+// [EnvIndex] lists, downloaded in seconds; and where that cannot be reached within 5 s, what compiles from the checkout
+// around the working directory, which costs some six minutes of two cores and 600 MB of modules. Dir reports on what takes
+// long; further calls take milliseconds and print nothing. Any number of processes may call Dir at once: one works, the
+// others wait for it.
 func Dir(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(EnvAssets); dir != "" {
 		return dir, checkPrograms(dir)
-	}
-	src, err := findSource(ctx)
-	if err != nil {
-		return "", fmt.Errorf("find the programs of a Kubernetes control plane: %w", err)
 	}
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "controlplane", src.key())
-	if checkPrograms(dir) == nil {
+	w := ways{index: os.Getenv(EnvIndex), prebuilt: prebuiltDir(cache)}
+	if w.src, w.noSource = findSource(ctx); w.noSource == nil {
+		w.built = filepath.Join(cache, "controlplane", w.src.key())
+	}
+	if dir, ok := w.cached(); ok {
 		return dir, nil
 	}
-	if err := buildOnce(ctx, src, dir, progress); err != nil {
-		return "", fmt.Errorf("build the Kubernetes control plane in %s: %w", src.dir, err)
+	return w.obtain(ctx, progress)
+}
+
+// ways are the ways to come by the programs.
+type ways struct {
+	index    string // of prebuilt programs
+	prebuilt string // folder
+
+	src      source
+	noSource error  // why there is nothing to compile
+	built    string // folder; empty without source
+}
+
+// cached returns the folder that is there already. What was compiled is of the exact version.
+func (w ways) cached() (dir string, ok bool) {
+	if w.noSource == nil && checkPrograms(w.built) == nil {
+		return w.built, true
 	}
-	return dir, nil
+	return w.prebuilt, w.index != NoIndex && checkPrograms(w.prebuilt) == nil
+}
+
+// obtain downloads the programs, or compiles them. A lock makes other processes wait.
+func (w ways) obtain(ctx context.Context, progress io.Writer) (string, error) {
+	meter := newMeter(progress)
+	defer meter.close()
+	folder := filepath.Dir(w.prebuilt)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	meter.enter("waiting for another process that makes it")
+	unlock, err := lock(ctx, filepath.Join(folder, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if dir, ok := w.cached(); ok { // another process was faster
+		return dir, nil
+	}
+	unreachable := errors.New(EnvIndex + "=" + NoIndex)
+	if w.index != NoIndex {
+		meter.enter("downloading " + prebuiltVersion.String())
+		if unreachable = fetch(ctx, w.index, w.prebuilt); unreachable == nil {
+			fmt.Fprintf(progress, "Kubernetes control plane %s: downloaded, checksum verified.\n", prebuiltVersion)
+			return w.prebuilt, nil
+		}
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+	}
+	if w.noSource != nil {
+		return "", fmt.Errorf("find the programs of a Kubernetes control plane: %w; nor can they be downloaded: %w", w.noSource, unreachable)
+	}
+	if w.index != NoIndex {
+		fmt.Fprintf(progress, "No Kubernetes control plane to download (%v): compiling it, once, for some minutes.\n", unreachable)
+	}
+	if err := buildInto(ctx, w.src, w.built, meter); err != nil {
+		return "", fmt.Errorf("build the Kubernetes control plane in %s: %w", w.src.dir, err)
+	}
+	return w.built, nil
 }
 
 // checkPrograms returns an error that names the first program dir lacks.

@@ -60,6 +60,7 @@ func checkout(t *testing.T) (mainFile string) {
 	t.Chdir(filepath.Join(root, "some", "package"))
 	t.Setenv(assets.EnvAssets, "")
 	t.Setenv(assets.EnvCache, filepath.Join(t.TempDir(), "cache"))
+	t.Setenv(assets.EnvIndex, assets.NoIndex)
 	return mainFile
 }
 
@@ -194,6 +195,7 @@ func TestDirWithoutAWayToAnyPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			t.Setenv(assets.EnvAssets, tc.assets)
+			t.Setenv(assets.EnvIndex, assets.NoIndex)
 			_, err := assets.Dir(t.Context(), io.Discard)
 			if err == nil || !strings.Contains(err.Error(), tc.named) {
 				t.Errorf("error is %v, want one that names %s", err, tc.named)
@@ -219,6 +221,9 @@ func TestControlPlaneIsOfTheVersionOfOurClients(t *testing.T) {
 	}
 	const root, controlPlane = "../../..", "../../../dev/controlplane"
 	clients := version(root, "k8s.io/client-go")
+	if minor := strings.Split(strings.TrimPrefix(clients, "v0."), ".")[0]; strings.Split(assets.PrebuiltVersion(), ".")[1] != minor {
+		t.Errorf("the prebuilt control plane is %s, and this module has client-go at %s: take its first release", assets.PrebuiltVersion(), clients)
+	}
 	for module, want := range map[string]string{
 		"k8s.io/client-go":  clients,
 		"k8s.io/kubernetes": "v1" + strings.TrimPrefix(clients, "v0"),

@@ -23,23 +23,8 @@ import (
 // after an interrupt.
 const interruptGrace = 5 * time.Second
 
-// buildOnce leaves the programs of src in dir. A lock beside dir makes other
-// processes wait, and dir appears by renaming, so it is whole or it is not there.
-func buildOnce(ctx context.Context, src source, dir string, progress io.Writer) error {
-	meter := newMeter(progress)
-	defer meter.close()
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	meter.enter("waiting for another process that builds it")
-	unlock, err := lock(ctx, dir+".lock")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if checkPrograms(dir) == nil { // another process was faster
-		return nil
-	}
+// buildInto leaves the programs of src in dir, which appears by renaming: it is whole or it is not there.
+func buildInto(ctx context.Context, src source, dir string, meter *meter) error {
 	partial := dir + ".partial" // what an interrupted build left may still be there
 	for _, path := range []string{partial, dir} {
 		if err := os.RemoveAll(path); err != nil {
@@ -59,15 +44,21 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		unlock func()
 		err    error
 	}
-	locked := make(chan result, 1)
+	locked := make(chan result)
 	go func() {
 		unlock, err := lockedfile.MutexAt(path).Lock()
-		locked <- result{unlock, err}
+		select {
+		case locked <- result{unlock, err}:
+		case <-ctx.Done():
+			if err == nil {
+				unlock()
+			}
+		}
 	}()
 	select {
 	case r := <-locked:
 		return r.unlock, r.err
-	case <-ctx.Done(): // the goroutine ends with the other build, or with this process
+	case <-ctx.Done(): // the goroutine ends when the other process does
 		return nil, context.Cause(ctx)
 	}
 }

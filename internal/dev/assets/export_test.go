@@ -3,6 +3,11 @@
 
 package assets
 
+import (
+	"testing"
+	"time"
+)
+
 // What the external tests need of the progress display.
 type Meter = meter
 
@@ -12,3 +17,13 @@ func (m *meter) Enter(phase string) { m.enter(phase) }
 func (m *meter) Compile(total int)  { m.compile(total) }
 func (m *meter) Compiled()          { m.compiled() }
 func (m *meter) Close()             { m.close() }
+
+// PrebuiltVersion is the release that is looked for in the index.
+func PrebuiltVersion() string { return prebuiltVersion.String() }
+
+// SetPatience makes a test wait less than a person does.
+func SetPatience(t *testing.T, d time.Duration) {
+	before := patience
+	patience = d
+	t.Cleanup(func() { patience = before })
+}
