@@ -8,11 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/selection"
 )
 
@@ -96,6 +99,10 @@ type Network struct {
 	// IPv6 gives each interface one IPv6 address where its subnet has them; with LowestFree the one at the place in the subnet's
 	// block that its IPv4 address has in that of IPv4.
 	IPv6 bool `json:"ipv6,omitempty"`
+	// MTU is that of the link in bytes; 0 for the largest inside a VPC.
+	MTU int `json:"mtu,omitempty"`
+	// Sysctls are kernel settings of the link alone.
+	Sysctls map[hostnet.Setting]int `json:"sysctls,omitempty"`
 	// Required networks decide whether an instance is in order; true when nil.
 	Required *bool `json:"required,omitempty"`
 }
@@ -250,12 +257,36 @@ func (n Network) mistakes() []string {
 	if n.IPv4Allocation != Auto && n.IPv4Allocation != LowestFree {
 		mistakes = append(mistakes, fmt.Sprintf("ipv4Allocation: %q is neither %s nor %s", n.IPv4Allocation, Auto, LowestFree))
 	}
+	mistakes = append(mistakes, n.linkMistakes()...)
 	for key := range n.Tags {
 		if strings.HasPrefix(key, "aws:") {
 			mistakes = append(mistakes, fmt.Sprintf("tags: keys that begin with aws: are AWS's own, such as %q", key))
 		}
 	}
 	return mistakes
+}
+
+func (n Network) linkMistakes() []string {
+	var mistakes []string
+	if n.MTU != 0 && (n.MTU < ownership.MinMTU || n.MTU > ownership.MaxMTU) {
+		mistakes = append(mistakes, fmt.Sprintf("mtu: it can be from %d to %d bytes", ownership.MinMTU, ownership.MaxMTU))
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Sysctls)) {
+		if !slices.Contains(hostnet.Settings(), name) {
+			mistakes = append(mistakes, fmt.Sprintf("sysctls: %q is none of %v, the settings of one link alone", name, hostnet.Settings()))
+		}
+		if value := n.Sysctls[name]; value < 0 || value > ownership.MaxSetting {
+			mistakes = append(mistakes, fmt.Sprintf("sysctls: %s can be from 0 to %d", name, ownership.MaxSetting))
+		}
+	}
+	return mistakes
+}
+
+// tags are the user's tags of an interface, and those that say how its link shall be.
+func (n Network) tags() map[string]string {
+	tags := ownership.LinkTags(n.MTU, n.Sysctls)
+	maps.Copy(tags, n.Tags)
+	return tags
 }
 
 func countSet(set ...bool) int {

@@ -59,7 +59,7 @@ func (n Network) claim(found selection.Found, at selection.Place) plan.Claim {
 // spec is what the interface of a placement shall be.
 func (n Network) spec(p selection.Placement, groupIDs []string) eni.Spec {
 	spec := eni.Spec{
-		Description: n.Description, Groups: groupIDs, Tags: n.Tags, SourceDestCheck: *n.SourceDestCheck,
+		Description: n.Description, Groups: groupIDs, Tags: n.tags(), SourceDestCheck: *n.SourceDestCheck,
 		DeleteOnTermination: *n.DeleteOnTermination, LowestFree: n.IPv4Allocation == LowestFree,
 	}
 	without := func(s eni.Subnet) bool { return !s.HasIPv6 }

@@ -70,7 +70,7 @@ func TestASelfManagedNodeJoinsItsCluster(t *testing.T) {
 		text = strings.ReplaceAll(text, "${"+name+"}", value)
 	}
 	parts, err := userdata.Split(text)
-	if err != nil || len(parts) != 1 || !strings.HasPrefix(parts[0].Kind, userdata.KindNodeConfig) {
+	if err != nil || len(parts) != 2 || !strings.HasPrefix(parts[1].Kind, userdata.KindNodeConfig) {
 		t.Fatalf("it has the parts %+v: %v", parts, err)
 	}
 	var node struct {
@@ -79,12 +79,33 @@ func TestASelfManagedNodeJoinsItsCluster(t *testing.T) {
 			Kubelet struct{ Flags []string }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(parts[0].Body), &node); err != nil {
+	if err := yaml.Unmarshal([]byte(parts[1].Body), &node); err != nil {
 		t.Fatal(err)
 	}
 	cluster := map[string]string{"name": "c", "apiServerEndpoint": "https://e", "certificateAuthority": "ca", "cidr": "10.100.0.0/16"}
 	if diff := cmp.Diff(cluster, node.Spec.Cluster); diff != "" || len(node.Spec.Kubelet.Flags) != 1 {
 		t.Errorf("flags %v; cluster (-want +got):\n%s", node.Spec.Kubelet.Flags, diff)
+	}
+}
+
+// Nodes of every template take packets that came by another interface than answers leave by, and so do the pods on them, whose
+// network namespaces take the defaults of the node's.
+func TestTheReversePathFilterIsOfTheTemplate(t *testing.T) {
+	for _, name := range []string{"launch-template.yaml", "launch-template-bootstrap.yaml", "self-managed-group.yaml"} {
+		made := read(t, name)
+		data := made.Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)["UserData"]
+		text := data.(map[string]any)["Fn::Base64"].(map[string]any)["Fn::Sub"].([]any)[0].(string)
+		parts, err := userdata.Split(strings.ReplaceAll(text, "${ReversePathFilter}", made.Parameters["ReversePathFilter"].Default.(string)))
+		if err != nil || parts[0].Kind != `text/x-shellscript; charset="us-ascii"` {
+			t.Fatalf("%s has the parts %+v: %v", name, parts, err)
+		}
+		for _, line := range []string{
+			"net.ipv4.conf.default.rp_filter = 0\n", "net.ipv4.conf.all.rp_filter = 0\n", "\nsysctl -p /etc/sysctl.d/90-multus.conf\n",
+		} {
+			if !strings.Contains(parts[0].Body, line) {
+				t.Errorf("%s does not say %q:\n%s", name, line, parts[0].Body)
+			}
+		}
 	}
 }
 

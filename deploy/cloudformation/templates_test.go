@@ -353,7 +353,7 @@ func TestTheUserDataHoldsAConfiguration(t *testing.T) {
 	text := data.(map[string]any)["Fn::Base64"].(map[string]any)["Fn::Sub"].([]any)[0].(string)
 	for name, value := range map[string]string{
 		"ClusterName": "c", "MultusTriggerTagKey": "multus-ng", "Subnets": "subnet-1,subnet-2", "Groups": "sg-1", "MultusInterfaceTags": "cnf=upf,team=core network",
-		"useIPsFromStartOfSubnet": "true", "Need": "RequiredBy", "Flags": `"--v=2"`, "OnFailure": "fail", "BootstrapSha256": "0", "BootstrapUrl": "https://x",
+		"useIPsFromStartOfSubnet": "true", "Need": "RequiredBy", "Flags": `"--v=2"`, "OnFailure": "fail", "BootstrapSha256": "0", "ReversePathFilter": "0", "BootstrapUrl": "https://x",
 	} {
 		text = strings.ReplaceAll(text, "${"+name+"}", value)
 	}

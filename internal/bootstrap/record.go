@@ -4,6 +4,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/internal/join"
+	"github.com/multieni/multieni/ownership"
 )
 
 // recordName is the record's file name.
@@ -40,6 +42,9 @@ type Interface struct {
 	NetworkCardIndex int            `json:"networkCardIndex"`
 	DeviceIndex      int            `json:"deviceIndex"`
 	Addresses        []netip.Prefix `json:"addresses"`
+	// MTU is that of the link in bytes, 0 for the one of the command; Sysctls are kernel settings of the link.
+	MTU     int                     `json:"mtu,omitempty"`
+	Sysctls map[hostnet.Setting]int `json:"sysctls,omitempty"`
 }
 
 func recordOf(instanceID string, result join.Result) Record {
@@ -57,6 +62,7 @@ func (r *Record) add(network string, i eni.Interface) {
 		Network: network, ENIID: i.ID, MACAddress: i.MAC, SubnetID: i.SubnetID,
 		NetworkCardIndex: i.Attachment.Slot.Card, DeviceIndex: i.Attachment.Slot.Device,
 	}
+	made.MTU, made.Sysctls = ownership.ReadLink(i.Tags)
 	for _, address := range slices.Concat([]netip.Addr{i.PrimaryIPv4}, i.SecondaryIPv4, i.IPv6) {
 		if address.IsValid() {
 			made.Addresses = append(made.Addresses, netip.PrefixFrom(address, address.BitLen()))
@@ -96,7 +102,7 @@ func (r Record) links(mtu int) []hostnet.Link {
 		seen[i.Network]++
 		links = append(links, hostnet.Link{
 			Name: name, MAC: strings.ToLower(i.MACAddress), Slot: eni.Slot{Card: i.NetworkCardIndex, Device: i.DeviceIndex},
-			MTU: mtu, Mode: hostnet.None, Assigned: i.Addresses,
+			MTU: cmp.Or(i.MTU, mtu), Mode: hostnet.None, Assigned: i.Addresses, Settings: i.Sysctls,
 		})
 	}
 	return links

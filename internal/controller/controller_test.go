@@ -69,7 +69,10 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 			Name: "n", UID: "u", ResourceVersion: "7", Labels: map[string]string{"k": "v"}, Annotations: map[string]string{"big": "text"},
 			CreationTimestamp: metav1.NewTime(start), DeletionTimestamp: &metav1.Time{Time: start},
 		},
-		Spec:   corev1.NodeSpec{ProviderID: "aws:///a/i-1", PodCIDR: "10.0.0.0/24"},
+		Spec: corev1.NodeSpec{
+			ProviderID: "aws:///a/i-1", PodCIDR: "10.0.0.0/24",
+			Taints: []corev1.Taint{{Key: "other", Effect: corev1.TaintEffectNoSchedule}, {Key: v1alpha1.NotReadyTaint, Effect: corev1.TaintEffectNoSchedule}},
+		},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"big"}}}},
 	}
 	slim, err := controller.SlimNode(node)
@@ -77,7 +80,7 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := node.DeepCopy()
-	want.Status, want.Spec.PodCIDR = corev1.NodeStatus{}, ""
+	want.Status, want.Spec.PodCIDR, want.Spec.Taints = corev1.NodeStatus{}, "", want.Spec.Taints[1:]
 	got := slim.(*corev1.Node)
 	want.Annotations = got.Annotations // Which of them are needed is for the reconcilers to say.
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -31,6 +31,11 @@ func SlimNode(object any) (any, error) {
 		},
 		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
 	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == v1alpha1.NotReadyTaint {
+			slim.Spec.Taints = append(slim.Spec.Taints, t)
+		}
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1alpha1.NodeConditionDrifted {
 			slim.Status.Conditions = append(slim.Status.Conditions, c)

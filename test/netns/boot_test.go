@@ -39,7 +39,7 @@ const (
 	// networksFile is what --config says, and the SSM parameter of the same name without the dot.
 	networksFile = `cluster: c
 networks:
-- {name: n3, deviceIndex: 1, subnetIDs: [` + subnet1 + `], securityGroupIDs: [sg-05da196f3314d4af8]}
+- {name: n3, deviceIndex: 1, subnetIDs: [` + subnet1 + `], securityGroupIDs: [sg-05da196f3314d4af8], mtu: 8500, sysctls: {ipv4.rp_filter: 1}}
 - {name: n6, deviceIndex: 2, subnetIDs: [` + subnet2 + `], securityGroupIDs: [sg-05da196f3314d4af8]}
 `
 	ssmParameter = "/multus/networks"
@@ -265,17 +265,35 @@ func (n *bootingNode) want(interfaces ...string) {
 	}
 }
 
-// usable checks that the links of both networks can be used, under their names.
+// usable checks that the links of both networks can be used, under their names, and are as the file says.
 func (n *bootingNode) usable() {
 	n.t.Helper()
-	for _, name := range []string{"net-n3", "net-n6"} {
-		if link := n.IP("-o link show dev " + name); !strings.Contains(link, ",UP,") || !strings.Contains(link, "mtu 9001") {
+	for name, mtu := range map[string]string{"net-n3": "mtu 8500", "net-n6": "mtu 9001"} {
+		link := n.IP("-o link show dev " + name)
+		if !strings.Contains(link, ",UP,") || !strings.Contains(link, mtu) {
 			n.t.Errorf("the link %s is %s", name, link)
+		}
+		filter := n.setting(strings.TrimSuffix(strings.Fields(link)[1], ":"), "rp_filter")
+		if strict := filter == "1"; strict != (name == "net-n3") {
+			n.t.Errorf("rp_filter of %s is %s", name, filter)
 		}
 		if addresses := n.IP("-o -4 address show dev " + name); addresses != "" {
 			n.t.Errorf("the host has an address on %s: %s", name, addresses)
 		}
 	}
+}
+
+// setting reads a kernel setting of a link.
+func (n *bootingNode) setting(link, name string) string {
+	n.t.Helper()
+	link, _, _ = strings.Cut(link, "@")
+	var text []byte
+	var err error
+	n.Do(func() { text, err = os.ReadFile("/proc/sys/net/ipv4/conf/" + link + "/" + name) })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // calls counts what EC2 was asked since the counters were reset.

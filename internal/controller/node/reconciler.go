@@ -150,6 +150,9 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *visit) (reco
 		return reconcile.Result{}, err
 	}
 	s.visit = v
+	if err := r.expect(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
 	ctx = pace.With(ctx, r.ticket(ctx, s))
 	err = r.settleAll(ctx, s)
 	r.noteRefusal(s, err)

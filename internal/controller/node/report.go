@@ -217,6 +217,9 @@ func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member)
 	if nodeENI == nil {
 		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
 		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
+		if ownership.IsNetwork(m.NodeENIUID) && m.Interface != nil {
+			addLinkOfNetwork(state, m.Interface.Tags)
+		}
 		return
 	}
 	spec := nodeENI.Spec.DeepCopy()
@@ -227,6 +230,18 @@ func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member)
 		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {
 			state.SubnetCIDR = subnet.CIDR
 		}
+	}
+}
+
+// addLinkOfNetwork adds what the tags of a network's interface say of its link.
+func addLinkOfNetwork(state *v1alpha1.InterfaceState, tags map[string]string) {
+	mtu, settings := ownership.ReadLink(tags)
+	state.MTU, state.Sysctls = int32(mtu), nil
+	for name, value := range settings {
+		if state.Sysctls == nil {
+			state.Sysctls = map[string]v1alpha1.SysctlValue{}
+		}
+		state.Sysctls[string(name)] = v1alpha1.SysctlValue(value)
 	}
 }
 
