@@ -106,6 +106,10 @@ func actionMutants() []Mutant {
 		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone", Edits: []Edit{{
 			"plan/desired.go", "	case c.NodePaused:\n", "	case c.NodePaused && c.NodeENIDeleting:\n",
 		}}},
+		{Name: "Ready is what one node says", Like: "aws-multi-eni-controller, whose status lists what was tried last", Edits: []Edit{
+			{"internal/controller/nodeeni/report.go", "	case len(blocked) > 0:\n", "	case len(blocked) > 0 && st.Attached == 0:\n"},
+			{"internal/controller/nodeeni/report.go", "	case st.Attached < st.Desired || waiting > 0:\n", "	case st.Attached == 0 || waiting > 0:\n"},
+		}},
 		{Name: "names mean subnets of any VPC", Like: "aws-multi-eni-controller", Edits: []Edit{
 			{"internal/controller/node/gather.go", "		at.VPCID = known.Owned[0].VPCID\n", "		at.VPCID = \"\"\n"},
 			{"internal/controller/node/gather.go", "		at.VPCID = look.Instance.VPCID\n", "		at.VPCID = \"\"\n"},

@@ -264,6 +264,9 @@ func (c *cluster) settled() *Violation {
 		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
 			return v
 		}
+		if v := c.truthful(s, claims[s], have[s]); v != nil {
+			return v
+		}
 	}
 	return nil
 }
@@ -371,37 +374,4 @@ func (c *cluster) excused(s spot, claim claim, id string) bool {
 		}
 	}
 	return false
-}
-
-// honest checks I9: what is reported as attached is attached, and the reported numbers are right.
-func (c *cluster) honest(s spot, claim claim, have []eni.Interface) *Violation {
-	state := c.state(claim.node.Name)
-	if state == nil {
-		return &Violation{"I9", fmt.Sprintf("node %s has no NodeENIState", claim.node.Name)}
-	}
-	reported := 0
-	for _, i := range state.Status.Interfaces {
-		if string(i.NodeENIUID) != s.uid || i.Phase != v1alpha1.PhaseAttached {
-			continue
-		}
-		truly, exists := c.run.truth().interfaces[i.ENIID]
-		if exists && spotOf(truly) != s {
-			continue // it is of an instance that bore the node's name before
-		}
-		reported++
-		if !exists || truly.Attachment == nil || truly.Attachment.Slot != (eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}) {
-			return &Violation{"I9", fmt.Sprintf("%s is reported as attached at card %d device %d of node %s, and is not: %s",
-				i.ENIID, i.NetworkCardIndex, i.DeviceIndex, claim.node.Name, describe(truly))}
-		}
-	}
-	attached := 0
-	for _, i := range have {
-		if i.Ready() {
-			attached++
-		}
-	}
-	if reported != attached && !sharedOrdinal(have) {
-		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are", claim.node.Name, reported, claim.nodeENI.Name, attached)}
-	}
-	return nil
 }
