@@ -73,31 +73,10 @@ func TestFilesOutliveAStart(t *testing.T) {
 func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	t.Helper()
 	told := make(chan struct{}, 100)
-	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-		revision := metav1.ListMeta{ResourceVersion: "1"}
-		var object, list any = state, &v1alpha1.NodeENIStateList{
-			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIStateList"}, ListMeta: revision, Items: []v1alpha1.NodeENIState{*state},
-		}
-		if strings.Contains(r.URL.Path, "/nodes") {
-			object, list = node, &corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, ListMeta: revision, Items: []corev1.Node{*node}}
-		}
-		switch {
-		case r.Method == http.MethodPatch:
-			told <- struct{}{}
-			_ = json.NewEncoder(w).Encode(object)
-		case r.URL.Query().Has("sendInitialEvents"): // then a client asks for a list
-			w.WriteHeader(http.StatusUnprocessableEntity)
-		case r.URL.Query().Has("watch"):
-			w.WriteHeader(http.StatusOK)
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		default:
-			_ = json.NewEncoder(w).Encode(list)
-		}
-	}))
-	t.Cleanup(server.Close)
+	server := serveNode(t, state, func(w http.ResponseWriter, _ *http.Request) bool {
+		told <- struct{}{}
+		return false
+	})
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	var err error
@@ -116,4 +95,36 @@ func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// serveNode serves Node node-1 and its NodeENIState, which stay as they are. Patches are shown to patched, which may answer
+// them and reports whether it did.
+func serveNode(t *testing.T, state *v1alpha1.NodeENIState, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
+	t.Helper()
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		revision := metav1.ListMeta{ResourceVersion: "1"}
+		var object, list any = state, &v1alpha1.NodeENIStateList{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIStateList"}, ListMeta: revision, Items: []v1alpha1.NodeENIState{*state},
+		}
+		if strings.Contains(r.URL.Path, "/nodes") {
+			object, list = node, &corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, ListMeta: revision, Items: []corev1.Node{*node}}
+		}
+		switch {
+		case r.Method == http.MethodPatch && patched(w, r):
+		case r.Method == http.MethodPatch:
+			_ = json.NewEncoder(w).Encode(object)
+		case r.URL.Query().Has("sendInitialEvents"): // then a client asks for a list
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case r.URL.Query().Has("watch"):
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			_ = json.NewEncoder(w).Encode(list)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
 }

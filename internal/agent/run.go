@@ -6,9 +6,11 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/multieni/multieni/internal/panics"
@@ -50,12 +52,21 @@ func (a *Agent) Run(ctx context.Context) error {
 			retry.Forget(a.Node)
 		} else if ctx.Err() == nil {
 			next = min(next, retry.When(a.Node))
-			a.Log.Error("the interfaces of the node are not as they shall be, or that could not be said; it is tried again", "in", next, "err", err)
+			a.logFailure(ctx, next, err)
 		}
 		if err := a.await(ctx, next); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// logFailure tells of a pass that failed. That others wrote an object meanwhile happens to every object that many write.
+func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
+	if apierrors.IsConflict(err) {
+		a.Log.Log(ctx, slog.Level(-1), "an object changed while it was written; it is tried again", "in", next, "err", err)
+		return
+	}
+	a.Log.Error("the interfaces of the node are not as they shall be, or that could not be said; it is tried again", "in", next, "err", err)
 }
 
 // prepare waits until it is known what the API server has. If that takes long it goes by what the node was promised in an

@@ -121,11 +121,16 @@ func (p *pacing) admit(ctx context.Context, s *spender) error {
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
-	if p.permit == nil || strings.HasPrefix(s.action, "Describe") {
+	if p.permit == nil || IsRead(s.action) {
 		return nil
 	}
 	if err := p.permit(); err != nil {
 		return &eni.Fault{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
 	}
 	return nil
+}
+
+// IsRead reports whether an action of EC2 changes nothing, by EC2's convention of names: every other one needs the permit.
+func IsRead(action string) bool {
+	return strings.HasPrefix(action, "Describe") || strings.HasPrefix(action, "Get")
 }

@@ -89,7 +89,7 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 			if err := o.Validate(); err != nil {
 				return err
 			}
-			log := logging.New(c.ErrOrStderr(), o.Logging)
+			log := slog.New(logging.Calm(c.Context(), logging.New(c.ErrOrStderr(), o.Logging).Handler()))
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 			keepHeapSmall()
 			s, err := findSurroundings(log)

@@ -5,6 +5,7 @@
 package logging
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,3 +30,28 @@ func nameLevels(_ []string, a slog.Attr) slog.Attr {
 	}
 	return a
 }
+
+// Calm returns a handler that writes errors and warnings as INFO once the context has ended: after a signal to stop, calls
+// that were cut off and a lease that was given up are no mistakes, and nothing is hidden.
+func Calm(ctx context.Context, handler slog.Handler) slog.Handler { return calm{handler, ctx} }
+
+type calm struct {
+	slog.Handler
+	stopped interface{ Err() error }
+}
+
+// Handle implements [slog.Handler].
+func (c calm) Handle(ctx context.Context, r slog.Record) error {
+	if c.stopped.Err() != nil {
+		r.Level = min(r.Level, slog.LevelInfo)
+	}
+	return c.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return calm{c.Handler.WithAttrs(attrs), c.stopped}
+}
+
+// WithGroup implements [slog.Handler].
+func (c calm) WithGroup(name string) slog.Handler { return calm{c.Handler.WithGroup(name), c.stopped} }

@@ -64,6 +64,8 @@ type Absence struct {
 	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they are.
 	Since time.Time
 	Grace time.Duration
+	// logged is the grace that the log has told of.
+	logged time.Duration
 }
 
 // Gone reports whether it is confirmed that no NodeENI has the UID.
@@ -121,8 +123,9 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 	orphans, grace := s.grace(watch, alive)
 	convicts, next := s.judgeAll(owners, alive, grace)
 	for _, uid := range convicts {
-		absence, _ := s.Gone(uid)
-		s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", absence.Grace)
+		if grace, isNews := s.news(uid); isNews {
+			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
+		}
 		watch.TellOwner(ctx, uid)
 	}
 	return next, nil
@@ -181,6 +184,17 @@ func (s *Sweeper) judge(uid string, alive bool, grace time.Duration) (convicted,
 		s.convicts[uid] = true
 	}
 	return s.convicts[uid], true
+}
+
+// news returns the grace of a NodeENI's interfaces, and whether the log does not have it yet.
+func (s *Sweeper) news(uid string) (grace time.Duration, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	absence := s.suspects[uid]
+	isNews = absence.logged != absence.Grace
+	absence.logged = absence.Grace
+	s.suspects[uid] = absence
+	return absence.Grace, isNews
 }
 
 // forget drops what is remembered of NodeENIs of which no interface is left.

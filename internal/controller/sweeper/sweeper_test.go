@@ -4,9 +4,11 @@
 package sweeper_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -270,4 +272,28 @@ func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheLogHasARemovalOnce looks on while interfaces in use wait for the end of their grace, and while a loss around them
+// makes that longer.
+func TestTheLogHasARemovalOnce(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	var log bytes.Buffer
+	api := &kubernetes{uids: []string{"b", "c", "d"}}
+	s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	watch := observe(t, &cloud{owners: []string{"a", "b", "c", "d"}, attached: true, now: clock}, clock)
+	pass := func(times, wantLines int) {
+		t.Helper()
+		for range times {
+			s.Pass(t.Context(), watch)
+			now = now.Add(period)
+		}
+		if got := strings.Count(log.String(), "uid=a "); got != wantLines {
+			t.Errorf("the log has the removal %d times, want %d:\n%s", got, wantLines, log.String())
+		}
+	}
+	pass(6, 1)
+	api.uids = []string{"d"}
+	pass(6, 2)
 }
