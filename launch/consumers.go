@@ -4,7 +4,11 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/multieni/multieni/eni"
 )
@@ -27,6 +31,36 @@ func ForManagedNodeGroup(t Template) (Document, *Problem) {
 	d := t.Data.Clone()
 	delete(d, mProfile)
 	return d, nil
+}
+
+// The most instance types that consumers take. In a fleet, each subnet of a type counts.
+const (
+	// MostGroupTypes is for the overrides of a MixedInstancesPolicy (Amazon EC2 Auto Scaling user guide, "Quotas").
+	MostGroupTypes = 40
+	// MostFleetTypes is for the overrides of all launch templates of a fleet together (EC2 API reference,
+	// FleetLaunchTemplateConfigRequest).
+	MostFleetTypes = 300
+)
+
+// Foremost returns at most that many of the instance types, and those that are left out: types of the newest generation are
+// kept first, and of one generation in the order of their names. Types that are not too many keep their order.
+func Foremost(types []string, most int) (kept, left []string) {
+	if len(types) <= most {
+		return types, nil
+	}
+	ranked := slices.SortedFunc(slices.Values(types), func(a, b string) int {
+		return cmp.Or(cmp.Compare(generation(b), generation(a)), cmp.Compare(a, b))
+	})
+	return ranked[:most], ranked[most:]
+}
+
+// generation returns the number in the name of an instance type's family, such as 7 of c7gn.large, or 0 (EC2 user guide, "Instance
+// type naming conventions").
+func generation(name string) int {
+	digits := strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
+	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+	number, _ := strconv.Atoi(digits[:max(end, 0)]) // a name without one has generation 0
+	return number
 }
 
 // KarpenterInterface is an element of spec.networkInterfaces of Karpenter's EC2NodeClass (v1.11 and later).

@@ -4,6 +4,7 @@
 package launch_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,5 +50,24 @@ func TestWhatKarpenterCanSayAndWhatNot(t *testing.T) {
 	}
 	if len(lost) != 1 {
 		t.Errorf("what is lost: %v", lost)
+	}
+}
+
+func TestForemost(t *testing.T) {
+	for name, c := range map[string]struct {
+		types      []string
+		most       int
+		kept, left []string
+	}{
+		"none is too many":           {[]string{"c3.large", "m7i.large"}, 2, []string{"c3.large", "m7i.large"}, nil},
+		"newer generations are kept": {[]string{"c3.large", "m7i.large", "u-6tb1.metal", "x8g.large"}, 2, []string{"x8g.large", "m7i.large"}, []string{"c3.large", "u-6tb1.metal"}},
+		"names decide among equals":  {[]string{"m5.large", "c5n.large", "hpc5a.large"}, 1, []string{"c5n.large"}, []string{"hpc5a.large", "m5.large"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept, left := launch.Foremost(c.types, c.most)
+			if !slices.Equal(kept, c.kept) || !slices.Equal(left, c.left) {
+				t.Errorf("kept %v and left %v", kept, left)
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
+	"github.com/multieni/multieni/launch"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -142,6 +143,29 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), words) {
 					t.Errorf("got %v, want something about %q", err, words)
 				}
+			}
+		})
+	}
+}
+
+// Consumers take fewer instance types than there are. What does not fit is said, and the newest types are kept.
+func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
+	input := `{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: any}, spec: {
+  subnetSelector: {a: b}, securityGroupSelector: {a: b}, amiSelector: {aws-ids: ami-12345678}, userData: '#!/bin/sh'}}`
+	for consumer, most := range map[string]int{"auto-scaling-group": launch.MostGroupTypes, "fleet": launch.MostFleetTypes} {
+		t.Run(consumer, func(t *testing.T) {
+			out, warnings, err := run(t, input, "render", "-f", "-", "--for", consumer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(out, `"InstanceType"`); got != most {
+				t.Errorf("%d types, want %d", got, most)
+			}
+			if strings.Contains(out, `"m5.large"`) && consumer == "auto-scaling-group" {
+				t.Error("a type of an older generation is kept while newer ones are left out")
+			}
+			if !strings.Contains(warnings, "instance types are left out, since") || !strings.Contains(warnings, "spec.instanceTypes") {
+				t.Errorf("warnings: %q", warnings)
 			}
 		})
 	}

@@ -22,21 +22,23 @@ type typeOverride struct {
 	SubnetID     string `json:"SubnetId,omitempty"`
 }
 
-// mostTypes is the most overrides of a MixedInstancesPolicy (Auto Scaling user guide, quotas).
-const mostTypes = 40
-
-func (l loaded) consumer(name string) (any, error) {
+// consumer returns what a consumer takes, and what of the node template it cannot take.
+func (l loaded) consumer(name string) (facts any, notes []string, err error) {
 	switch name {
 	case "auto-scaling-group":
-		return l.autoScalingGroups(), nil
+		facts, notes = l.autoScalingGroups()
+		return facts, notes, nil
 	case "fleet":
-		return l.fleet(), nil
+		facts, notes = l.fleet()
+		return facts, notes, nil
 	case "managed-node-group":
-		return l.managedNodeGroup()
+		facts, err = l.managedNodeGroup()
+		return facts, nil, err
 	case "karpenter":
-		return l.karpenter()
+		facts, err = l.karpenter()
+		return facts, nil, err
 	default:
-		return nil, fmt.Errorf("--for is %q and must be auto-scaling-group, fleet, managed-node-group or karpenter", name)
+		return nil, nil, fmt.Errorf("--for is %q and must be auto-scaling-group, fleet, managed-node-group or karpenter", name)
 	}
 }
 
@@ -56,13 +58,14 @@ type group struct {
 }
 
 // autoScalingGroups returns one group for each launch template: a group has one template.
-func (l loaded) autoScalingGroups() map[string]any {
+func (l loaded) autoScalingGroups() (facts map[string]any, notes []string) {
 	var groups []group
 	for _, p := range l.published() {
 		var g group
 		g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification = p.specification
-		types := l.typesOf(p.shape)
-		for _, name := range types[:min(len(types), mostTypes)] {
+		types, left := launch.Foremost(l.typesOf(p.shape), launch.MostGroupTypes)
+		notes = append(notes, leftOut("an Auto Scaling group", len(types), left)...)
+		for _, name := range types {
 			g.MixedInstancesPolicy.LaunchTemplate.Overrides = append(g.MixedInstancesPolicy.LaunchTemplate.Overrides, typeOverride{InstanceType: name})
 		}
 		if p.zone != "" {
@@ -72,20 +75,26 @@ func (l loaded) autoScalingGroups() map[string]any {
 		}
 		groups = append(groups, g)
 	}
-	return map[string]any{"AutoScalingGroups": groups}
+	return map[string]any{"AutoScalingGroups": groups}, notes
 }
 
 // fleet returns the LaunchTemplateConfigs of one fleet. A template that names its subnets must not be given another.
-func (l loaded) fleet() map[string]any {
+func (l loaded) fleet() (facts map[string]any, notes []string) {
 	type config struct {
 		LaunchTemplateSpecification specification  `json:"LaunchTemplateSpecification"`
 		Overrides                   []typeOverride `json:"Overrides"`
 	}
 	var configs []config
-	for _, p := range l.published() {
+	all := l.published()
+	for _, p := range all {
 		c := config{LaunchTemplateSpecification: p.specification}
-		types := l.typesOf(p.shape)
-		for _, name := range types[:min(len(types), mostTypes)] {
+		overrides := 1
+		if p.zone == "" {
+			overrides = max(1, len(l.subnets()))
+		}
+		types, left := launch.Foremost(l.typesOf(p.shape), launch.MostFleetTypes/len(all)/overrides)
+		notes = append(notes, leftOut(fmt.Sprintf("a fleet of %d launch templates and %d subnets each", len(all), overrides), len(types), left)...)
+		for _, name := range types {
 			if p.zone != "" {
 				c.Overrides = append(c.Overrides, typeOverride{InstanceType: name})
 				continue
@@ -96,7 +105,16 @@ func (l loaded) fleet() map[string]any {
 		}
 		configs = append(configs, c)
 	}
-	return map[string]any{"LaunchTemplateConfigs": configs}
+	return map[string]any{"LaunchTemplateConfigs": configs}, notes
+}
+
+// leftOut says which types a consumer does not take, if any.
+func leftOut(consumer string, kept int, left []string) []string {
+	if len(left) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d eligible instance types are left out, since %s takes no more than %d: types of newer generations are kept, "+
+		"then by name. Choose by spec.instanceTypes. Left out: %s", len(left), len(left)+kept, consumer, kept, few(left, 8))}
 }
 
 type published struct {

@@ -30,6 +30,8 @@ their own, one for each shape where a layout gives instance types different inte
   fleet                the LaunchTemplateConfigs of aws ec2 create-fleet
   managed-node-group   the data without what an EKS managed node group refuses, or why it does
   karpenter            the fragment of spec.networkInterfaces of an EC2NodeClass
+A group takes 40 instance types, and a fleet 300 overrides. Where more are eligible, those of newer generations
+are kept, then by name, and a warning says which are left out: choose by spec.instanceTypes.
 The first two name the launch templates by ID and version, if FILE comes from a cluster and
 has them in its status.`,
 		Example: `  # the request, whole
@@ -58,7 +60,7 @@ has them in its status.`,
 			for _, warning := range l.Warnings {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
 			}
-			return l.render(c.OutOrStdout(), in.output, consumer)
+			return l.render(c.OutOrStdout(), c.ErrOrStderr(), in.output, consumer)
 		},
 	}
 	in.bind(command)
@@ -83,11 +85,14 @@ func (l loaded) templates() []renderedTemplate {
 	return all
 }
 
-func (l loaded) render(w io.Writer, form, consumer string) error {
+func (l loaded) render(w, notices io.Writer, form, consumer string) error {
 	if consumer != "" {
-		facts, err := l.consumer(consumer)
+		facts, notes, err := l.consumer(consumer)
 		if err != nil {
 			return err
+		}
+		for _, note := range notes {
+			fmt.Fprintln(notices, "warning:", note)
 		}
 		if form == "text" {
 			form = "json"
