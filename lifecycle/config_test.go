@@ -38,7 +38,7 @@ func TestOneSecurityGroupServesAllSubnets(t *testing.T) {
 	want := []lifecycle.Network{{
 		Name: "multus", SubnetIDs: []string{"subnet-0a1", "subnet-0a2", "subnet-0b1", "subnet-0b2"}, SecurityGroupIDs: []string{"sg-01"},
 		DeviceIndex: 1, DeviceIndexPolicy: "Prefer", Tags: map[string]string{"cnf": "upf", "team": "core network"}, IPv4Allocation: "LowestFree",
-		SourceDestCheck: &no, DeleteOnTermination: &yes, Required: &yes, IPv6: true,
+		SourceDestCheck: &no, DeleteOnTermination: &yes, Required: &yes, IPv6: true, Description: "VRF{deviceIndex}",
 	}}
 	if diff := cmp.Diff(want, p.Networks); diff != "" {
 		t.Error(diff)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/selection"
 )
 
 // The parameters of the CloudFormation templates for Multus node groups. There is a parameter of subnets for each zone:
@@ -166,7 +167,7 @@ func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
 func legacy(name string, subnets []string, group string, deviceIndex int) Network {
 	return Network{
 		Name: name, SubnetIDs: subnets, SecurityGroupIDs: []string{group}, DeviceIndex: deviceIndex,
-		SourceDestCheck: new(bool), IPv6: true,
+		SourceDestCheck: new(bool), IPv6: true, Description: "VRF" + selection.DeviceIndex,
 	}
 }
 

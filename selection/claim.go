@@ -4,6 +4,9 @@
 package selection
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/plan"
 )
@@ -31,14 +34,19 @@ func (f Found) Fill(claim *plan.Claim, at Place, spec func(p Placement, groupIDs
 		claim.NoGroups, groupIDs = &problems[0], nil
 	}
 	for _, p := range placements {
-		claim.Wishes = append(claim.Wishes, plan.Wish{
+		wish := plan.Wish{
 			Ordinal: p.Ordinal,
 			Subnets: subnetIDs(p.Candidates),
 			Slot:    eni.Slot{Card: claim.Base.Card, Device: claim.Base.Device + p.Ordinal},
 			Spec:    spec(p, groupIDs),
-		})
+		}
+		wish.Spec.Description = strings.ReplaceAll(wish.Spec.Description, DeviceIndex, strconv.Itoa(wish.Slot.Device))
+		claim.Wishes = append(claim.Wishes, wish)
 	}
 }
+
+// DeviceIndex is the word of a description in whose place each interface has the device index that is asked for it.
+const DeviceIndex = "{deviceIndex}"
 
 func subnetIDs(subnets []eni.Subnet) []string {
 	ids := make([]string, len(subnets))

@@ -279,3 +279,23 @@ func shuffle[T any](t *rapid.T, list []T) []T {
 	source.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
 }
+
+// TestADescriptionNamesTheDeviceIndex: each interface of a list has the index that is asked for it in its description.
+func TestADescriptionNamesTheDeviceIndex(t *testing.T) {
+	next := subnet("subnet-a3", "data-a3", "vpc-1", "z-a", 10)
+	found := selection.Found{
+		Subnets: selection.MatchSubnets(selection.SubnetTerms{IDs: []string{"subnet-a1", "subnet-a3"}}, append(slices.Clone(fleet), next)),
+		Groups:  selection.MatchGroups(selection.GroupTerms{}, nil),
+	}
+	claim := plan.Claim{Base: eni.Slot{Device: 2}}
+	found.Fill(&claim, selection.Place{Zone: "z-a", VPCID: "vpc-1"}, func(selection.Placement, []string) eni.Spec {
+		return eni.Spec{Description: "VRF{deviceIndex} of {cnf}"}
+	})
+	var got []string
+	for _, w := range claim.Wishes {
+		got = append(got, w.Spec.Description)
+	}
+	if diff := cmp.Diff([]string{"VRF2 of {cnf}", "VRF3 of {cnf}"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -183,7 +183,9 @@ type NodeENISpec struct {
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
 
 	// description is the description of the interfaces in EC2: one line of at
-	// most 255 characters.
+	// most 255 characters. Each interface has the device index that is asked for
+	// it in the place of {deviceIndex}, so that VRF{deviceIndex} becomes VRF1,
+	// VRF2 and so on.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^\x00-\x1f\x7f]*$`

@@ -152,8 +152,14 @@ func TestAnInstanceGetsItsNetworks(t *testing.T) {
 		}
 		s.want(both()...)
 		for _, i := range s.sim.State().NetworkInterfaces {
-			if i.Tags[ownership.TagCluster] != "" && (i.Tags["cnf"] != "upf" || i.Tags[ownership.TagNoManage] != "true") {
+			if i.Tags[ownership.TagCluster] == "" {
+				continue
+			}
+			if i.Tags["cnf"] != "upf" || i.Tags[ownership.TagNoManage] != "true" {
 				t.Errorf("%s has the tags %v", i.NetworkInterfaceID, i.Tags)
+			}
+			if want := fmt.Sprintf("VRF%d", i.Attachment.DeviceIndex); i.Description != want {
+				t.Errorf("%s is called %q, want %q as the published templates have it", i.NetworkInterfaceID, i.Description, want)
 			}
 		}
 		calls := s.sim.Calls()

@@ -5,6 +5,7 @@ package ship_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,6 +69,44 @@ func TestReleaseWorkflow(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The workflow of sandbox branches makes the image by a target that exists, under tags that a registry takes, and may write packages
+// and nothing else.
+func TestBetaWorkflow(t *testing.T) {
+	var w workflow
+	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/beta.yaml")), &w); err != nil {
+		t.Fatal(err)
+	}
+	makefile, script := read(t, "Makefile"), ""
+	for _, step := range w.Jobs["image"].Steps {
+		if step.Name == "Image" {
+			script = step.Run
+		}
+	}
+	if !strings.Contains(makefile, "\nimage: ## ") || w.Jobs["image"].Permissions["packages"] != "write" || w.Jobs["image"].Permissions["contents"] != "read" {
+		t.Errorf("the job may %v", w.Jobs["image"].Permissions)
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"make":   "#!/bin/sh\necho \"$@\" >>\"" + folder + "/calls\"\necho built\necho sha256:0a\n",
+		"docker": "#!/bin/sh\necho \"$@\" >>\"" + folder + "/calls\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.CommandContext(t.Context(), "bash", "-eo", "pipefail", "-c", script)
+	command.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "IMAGE=ghcr.io/o/r", "GITHUB_REF_NAME=sandbox/new things", "GITHUB_SHA=0123456789abcdef0123"}
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	calls, err := os.ReadFile(filepath.Join(folder, "calls"))
+	want := "image VERSION=beta-sandbox-new-things.0123456789ab PUSH=ghcr.io/o/r:beta-sandbox-new-things.0123456789ab\n" +
+		"buildx imagetools create --tag ghcr.io/o/r:beta-sandbox-new-things --tag ghcr.io/o/r:beta-latest ghcr.io/o/r@sha256:0a\n"
+	if err != nil || string(calls) != want {
+		t.Errorf("it calls\n%s, %v; want\n%s", calls, err, want)
 	}
 }
 

@@ -72,7 +72,9 @@ type NodeENISpecApplyConfiguration struct {
 	// instance. Default: true.
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
 	// description is the description of the interfaces in EC2: one line of at
-	// most 255 characters.
+	// most 255 characters. Each interface has the device index that is asked for
+	// it in the place of {deviceIndex}, so that VRF{deviceIndex} becomes VRF1,
+	// VRF2 and so on.
 	Description *string `json:"description,omitempty"`
 	// tags are put on the interfaces in the call that creates them. EC2 allows
 	// 50 tags on a resource, keys of 128 and values of 256 characters (EC2 user
