@@ -29,6 +29,7 @@ func (r *run) crowding(p *process, m ownership.Member) {
 		case i.AttachedTo(m.InstanceID):
 			attached++
 		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[ownership.TagCluster] != p.cluster.name, p.cluster.nodeENIOf(s.uid) == nil:
+		case isPaused(p.cluster.nodeENIOf(s.uid)): // it waits for a person
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:
 			waiting = append(waiting, i.ID)

@@ -47,8 +47,19 @@ func nodeENI(t *testing.T, c client.Client) *v1alpha1.NodeENI {
 	t.Helper()
 	n := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: "data", Finalizers: []string{v1alpha1.Finalizer}}}
 	n.Spec.Description = "one"
+	n.Spec.NodeSelector = map[string]v1alpha1.LabelValue{"ng": "multi-eni"}
+	n.Spec.SubnetID, n.Spec.SecurityGroupIDs = "subnet-0000000000000000a", []string{"sg-0000000000000000a"}
 	must(t, c.Create(t.Context(), n))
 	return n
+}
+
+func TestContentIsCheckedAgainstTheSchema(t *testing.T) {
+	c := connect(t)
+	n := nodeENI(t, c)
+	n.Spec.DeviceIndex = -1
+	if err := c.Update(t.Context(), n); !apierrors.IsInvalid(err) {
+		t.Errorf("device index -1: got %v, want a refusal as invalid", err)
+	}
 }
 
 func TestConflicts(t *testing.T) {

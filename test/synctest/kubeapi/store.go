@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/multieni/multieni/test/schema"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ const history = 1000
 // Server keeps the objects of one cluster, which begins with the namespaces default and kube-system. It is safe for
 // concurrent use.
 type Server struct {
+	schemas     *schema.Schemas
 	mu          sync.Mutex
 	collections []*collection
 	version     int64
@@ -49,9 +51,16 @@ type object struct {
 	encoded []byte
 }
 
-// New returns a server.
+// schemas are those of the definitions that ship.
+var schemas = sync.OnceValues(schema.Load)
+
+// New returns a server, which refuses what a real one refuses of our kinds for its content.
 func New() *Server {
-	s := &Server{}
+	known, err := schemas()
+	if err != nil {
+		panic(err) // the definitions are part of the program
+	}
+	s := &Server{schemas: known}
 	for _, k := range kinds() {
 		s.collections = append(s.collections, &collection{kind: k, objects: map[key]*object{}, watches: map[*stream]bool{}})
 	}
@@ -227,6 +236,9 @@ func (s *Server) next(c *collection, after *unstructured.Unstructured) (*object,
 	after.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	after.SetAPIVersion(c.GroupVersion.String())
 	after.SetKind(c.name)
+	if err := s.schemas.Check(after.Object); err != nil {
+		return nil, err
+	}
 	encoded, err := json.Marshal(after.Object)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
