@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -192,5 +193,48 @@ func TestKrewManifest(t *testing.T) {
 	}
 	if !strings.Contains(read(t, "Makefile"), "dist/$${program}_$(VERSION)_$${os}_$$arch.tar.gz") {
 		t.Error("make programs gives its archives other names")
+	}
+}
+
+// An archive of a release has the program that it is called by, for Linux with what nodes and functions run. The go command is
+// one that compiles nothing.
+func TestArchivesOfARelease(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"Makefile": read(t, "Makefile"),
+		"LICENSE":  "license",
+		"go":       "#!/bin/bash\nwhile [ \"$1\" != -o ]; do shift; done\nmkdir -p $2; for c in \"${@:3}\"; do echo $GOOS > $2/${c##*/}; done\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "make", "-C", dir, "programs", "VERSION=v1", "PLATFORMS=linux/arm64 darwin/amd64")
+	build.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := map[string]string{}
+	archives, err := filepath.Glob(filepath.Join(dir, "dist", "*.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, archive := range archives {
+		listed, err := exec.CommandContext(t.Context(), "tar", "tzf", archive).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[filepath.Base(archive)] = strings.Join(strings.Fields(string(listed)), " ")
+	}
+	want := map[string]string{
+		"multieni_v1_linux_arm64.tar.gz":       "multieni eni-manager LICENSE",
+		"kubectl-eni_v1_linux_arm64.tar.gz":    "kubectl-eni LICENSE",
+		"eni-bootstrap_v1_linux_arm64.tar.gz":  "eni-bootstrap LICENSE",
+		"lifecycle-hook_v1_linux_arm64.tar.gz": "lifecycle-hook LICENSE",
+		"multieni_v1_darwin_amd64.tar.gz":      "multieni LICENSE",
+		"kubectl-eni_v1_darwin_amd64.tar.gz":   "kubectl-eni LICENSE",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("archives (-want +got):\n%s", diff)
 	}
 }

@@ -18,17 +18,13 @@ const name = "multieni"
 // Controller returns what to run as the controller beside a simulator that lives speed times as fast as the world. Env and
 // Log are left to the caller.
 func Controller(ctx context.Context, speed float64, progress io.Writer) (Options, error) {
-	root, err := Root()
-	if err != nil {
-		return Options{}, err
-	}
-	path, err := program(ctx, root, progress)
+	path, err := program(ctx, progress)
 	return Options{Program: path, Args: Flags(speed)}, err
 }
 
 // program returns the path of the program: the one that lies beside this one, as after "make build", else one built
-// from the checkout at root into its bin folder. That takes a while the first time, so progress is told.
-func program(ctx context.Context, root string, progress io.Writer) (string, error) {
+// from the checkout into its bin folder. That takes a while the first time, so progress is told.
+func program(ctx context.Context, progress io.Writer) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -36,6 +32,10 @@ func program(ctx context.Context, root string, progress io.Writer) (string, erro
 	beside := filepath.Join(filepath.Dir(self), name)
 	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 		return beside, nil
+	}
+	root, err := Root()
+	if err != nil {
+		return "", fmt.Errorf("%s is not there, and %w", beside, err)
 	}
 	fmt.Fprintln(progress, "Building the controller …")
 	built := filepath.Join(root, "bin", name)

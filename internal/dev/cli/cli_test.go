@@ -8,7 +8,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -68,6 +70,31 @@ func TestRefused(t *testing.T) {
 			root.SetArgs(args)
 			if err := root.ExecuteContext(t.Context()); err == nil {
 				t.Error("no error")
+			}
+		})
+	}
+}
+
+// What is missing outside a checkout is told before anything starts.
+func TestUpOutsideACheckout(t *testing.T) {
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no controller":    {[]string{"--kubeconfig", "any"}, "not in a checkout of multieni"},
+		"no control plane": {[]string{"--no-controller"}, "KUBEBUILDER_ASSETS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBEBUILDER_ASSETS", "")
+			t.Setenv("MULTIENI_ENVTEST_INDEX", "none")
+			t.Chdir(t.TempDir())
+			root := cli.New()
+			root.SetArgs(append([]string{"up", "--dir", "started"}, row.args...))
+			if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("error is %v, want one with %q", err, row.want)
+			}
+			if files, err := filepath.Glob("started/*"); err != nil || len(files) > 0 {
+				t.Errorf("it left %v, %v", files, err)
 			}
 		})
 	}

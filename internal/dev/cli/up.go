@@ -37,7 +37,10 @@ func newUp() *cobra.Command {
 		Long: `Run a playground until it is interrupted: a Kubernetes API server with the definitions of
 NodeENI and NodeENIState, a simulated AWS, a Node for each of its instances, and the
 controller. As root on Linux, three of the nodes also have a network namespace, in which a
-link appears for each attached interface, and an agent. DIR/env leads a shell there, DIR/kubeconfig any other program.`,
+link appears for each attached interface, and an agent. DIR/env leads a shell there, DIR/kubeconfig any other program.
+
+Outside a checkout of multieni it needs the program multieni beside itself (or --no-controller), and the programs of a
+control plane: from the internet, or in the folder that KUBEBUILDER_ASSETS names (or --kubeconfig).`,
 		Example: `  multieni-dev up --dir .cache/up
 
   # in another shell
@@ -74,6 +77,12 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 	if err != nil {
 		return err
 	}
+	var controller child.Options
+	if !p.noController {
+		if controller, err = child.Controller(ctx, p.speed, progress); err != nil {
+			return err
+		}
+	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: p.dir, AWS: &aws, Kubeconfig: p.kubeconfig, Networks: true, Progress: progress, Logger: slog.New(slog.NewTextHandler(progress, nil)),
 	})
@@ -83,7 +92,8 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	var ended <-chan struct{}
 	if !p.noController {
-		process, startErr := p.controller(ctx, c, progress)
+		controller.Env, controller.Log = c.Env(), p.log()
+		process, startErr := child.Start(controller)
 		if startErr != nil {
 			return startErr
 		}
@@ -99,15 +109,6 @@ func (p *playground) run(ctx context.Context, out, progress io.Writer) (err erro
 	}
 }
 
-func (p *playground) controller(ctx context.Context, c *cluster.Cluster, progress io.Writer) (*child.Process, error) {
-	o, err := child.Controller(ctx, p.speed, progress)
-	if err != nil {
-		return nil, err
-	}
-	o.Env, o.Log = c.Env(), p.log()
-	return child.Start(o)
-}
-
 func (p *playground) log() string { return filepath.Join(p.dir, "controller.log") }
 
 // greet says what is there and what to do next.
@@ -118,11 +119,15 @@ func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
 	} else {
 		fmt.Fprintf(out, "controller     running; its log is %s\n", p.log())
 	}
-	if c.NoNetworks != nil {
+	nodes, agents := c.Nodes()
+	node := slices.Concat(agents, nodes, []string{"NODE"})[0]
+	switch {
+	case c.NoNetworks != nil:
 		fmt.Fprintf(out, "node agents    none: %v\n", c.NoNetworks)
-	} else {
-		fmt.Fprintf(out, "node agents    on %s; look with: nsenter --net=%s/node-a1 ip -d link\n",
-			strings.Join(slices.Sorted(maps.Keys(nodenet.Nodes())), ", "), c.Networks)
+	case len(agents) == 0:
+		fmt.Fprintf(out, "node agents    none: no instance is called %s\n", strings.Join(slices.Sorted(maps.Keys(nodenet.Nodes())), " or "))
+	default:
+		fmt.Fprintf(out, "node agents    on %s; look with: nsenter --net=%s/%s ip -d link\n", strings.Join(agents, ", "), c.Networks, node)
 	}
 	fmt.Fprintf(out, `
 In another shell:
@@ -130,10 +135,10 @@ In another shell:
   . %s
   kubectl get nodes -L topology.kubernetes.io/zone,node.kubernetes.io/instance-type
   kubectl apply -f examples/single-subnet.yaml
-  kubectl label node node-a1 ng=multi-eni
+  kubectl label node %s ng=multi-eni
   kubectl get nodeenis --watch
   curl $AWS_ENDPOINT_URL/_sim/state
 
 Interrupt with Ctrl-C to stop and forget everything.
-`, filepath.Join(p.dir, "env"))
+`, filepath.Join(p.dir, "env"), node)
 }

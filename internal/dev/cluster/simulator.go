@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
@@ -39,6 +40,19 @@ func (c *Cluster) instances() []nodekeeper.Instance {
 		}
 	}
 	return instances
+}
+
+// Nodes returns the names of the instances' nodes, sorted, and of those that have a network namespace and an agent.
+func (c *Cluster) Nodes() (all, withAgent []string) {
+	for _, instance := range c.instances() {
+		all = append(all, instance.Name)
+		if instance.Taint == v1alpha1.NotReadyTaint {
+			withAgent = append(withAgent, instance.Name)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(withAgent)
+	return all, withAgent
 }
 
 func fromEC2(instance *ec2.Instance, region string) nodekeeper.Instance {
