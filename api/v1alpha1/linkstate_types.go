@@ -7,8 +7,8 @@ package v1alpha1
 type LinkState struct {
 	// macAddress is by what the link is found.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
 	MACAddress string `json:"macAddress"`
 
 	// nodeENI is the name of the NodeENI that wants the interface.

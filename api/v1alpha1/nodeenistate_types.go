@@ -271,6 +271,7 @@ type InterfaceState struct {
 	// macAddress identifies the link on the node.
 	// +optional
 	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
 	MACAddress string `json:"macAddress,omitempty"`
 
 	// privateIP is the primary private IPv4 address.

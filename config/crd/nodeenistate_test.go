@@ -32,6 +32,10 @@ func TestNodeENIState(t *testing.T) {
 	unknownPhase["phase"] = "attached"
 	link := fields{"macAddress": "02:00:00:00:00:01", "nodeENI": "multus", "state": "Ready", "reason": "LinkReady", "pciAddress": "0000:00:06.0"}
 
+	pathLink := fields{"macAddress": "../../passwd", "nodeENI": "multus", "state": "Ready", "reason": "LinkReady"}
+	pathInterface := member(uid, 0)
+	pathInterface["phase"], pathInterface["macAddress"] = "Attached", "02:00:00:00:00\n"
+
 	rows := map[string]struct {
 		spec, status fields
 		// refusedAt is the field the refusal has to mention; empty when the object is to be accepted.
@@ -50,6 +54,8 @@ func TestNodeENIState(t *testing.T) {
 		"a link":                    {status: fields{"links": []any{link}}},
 		"a link twice":              {status: fields{"links": []any{link, link}}, refusedAt: "links"},
 		"a link without address":    {status: fields{"links": []any{fields{"nodeENI": "multus", "state": "Ready", "reason": "LinkReady"}}}, refusedAt: "macAddress"},
+		"a link at a path":          {status: fields{"links": []any{pathLink}}, refusedAt: "macAddress"},
+		"an interface with a line":  {status: fields{"interfaces": []any{pathInterface}}, refusedAt: "macAddress"},
 		"a phase in EC2's spelling": {status: fields{"interfaces": []any{unknownPhase}}, refusedAt: "phase"},
 	}
 	k := load(t, "NodeENIState")
