@@ -9,11 +9,12 @@ import (
 	"github.com/multieni/multieni/eni"
 )
 
-// Attached returns how many interfaces are attached to something, of those that count.
+// Attached returns how many interfaces are attached to something, of those that count. Those that are left alone as
+// unverified never do.
 func (v *Inventory) Attached(counts func(Record) bool) int {
 	n := 0
 	for id, e := range v.entries {
-		if !v.unattached[id] && counts(e.Record) {
+		if !v.unattached[id] && !v.evidence.denied[id] && counts(e.Record) {
 			n++
 		}
 	}
@@ -57,4 +58,10 @@ func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) 
 	default:
 		return before
 	}
+}
+
+// NeverOurs reports whether an interface is no member's whatever tags somebody put on it: an AWS service made it for itself, or
+// it is an instance's primary one.
+func NeverOurs(i eni.Interface) bool {
+	return i.RequesterManaged || i.Attachment != nil && i.Attachment.Slot == eni.Primary
 }

@@ -41,6 +41,9 @@ const (
 type Record struct {
 	eni.Interface
 	Member ownership.Member
+	// Verified is set once more than its tags said that the interface is ours: EC2 accepted a call of ours for it, or a ledger
+	// did. Tags can be copied and invented.
+	Verified bool
 	// Missing is set while one reading, but not yet a second, has failed to show the interface.
 	Missing bool
 	// Proven is set once a stale reading can no longer be the only reason why the interface is known: EC2 accepted a
@@ -74,6 +77,7 @@ type Inventory struct {
 	// byNode and byNodeENI count the interfaces per node name and instance, and per NodeENI UID.
 	byNode    map[string]map[string]int
 	byNodeENI map[string]int
+	evidence  evidence
 	// unattached holds the IDs of the interfaces without an attachment.
 	unattached map[string]bool
 	// asked is, by NodeENI UID, when an interface was last asked for without EC2 saying which one it made.
@@ -123,6 +127,7 @@ func New(cluster string) *Inventory {
 		byInstance: map[string]map[string]*entry{},
 		byNode:     map[string]map[string]int{},
 		byNodeENI:  map[string]int{},
+		evidence:   newEvidence(),
 		unattached: map[string]bool{},
 		asked:      map[string]time.Time{},
 		launched:   newLaunched(),
@@ -159,12 +164,6 @@ func (v *Inventory) Len() int { return len(v.entries) }
 func (v *Inventory) InstancesOf(node string) []string {
 	return slices.Sorted(maps.Keys(v.byNode[node]))
 }
-
-// Holds reports whether any interface of a NodeENI is known.
-func (v *Inventory) Holds(nodeENIUID string) bool { return v.CountOf(nodeENIUID) > 0 }
-
-// CountOf returns how many interfaces of a NodeENI are known.
-func (v *Inventory) CountOf(nodeENIUID string) int { return v.byNodeENI[nodeENIUID] }
 
 // InTransition returns the IDs of the interfaces whose state EC2 will change by itself, or that a reading missed.
 func (v *Inventory) InTransition() []string {
@@ -333,6 +332,7 @@ func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 		e.madeAt = now
 	}
 	e.Proven, e.seenBegun = true, now
+	v.evidence.verify(now, after.ID)
 	v.set(now, e, after)
 	if !e.DetachingSince.IsZero() {
 		e.DetachingSince = now
@@ -349,10 +349,9 @@ func (v *Inventory) Deleted(now time.Time, id string) {
 	v.deleted[id] = now
 }
 
-// memberOf finds the member an interface was made for. An interface that an AWS service made for itself, and the one an
-// instance was launched with, are no members whatever tags somebody put on them.
+// memberOf finds the member an interface was made for.
 func (v *Inventory) memberOf(i eni.Interface) (ownership.Member, bool) {
-	if i.RequesterManaged || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+	if NeverOurs(i) {
 		return ownership.Member{}, false
 	}
 	member, verdict := ownership.Read(v.cluster, i.Tags)
@@ -363,7 +362,7 @@ func (v *Inventory) records(entries map[string]*entry) []Record {
 	records := make([]Record, 0, len(entries))
 	for _, id := range slices.Sorted(maps.Keys(entries)) {
 		r := entries[id].Record
-		r.Interface = r.Clone()
+		r.Interface, r.Verified = r.Clone(), v.evidence.verified(id)
 		records = append(records, r)
 	}
 	return records
@@ -491,6 +490,7 @@ func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 
 func (v *Inventory) forget(now time.Time) {
 	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
+	v.evidence.forget(now, v.entries)
 	maps.DeleteFunc(v.asked, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
 	maps.DeleteFunc(v.spent, func(_ string, of map[ownership.Key]spending) bool {
 		maps.DeleteFunc(of, func(_ ownership.Key, s spending) bool { return now.Sub(s.at) > remember })

@@ -247,7 +247,7 @@ const SightingGap = 2 * time.Minute
 // in the future never is.
 func OldEnough(tags map[string]string, now time.Time) bool {
 	created, known := CreatedAt(tags)
-	return known && !created.After(now) && now.Sub(created) >= LeakAge
+	return known && now.Sub(created) >= LeakAge
 }
 
 func clip(value string) string {

@@ -4,6 +4,7 @@
 package ownership_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -132,6 +133,45 @@ func TestDamagedTagsAreNobodys(t *testing.T) {
 			t.Errorf("verdict %v, want Foreign", verdict)
 		}
 	})
+}
+
+// TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate: an interface that was launched never gets a NodeENI's tags, so one with
+// both was made for the NodeENI, and somebody put a template's tags on it. As launched it would never be removed.
+func TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate(t *testing.T) {
+	tags := example().Tags(made, nil)
+	tags[ownership.TagNodeTemplate] = "workers"
+	if got, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Ours || got != example() {
+		t.Errorf("verdict %v of %+v, want Ours", verdict, got)
+	}
+	delete(tags, ownership.TagMember)
+	if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Damaged {
+		t.Errorf("verdict %v of a part of a NodeENI's tags, want Damaged", verdict)
+	}
+	delete(tags, ownership.TagNodeENIUID)
+	if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Launched {
+		t.Errorf("verdict %v without a NodeENI's UID, want Launched", verdict)
+	}
+}
+
+func TestOnlyWhatIsKnownToBeOldIsALeak(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for name, tc := range map[string]struct {
+		created string
+		want    bool
+	}{
+		"just made":              {fmt.Sprint(now.Unix()), false},
+		"almost old enough":      {fmt.Sprint(now.Add(-ownership.LeakAge).Unix() + 1), false},
+		"old enough":             {fmt.Sprint(now.Add(-ownership.LeakAge).Unix()), true},
+		"made in the future":     {fmt.Sprint(now.Add(time.Hour).Unix()), false},
+		"made in a far future":   {fmt.Sprint(now.Add(200 * 365 * 24 * time.Hour).Unix()), false},
+		"made nobody knows when": {"yesterday", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ownership.OldEnough(map[string]string{ownership.TagCreatedAt: tc.created}, now); got != tc.want {
+				t.Errorf("%t, want %t", got, tc.want)
+			}
+		})
+	}
 }
 
 func TestAnUnreadableTimeIsNotLongAgo(t *testing.T) {

@@ -66,6 +66,7 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
 	w := newWorld(limits(4))
 	promised := ownership.Key{NodeENIUID: "uid-b"}
+	ledger := map[ownership.Key]int64{promised: start.Unix()}
 	for ordinal := range plan.MaxLedger {
 		m := ownership.Member{
 			Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance,
@@ -73,10 +74,11 @@ func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
 		}
 		i := w.make("subnet-a", m.Tags(start, nil))
 		w.interfaces[i.ID] = i
+		ledger[m.Key] = m.Generation
 	}
 	kept := claim("a")
 	kept.Standing = plan.Held
-	o := w.observe(map[ownership.Key]int64{promised: start.Unix()})
+	o := w.observe(ledger)
 	p := plan.Compute(desired(kept), o, start)
 	if _, is := p.Ledger[promised]; !is || len(p.Ledger) != plan.MaxLedger {
 		t.Errorf("%d entries; the one that nothing else tells of is kept: %t", len(p.Ledger), is)

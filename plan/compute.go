@@ -61,6 +61,10 @@ type Plan struct {
 	// NeedsLook is set when calls would be made, but not without a fresh look at the instance; Intents are those calls.
 	NeedsLook bool
 	Intents   []Action
+	// Unverified are attached interfaces that are left alone: nothing but their tags says that they are ours. Verified are the IDs
+	// of those of which more says so.
+	Unverified []Unverified
+	Verified   []string
 	// LookAgain is when to plan again even if nothing is heard before; zero for never.
 	LookAgain time.Time
 	// Unsettled is set while a wanted member is not attached.
@@ -151,6 +155,9 @@ type member struct {
 	// member of which only a look can tell what keeps it.
 	doubtful bool
 	problem  *Problem
+	// unrecorded is set on an interface that is kept, and that nothing but its tags says to be ours: the ledger must not say so
+	// for that reason.
+	unrecorded bool
 	// serves is set on a member whose interface was taken over, and differs from what is wanted in nothing but its tags.
 	serves bool
 }
@@ -172,7 +179,7 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 // place makes a member of every wish and of every existing interface.
 func (p *planner) place() {
 	byOwner := map[string][]inventory.Record{}
-	for _, r := range p.Owned {
+	for _, r := range p.setCopiesAside() {
 		byOwner[r.Member.NodeENIUID] = append(byOwner[r.Member.NodeENIUID], r)
 	}
 	claims := slices.SortedFunc(slices.Values(p.Claims), func(a, b Claim) int {
@@ -211,7 +218,9 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		p.leaveAlone(claim, owned)
 		return
 	}
-	pairs := match(claim.Wishes, owned, p.InstanceID)
+	owned = p.credible(owned)
+	pairs := match(claim.Wishes, owned, p.InstanceID, p.verified)
+	pairs.surplus = p.denySurplus(pairs.surplus, owned)
 	ordinal := ordinals(claim.Wishes, pairs, owned)
 	for w := range claim.Wishes {
 		wish := &claim.Wishes[w]
@@ -289,13 +298,17 @@ func (p *planner) placeLacking(claim *Claim) {
 func (p *planner) leaveAlone(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]Drift{}
 	if claim.Standing == Paused {
-		for w, i := range match(claim.Wishes, owned, p.InstanceID).byWish {
+		for w, i := range match(claim.Wishes, owned, p.InstanceID, p.verified).byWish {
 			drift[i] = fixedDrift(claim.Wishes[w], claim.Exact, owned[i].Interface)
 		}
 	}
 	for i, r := range owned {
+		if !p.verified(r) && claim.Standing == Released && !p.believes(claim) {
+			p.deny(r, "")
+			continue
+		}
 		m := p.existing(claim, r)
-		m.Drift = drift[i]
+		m.Drift, m.unrecorded = drift[i], !p.evident(r)
 		p.add(m)
 	}
 }
@@ -454,6 +467,7 @@ func (p *planner) finish() Plan {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
 	})
 	p.tidyLedger()
+	p.noteVerified()
 	if p.NodeAbsent && len(p.members) > 0 {
 		p.again(p.now.Add(hindered))
 	}

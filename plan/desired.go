@@ -28,6 +28,8 @@ type Desired struct {
 type Claim struct {
 	NodeENI, NodeENIUID string
 	Standing            Standing
+	// Selects is set when the labels of a present Node match.
+	Selects bool
 	// Why says in words why the claim is released or held.
 	Why string
 	// Leaked is set on a released claim whose NodeENI does not exist any more. Its interfaces go only once they are

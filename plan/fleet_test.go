@@ -26,7 +26,7 @@ type intent struct {
 }
 
 func (n intent) claim() plan.Claim {
-	c := plan.Claim{NodeENI: n.name, NodeENIUID: n.uid, Resolved: !n.unresolved, Exact: n.exact, Replace: n.replace}
+	c := plan.Claim{NodeENI: n.name, NodeENIUID: n.uid, Resolved: !n.unresolved, Exact: n.exact, Replace: n.replace, Selects: n.selected && !n.nodeAbsent}
 	c.Standing, c.Why = plan.Judge(plan.Circumstances{
 		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodeENIPaused: n.paused, NodePresent: !n.nodeAbsent, Selected: n.selected,
 	})

@@ -83,14 +83,23 @@ func (p *planner) shownBy(key ownership.Key, generation int64) time.Time {
 }
 
 // LetGo plans for an instance under the name of a node that does not have it any more, or not yet: another Node has it, and
-// what is there is that one's. Nothing is done; what only this ledger speaks of stays in it until it would have come to light.
+// what is there is that one's. Nothing is done. What no other ledger speaks of stays in this one: what is attached until one
+// does, and the rest until it would have come to light.
 func LetGo(o Observed, now time.Time) Plan {
 	p := &planner{Observed: o, now: now, plan: Plan{Ledger: maps.Clone(o.Ledger)}}
+	alone := map[ownership.Key]int64{}
 	for _, r := range o.Owned {
-		if r.Member.Generation >= o.Ledger[r.Member.Key] {
-			delete(p.plan.Ledger, r.Member.Key)
+		generation, promised := o.Ledger[r.Member.Key]
+		if !promised || r.Member.Generation < generation {
+			continue
 		}
+		if r.Attachment != nil && o.Elsewhere[r.Member.Key] < generation {
+			alone[r.Member.Key] = generation
+			p.again(now.Add(doubtful))
+		}
+		delete(p.plan.Ledger, r.Member.Key)
 	}
 	p.tidyLedger()
+	maps.Copy(p.plan.Ledger, alone)
 	return p.plan
 }

@@ -21,8 +21,8 @@ type pairing struct {
 // match pairs wishes with the interfaces a NodeENI already has on the instance. An interface is recognised by its
 // subnet before its ordinal, so that dropping one subnet of a list never shifts its neighbours onto other interfaces.
 // What is left over on both sides is paired only when it is attached: a live interface in a subnet that was exchanged
-// is a difference to report, not an interface to throw away.
-func match(wishes []Wish, owned []inventory.Record, instanceID string) pairing {
+// is a difference to report, not an interface to throw away. What is verified is paired first.
+func match(wishes []Wish, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool) pairing {
 	candidates := make([]int, len(owned))
 	for i := range owned {
 		candidates[i] = i
@@ -44,12 +44,16 @@ func match(wishes []Wish, owned []inventory.Record, instanceID string) pairing {
 			}
 		}
 	}
-	pass(func(w Wish, r inventory.Record) bool { return w.Ordinal == r.Member.Ordinal && w.allows(r.SubnetID) })
-	pass(func(w Wish, r inventory.Record) bool { return w.allows(r.SubnetID) })
-	pass(func(w Wish, r inventory.Record) bool {
-		return w.Ordinal == r.Member.Ordinal && r.AttachedTo(instanceID)
-	})
-	pass(func(_ Wish, r inventory.Record) bool { return r.AttachedTo(instanceID) })
+	sameOrdinal := func(w Wish, r inventory.Record) bool { return w.Ordinal == r.Member.Ordinal }
+	allowed := func(w Wish, r inventory.Record) bool { return w.allows(r.SubnetID) }
+	attached := func(_ Wish, r inventory.Record) bool { return r.AttachedTo(instanceID) }
+	for _, sure := range []bool{true, false} {
+		for _, fit := range [][]func(Wish, inventory.Record) bool{{sameOrdinal, allowed}, {allowed}, {sameOrdinal, attached}, {attached}} {
+			pass(func(w Wish, r inventory.Record) bool {
+				return verified(r) == sure && !slices.ContainsFunc(fit, func(fits func(Wish, inventory.Record) bool) bool { return !fits(w, r) })
+			})
+		}
+	}
 	for i := range owned {
 		if !taken[i] {
 			p.surplus = append(p.surplus, i)

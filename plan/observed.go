@@ -29,6 +29,11 @@ type Observed struct {
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
 	Ledger map[ownership.Key]int64
+	// Elsewhere holds what the ledgers of other nodes say of the instance, of which they were the name.
+	Elsewhere map[ownership.Key]int64
+	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as bearing another one's tags.
+	Recorded []Recorded
+	Copies   map[string]bool
 	// Spent holds the highest generation of each member that cannot be used again.
 	Spent map[ownership.Key]int64
 	// Lost says when interfaces of members went away that we did not remove.

@@ -141,11 +141,14 @@ func (s *story) calm() {
 	}
 }
 
-// settled checks that EC2 is as declared.
+// settled checks that EC2 is as declared. What nothing but its tags says to be ours after ledgers were lost is left for a
+// person, who is told of it.
 func (s *story) settled() {
 	have := map[string][]eni.Interface{}
 	for _, i := range s.cloud.ours() {
-		have[ownerOf(i)] = append(have[ownerOf(i)], i)
+		if !s.c.forgetful || !slices.Contains(denied(s.c.last), i.ID) {
+			have[ownerOf(i)] = append(have[ownerOf(i)], i)
+		}
 	}
 	for _, n := range s.intents.all {
 		s.settledClaim(n.claim(), have[n.uid])

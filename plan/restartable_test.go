@@ -83,6 +83,7 @@ func (c *restartable) reconcile() (crashed bool) {
 		}
 		c.last = plan.Compute(c.desired(), o, c.now())
 		c.next = c.last.LookAgain
+		c.known.Judged(c.now(), instance, c.last.Verified, denied(c.last))
 		if c.last.NeedsLook {
 			seen := c.cloud.look()
 			look = &seen
@@ -101,6 +102,15 @@ func (c *restartable) reconcile() (crashed bool) {
 	}
 	c.next = c.now()
 	return false
+}
+
+// denied are the IDs of the interfaces that a plan leaves alone as unverified.
+func denied(p plan.Plan) []string {
+	var ids []string
+	for _, u := range p.Unverified {
+		ids = append(ids, u.ID)
+	}
+	return ids
 }
 
 // carryOut makes the calls one by one, so that a run can be replayed.

@@ -22,7 +22,7 @@ func (p *planner) step(m *member) {
 		p.keepBorn(m)
 	case m.record == nil:
 		p.create(m)
-	case m.record.Missing:
+	case m.record.Missing && !m.unrecorded: // any reason but Kept is evidence to later plans
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{NotSeen, fmt.Sprintf("EC2's last answer does not show %s; it is looked for again before anything is concluded", m.record.ID)}
 		p.again(p.now.Add(doubtful))
@@ -35,7 +35,9 @@ func (p *planner) step(m *member) {
 	case m.wish == nil:
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{Kept, p.keptBecause(m)}
-		p.record(m)
+		if !m.unrecorded {
+			p.record(m)
+		}
 		switch {
 		case m.doubtful:
 			p.again(p.now.Add(doubtful))

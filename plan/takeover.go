@@ -83,7 +83,7 @@ func (p *planner) inherit(claim *Claim, byOwner map[string][]inventory.Record, f
 		return from
 	}
 	owned, left := byOwner[claim.NodeENIUID], slices.Clone(from)
-	pairs := match(claim.Wishes, owned, p.InstanceID)
+	pairs := match(claim.Wishes, owned, p.InstanceID, p.verified)
 	ordinal := ordinals(claim.Wishes, pairs, owned)
 	for w, wish := range claim.Wishes {
 		if _, paired := pairs.byWish[w]; paired {
@@ -107,8 +107,18 @@ func (p *planner) inherit(claim *Claim, byOwner map[string][]inventory.Record, f
 // orphanOf returns the index of the interface in use that stands for a wish, or -1: that of its ordinal before others.
 func (p *planner) orphanOf(wish Wish, orphans []inventory.Record) int {
 	best := -1
+	rank := func(r inventory.Record) int {
+		switch {
+		case !p.verified(r):
+			return 2
+		case r.Member.Ordinal != wish.Ordinal:
+			return 1
+		default:
+			return 0
+		}
+	}
 	for i, r := range orphans {
-		if !r.Missing && p.inUseFor(wish, r) && (best < 0 || r.Member.Ordinal == wish.Ordinal && orphans[best].Member.Ordinal != wish.Ordinal) {
+		if !r.Missing && p.inUseFor(wish, r) && (best < 0 || rank(r) < rank(orphans[best])) {
 			best = i
 		}
 	}

@@ -34,7 +34,9 @@ type world struct {
 	interfaces map[string]eni.Interface
 	tokens     map[string]string
 	serial     int
-	calls      int
+	// verified are the interfaces that calls were made for: the process knows that they are ours.
+	verified map[string]bool
+	calls    int
 }
 
 func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
@@ -44,6 +46,7 @@ func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
 		limits:     limits,
 		interfaces: map[string]eni.Interface{},
 		tokens:     map[string]string{},
+		verified:   map[string]bool{},
 	}
 	for _, slot := range append([]eni.Slot{eni.Primary}, foreign...) {
 		w.occupy(slot)
@@ -87,6 +90,7 @@ func (w *world) apply(action plan.Action) {
 		}
 		i.Status = eni.InUse
 		i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: a.Slot, Status: eni.AttachmentAttaching}
+		w.verified[i.ID] = true
 		w.interfaces[i.ID] = i
 	case plan.Detach:
 		i := w.must(a.InterfaceID)
@@ -177,7 +181,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// observe reads everything afresh, as a controller that was just started would.
+// observe reads everything afresh, and remembers what calls were made for.
 func (w *world) observe(ledger map[ownership.Key]int64) plan.Observed {
 	known := inventory.New(cluster)
 	look := &eni.Look{At: w.now, Instance: w.instance}
@@ -189,6 +193,7 @@ func (w *world) observe(ledger map[ownership.Key]int64) plan.Observed {
 			look.Interfaces = append(look.Interfaces, i)
 		}
 	}
+	known.Judged(w.now, instance, slices.Sorted(maps.Keys(w.verified)), nil)
 	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Look: look, Limits: w.limits, Ledger: ledger, Spent: map[ownership.Key]int64{}}
 }
 

@@ -83,6 +83,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TemplateSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateZone"):
 		return &apiv1alpha1.TemplateZoneApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnverifiedInterface"):
+		return &apiv1alpha1.UnverifiedInterfaceApplyConfiguration{}
 
 	}
 	return nil

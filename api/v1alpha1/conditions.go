@@ -34,6 +34,8 @@ const (
 	ReasonBlocked = "Blocked"
 	// ReasonDrifted: at least one interface differs from the spec in a way that cannot be changed in place.
 	ReasonDrifted = "Drifted"
+	// ReasonUnverified: an interface is left alone, because nothing but its tags says that multieni made it.
+	ReasonUnverified = "Unverified"
 	// ReasonDeleting: the object is being deleted and its interfaces are on their way out.
 	ReasonDeleting = "Deleting"
 )

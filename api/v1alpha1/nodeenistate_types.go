@@ -195,6 +195,15 @@ type NodeENIStateStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	InterfacesOmitted int32 `json:"interfacesOmitted,omitempty"`
 
+	// unverified are interfaces of the instance whose tags name this cluster,
+	// while nothing else says that multieni made them: the tags were copied or
+	// invented, or the ledger was lost. They are left as they are.
+	// +optional
+	// +listType=map
+	// +listMapKey=eniID
+	// +kubebuilder:validation:MaxItems=64
+	Unverified []UnverifiedInterface `json:"unverified,omitempty"`
+
 	// links are the links of the interfaces as the agent on the node finds them.
 	// The agent writes them, and nothing else; the controller never does.
 	// +optional

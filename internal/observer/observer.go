@@ -290,6 +290,22 @@ func (o *Observer) InstancesOf(node string) []string {
 	return o.inventory.InstancesOf(node)
 }
 
+// Judged notes which of an instance's interfaces are ours by more than their tags, and which are left alone. It returns those
+// of the latter that are news.
+func (o *Observer) Judged(now time.Time, instanceID string, ours, denied []string) (newlyDenied []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Judged(now, instanceID, ours, denied)
+}
+
+// Denied returns the IDs of the interfaces with the cluster's tags that are left alone, because nothing else says that they are
+// ours.
+func (o *Observer) Denied() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inventory.Denied()
+}
+
 // Holds reports whether any interface of a NodeENI is known to exist, or was asked for so shortly before that it may.
 func (o *Observer) Holds(nodeENIUID string) bool {
 	o.mu.Lock()
@@ -305,7 +321,8 @@ func (o *Observer) KnowsAll() bool {
 	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.Newborn))
 }
 
-// Remaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes.
+// Remaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes. Those that are left alone whatever their tags
+// say do not count: no NodeENI waits for them.
 func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
 	begun := o.Now()
 	left, err := o.reader.ListByNodeENI(ctx, nodeENIUID)
@@ -313,6 +330,8 @@ func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Inte
 		return nil, err
 	}
 	o.saw(begun, nil, left)
+	denied := o.Denied()
+	left = slices.DeleteFunc(left, func(i eni.Interface) bool { return inventory.NeverOurs(i) || slices.Contains(denied, i.ID) })
 	var members []ownership.Member
 	for _, i := range left {
 		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Ours {

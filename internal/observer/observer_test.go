@@ -404,6 +404,12 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 		if diff := cmp.Diff([]string{"node-1"}, told(o)); diff != "" {
 			t.Error(diff)
 		}
+		primary, another := attached("eni-2", 1, eni.AttachmentAttached), attached("eni-3", 2, eni.AttachmentAttached)
+		primary.Attachment.Slot, another.RequesterManaged = eni.Primary, true
+		c.set(primary, another)
+		if left, err := o.Remaining(t.Context(), "uid-a"); err != nil || len(left) > 0 {
+			t.Errorf("what is never ours, whatever its tags say, keeps a NodeENI: %v, %v", left, err)
+		}
 		c.fail(errDown)
 		if _, err := o.Remaining(t.Context(), "uid-a"); !errors.Is(err, errDown) {
 			t.Errorf("an answer that did not come counts as none left: %v", err)

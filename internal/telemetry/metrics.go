@@ -103,7 +103,8 @@ func (b *buckets) Collect(to chan<- prometheus.Metric) {
 // Owned tells about the interfaces that the cluster owns.
 type Owned struct {
 	// All is how many there are; Unattached of them are attached to nothing; Leaked ones have no NodeENI any more.
-	All, Unattached, Leaked func() int
+	// Unverified ones are left alone, because nothing but their tags says that they are ours.
+	All, Unattached, Leaked, Unverified func() int
 	// Braked is whether no more are made, because too many are unattached; Lost whether so many in use have no NodeENI that
 	// these seem to be lost.
 	Braked, Lost func() bool
@@ -121,6 +122,7 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
 		gauge("unattached_interfaces", "Owned network interfaces that are attached to nothing; many of them for long mean that attaching fails.", owned.Unattached),
 		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more, and which are being removed.", owned.Leaked),
+		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are left alone, because nothing else says that multieni made them.", owned.Unverified),
 		gauge("creation_braked", "1 while no interfaces are made because too many of the cluster's are attached to nothing, else 0.", flag(owned.Braked)),
 		gauge("nodeenis_lost", "1 while so many interfaces in use have no NodeENI that these seem to be lost, and the interfaces are left in use for a day, else 0.", flag(owned.Lost)),
 		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store as they are to be; Events StateRefused say why.", owned.Refused),

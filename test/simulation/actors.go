@@ -70,6 +70,7 @@ func (c *cluster) edit() {
 	case 8:
 		if s := c.any(states); s != nil {
 			c.run.note(nil, "%s: a user deletes NodeENIState %s", c.name, s.GetName())
+			c.noteLedgerLost(s)
 			_ = c.api.delete(states, s.GetName(), "")
 		}
 	default:

@@ -29,10 +29,12 @@ type cluster struct {
 	vanished []*corev1.Node
 	// stripped is when somebody took the finalizer off a NodeENI, or when it was lost. Two clusters can have the same UIDs here.
 	stripped map[string]time.Time
+	// unledgered are the instances whose ledgers were lost.
+	unledgered map[string]bool
 }
 
 func (r *run) newCluster(name string) *cluster {
-	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}}
+	c := &cluster{run: r, name: name, api: newAPIServer(func() time.Time { return r.now }), stripped: map[string]time.Time{}, unledgered: map[string]bool{}}
 	c.api.changed = func(k kind, change change) { r.changed(c, k, change) }
 	c.api.refused = func(err error) { r.violate("I9", "the API server refuses a write: %v", err) }
 	for range 2 {

@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/ownership"
 )
 
@@ -136,8 +137,16 @@ func (c *cluster) restoreEtcd() {
 	}
 	for _, object := range c.api.all(states) {
 		if r.chance(0.3) {
+			c.noteLedgerLost(object)
 			c.api.put(states, object.GetName(), nil)
 		}
+	}
+}
+
+// noteLedgerLost remembers that a NodeENIState goes, or was let go to be made anew, which a crash can come between.
+func (c *cluster) noteLedgerLost(state client.Object) {
+	for _, id := range controller.Indexed(state, controller.InstanceIDs) {
+		c.unledgered[id] = true
 	}
 }
 
@@ -150,7 +159,7 @@ func (c *cluster) handle() {
 	}
 	i := owned[r.pick(len(owned))]
 	r.watch.handled(r, i)
-	switch r.pick(8) {
+	switch r.pick(10) {
 	case 0, 1:
 		if i.Attachment != nil {
 			r.note(nil, "somebody detaches %s by hand", i.ID)
@@ -165,6 +174,8 @@ func (c *cluster) handle() {
 		r.copyTags(i)
 	case 6:
 		r.attachElsewhere(i)
+	case 7, 8:
+		c.disguise(i)
 	default:
 		r.changeAttributes(i)
 	}

@@ -36,6 +36,9 @@ type watch struct {
 	// elsewhere are those that somebody attached to another instance.
 	identity          map[string]map[string]string
 	copies, elsewhere map[string]bool
+	// strangers are interfaces that others made, tagged and attached; hosts are the instances without a Node, by zone.
+	strangers map[string]*stranger
+	hosts     map[string]string
 	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a loss.
 	lossSince map[string]time.Time
 	// meddled is when somebody last laid hands on an interface, or on another one of its spot.
@@ -86,7 +89,7 @@ type site struct {
 func newWatch() watch {
 	return watch{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
-		copies: map[string]bool{}, elsewhere: map[string]bool{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*stranger{}, hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{},
 	}
@@ -105,7 +108,7 @@ func (w *watch) remember(i eni.Interface) {
 
 // tampered reports whether people made an interface something else than the product left it as.
 func (w *watch) tampered(id string) bool {
-	return w.identity[id] != nil || w.copies[id] || w.elsewhere[id]
+	return w.identity[id] != nil || w.copies[id] || w.elsewhere[id] || w.strangers[id] != nil
 }
 
 // changed is told of every change in an API server.
@@ -153,7 +156,7 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 	r.judged("I7")
 	for _, i := range t.owned[c.name] {
 		doomed := i.Attachment != nil && t.ended(i.Attachment.InstanceID) && i.Attachment.DeleteOnTermination
-		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) {
+		if spotOf(i).uid == string(nodeENI.GetUID()) && !doomed && !r.watch.tampered(i.ID) && !c.leftAlone(i) {
 			r.violate("I7", "NodeENI %s is gone, and %s of it is left: %s", nodeENI.GetName(), i.ID, describe(i))
 		}
 	}
@@ -167,6 +170,9 @@ func (r *run) calling(p *process, q request) {
 		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.holdingStill(p, q)
+	if exists {
+		r.touching(p, q, i)
+	}
 	switch {
 	case q.create != nil:
 		r.creating(p, *q.create)
@@ -260,7 +266,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 
 // mayGo reports whether an interface may be taken away whatever a process knows of it.
 func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
-	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
+	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
 // noticed is how long a process can take to notice that NodeENIs were lost: two listings and what readings lag.
@@ -290,7 +296,7 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	attached, orphans := 0, 0
 	for _, i := range owned {
-		if i.Attachment != nil {
+		if i.Attachment != nil && r.watch.strangers[i.ID] == nil {
 			attached++
 			if nodeENI := c.nodeENIOf(spotOf(i).uid); nodeENI == nil || r.restored(i, nodeENI) {
 				orphans++
@@ -419,6 +425,7 @@ func (r *run) check() {
 	}
 	r.noteMoves()
 	r.noteSuccessors()
+	r.noteBelief()
 }
 
 func (r *run) checkCluster(owned []eni.Interface) {

@@ -140,7 +140,7 @@ func (r *run) victim(p part) string {
 func (r *run) unconcerned(p part) *Violation {
 	for _, c := range r.clusters {
 		have := map[spot][]eni.Interface{}
-		for _, i := range r.truth().owned[c.name] {
+		for _, i := range c.accountable() {
 			have[spotOf(i)] = append(have[spotOf(i)], i)
 		}
 		claims := c.claims()

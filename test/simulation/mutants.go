@@ -24,6 +24,7 @@ type Edit struct{ File, Old, New string }
 const (
 	applier    = "internal/apply/apply.go"
 	compute    = "plan/compute.go"
+	evidence   = "plan/evidence.go"
 	identity   = "ownership/ownership.go"
 	inventory  = "inventory/inventory.go"
 	nodeENI    = "internal/controller/nodeeni/reconciler.go"
@@ -54,7 +55,7 @@ func beliefMutants() []Mutant {
 			{nodeENI, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
 		}},
 		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
-			identity, "return known && !created.After(now) && now.Sub(created) >= LeakAge", "_ = known\n	return !created.After(now) && now.Sub(created) >= LeakAge",
+			identity, "return known && now.Sub(created) >= LeakAge", "_ = known\n	return now.Sub(created) >= LeakAge",
 		}}},
 		{Name: "detach as a probe", Like: "aws-multi-eni-controller", Edits: []Edit{{
 			applier, "	after := c.To.On\n",
@@ -117,6 +118,14 @@ func actionMutants() []Mutant {
 		{Name: "network cards are not known", Like: "aws-multi-eni-controller", Edits: []Edit{{
 			"plan/slots.go", "	if onCard == 0 {\n", "	if onCard = max(onCard, 1); onCard == 0 {\n",
 		}}},
+		{Name: "tags are proof", Like: "a collector that believes tags", Edits: []Edit{
+			{evidence, "	return !p.atStake(r) || ", "	return true || !p.atStake(r) || "},
+			{evidence, "	if r.Attachment == nil || p.known(r) {\n", "	if true || r.Attachment == nil || p.known(r) {\n"},
+		}},
+		{Name: "copied tags are those of what they name", Like: "a controller that looks its interfaces up by tags", Edits: []Edit{
+			{evidence, "p.promised(r) && p.onlyOne(r)\n", "p.promised(r)\n"},
+			{evidence, "	if r.Attachment == nil || p.known(r) {\n", "	if true || r.Attachment == nil || p.known(r) {\n"},
+		}},
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeps, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{

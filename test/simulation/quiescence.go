@@ -247,7 +247,7 @@ func (r *run) settled() *Violation {
 func (c *cluster) settled() *Violation {
 	claims := c.claims()
 	have := map[spot][]eni.Interface{}
-	for _, i := range c.run.truth().owned[c.name] {
+	for _, i := range c.accountable() {
 		c.run.judged("I5")
 		s := spotOf(i)
 		have[s] = append(have[s], i)

@@ -133,13 +133,13 @@ func TestAnInstanceThatEndsIsNoMoreWork(t *testing.T) {
 	})
 }
 
-// TestARestoredEtcd forgets a NodeENI, with all states, whose interfaces are in use, as an etcd that is restored to a
-// time before does. People hear of it, and have a day before anything is detached; on paused nodes nothing ever is.
+// TestARestoredEtcd forgets a NodeENI whose interfaces are in use, as an etcd that is restored to a time before does. People hear
+// of it, and have a day before anything is detached; on paused nodes nothing ever is.
 func TestARestoredEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, nodes := inUse(t)
 		since := time.Now()
-		lose(c)
+		forget(c, c.NodeENI("data"))
 		r := c.Start(c.Defaults())
 		c.Eventually(15*time.Minute, "the alarm", func() string { return alarm(c, r, nodes) })
 		c.Eventually(time.Minute, "events tell of all nodes", func() string { // they are written behind the statuses
@@ -165,6 +165,28 @@ func TestARestoredEtcd(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		if left := perNode(c, isAttached); left[nodes[0]] != 1 {
 			t.Error("the paused node has lost its interface")
+		}
+	})
+}
+
+// TestARestoredEtcdWithoutLedgers forgets the states as well: then nothing but tags says whose the interfaces are, and they stay
+// where they are. People hear of that.
+func TestARestoredEtcdWithoutLedgers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, nodes := inUse(t)
+		since := time.Now()
+		lose(c)
+		r := c.Start(c.Defaults())
+		c.Eventually(15*time.Minute, "metric and events", func() string {
+			n, told := int(r.Metric("multieni_unverified_interfaces")), events(c, v1alpha1.ReasonUnverified)
+			if n != len(nodes) || told < len(nodes) {
+				return fmt.Sprintf("the metric counts %d, and %d events tell of %d nodes", n, told, len(nodes))
+			}
+			return ""
+		})
+		time.Sleep(2 * ownership.LossGrace)
+		if made := r.Changes(since); len(made) > 0 {
+			t.Errorf("after the loss: %v", made)
 		}
 	})
 }

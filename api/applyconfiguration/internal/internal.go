@@ -880,6 +880,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: unverified
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.UnverifiedInterface
+          elementRelationship: associative
+          keys:
+          - eniID
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENIStatus
   map:
     fields:
@@ -1083,6 +1091,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+- name: com.github.multieni.multieni.api.v1alpha1.UnverifiedInterface
+  map:
+    fields:
+    - name: copy
+      type:
+        scalar: boolean
+    - name: eniID
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.UpdatePolicy
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

@@ -69,6 +69,7 @@ func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.No
 		SharerSelected: slices.ContainsFunc(s.sharers, func(n corev1.Node) bool { return selects(nodeENI, n.Labels) }),
 		NodeENIPaused:  controller.Paused(nodeENI), NodePaused: s.paused(),
 	}
+	claim.Selects = circumstances.Selected
 	claim.Standing, claim.Why = plan.Judge(circumstances)
 	if unpaused, _ := plan.Judge(circumstances.Unpaused()); unpaused != plan.Wanted {
 		return claim, nil

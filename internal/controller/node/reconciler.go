@@ -283,6 +283,9 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 		Since: known.Since, Full: r.shortages.known(r.Now()), Held: s.held(), Launched: known.Launched,
 		Repeats: r.repeats.of(instanceID),
 	}
+	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
+		return plan.Plan{}, err
+	}
 	if look != nil && look.Instance.Type != "" {
 		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
 		if err != nil {
@@ -304,6 +307,7 @@ func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, lo
 	if observed.Turn != "" {
 		p.LookAgain = sooner(p.LookAgain, r.Now().Add(replaceCheck))
 	}
+	r.judged(s, instanceID, p)
 	for _, after := range r.waits.note(s.name, instanceID, p.Members, r.Now()) {
 		r.Attached(after)
 	}

@@ -81,7 +81,9 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	)
 	for _, p := range s.plans {
 		members = append(members, p.Members...)
+		st.Unverified = append(st.Unverified, unverified(p)...)
 	}
+	st.Unverified = st.Unverified[:min(len(st.Unverified), mostUnverified)]
 	before := s.state.Status
 	said := byKey(before.Interfaces)
 	st.ObservedGeneration, st.InstanceID = s.state.Generation, s.owner()
@@ -128,6 +130,8 @@ func distinct(members []plan.Member) []plan.Member {
 func rank(m plan.Member) int {
 	switch {
 	case m.Wanted:
+		return 3
+	case m.Interface != nil && m.Interface.Attachment != nil:
 		return 2
 	case m.Interface != nil:
 		return 1

@@ -74,9 +74,13 @@ func (r *Reconciler) letGo(ctx context.Context, s *subject, instanceID string) (
 	if len(known.Owned) > 0 {
 		r.Observer.TellNode(ctx, s.letGo[instanceID])
 	}
-	p := plan.LetGo(plan.Observed{
+	observed := plan.Observed{
 		Owned: known.Owned, Spent: known.Spent, Since: known.Since, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID),
-	}, r.Now())
+	}
+	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
+		return plan.Plan{}, err
+	}
+	p := plan.LetGo(observed, r.Now())
 	return p, r.store(ctx, s, instanceID, nil, p)
 }
 

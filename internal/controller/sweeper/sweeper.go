@@ -123,6 +123,9 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 	orphans, grace := s.grace(watch, alive)
 	convicts, next := s.judgeAll(owners, alive, grace)
 	for _, uid := range convicts {
+		if !watch.Holds(uid) {
+			continue // what is left bears its UID in tags alone, and stays
+		}
 		if grace, isNews := s.news(uid); isNews {
 			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
 		}

@@ -33,6 +33,10 @@ type NodeENIStateStatusApplyConfiguration struct {
 	Interfaces []InterfaceStateApplyConfiguration `json:"interfaces,omitempty"`
 	// interfacesOmitted is how many entries interfaces leaves out.
 	InterfacesOmitted *int32 `json:"interfacesOmitted,omitempty"`
+	// unverified are interfaces of the instance whose tags name this cluster,
+	// while nothing else says that multieni made them: the tags were copied or
+	// invented, or the ledger was lost. They are left as they are.
+	Unverified []UnverifiedInterfaceApplyConfiguration `json:"unverified,omitempty"`
 	// links are the links of the interfaces as the agent on the node finds them.
 	// The agent writes them, and nothing else; the controller never does.
 	Links []LinkStateApplyConfiguration `json:"links,omitempty"`
@@ -120,6 +124,19 @@ func (b *NodeENIStateStatusApplyConfiguration) WithInterfaces(values ...*Interfa
 // If called multiple times, the InterfacesOmitted field is set to the value of the last call.
 func (b *NodeENIStateStatusApplyConfiguration) WithInterfacesOmitted(value int32) *NodeENIStateStatusApplyConfiguration {
 	b.InterfacesOmitted = &value
+	return b
+}
+
+// WithUnverified adds the given value to the Unverified field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Unverified field.
+func (b *NodeENIStateStatusApplyConfiguration) WithUnverified(values ...*UnverifiedInterfaceApplyConfiguration) *NodeENIStateStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithUnverified")
+		}
+		b.Unverified = append(b.Unverified, *values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,126 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
+)
+
+// stranger is an interface that never was ours, and bears our tags.
+type stranger struct {
+	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an interface
+	// where its tags say that it is.
+	believable bool
+}
+
+// disguise writes tags of ours on an interface of somebody else that is attached to an instance: those of one of ours, or changed
+// ones.
+func (c *cluster) disguise(i eni.Interface) {
+	r := c.run
+	foreign := c.foreign(i.Zone)
+	if _, aged := ownership.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || i.Tags[ownership.TagNode] == "" || foreign == nil {
+		return // spoilt tags are those of nobody, and without a node's name no node is told
+	}
+	host := foreign.Attachment.InstanceID
+	tags := maps.Clone(i.Tags)
+	if r.chance(0.7) {
+		tags[ownership.TagInstanceID] = host
+	}
+	switch r.pick(4) {
+	case 0:
+		tags[ownership.TagNodeENIUID] = "no-such-nodeeni"
+	case 1:
+		tags[ownership.TagMember] = fmt.Sprint(r.pick(4))
+		tags[ownership.TagGeneration] = fmt.Sprint(r.now.Unix() - 3600)
+	}
+	r.note(nil, "somebody writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
+	r.watch.strangers[foreign.ID] = &stranger{}
+	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{foreign.ID}, Tags: tagList(tags)})
+	r.touched()
+}
+
+// foreign returns an interface in a zone that somebody else has attached to a node, or to an instance that no cluster has a Node
+// for; nil if there is none.
+func (c *cluster) foreign(zone string) *eni.Interface {
+	r := c.run
+	if r.watch.hosts[zone] == "" {
+		launched, err := r.model.Launch(r.call(), ec2.WorldInstance{
+			InstanceType: "m5.xlarge", AvailabilityZone: zone, Name: "stranger", CNI: &ec2.CNI{WarmENIs: 3},
+		})
+		if err != nil {
+			return nil
+		}
+		r.watch.hosts[zone] = launched[0].InstanceID
+		r.touched()
+	}
+	var all []eni.Interface
+	for _, i := range r.truth().ordered {
+		if i.Zone == zone && i.Ready() && i.Tags[ownership.TagCluster] == "" && r.watch.identity[i.ID] == nil &&
+			(i.Attachment.InstanceID == r.watch.hosts[zone] || len(c.nodesOf(i.Attachment.InstanceID)) > 0) {
+			all = append(all, i)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[r.pick(len(all))]
+}
+
+// noteBelief remembers which strangers the product may take for its own, by what docs/security.md accepts.
+func (r *run) noteBelief() {
+	for id, known := range r.watch.strangers {
+		i, exists := r.truth().interfaces[id]
+		if !exists || known.believable || i.Attachment == nil {
+			continue
+		}
+		known.believable = slices.ContainsFunc(r.clusters, func(c *cluster) bool {
+			return i.Tags[ownership.TagCluster] == c.name && len(c.nodesOf(i.Attachment.InstanceID)) > 0 &&
+				(c.unledgered[i.Attachment.InstanceID] || c.lacks(spotOf(i)))
+		})
+	}
+}
+
+// lacks reports whether fewer interfaces of ours are attached at a spot than a NodeENI wants there.
+func (c *cluster) lacks(s spot) bool {
+	attached := 0
+	for _, i := range c.run.truth().owned[c.name] {
+		if spotOf(i) == s && i.Ready() && i.AttachedTo(s.instanceID) && c.run.watch.strangers[i.ID] == nil {
+			attached++
+		}
+	}
+	return attached < len(c.claims()[s].subnets)
+}
+
+// touching checks that a call changes no stranger that is attached to an instance.
+func (r *run) touching(p *process, q request, i eni.Interface) {
+	if known := r.watch.strangers[i.ID]; known != nil && !known.believable && i.Attachment != nil {
+		r.violate("I1", "%s %s %s, which somebody else made and attached, for its tags: %s", p.name, q.action, i.ID, describe(i))
+	}
+}
+
+// nobodys reports whether an interface of somebody else has tags that the product takes for nobody's.
+func (c *cluster) nobodys(i eni.Interface) bool {
+	_, verdict := ownership.Read(c.name, i.Tags)
+	return c.run.watch.strangers[i.ID] != nil && (verdict != ownership.Ours || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
+}
+
+// accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so that another
+// one takes the place of each if there is room.
+func (c *cluster) accountable() []eni.Interface {
+	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool { return c.leftAlone(i) || c.nobodys(i) })
+}
+
+// leftAlone reports whether an interface is told of as one that nothing but its tags says to be ours: a ledger was lost, or somebody
+// took the tags away until another interface was made in its place, and put them back.
+func (c *cluster) leftAlone(i eni.Interface) bool {
+	told := slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
+	_, handled := c.run.watch.meddled[i.ID]
+	return told && i.Attachment != nil && (handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID])
+}
