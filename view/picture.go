@@ -121,6 +121,10 @@ func ownerOf(i eni.Interface) string {
 	switch {
 	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
 		return "primary"
+	case i.Tags[ownership.TagNodeTemplate] != "" && i.Tags[ownership.TagNodeENIUID] == "":
+		return "AWSNodeTemplate " + i.Tags[ownership.TagNodeTemplate]
+	case ownership.IsNetwork(i.Tags[ownership.TagNodeENIUID]):
+		return "network " + i.Tags[ownership.TagNodeENI]
 	case i.Tags[ownership.TagNodeENI] != "":
 		return i.Tags[ownership.TagNodeENI]
 	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":

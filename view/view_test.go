@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,10 +157,18 @@ func leaks() view.Leaks {
 	held.Attachment = &eni.Attachment{InstanceID: "i-00000000000000001"}
 	damaged := owned("eni-damaged", time.Hour, eni.Available)
 	delete(damaged.Tags, ownership.TagMember)
+	attached := func(id string, tags map[string]string) eni.Interface {
+		return eni.Interface{ID: id, Status: eni.InUse, Tags: tags, Attachment: &eni.Attachment{InstanceID: "i-00000000000000001"}}
+	}
+	prepared, edited := member, maps.Clone(damaged.Tags)
+	prepared.NodeENIUID = ownership.NetworkUID("user-plane")
+	launched := map[string]string{ownership.TagCluster: "c", ownership.TagNodeTemplate: "workers"}
 	return view.NewLeaks("c", []eni.Interface{
+		attached("eni-launched-1", launched), attached("eni-launched-2", launched), attached("eni-launched-3", launched), attached("eni-launched-4", launched),
+		{ID: "eni-left", SubnetID: "subnet-1", Status: eni.Available, Tags: launched}, attached("eni-prepared", prepared.Tags(now, nil)), attached("eni-edited", edited), attached("eni-invented", member.Tags(now.Add(-time.Hour), nil)),
 		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged,
 		{ID: "eni-alive", Tags: alive.Tags(now, nil)}, {ID: "eni-foreign"},
-	}, map[string]bool{"alive": true}, now)
+	}, view.Evidence{Living: map[string]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true}}, now)
 }
 
 // screens are all that is printed, by the name of its file.
@@ -205,7 +214,7 @@ func screens() map[string]string {
 		"plan":             planned.Text(page),
 		"plan-nothing":     view.NewPlanned(nil, rates).Text(page),
 		"leaks":            leaks().Text(page),
-		"leaks-none":       view.NewLeaks("c", nil, nil, now).Text(page),
+		"leaks-none":       view.NewLeaks("c", nil, view.Evidence{}, now).Text(page),
 		"doctor":           findings.Text(page),
 		"import":           adoptions.Text(page),
 		"topology":         view.NewTopology(f).Text(page),
@@ -284,7 +293,7 @@ func TestJSONNamesWhatTheTextShows(t *testing.T) {
 func TestWhatIsEmptyIsAListInJSON(t *testing.T) {
 	for name, v := range map[string]any{
 		"status": view.NewStatus(view.Fleet{}, now), "topology": view.NewTopology(view.Fleet{}),
-		"plan": view.NewPlanned(nil, nil), "leaks": view.NewLeaks("c", nil, nil, now),
+		"plan": view.NewPlanned(nil, nil), "leaks": view.NewLeaks("c", nil, view.Evidence{}, now),
 	} {
 		t.Run(name, func(t *testing.T) {
 			content, err := json.Marshal(v)

@@ -24,9 +24,12 @@ func newLeaks() *cobra.Command {
 	var q question
 	c := &cobra.Command{
 		Use:   "leaks",
-		Short: "List interfaces in EC2 that no NodeENI stands for; delete them on request",
+		Short: "List interfaces in EC2 that have lost their NodeENI; delete them on request",
 		Long: `List the interfaces that carry this cluster's tag and whose NodeENI does not exist, with
-what becomes of each. A running controller removes them by itself.
+what becomes of each. A running controller removes them by itself. Interfaces that have no
+NodeENI and are no leaks are named apart, by what they are: those that were launched with
+their instances, those that the lifecycle hook or eni-bootstrap made, and those that the
+controller leaves alone since their tags are no proof.
 
 With --collect those are deleted, after a question, that are attached to nothing and old
 enough. Nothing is ever detached by this command, and nothing without the cluster's tag is
@@ -68,11 +71,16 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (view.Leaks, e
 	if err != nil {
 		return view.Leaks{}, err
 	}
-	living := make(map[string]bool, len(o.nodeENIs))
+	known := view.Evidence{Living: map[string]bool{}, Recorded: map[string]bool{}}
 	for _, n := range o.nodeENIs {
-		living[string(n.UID)] = true
+		known.Living[string(n.UID)] = true
 	}
-	return view.NewLeaks(cloud.cluster, owned, living, time.Now()), nil
+	for _, state := range o.states {
+		for _, i := range state.Status.Interfaces {
+			known.Recorded[i.ENIID] = true
+		}
+	}
+	return view.NewLeaks(cloud.cluster, owned, known, time.Now()), nil
 }
 
 // collectLeaks asks, looks again, and deletes what is a leak both times.
