@@ -34,7 +34,9 @@ type NodeENI struct {
 	// Accepted is set once a controller has taken the NodeENI up.
 	Accepted bool `json:"accepted"`
 	Deleting bool `json:"deleting,omitempty"`
-	Paused   bool `json:"paused,omitempty"`
+	// Unheard is set while a controller has not taken note of what is declared now, or of the deletion.
+	Unheard bool `json:"unheard,omitempty"`
+	Paused  bool `json:"paused,omitempty"`
 	// Ready is the condition of that type; the zero Condition while there is none.
 	Ready      Condition   `json:"ready"`
 	Conditions []Condition `json:"conditions,omitempty"`

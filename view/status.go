@@ -111,6 +111,8 @@ func (s Status) nodeTable(p Page) string {
 // state is the NodeENI in one word.
 func (n NodeENI) state() string {
 	switch {
+	case n.Deleting && n.Unheard:
+		return "NotSeen"
 	case n.Deleting:
 		return "Deleting"
 	case n.Paused:

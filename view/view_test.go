@@ -179,6 +179,8 @@ func screens() map[string]string {
 	wanted := func(name string) view.NodeENI { n, _ := f.NodeENI(name); return n }
 	unseen := nodeENI("unseen", "", 0, 0, 0)
 	unseen.Accepted = false
+	unheard := nodeENI("unheard", "True", 2, 2, 0)
+	unheard.Deleting, unheard.Unheard = true, true
 	nobody := nodeENI("nobody", "True", 0, 0, 0)
 	nobody.Selector = map[string]string{"ng": "user-plane"}
 	fargate := view.Node{Name: "fargate", NotEC2: "providerID \"x\" names no EC2 instance"}
@@ -203,6 +205,7 @@ func screens() map[string]string {
 		"why-nodeeni":      view.WhyNodeENI(f, wanted("multus-eni-config")).Text(page),
 		"why-fine":         view.WhyNodeENI(f, wanted("user-plane")).Text(page),
 		"why-unseen":       view.WhyNodeENI(f, unseen).Text(page),
+		"why-unheard":      view.WhyNodeENI(f, unheard).Text(page),
 		"why-nobody":       view.WhyNodeENI(f, nobody).Text(page),
 		"why-node":         view.WhyNode(f, find(f, "node-b1")).Text(page),
 		"why-node-other":   view.WhyNode(f, find(f, "node-c1")).Text(page),

@@ -38,6 +38,9 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 	case !n.Accepted && !n.Deleting:
 		w.Verdict = "No controller has taken it up."
 		w.Notes = append(w.Notes, notRunning)
+	case n.Deleting && n.Unheard:
+		w.Verdict = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
+		w.Notes = append(w.Notes, notRunning)
 	case n.Deleting:
 		w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
 		if n.Paused {

@@ -373,9 +373,12 @@ type LaunchTemplateRef struct {
 	Version string `json:"version"`
 }
 
-// AMIFamily says how an image is told which cluster to join.
+// AMIFamily says how an image is told which cluster to join. AL2 is none, since
+// AWS publishes no new image of it for EKS, and neither are images that AWS does
+// not publish, such as those of Ubuntu: they are Custom.
 //
-// +kubebuilder:validation:Enum=AL2023;Bottlerocket;Custom
+// +kubebuilder:validation:MaxLength=16
+// +kubebuilder:validation:XValidation:rule="self in ['AL2023', 'Bottlerocket', 'Custom']",message="amiFamily must be AL2023, Bottlerocket or Custom; for AL2, of which AWS publishes no new image for EKS, for Ubuntu and any other image set Custom, choose the image by amiSelector, and say in userData how it joins the cluster"
 type AMIFamily string
 
 // Architecture is the architecture of an image, in Kubernetes' words.

@@ -100,8 +100,13 @@ func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 		}
 		return fmt.Errorf("spec.%s is %q and must be one of %s", path, value, strings.Join(known, ", "))
 	}
+	family := words("amiFamily", string(spec.AMIFamily), string(launch.AL2023), string(launch.Bottlerocket), string(launch.Custom))
+	if family != nil {
+		family = fmt.Errorf("%w; for AL2, of which AWS publishes no new image for EKS, for Ubuntu and any other image set Custom, "+
+			"choose the image by amiSelector, and say in userData how it joins the cluster", family)
+	}
 	rules := []error{
-		words("amiFamily", string(spec.AMIFamily), string(launch.AL2023), string(launch.Bottlerocket), string(launch.Custom)),
+		family,
 		words("layout", string(spec.Layout), string(launch.NoLayout), string(launch.IPOptimized), string(launch.BandwidthOptimized)),
 		words("architecture", string(spec.Architecture), "amd64", "arm64"),
 	}

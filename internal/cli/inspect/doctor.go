@@ -95,6 +95,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	}
 	d.add(view.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs, of which there are %d", len(o.nodeENIs)), "")
 	d.controller(ctx)
+	d.deletions(o)
 	d.rights(ctx)
 	d.vpcCNI(ctx)
 	d.instances(o)
@@ -114,17 +115,28 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	}
 }
 
+// startIt is what to do where no controller is at work.
+const startIt = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
+
+// deletions names the NodeENIs that are to be deleted, of which no controller has taken note.
+func (d *doctor) deletions(o objects) {
+	for _, n := range o.fleet().NodeENIs {
+		if n.Deleting && n.Unheard {
+			d.add(view.Warning, "controller", "NodeENI "+n.Name+" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startIt)
+		}
+	}
+}
+
 func (d *doctor) controller(ctx context.Context) {
-	const next = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
 	var lease coordinationv1.Lease
 	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: leaseName}, &lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		d.add(view.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+"; one with --leader-elect=false holds none", next)
+		d.add(view.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+"; one with --leader-elect=false holds none", startIt)
 	case err != nil:
 		d.add(view.Warning, "controller", "the lease cannot be read: "+err.Error(), "Ask for permission to read leases in "+d.namespace+".")
 	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
-		d.add(view.Failed, "controller", "nobody has renewed the lease for a while, so no controller is at work", next)
+		d.add(view.Failed, "controller", "nobody has renewed the lease for a while, so no controller is at work", startIt)
 	default:
 		d.add(view.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")
 	}

@@ -129,6 +129,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 			manifest("  autofill: true\n  launchTemplateRef: {name: base, version: $Latest}\n"), []string{"render", "-f", "-"},
 			[]string{"aws ec2 describe-launch-template-versions --launch-template-name base --versions '$Latest'"},
 		},
+		"a family of images that is none": {manifest("  amiFamily: Ubuntu\n"), []string{"explain", "-f", "-"}, []string{"set Custom", "userData how it joins"}},
 		"a managed node group": {
 			"", []string{"render", "-f", examples + "launch-two-subnets.yaml", "--for", "managed-node-group"}, []string{"refuses", "use a self-managed"},
 		},

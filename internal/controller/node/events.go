@@ -34,6 +34,8 @@ type outcome struct {
 type news struct {
 	outcome
 	nodeENI, note string
+	// of is the interface: its ID, or its place among those of the NodeENI while it has none.
+	of string
 }
 
 // announce records the outcomes for the interfaces whose standing changed: one Event on the Node for each, and one on each
@@ -45,7 +47,7 @@ func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceStat
 		was := old[keyOf(now)]
 		delete(old, keyOf(now))
 		if o, note := change(was, now); note != "" {
-			all = append(all, news{o, now.NodeENI, note})
+			all = append(all, news{o, now.NodeENI, note, cmp.Or(now.ENIID, fmt.Sprintf("%s[%d]", now.NodeENI, now.Ordinal))})
 		}
 	}
 	for _, gone := range before {
@@ -53,7 +55,7 @@ func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceStat
 		// What is let go for another node that has the instance stays where it is.
 		if _, there := r.Observer.Interface(gone.ENIID); left && gone.ENIID != "" && !there {
 			removed := outcome{corev1.EventTypeNormal, "Removed", "Remove"}
-			all = append(all, news{removed, gone.NodeENI, gone.ENIID + " is detached and deleted"})
+			all = append(all, news{removed, gone.NodeENI, gone.ENIID + " is detached and deleted", gone.ENIID})
 		}
 	}
 	r.emit(s, all)
@@ -90,7 +92,7 @@ func (r *Reconciler) announceForce(s *subject, outcomes []apply.Outcome) {
 	var all []news
 	for _, o := range outcomes {
 		if d, ok := o.Action.(plan.Detach); ok && d.Force {
-			all = append(all, news{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String()})
+			all = append(all, news{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String(), d.InterfaceID})
 		}
 	}
 	r.emit(s, all)
@@ -131,12 +133,21 @@ func (r *Reconciler) emitOnNode(s *subject, alike []news) {
 	if only := alike[0].nodeENI; !slices.ContainsFunc(alike, func(n news) bool { return n.nodeENI != only }) {
 		related = s.identityOf(only)
 	}
-	notes := make([]string, len(alike))
+	notes, interfaces := make([]string, len(alike)), make([]string, len(alike))
 	for i, n := range alike {
-		notes[i] = fmt.Sprintf("NodeENI %s: %s", n.nodeENI, n.note)
+		notes[i], interfaces[i] = fmt.Sprintf("NodeENI %s: %s", n.nodeENI, n.note), n.of
 	}
 	o := alike[0].outcome
-	r.Events.Eventf(s.node, related, o.kind, o.reason, o.action, "%s", joined(notes))
+	r.Events.Eventf(interfacesOf(s.node, interfaces), related, o.kind, o.reason, o.action, "%s", joined(notes))
+}
+
+// interfacesOf refers to interfaces of a Node, so that the recorder counts Events of the same ones as alike and no others. The
+// Node's version is left out, which would part the former as well.
+func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReference {
+	slices.Sort(interfaces)
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, FieldPath: "interfaces{" + strings.Join(interfaces, ",") + "}",
+	}
 }
 
 // emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to node, its

@@ -5,6 +5,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -137,6 +140,44 @@ func TestABurstIsToldOfOnce(t *testing.T) {
 		}
 		if onNode != 1 || all != 4 {
 			t.Errorf("%d Events, %d of them of all three interfaces, want 4 and 1", all, onNode)
+		}
+	})
+}
+
+// notebook keeps the Events about Nodes, by what they regard: client-go counts Events that regard the same as one series, which has
+// the words of the first.
+type notebook struct {
+	events.EventRecorder
+	about map[string][]string
+}
+
+//nolint:revive // the arguments are those of [events.EventRecorder]
+func (n notebook) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+	if to, isReference := regarding.(*corev1.ObjectReference); isReference && to.Kind == "Node" && reason == "Attached" {
+		n.about[to.FieldPath] = append(n.about[to.FieldPath], fmt.Sprintf(note, args...))
+	}
+}
+
+// TestEventsOfTwoInterfacesAreTwo has a second interface attached some time after the first.
+func TestEventsOfTwoInterfacesAreTwo(t *testing.T) {
+	onStage(t, func(s *stage) {
+		options := s.reconciler.Options
+		about := map[string][]string{}
+		options.Events = notebook{about: about}
+		s.reconciler = node.New(options)
+		s.must(s.play(time.Minute))
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{data, hosts} })
+		})
+		s.must(s.play(2 * time.Minute))
+		if len(about) != 2 {
+			t.Errorf("Events regard %v, want two different interfaces", about)
+		}
+		for path, notes := range about {
+			id := strings.TrimSuffix(strings.TrimPrefix(path, "interfaces{"), "}")
+			if len(notes) != 1 || !strings.Contains(notes[0], id) || !strings.HasPrefix(id, "eni-") {
+				t.Errorf("Events that regard %s say %q", path, notes)
+			}
 		}
 	})
 }
