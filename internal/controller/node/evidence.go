@@ -75,7 +75,7 @@ func (r *Reconciler) judged(s *subject, instanceID string, p plan.Plan) {
 		if slices.Contains(newly, u.ID) {
 			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID, "why", u.Message)
 			o := outcome{corev1.EventTypeWarning, v1alpha1.ReasonUnverified, "Plan"}
-			all = append(all, news{o, u.Member.NodeENI, clip(u.Message, 1000)})
+			all = append(all, news{o, u.Member.NodeENI, clip(u.Message, 1000), u.ID})
 		}
 	}
 	r.emit(s, all)
