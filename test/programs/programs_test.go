@@ -151,3 +151,22 @@ func TestWaitersOfTheCommandLine(t *testing.T) {
 		})
 	}
 }
+
+// User data with the command line gives its instance an interface.
+func TestPublishedUserData(t *testing.T) {
+	if _, err := exec.LookPath("aws"); err != nil {
+		t.Skipf("the command line of AWS is not installed (Debian's awscli): %v", err)
+	}
+	for _, speed := range speeds() {
+		for name, address := range map[string][]string{"any address": nil, "a static address": {"10.0.128.77"}} {
+			t.Run(fmt.Sprintf("%s, speed %g", name, speed), func(t *testing.T) {
+				t.Parallel()
+				arguments := append([]string{"userdata.sh", "i-0a10000000000000a", "subnet-0cc0000000000000a", "sg-0aa00000000000001"}, address...)
+				said := run(t, serve(t, speed), "bash", arguments...)
+				if !strings.HasPrefix(said, "attached") || len(address) > 0 && !strings.Contains(said, address[0]) {
+					t.Errorf("it says %q", said)
+				}
+			})
+		}
+	}
+}
