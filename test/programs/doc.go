@@ -4,6 +4,6 @@
 // Package programs holds no code, only a test: programs that others wrote run against the simulated AWS with its defaults.
 //
 // boto3 makes the calls of the functions that AWS published for Multus, and compares every answer with the shapes that AWS
-// publishes; AWS's command line creates and waits, and does what published user data does. Where a program is not installed its test skips and says so. `make test`
-// runs them twenty times as fast as AWS, and `make test-long` also as fast.
+// publishes; AWS's command line creates and waits, and does what published user data does. Where a program is not installed
+// its test skips and says so. `make test` runs them twenty times as fast as AWS, and `make test-long` also as fast.
 package programs
