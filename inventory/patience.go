@@ -6,9 +6,11 @@ package inventory
 import "time"
 
 const (
-	// patience is which part of the time that EC2 has taken already it is given before it is asked again: who waits for the
-	// answer has it an eighth later at most.
-	patience = 8
+	// patience is which part of the time that EC2 has taken already it is given before it is asked again: the answer is known
+	// a sixteenth later at most.
+	patience = 16
+	// firstPoll is the time before the first question after an interface: EC2 takes a second at least for what it is at work on.
+	firstPoll = 900 * time.Millisecond
 	// longestPoll is the longest time between two questions after the same interface. What is stuck for a day, because nobody
 	// may force it, costs 60 readings an hour.
 	longestPoll = time.Minute
@@ -28,7 +30,7 @@ func (p *Patience) Due(now time.Time, poll time.Duration, inTransition []string)
 	for _, id := range inTransition {
 		q, known := p.asked[id]
 		if !known {
-			q.since = now
+			q.since, q.last = now, now.Add(max(0, firstPoll-poll)-poll)
 		}
 		wait := max(poll, min(now.Sub(q.since)/patience, longestPoll))
 		// Clocks tick unevenly: what is due before half of a poll is over is due.

@@ -25,18 +25,34 @@ func TestPatience(t *testing.T) {
 		}
 		return n, longest
 	}
-	if n, _ := asked(0, 16*time.Second); n != 8 {
-		t.Errorf("%d times within 16 s, want each time", n)
+	if n, _ := asked(0, 32*time.Second); n != 16 {
+		t.Errorf("%d times within 32 s, want each time", n)
 	}
-	if n, longest := asked(16*time.Second, 10*time.Minute); n > 45 || longest > time.Minute {
-		t.Errorf("%d times in the next ten minutes, at most %s apart", n, longest)
+	if n, longest := asked(32*time.Second, 20*time.Minute); n > 70 || longest > time.Minute {
+		t.Errorf("%d times in the next twenty minutes, at most %s apart", n, longest)
 	}
-	if n, longest := asked(10*time.Minute, 70*time.Minute); n != 60 || longest != time.Minute {
+	if n, longest := asked(20*time.Minute, 80*time.Minute); n < 59 || n > 60 || longest != time.Minute {
 		t.Errorf("%d times in an hour, at most %s apart, want once a minute", n, longest)
 	}
 	p.Restart("eni-1")
-	if n, _ := asked(70*time.Minute, 70*time.Minute+16*time.Second); n != 8 {
-		t.Errorf("%d times within 16 s of something else, want each time", n)
+	if n, _ := asked(80*time.Minute, 80*time.Minute+32*time.Second); n != 16 {
+		t.Errorf("%d times within 32 s of something else, want each time", n)
+	}
+}
+
+// TestNothingIsAskedTooSoon polls often: EC2 takes a second at least, and what is asked before that is asked in vain.
+func TestNothingIsAskedTooSoon(t *testing.T) {
+	const poll = 300 * time.Millisecond
+	var p inventory.Patience
+	begun := time.Unix(1_800_000_000, 0)
+	var asked []time.Duration
+	for at := time.Duration(0); at < 2*time.Second; at += poll {
+		if len(p.Due(begun.Add(at), poll, []string{"eni-1"})) > 0 {
+			asked = append(asked, at)
+		}
+	}
+	if want := []time.Duration{2 * poll, 3 * poll, 4 * poll, 5 * poll, 6 * poll}; !slices.Equal(asked, want) {
+		t.Errorf("asked after %v, want %v", asked, want)
 	}
 }
 

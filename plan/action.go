@@ -18,6 +18,8 @@ import (
 type Action interface {
 	// Of returns the member the action is for.
 	Of() ownership.Member
+	// Interface returns the ID of the interface that the action is about; empty for one to be made.
+	Interface() string
 	// String says the action in one line.
 	String() string
 	action()
@@ -87,6 +89,21 @@ func (a Delete) Of() ownership.Member { return a.Member }
 
 // Of implements [Action].
 func (a Change) Of() ownership.Member { return a.Member }
+
+// Interface implements [Action].
+func (a Create) Interface() string { return "" }
+
+// Interface implements [Action].
+func (a Attach) Interface() string { return a.InterfaceID }
+
+// Interface implements [Action].
+func (a Detach) Interface() string { return a.InterfaceID }
+
+// Interface implements [Action].
+func (a Delete) Interface() string { return a.InterfaceID }
+
+// Interface implements [Action].
+func (a Change) Interface() string { return a.InterfaceID }
 
 // WritesTags reports whether an action writes tags, and nothing else.
 func WritesTags(action Action) bool {

@@ -164,6 +164,7 @@ type member struct {
 
 func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	p := &planner{Desired: d, Observed: o, now: now}
+	p.Owned = o.expected()
 	p.plan.Ledger = maps.Clone(o.Ledger)
 	if p.plan.Ledger == nil {
 		p.plan.Ledger = map[ownership.Key]int64{}
@@ -221,7 +222,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 	owned = p.credible(owned)
 	pairs := match(claim.Wishes, owned, p.InstanceID, p.verified)
 	pairs.surplus = p.denySurplus(pairs.surplus, owned)
-	ordinal := ordinals(claim.Wishes, pairs, owned)
+	ordinal := p.ordinals(claim, pairs, owned)
 	for w := range claim.Wishes {
 		wish := &claim.Wishes[w]
 		if i, ok := pairs.byWish[w]; ok {
@@ -342,7 +343,8 @@ func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
 func (p *planner) add(m *member) { p.members = append(p.members, m) }
 
 // seatAll finds a slot for every wanted interface that has none. Interfaces that exist go first, so that none is left
-// over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks.
+// over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks. Those
+// that are being made come before all others and keep their slots.
 func (p *planner) seatAll() {
 	var standing []*member
 	for _, m := range p.members {
@@ -359,7 +361,7 @@ func (p *planner) seatAll() {
 		}
 	}
 	slices.SortStableFunc(standing, func(a, b *member) int {
-		return cmp.Or(first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
+		return cmp.Or(first(p.beingMade(a), p.beingMade(b)), first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
 	})
 	for _, m := range standing {
 		p.seatOne(m)
@@ -371,7 +373,7 @@ func (p *planner) seatAll() {
 func (p *planner) countUnattached() {
 	for _, m := range p.members {
 		onItsWay := m.wish != nil && (m.problem == nil || m.problem.Reason.Passing()) || m.leaving != ""
-		if onItsWay && m.record != nil && m.record.Attachment == nil {
+		if onItsWay && m.record != nil && (m.record.Attachment == nil || onlyExpected(m.record.Attachment)) {
 			p.unattached++
 		}
 	}
@@ -404,9 +406,19 @@ func (p *planner) seatOne(m *member) {
 			m.problem = addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
 		}
 	}
-	if m.problem == nil {
-		m.Slot, m.problem = p.seats.take(m.wish.Slot, m.claim.Exact, "NodeENI "+m.NodeENI)
+	slot, beingMade := p.slotOf(m.Key)
+	if !beingMade {
+		slot = m.wish.Slot
 	}
+	if m.problem == nil {
+		m.Slot, m.problem = p.seats.take(slot, m.claim.Exact, "NodeENI "+m.NodeENI)
+	}
+}
+
+// beingMade reports whether a call that makes the member's interface is under way.
+func (p *planner) beingMade(m *member) bool {
+	_, is := p.slotOf(m.Key)
+	return is
 }
 
 // seated reports whether the interface holds a slot somewhere, be it while it leaves it.
@@ -468,6 +480,7 @@ func (p *planner) finish() Plan {
 	})
 	p.tidyLedger()
 	p.noteVerified()
+	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, p.waitsForAnswer)
 	if p.NodeAbsent && len(p.members) > 0 {
 		p.again(p.now.Add(hindered))
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/plan"
@@ -88,5 +90,28 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 				t.Errorf("would replace one of %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestASlotStaysWithACallUnderWay has two NodeENIs ask for the same index. The interface of the second one exists before the call
+// for the first one has its answer.
+func TestASlotStaysWithACallUnderWay(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1")), claim("b", wish(0, 1, "s2")))
+	planned := plan.Compute(d, w.observe(nil), w.now)
+	slots := map[string]eni.Slot{}
+	for _, action := range planned.Actions {
+		slots[action.Of().NodeENI] = action.(plan.Create).Slot
+	}
+	if diff := cmp.Diff(map[string]eni.Slot{"a": device(1), "b": device(2)}, slots); diff != "" {
+		t.Fatalf("slots of the interfaces to be made (-want +got):\n%s", diff)
+	}
+	w.apply(planned.Actions[1])
+	o := w.observe(planned.Ledger)
+	o.UnderWay = planned.Actions[:1]
+	for _, action := range plan.Compute(d, o, w.now).Actions {
+		if attach, is := action.(plan.Attach); is && attach.Slot != device(2) {
+			t.Errorf("the second interface is to be attached at %s, which is given to the first one", attach.Slot)
+		}
 	}
 }

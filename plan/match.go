@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/ownership"
 )
 
 // pairing says which owned interface stands for which wish. Each index appears once.
@@ -90,18 +91,24 @@ func compareKeepers(a, b inventory.Record, instanceID string) int {
 
 func (w Wish) allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
 
-// ordinals chooses the ordinal of each wish that has no interface yet: its own, unless an interface of the NodeENI bears
-// it already; then the lowest that nothing else bears.
-func ordinals(wishes []Wish, p pairing, owned []inventory.Record) map[int]int {
+// ordinals chooses the ordinal of each wish that has no interface yet. One under which an interface was asked for that may
+// still come to light is asked for again, so that the same interface is made whatever else came and went meanwhile. Otherwise
+// it is the wish's own, unless an interface of the NodeENI bears it already; then the lowest that nothing else bears.
+func (p *planner) ordinals(claim *Claim, pairs pairing, owned []inventory.Record) map[int]int {
 	used := map[int]bool{}
 	for _, r := range owned {
 		used[r.Member.Ordinal] = true
 	}
+	promised := p.promisedOrdinals(claim, pairs, used)
 	chosen := map[int]int{}
 	var displaced []int
-	for w, wish := range wishes {
-		switch _, paired := p.byWish[w]; {
+	for w, wish := range claim.Wishes {
+		_, paired := pairs.byWish[w]
+		own := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+		switch {
 		case paired:
+		case len(promised) > 0 && (used[own.Ordinal] || !p.mayComeToLight(own)):
+			chosen[w], promised = promised[0], promised[1:]
 		case used[wish.Ordinal]:
 			displaced = append(displaced, w)
 		default:
@@ -116,4 +123,27 @@ func ordinals(wishes []Wish, p pairing, owned []inventory.Record) map[int]int {
 		chosen[w], used[n] = n, true
 	}
 	return chosen
+}
+
+// promisedOrdinals returns the ordinals, in order, under which the NodeENI asked for interfaces that are not known yet, without
+// those that are the own ones of wishes that have no interface. They count as used from then on.
+func (p *planner) promisedOrdinals(claim *Claim, pairs pairing, used map[int]bool) (promised []int) {
+	for key := range p.plan.Ledger {
+		own := slices.IndexFunc(claim.Wishes, func(w Wish) bool { return w.Ordinal == key.Ordinal })
+		_, paired := pairs.byWish[own]
+		if key.NodeENIUID == claim.NodeENIUID && !used[key.Ordinal] && (own < 0 || paired) && p.mayComeToLight(key) {
+			promised = append(promised, key.Ordinal)
+		}
+	}
+	slices.Sort(promised)
+	for _, ordinal := range promised {
+		used[ordinal] = true
+	}
+	return promised
+}
+
+// mayComeToLight reports whether the ledger speaks of an interface that need not be known yet.
+func (p *planner) mayComeToLight(key ownership.Key) bool {
+	generation, stored := p.plan.Ledger[key]
+	return stored && p.now.Before(p.shownBy(key, generation))
 }

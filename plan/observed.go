@@ -46,6 +46,9 @@ type Observed struct {
 	Setbacks map[ownership.Key]Setback
 	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
 	MissingSince time.Time
+	// UnderWay are the calls without an answer yet that earlier plans asked for. What they do is expected (see expected), and
+	// nothing is begun that has to wait for an answer.
+	UnderWay []Action
 	// Held says, by interface ID, why the node does not let go of interfaces yet: a program in user space drives them. They
 	// are not detached under it.
 	Held map[string]string

@@ -22,6 +22,8 @@ func (p *planner) step(m *member) {
 		p.keepBorn(m)
 	case m.record == nil:
 		p.create(m)
+	case m.record.ID == "":
+		p.await(m)
 	case m.record.Missing && !m.unrecorded: // any reason but Kept is evidence to later plans
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{NotSeen, fmt.Sprintf("EC2's last answer does not show %s; it is looked for again before anything is concluded", m.record.ID)}

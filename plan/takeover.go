@@ -84,7 +84,7 @@ func (p *planner) inherit(claim *Claim, byOwner map[string][]inventory.Record, f
 	}
 	owned, left := byOwner[claim.NodeENIUID], slices.Clone(from)
 	pairs := match(claim.Wishes, owned, p.InstanceID, p.verified)
-	ordinal := ordinals(claim.Wishes, pairs, owned)
+	ordinal := p.ordinals(claim, pairs, owned)
 	for w, wish := range claim.Wishes {
 		if _, paired := pairs.byWish[w]; paired {
 			continue

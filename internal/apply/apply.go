@@ -11,11 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
-
 	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/inventory"
 	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/pace"
@@ -40,11 +36,14 @@ type Notes interface {
 
 // Options are the settings of an Applier.
 type Options struct {
-	// Members is how many members of one plan are served at the same time. With 1 everything happens in the caller's
+	// Members is how many members of one instance are served at the same time. With 1 everything happens in the caller's
 	// goroutine, in the order of the plan.
 	Members int
-	// Removals is how many removal calls are under way at the same time, over all plans.
+	// Removals is how many interfaces of one instance are detached or deleted at the same time. How fast those of all
+	// instances go is for EC2's request rates to say.
 	Removals int
+	// Group returns what runs the calls of one instance beside each other. If it is nil, goroutines do.
+	Group func() Group
 	// Addresses is asked for the addresses of interfaces that are to have the lowest one free.
 	Addresses Addresses
 	// Now tells the time.
@@ -54,14 +53,13 @@ type Options struct {
 // Applier carries plans out. It is safe for concurrent use.
 type Applier struct {
 	Options
-	cloud    Cloud
-	notes    Notes
-	removals *semaphore.Weighted
+	cloud Cloud
+	notes Notes
 }
 
 // New returns an Applier.
 func New(cloud Cloud, notes Notes, options Options) *Applier {
-	return &Applier{Options: options, cloud: cloud, notes: notes, removals: semaphore.NewWeighted(int64(options.Removals))}
+	return &Applier{Options: options, cloud: cloud, notes: notes}
 }
 
 // Outcome is what became of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.Fault] or the
@@ -74,108 +72,11 @@ type Outcome struct {
 // Do makes the calls and returns what became of each. Those for one interface of a member follow each other and stop at the
 // first that fails, so that later ones have no outcome; different ones are served at the same time.
 func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
-	chains := byInterface(actions)
-	outcomes := make([][]Outcome, len(chains))
-	if a.Members == 1 {
-		for n, chain := range chains {
-			outcomes[n] = a.follow(ctx, chain)
-		}
-		return slices.Concat(outcomes...)
-	}
-	var group errgroup.Group
-	group.SetLimit(a.Members)
-	for n, chain := range chains {
-		group.Go(func() error {
-			outcomes[n] = a.follow(ctx, chain)
-			return nil
-		})
-	}
-	_ = group.Wait() // outcomes carry the errors
-	return slices.Concat(outcomes...)
-}
-
-// byInterface splits actions into one chain per interface of a member, both in the order given.
-func byInterface(actions []plan.Action) [][]plan.Action {
-	type link struct {
-		ownership.Key
-		interfaceID string
-	}
-	var chains [][]plan.Action
-	index := map[link]int{}
-	for _, action := range actions {
-		key := link{action.Of().Key, interfaceOf(action)}
-		n, known := index[key]
-		if !known {
-			n = len(chains)
-			index[key] = n
-			chains = append(chains, nil)
-		}
-		chains[n] = append(chains[n], action)
-	}
-	return chains
-}
-
-// interfaceOf returns the ID of the interface that an action is about; one to be made has none.
-func interfaceOf(action plan.Action) string {
-	switch action := action.(type) {
-	case plan.Attach:
-		return action.InterfaceID
-	case plan.Detach:
-		return action.InterfaceID
-	case plan.Delete:
-		return action.InterfaceID
-	case plan.Change:
-		return action.InterfaceID
-	default:
-		return ""
-	}
-}
-
-func (a *Applier) follow(ctx context.Context, chain []plan.Action) []Outcome {
-	var outcomes []Outcome
-	for _, action := range chain {
-		err := ctx.Err()
-		if err == nil {
-			err = a.one(ctx, action)
-		}
-		outcomes = append(outcomes, Outcome{action, err})
-		if err != nil {
-			break
-		}
-	}
-	return outcomes
-}
-
-func (a *Applier) one(ctx context.Context, action plan.Action) error {
-	ctx, end := traced(pace.In(ctx, ClassOf(action)), action)
-	err := panics.AsError(objectOf(action), func() error { return a.carryOut(ctx, action) })
-	end(err)
-	if err != nil {
-		return fmt.Errorf("%s: %w", action, err)
-	}
-	return nil
-}
-
-// objectOf names what an action is done for.
-func objectOf(action plan.Action) string {
-	m := action.Of()
-	return fmt.Sprintf("NodeENI %s on node %s", m.NodeENI, m.Node)
-}
-
-func (a *Applier) carryOut(ctx context.Context, action plan.Action) (err error) {
-	switch action := action.(type) {
-	case plan.Create:
-		err = a.create(ctx, action)
-	case plan.Attach:
-		err = a.attach(ctx, action)
-	case plan.Change:
-		err = a.change(ctx, action)
-	case plan.Detach:
-		err = a.removing(ctx, func() error { return a.detach(ctx, action) })
-	case plan.Delete:
-		err = a.removing(ctx, func() error { return a.delete(ctx, action) })
-	}
-	return err
+	p := a.Pipeline()
+	p.Start(ctx, actions, func() {})
+	chains := slices.Clone(p.underWay)
+	p.Drain()
+	return outcomesOf(chains)
 }
 
 // ClassOf returns the class of work an action belongs to. What the making of an interface ends with belongs to it.
@@ -192,15 +93,6 @@ func ClassOf(action plan.Action) pace.Class {
 		}
 	}
 	return pace.Repair
-}
-
-// removing bounds how many removals are under way.
-func (a *Applier) removing(ctx context.Context, call func() error) error {
-	if err := a.removals.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer a.removals.Release(1)
-	return call()
 }
 
 func (a *Applier) create(ctx context.Context, c plan.Create) error {

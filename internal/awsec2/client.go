@@ -16,7 +16,9 @@ import (
 )
 
 const (
-	// window is how long a read waits for others that it can share a call with.
+	// moment is how long a read waits for others that it can share a call with, and window the least time between two calls
+	// that could be shared: one read waits for nothing, and many make few calls.
+	moment = 5 * time.Millisecond
 	window = 100 * time.Millisecond
 	// readAttempts is how often the SDK tries a read before it gives up.
 	readAttempts = 3

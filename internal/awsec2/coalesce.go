@@ -16,7 +16,7 @@ import (
 )
 
 // coalescer answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
-// keys for the length of the window, or until it is full. No caller joins a batch that is under way, since its answer
+// keys for a moment, or longer where the last batch began less than a window before, or until it is full. No caller joins a batch that is under way, since its answer
 // may be older than what the caller just did.
 type coalescer[V any] struct {
 	size int
@@ -24,6 +24,8 @@ type coalescer[V any] struct {
 
 	mu         sync.Mutex
 	collecting *batch[V]
+	// next is when the batch after the last one may begin.
+	next time.Time
 }
 
 type batch[V any] struct {
@@ -81,7 +83,13 @@ func (c *coalescer[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
 	ctx = pace.With(context.WithoutCancel(ctx), pace.Ticket{Rank: pace.Rank{Class: pace.Joining}})
 	b.ctx, b.cancel = context.WithCancel(ctx)
-	b.timer = time.AfterFunc(window, func() {
+	now := time.Now()
+	begin := now.Add(moment)
+	if c.next.After(begin) {
+		begin = c.next
+	}
+	c.next = begin.Add(window)
+	b.timer = time.AfterFunc(begin.Sub(now), func() {
 		c.close(b)
 		c.run(b)
 	})

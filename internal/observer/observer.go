@@ -179,7 +179,8 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for moving := true; moving && sleep(ctx, o.Poll); {
+		for moving, wait := true, o.Poll; moving && sleep(ctx, wait); {
+			begun := o.Now()
 			err := panics.AsError("reading interfaces in transition", func() error {
 				moving = o.PollOnce(ctx)
 				return nil
@@ -187,6 +188,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			if err != nil {
 				o.Log.Error("interfaces in transition could not be read", "err", err)
 			}
+			wait = max(0, o.Poll-o.Now().Sub(begun))
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Controller struct {
 	LeaseDuration                time.Duration
 
 	// MaxConcurrentReconciles is how many NodeENIs, MaxConcurrentNodes how many nodes are worked on at the same time;
-	// MaxConcurrentENICleanup is how many interfaces are being detached or deleted at the same time.
+	// MaxConcurrentENICleanup is how many interfaces of one node are being detached or deleted at the same time.
 	MaxConcurrentReconciles, MaxConcurrentENICleanup, MaxConcurrentNodes int
 
 	ResyncPeriod, PollInterval time.Duration
@@ -77,10 +77,10 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
 	flags.DurationVar(&c.LeaseDuration, "leader-election-lease-duration", 15*time.Second, "how long a lease lasts that is not renewed")
 	flags.IntVar(&c.MaxConcurrentReconciles, "max-concurrent-reconciles", 5, "NodeENIs worked on at the same time")
-	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3, "interfaces being detached or deleted at the same time")
+	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3, "interfaces of one node being detached or deleted at the same time; EC2's request rates say how fast those of all nodes go")
 	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "nodes worked on at the same time")
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute, "time between two listings of the cluster's interfaces, by which changes made by hand in EC2 are noticed")
-	flags.DurationVar(&c.PollInterval, "poll-interval", 600*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
+	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
 	flags.DurationVar(&c.FollowPeriod, "follow-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
 	flags.Float64Var(&c.EC2Share, "ec2-share", pace.Begin, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 0.98 while EC2 refuses nothing, and falls when it does")
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")

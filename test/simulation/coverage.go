@@ -15,19 +15,24 @@ type Coverage struct {
 	Calls map[string]int
 	// CrashPoints counts the crashes, by point and call site.
 	CrashPoints map[string]int
+	// Overlaps counts the calls to EC2 that were under way beside others for the same instance, by call site.
+	Overlaps map[string]int
 	// Checks counts how often an invariant had something to judge, by its number.
 	Checks map[string]int
 }
 
 // NewCoverage returns a coverage of nothing.
 func NewCoverage() Coverage {
-	return Coverage{Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Checks: map[string]int{}}
+	return Coverage{
+		Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Overlaps: map[string]int{}, Checks: map[string]int{},
+	}
 }
 
 // Add adds what another run exercised.
 func (c Coverage) Add(other Coverage) {
 	for _, sum := range []struct{ to, from map[string]int }{
-		{c.Faults, other.Faults}, {c.Calls, other.Calls}, {c.CrashPoints, other.CrashPoints}, {c.Checks, other.Checks},
+		{c.Faults, other.Faults}, {c.Calls, other.Calls}, {c.CrashPoints, other.CrashPoints}, {c.Overlaps, other.Overlaps},
+		{c.Checks, other.Checks},
 	} {
 		for key, n := range sum.from {
 			sum.to[key] += n
@@ -63,6 +68,11 @@ func (c Coverage) Missing() []string {
 	for _, invariant := range Invariants() {
 		if c.Checks[invariant] == 0 {
 			missing = append(missing, fmt.Sprintf("invariant %s had nothing to judge", invariant))
+		}
+	}
+	for _, site := range []string{"AttachNetworkInterface", "CreateNetworkInterface", "DeleteNetworkInterface", "DetachNetworkInterface"} {
+		if c.Overlaps[site] == 0 {
+			missing = append(missing, fmt.Sprintf("%s was never under way beside another call for the instance", site))
 		}
 	}
 	for _, site := range callSites {

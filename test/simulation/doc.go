@@ -10,6 +10,7 @@
 //   - api.go is the API server: three kinds of objects, resource versions, finalizers, a log of changes.
 //   - informer.go is what one process has heard of that log; client.go is the client.Client over both.
 //   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
+//   - coroutines.go makes the calls for the interfaces of one instance beside each other.
 //   - process.go is one replica of the controller: its memory, which a crash takes, and its work queues.
 //   - world.go is what exists at the beginning; actors.go, hostile.go and sharing.go are everybody else: users, the cluster,
 //     the VPC CNI, people with an EC2 console.

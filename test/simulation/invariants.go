@@ -63,6 +63,8 @@ type watch struct {
 	paused map[string]int
 	// lost is the version of the API server at which a NodeENI went.
 	lost map[string]int
+	// maker is the process that asked for an interface, unless the answer was lost.
+	maker map[string]string
 	// made is when interfaces came into being.
 	made map[string]time.Time
 	// told is when EC2 told a process that an interface, which it wanted to delete, does not exist.
@@ -91,7 +93,7 @@ func newWatch() watch {
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*stranger{}, hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
-		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{},
+		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
 }
 
@@ -216,7 +218,8 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 	}
 }
 
-// duplicating checks I3 before the fact: no interface is made beside one that has been there for long.
+// duplicating checks I3 before the fact: no interface is made beside one that has been there for long, or that the process
+// itself asked for.
 func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
@@ -227,7 +230,7 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
-		case aged:
+		case aged, r.watch.maker[i.ID] == p.name:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
 	}

@@ -94,6 +94,10 @@ func actionMutants() []Mutant {
 			"internal/controller/node/turns.go", "	if r.rollout.acquire(p.WouldReplace, s.name, limit, namesOf(unavailable)) {\n",
 			"	if r.rollout.acquire(p.WouldReplace, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
 		}}},
+		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
+			{compute, "	p.Owned = o.expected()\n", ""},
+			{"plan/match.go", "(own < 0 || paired) && p.mayComeToLight(key)", "own < -1 && (paired || p.mayComeToLight(key))"},
+		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
 			applier, "		i.Status, i.Attachment = eni.InUse, &attachment\n",
 			"		i.Status, i.Attachment = eni.InUse, &attachment\n		_ = a.cloud.PutTags(ctx, i.ID, i.Tags)\n",

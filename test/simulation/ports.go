@@ -32,6 +32,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	r := p.run
 	p.mustLive()
 	r.interlude(p)
+	p.yields(q.action)
 	if p.fenced {
 		return context.Canceled
 	}
@@ -68,11 +69,10 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	}
 	p.mayCrash(crashAfterEffect, q.action)
 	r.interlude(p)
+	p.yields(q.action)
 	r.pass(r.faults.latency())
 	if r.faults.strikes(lostReply) {
-		r.note(p, "%s %s: the answer is lost", q.action, q.target)
-		r.pass(timeout)
-		return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
+		return p.hearsNothing(q)
 	}
 	if q.mutates {
 		p.unreported.add(q.action)
@@ -82,6 +82,16 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	p.mayCrash(crashAfterReply, q.action)
 	p.notices()
 	return faultOf(q.action, err)
+}
+
+// hearsNothing is the end of a call that EC2 answered in vain.
+func (p *process) hearsNothing(q request) error {
+	p.run.note(p, "%s %s: the answer is lost", q.action, q.target)
+	if q.create != nil {
+		delete(p.run.watch.maker, q.made.ID)
+	}
+	p.run.pass(timeout)
+	return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
 }
 
 // permit asks the fence, as the product's EC2 client does before each mutating call.

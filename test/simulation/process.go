@@ -65,6 +65,8 @@ type process struct {
 	// depth counts the frames of this process on the stack, and views the version of the API that each has seen at least.
 	depth int
 	views []int
+	// running is the coroutine that makes calls for an instance.
+	running *coroutine
 	// paused processes are stopped; expired ones go on after their lease has ended, until they notice; fenced ones have
 	// noticed, and their calls fail; dead ones have crashed.
 	paused, expired, fenced, dead bool
@@ -108,7 +110,9 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	refusedWrites := &controller.RefusedWrites{}
 	p.nodes = node.New(node.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
-		Applier: apply.New(ports, p.observer, apply.Options{Members: 1, Removals: 64, Now: p.now}),
+		Applier: apply.New(ports, p.observer, apply.Options{
+			Members: 64, Removals: 64, Now: p.now, Group: func() apply.Group { return &coroutines{p: p} },
+		}),
 		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
 		Cluster: c.name, Concurrency: 1, Beside: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
 	})

@@ -42,6 +42,9 @@ func aspect(id, action string) string {
 // cannot know that.
 func (r *run) shaped(p *process, q request, before eni.Interface, err error) {
 	after := r.truth().interfaces[q.target]
+	if q.create != nil && err == nil {
+		r.watch.maker[q.made.ID] = p.name
+	}
 	switch changed := !reflect.DeepEqual(attributesOf(before), attributesOf(after)); {
 	case err != nil || !q.adjusts() && q.action != "AttachNetworkInterface":
 	case changed:

@@ -200,6 +200,10 @@ func (r *rollout) acquire(nodeENIUID, node string, limit int, unavailable []stri
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	busy := maps.Clone(r.turns[nodeENIUID])
+	if busy[node] && len(busy) > limit {
+		delete(r.turns[nodeENIUID], node) // fewer may by now, and the node has not begun with this one
+		return false
+	}
 	if busy[node] {
 		return true
 	}

@@ -37,8 +37,9 @@ import (
 // conflictWait is how long the cache is given to catch up.
 const conflictWait = 100 * time.Millisecond
 
-// maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached.
-const maxRounds = 12
+// maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached, and an
+// instance of 15 interfaces, each of which is done at another time, some 30 more than one.
+const maxRounds = 48
 
 // How often a node asks for its turn: to get its first interfaces during a ramp, or to replace some. Many nodes can wait for
 // the latter, for as long as a person needs to see to the one that holds it up.
@@ -199,16 +200,19 @@ func (r *Reconciler) settleOne(ctx context.Context, s *subject, instanceID strin
 	return r.settle(ctx, s, instanceID)
 }
 
-// settle plans for one instance and carries the plans out, until one asks for no call that anything waits for. Before the
-// first it waits for its turn, but not here: the node is reconciled again when the turn has come.
+// settle plans for one instance and carries the plans out, until one asks for no call that anything waits for. It plans anew
+// whenever the calls for one interface have ended, so that those for one do not wait for those for another. Before the first it
+// waits for its turn, but not here: the node is reconciled again when the turn has come.
 func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
 	var p plan.Plan
 	look, err := r.lookIfDoubtful(ctx, s, instanceID)
 	if err != nil {
 		return p, err
 	}
+	calls := r.Applier.Pipeline()
+	defer func() { r.note(s, instanceID, calls.Drain()) }()
 	for range maxRounds {
-		if p, err = r.plan(ctx, s, instanceID, look); err != nil {
+		if p, err = r.plan(ctx, s, instanceID, look, calls.UnderWay()); err != nil {
 			return p, err
 		}
 		if p.NeedsLook {
@@ -234,26 +238,41 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		if err := r.store(ctx, s, instanceID, look, p); err != nil {
 			return p, err
 		}
-		if len(p.Actions) == 0 {
-			return p, nil
-		}
-		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
-		awaited, trailing := apart(p.Actions)
-		r.trail(ctx, s, instanceID, p, trailing)
-		if len(awaited) == 0 {
-			return p, nil
-		}
-		end, ok := r.creations.begin(awaited, func(underWay int) bool { return r.unattached(s)+underWay < r.MaxUnattached })
-		if !ok {
+		if !r.begin(ctx, s, instanceID, p, calls) {
 			continue
 		}
-		carryOut, span := r.tracePlan(ctx, s.name, instanceID, p)
-		r.note(s, instanceID, r.Applier.Do(carryOut, awaited))
-		span.End()
-		end()
+		if !calls.Busy() {
+			return p, nil
+		}
+		r.note(s, instanceID, calls.Next())
 	}
 	p.LookAgain = r.Now()
 	return p, nil
+}
+
+// begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
+// once there are no others.
+func (r *Reconciler) begin(ctx context.Context, s *subject, instanceID string, p plan.Plan, calls *apply.Pipeline) bool {
+	awaited, trailing := apart(p.Actions)
+	if len(p.Actions) > 0 {
+		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
+	}
+	if !calls.Busy() {
+		r.trail(ctx, s, instanceID, p, trailing)
+	}
+	if len(awaited) == 0 {
+		return true
+	}
+	end, ok := r.creations.begin(awaited, func(underWay int) bool { return r.unattached(s)+underWay < r.MaxUnattached })
+	if !ok {
+		return false
+	}
+	carryOut, span := r.tracePlan(ctx, s.name, instanceID, p)
+	calls.Start(carryOut, awaited, func() {
+		span.End()
+		end()
+	})
+	return true
 }
 
 // lookIfDoubtful reads the node's instance from EC2, once, after its agent has lost sight of a link.
@@ -274,14 +293,17 @@ func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *subject, instanceID 
 	return &look, nil
 }
 
-// plan computes the plan for one instance from what is known and, if given, a look at it.
-func (r *Reconciler) plan(ctx context.Context, s *subject, instanceID string, look *eni.Look) (plan.Plan, error) {
+// plan computes the plan for one instance from what is known, the calls under way and, if given, a look at it.
+func (r *Reconciler) plan(
+	ctx context.Context, s *subject, instanceID string, look *eni.Look, underWay []plan.Action,
+) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
 	observed := plan.Observed{
 		Joined: s.present(instanceID), Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
 		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
 		Since: known.Since, Full: r.shortages.known(r.Now()), Held: s.held(), Launched: known.Launched,
-		Repeats: r.repeats.of(instanceID),
+		Repeats:  r.repeats.of(instanceID),
+		UnderWay: underWay,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
 		return plan.Plan{}, err

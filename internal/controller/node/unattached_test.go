@@ -38,7 +38,10 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 		"the selector is another":                     {change: func(s *stage) { s.nodeENI(s.cache, elsewhere); s.nodeENI(s.api, elsewhere) }, asked: 2},
 		"the selector is another for the cache alone": {change: func(s *stage) { s.nodeENI(s.cache, elsewhere) }, kept: true, asked: 2},
 		"the NodeENI is being deleted":                {change: func(s *stage) { s.both(s.deleteNodeENI) }},
-		"the instance is terminated":                  {change: func(s *stage) { s.must(s.ec2.Terminate(instanceID)) }},
+		"the instance is terminated": {change: func(s *stage) {
+			s.must(s.ec2.Terminate(instanceID))
+			time.Sleep(2 * time.Second) // the longest that EC2 takes to show it
+		}},
 		"the NodeENI does not exist, and the sweeper has seen to that": {change: func(s *stage) {
 			s.both(func(c client.Client) {
 				s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
