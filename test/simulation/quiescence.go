@@ -219,15 +219,20 @@ func (r *run) turnNews() (writes int) {
 	return writes
 }
 
-// waitsForTurn reports whether the key of a reconciliation is that of a node which says that it waits to replace an interface.
+// waitsForTurn reports whether the key of a reconciliation is that of a node that waits to replace an interface: it says so, or
+// what it says of the interface is something else that is wrong with it as well.
 func (r *run) waitsForTurn(key string) bool {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
-			waiting := slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-				return plan.Reason(i.Reason) == plan.Replacing
-			})
-			if waiting && key == fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName()) {
-				return true
+			if key != fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName()) {
+				continue
+			}
+			for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
+				nodeENI := c.nodeENIOf(string(i.NodeENIUID))
+				known, exists := r.truth().interfaces[i.ENIID]
+				if plan.Reason(i.Reason) == plan.Replacing || nodeENI != nil && exists && c.couldReplace(nodeENI, known) {
+					return true
+				}
 			}
 		}
 	}

@@ -32,12 +32,27 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	if i.Attachment == nil {
 		return false
 	}
-	wanted := eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex) + at}
-	have := i.Attachment.Slot
+	wanted, have := slotOf(nodeENI, at), i.Attachment.Slot
 	if nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact {
 		return have != wanted
 	}
 	return have.Card != wanted.Card || have.Device < wanted.Device
+}
+
+// slotOf is the slot that a NodeENI asks for its interface in the subnet at an index of its list for a zone.
+func slotOf(nodeENI *v1alpha1.NodeENI, at int) eni.Slot {
+	return eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex) + at}
+}
+
+// couldReplace reports whether an interface is to be replaced by one whose slot nothing else holds.
+func (c *cluster) couldReplace(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
+	if i.Attachment == nil || !c.replaceable(nodeENI, i) {
+		return false
+	}
+	its := c.nodesOf(spotOf(i).instanceID)
+	at := slices.Index(subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames), i.SubnetID)
+	holder := c.run.truth().holder(i.Attachment.InstanceID, slotOf(nodeENI, max(at, 0)))
+	return holder == "" || holder == i.ID || nodeENI.Spec.DeviceIndexPolicy != v1alpha1.DeviceIndexExact
 }
 
 // replacing checks that interfaces are replaced one of a node at a time, and on no more nodes at a time than maxUnavailable.
