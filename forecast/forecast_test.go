@@ -42,12 +42,16 @@ func facts(others ...eni.Interface) forecast.Facts {
 			Interfaces: append([]eni.Interface{primary}, others...),
 		},
 		Limits: eni.Limits{Cards: []int{3}, Interfaces: 3, IPv4: 10, IPv6: 10},
+		Ledger: map[ownership.Key]int64{first: 1},
 	}
 }
 
+// first is the first member, whose interface the ledger promises.
+var first = ownership.Key{NodeENIUID: "uid"}
+
 // owned is an attached interface of the first member.
 func owned(subnet string) eni.Interface {
-	member := ownership.Member{Cluster: "c", NodeENI: "multus", Node: "n", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: "uid"}}
+	member := ownership.Member{Cluster: "c", NodeENI: "multus", Node: "n", InstanceID: instanceID, Key: first, Generation: 1}
 	return eni.Interface{
 		ID: "eni-1", Type: eni.Standard, Status: eni.InUse, SubnetID: subnet, Groups: []string{"sg-1"}, SourceDestCheck: true,
 		Tags: member.Tags(now.Add(-time.Hour), nil),

@@ -84,11 +84,11 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	want := []launch.Reference{
-		{By: "Auto Scaling group a-plain", TemplateID: base, Version: "1"},
-		{By: "Auto Scaling group x-mixed", TemplateName: "base", Version: "$Latest"},
-		{By: "Auto Scaling group x-mixed", TemplateID: arm, Version: "1"},
-		{By: "Auto Scaling group y-changed", TemplateName: "base", Version: "$Latest"},
-		{By: "Auto Scaling group y-changed", TemplateID: arm, Version: "1"},
+		{By: "Auto Scaling group a-plain", TemplateID: base, TemplateName: "base", Version: "1"},
+		{By: "Auto Scaling group x-mixed", TemplateID: base, TemplateName: "base", Version: "$Latest"},
+		{By: "Auto Scaling group x-mixed", TemplateID: arm, TemplateName: "arm", Version: "1"},
+		{By: "Auto Scaling group y-changed", TemplateID: base, TemplateName: "base", Version: "$Latest"},
+		{By: "Auto Scaling group y-changed", TemplateID: arm, TemplateName: "arm", Version: "1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(all) != len(want)+100 {
 		t.Errorf("%d in all (-want +got):\n%s", len(all), diff)

@@ -299,7 +299,7 @@ func (r *run) losing(p *process, q request, i eni.Interface) {
 func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	attached, orphans := 0, 0
 	for _, i := range owned {
-		if i.Attachment != nil && r.watch.strangers[i.ID] == nil {
+		if i.Attachment != nil && r.watch.strangers[i.ID] == nil && !c.leftAlone(i) {
 			attached++
 			if nodeENI := c.nodeENIOf(spotOf(i).uid); nodeENI == nil || r.restored(i, nodeENI) {
 				orphans++

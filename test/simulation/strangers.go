@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
@@ -82,20 +84,29 @@ func (r *run) noteBelief() {
 		}
 		known.believable = slices.ContainsFunc(r.clusters, func(c *cluster) bool {
 			return i.Tags[ownership.TagCluster] == c.name && len(c.nodesOf(i.Attachment.InstanceID)) > 0 &&
-				(c.unledgered[i.Attachment.InstanceID] || c.lacks(spotOf(i)))
+				(c.unledgered[i.Attachment.InstanceID] || c.lacks(i))
 		})
 	}
 }
 
-// lacks reports whether fewer interfaces of ours are attached at a spot than a NodeENI wants there.
-func (c *cluster) lacks(s spot) bool {
-	attached := 0
-	for _, i := range c.run.truth().owned[c.name] {
-		if spotOf(i) == s && i.Ready() && i.AttachedTo(s.instanceID) && c.run.watch.strangers[i.ID] == nil {
-			attached++
+// lacks reports whether fewer interfaces of ours are attached than a NodeENI wants where the tags of an interface say that it is:
+// the NodeENI that they name, or one that was created again under its name.
+func (c *cluster) lacks(i eni.Interface) bool {
+	named := spotOf(i)
+	claims := c.claims()
+	return slices.ContainsFunc(c.api.all(nodeENIs), func(object client.Object) bool {
+		if uid := string(object.GetUID()); uid != named.uid && object.GetName() != i.Tags[ownership.TagNodeENI] {
+			return false
 		}
-	}
-	return attached < len(c.claims()[s].subnets)
+		s := spot{string(object.GetUID()), named.instanceID}
+		attached := 0
+		for _, other := range c.run.truth().owned[c.name] {
+			if spotOf(other) == s && other.Ready() && other.AttachedTo(s.instanceID) && c.run.watch.strangers[other.ID] == nil {
+				attached++
+			}
+		}
+		return attached < len(claims[s].subnets)
+	})
 }
 
 // touching checks that a call changes no stranger that is attached to an instance.
