@@ -12,12 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/multieni/multieni/test/schema"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multieni/multieni/test/schema"
 )
 
 // history is how many changes of a kind are remembered. Who watches from before is told to list anew.
