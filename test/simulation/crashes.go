@@ -35,6 +35,8 @@ const (
 	aChange
 	// aRarity is a change that is made so seldom that hardly any process would ever crash there by chance.
 	aRarity
+	// aGreatRarity is a change that takes an edit of one field alone.
+	aGreatRarity
 	// aLateRarity comes so late that mostly nothing else goes wrong any more by then.
 	aLateRarity
 )
@@ -45,7 +47,7 @@ const forceDetach = "DetachNetworkInterface(Force)"
 // rarities are the changes that few runs make, and those only a few times.
 var rarities = []string{
 	"AssignPrivateIpAddresses", "CreateTags", "DetachNetworkInterface",
-	"ModifyDescription", "ModifyGroups", "ModifySourceDestCheck", "UnassignPrivateIpAddresses",
+	"ModifyDescription", "ModifySourceDestCheck", "UnassignPrivateIpAddresses",
 }
 
 // seldom says how often a call site comes by.
@@ -55,6 +57,8 @@ func seldom(site string) frequency {
 		return aRead
 	case site == forceDetach:
 		return aLateRarity
+	case site == "ModifyGroups":
+		return aGreatRarity
 	case slices.Contains(rarities, site):
 		return aRarity
 	default:
@@ -73,6 +77,8 @@ func (s *swarm) strikesCrash(often frequency) bool {
 		rate /= 5
 	case aRarity:
 		rate = min(0.3, 25*rate)
+	case aGreatRarity:
+		rate = min(0.4, 60*rate)
 	case aLateRarity:
 		rate = 0.3
 	}
