@@ -74,6 +74,15 @@ type Evidence struct {
 	Living map[string]bool
 	// Recorded are the interfaces that NodeENIStates name as those of a member.
 	Recorded map[string]bool
+	// Promised are the identities that their ledgers hold.
+	Promised map[Promise]bool
+}
+
+// Promise is an entry of an instance's ledger.
+type Promise struct {
+	InstanceID string
+	ownership.Key
+	Generation int64
 }
 
 // NewLeaks finds the leaks among a cluster's interfaces. The evidence was read after the interfaces.
@@ -107,7 +116,7 @@ func whatKept(i eni.Interface, member ownership.Member, verdict ownership.Verdic
 		return WhatTagsEdited
 	case ownership.IsNetwork(member.NodeENIUID):
 		return WhatPrepared
-	case !known.Recorded[i.ID]:
+	case !known.Recorded[i.ID] && !known.Promised[Promise{member.InstanceID, member.Key, member.Generation}]:
 		return WhatUnverified
 	default:
 		return ""

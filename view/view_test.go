@@ -155,6 +155,8 @@ func leaks() view.Leaks {
 	alive.NodeENIUID = "alive"
 	held := owned("eni-held", time.Hour, eni.InUse)
 	held.Attachment = &eni.Attachment{InstanceID: "i-00000000000000001"}
+	promised := member
+	promised.Generation = 1
 	damaged := owned("eni-damaged", time.Hour, eni.Available)
 	delete(damaged.Tags, ownership.TagMember)
 	attached := func(id string, tags map[string]string) eni.Interface {
@@ -166,9 +168,13 @@ func leaks() view.Leaks {
 	return view.NewLeaks("c", []eni.Interface{
 		attached("eni-launched-1", launched), attached("eni-launched-2", launched), attached("eni-launched-3", launched), attached("eni-launched-4", launched),
 		{ID: "eni-left", SubnetID: "subnet-1", Status: eni.Available, Tags: launched}, attached("eni-prepared", prepared.Tags(now, nil)), attached("eni-edited", edited), attached("eni-invented", member.Tags(now.Add(-time.Hour), nil)),
+		attached("eni-promised", promised.Tags(now.Add(-time.Hour), nil)),
 		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged,
 		{ID: "eni-alive", Tags: alive.Tags(now, nil)}, {ID: "eni-foreign"},
-	}, view.Evidence{Living: map[string]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true}}, now)
+	}, view.Evidence{
+		Living: map[string]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true},
+		Promised: map[view.Promise]bool{{InstanceID: promised.InstanceID, Key: promised.Key, Generation: 1}: true},
+	}, now)
 }
 
 // screens are all that is printed, by the name of its file.

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/view"
 )
 
@@ -71,7 +73,7 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (view.Leaks, e
 	if err != nil {
 		return view.Leaks{}, err
 	}
-	known := view.Evidence{Living: map[string]bool{}, Recorded: map[string]bool{}}
+	known := view.Evidence{Living: map[string]bool{}, Recorded: map[string]bool{}, Promised: map[view.Promise]bool{}}
 	for _, n := range o.nodeENIs {
 		known.Living[string(n.UID)] = true
 	}
@@ -79,8 +81,19 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (view.Leaks, e
 		for _, i := range state.Status.Interfaces {
 			known.Recorded[i.ENIID] = true
 		}
+		addPromises(known.Promised, state.Spec.InstanceID, state.Spec.Members)
+		for _, former := range state.Spec.Former {
+			addPromises(known.Promised, former.InstanceID, former.Members)
+		}
 	}
 	return view.NewLeaks(cloud.cluster, owned, known, time.Now()), nil
+}
+
+func addPromises(promised map[view.Promise]bool, instanceID string, ledger []v1alpha1.Member) {
+	for _, m := range ledger {
+		key := ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
+		promised[view.Promise{InstanceID: instanceID, Key: key, Generation: m.Generation}] = true
+	}
 }
 
 // collectLeaks asks, looks again, and deletes what is a leak both times.
