@@ -58,8 +58,9 @@ test-long: ## Run all tests with fifty times as many random cases, new ones ever
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 MULTIENI_LONG=1 go test -race -timeout 4h -count=1 ./...
 
 .PHONY: lint
-lint: ## Check the habits of .golangci.yml
+lint: ## Check the habits of .golangci.yml, and the words of docs/glossary.md
 	$(TOOL) golangci-lint run
+	go test ./test/documents -run 'TestPlainWords$$'
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what our code reaches, dependencies included; needs https://vuln.go.dev
