@@ -45,7 +45,7 @@ func beliefMutants() []Mutant {
 		{Name: "client token without generation", Like: "a token that names the slot alone", Edits: []Edit{{
 			identity, "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, 0))",
 		}}},
-		{Name: "tags after create", Like: "whoever tags with CreateTags", Edits: []Edit{{
+		{Name: "tags after create", Like: "a controller that tags with CreateTags", Edits: []Edit{{
 			applier, "		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
 			"	}\n	if !c.Spec.LowestFree {\n		made, err := a.cloud.CreateInterface(ctx, request)\n		if err != nil {\n			return made, err\n		}\n" +
 				"		made.Tags = c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
@@ -132,16 +132,16 @@ func actionMutants() []Mutant {
 		}},
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeps, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
-		{Name: "what an earlier NodeENI of the name left is made anew", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
+		{Name: "what an earlier NodeENI of the name left is made again", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
 			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
 			{"plan/takeover.go", "if m.wish != nil && r.Member.NodeENI == m.NodeENI && ", "if m.wish != nil && r.Member.NodeENI == \"\" && "},
 		}},
 		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "	if err != nil {\n		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n	}\n"}}},
-		{Name: "old leader not fenced", Like: "whoever relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
-		{Name: "change skipped after a crash", Like: "whoever sets DeleteOnTermination only once", Edits: []Edit{{
+		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
+		{Name: "change skipped after a crash", Like: "a controller that sets DeleteOnTermination only once", Edits: []Edit{{
 			"plan/drift.go", "	if a := i.Attachment; a != nil {\n		wanted", "	if a := i.Attachment; a != nil && a.Status != eni.AttachmentAttached {\n		wanted",
 		}}},
-		{Name: "a delete is retried whatever EC2 says", Like: "VPC resource controller", Edits: []Edit{{
+		{Name: "a delete is retried after every error", Like: "VPC resource controller", Edits: []Edit{{
 			applier, "	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n",
 			"	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n	for range 3 {\n		if err != nil {\n			err = a.cloud.DeleteInterface(ctx, d.InterfaceID)\n		}\n	}\n",
 		}}},
@@ -160,7 +160,7 @@ func actionMutants() []Mutant {
 // second look, the age that a leak must have, and the word of the remover's cache.
 func hastyCollector() Mutant {
 	const desired = "internal/controller/node/desired.go"
-	return Mutant{Name: "cluster is listed before the cloud, one sighting convicts", Like: "a collector that trusts its cache", Edits: []Edit{
+	return Mutant{Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache", Edits: []Edit{
 		{sweeps, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
 		{sweeps, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
 		{sweeps, ">= ownership.SightingGap {", ">= 0 {"},
