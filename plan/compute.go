@@ -398,13 +398,9 @@ func first(a, b bool) int {
 }
 
 func (p *planner) seatOne(m *member) {
-	if m.record == nil {
-		if m.problem = p.notImported(m.wish); m.problem == nil {
-			m.problem = m.claim.NoGroups
-		}
-		if m.problem == nil {
-			m.problem = addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
-		}
+	m.problem = p.outsideCluster()
+	if m.problem == nil && m.record == nil {
+		m.problem = p.cannotBeMade(m)
 	}
 	slot, beingMade := p.slotOf(m.Key)
 	if !beingMade {
@@ -442,7 +438,7 @@ func (p *planner) chooseReplacement() {
 			continue
 		}
 		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)
-		if candidate == nil && m.mayBeReplaced() && replaceable(*m.record, m.Drift) && p.slotFreeFor(m) {
+		if candidate == nil && m.mayBeReplaced() && replaceable(*m.record, m.Drift) && p.slotFreeFor(m) && p.outsideCluster() == nil {
 			candidate = m
 		}
 	}

@@ -18,6 +18,8 @@ type Desired struct {
 	NodeAbsent bool
 	// Paused is set when somebody wants nothing changed on the node. Claims say so themselves; this is for what none speaks of.
 	Paused bool
+	// InstanceTags are those of which an instance must have one before it gets an interface; none asks for none.
+	InstanceTags []eni.InstanceTag
 	// Claims holds one claim per NodeENI that wants, or still has, interfaces here.
 	Claims []Claim
 	// Mends are differences of launched interfaces to repair in place.

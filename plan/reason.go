@@ -24,6 +24,8 @@ const (
 	NoSuchCard Reason = "NoSuchCard"
 	// InstanceFull: the instance type carries no more interfaces.
 	InstanceFull Reason = "InstanceFull"
+	// InstanceOutsideCluster: the instance that the Node names has none of the tags of the cluster's instances.
+	InstanceOutsideCluster Reason = "InstanceOutsideCluster"
 	// AddressLimit: more addresses are asked for than one interface of the instance type takes.
 	AddressLimit Reason = "AddressLimit"
 	// SubnetFull: the subnet has no free addresses.

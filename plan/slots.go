@@ -137,6 +137,17 @@ func holderOf(i eni.Interface) string {
 	}
 }
 
+// cannotBeMade says what keeps EC2, or us, from making the member's interface, whatever its slot.
+func (p *planner) cannotBeMade(m *member) *Problem {
+	if problem := p.notImported(m.wish); problem != nil {
+		return problem
+	}
+	if m.claim.NoGroups != nil {
+		return m.claim.NoGroups
+	}
+	return addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
+}
+
 // take finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
 // above it on the same card.
 func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {

@@ -62,6 +62,9 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 	if m.claim.NoGroups != nil {
 		return *m.claim.NoGroups
 	}
+	if outside := p.outsideCluster(); outside != nil {
+		return *outside
+	}
 	if holder := p.seats.holders[m.wish.Slot]; !p.slotFreeFor(m) {
 		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.wish.Slot, holder)}
 	}
@@ -457,7 +460,7 @@ func inWords(r *inventory.Record) string {
 func (p *planner) hinder(m *member) {
 	m.explain(*m.problem)
 	switch m.problem.Reason {
-	case SlotTaken, InstanceFull, NotImported:
+	case SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster:
 		p.again(p.now.Add(hindered))
 	case InProgress:
 		p.again(p.now.Add(doubtful))

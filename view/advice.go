@@ -35,6 +35,7 @@ func advices() map[string]string {
 		string(plan.NotImported):            "Take the interface over with `kubectl eni import --from multus-function`, or detach it.",
 		string(plan.NoSuchCard):             "Lower networkCardIndex, or use an instance type that has the card.",
 		string(plan.InstanceFull):           "Use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs.",
+		string(plan.InstanceOutsideCluster): "Correct the Node's providerID, or give its instance the tag that --instance-tags of the controller asks for.",
 		string(plan.AddressLimit):           "Ask for fewer addresses or prefixes, or use a larger instance type.",
 		string(plan.SubnetFull):             "Use a larger or further subnet; it is tried again every few minutes.",
 		string(plan.LimitReached):           "Raise the quota that the message names, in Service Quotas.",

@@ -60,6 +60,19 @@ func (c *Client) Interfaces(ctx context.Context, ids []string) ([]eni.Interface,
 	return distinct(all), nil
 }
 
+// Instances describes instances by ID; those EC2 does not show are left out.
+func (c *Client) Instances(ctx context.Context, ids []string) ([]eni.Instance, error) {
+	var all []eni.Instance
+	for some := range slices.Chunk(ids, maxFilterValues) {
+		found, err := c.instances(ctx, filter("instance-id", some...))
+		if err != nil {
+			return nil, fmt.Errorf("describe %d instances: %w", len(ids), err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
 // Subnets returns the subnets that could match the terms, and maybe others; terms that match nothing are no error.
 func (c *Client) Subnets(ctx context.Context, terms selection.SubnetTerms) ([]eni.Subnet, error) {
 	questions := slices.Concat(

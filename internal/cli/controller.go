@@ -252,6 +252,10 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
 	})
 	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
+	instanceTags, err := options.ParseInstanceTags(o.InstanceTags)
+	if err != nil {
+		return err
+	}
 	inFlight, ledgers, repairs := &controller.InFlight{}, &controller.Ledgers{}, &controller.Repairs{}
 	refusedWrites := &controller.RefusedWrites{}
 	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -267,7 +271,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 		}),
 		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, Repairs: repairs,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
-		Cluster:       o.ClusterName, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Cluster:       o.ClusterName, InstanceTags: instanceTags, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
 		Attached: telemetry.NewAttachTimes(s.Metrics).Observe,
 	})
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{

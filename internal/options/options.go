@@ -14,12 +14,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/pace"
 )
 
 // Controller is the settings of `multieni controller`.
 type Controller struct {
 	Region, ClusterName string
+	// InstanceTags are tags of which an instance must have one to get interfaces, KEY=VALUE or KEY; all do if there are none.
+	InstanceTags []string
 
 	MetricsAddress, ProbeAddress string
 	LeaderElect                  bool
@@ -53,6 +56,7 @@ type Logging struct {
 // variables are the environment variables that stand for flags.
 var variables = map[string]string{
 	"cluster-name":               "CLUSTER_NAME",
+	"instance-tags":              "INSTANCE_TAGS",
 	"max-concurrent-reconciles":  "MAX_CONCURRENT_RECONCILES",
 	"max-concurrent-eni-cleanup": "MAX_CONCURRENT_ENI_CLEANUP",
 	"node-name":                  "NODE_NAME",
@@ -71,6 +75,7 @@ var variables = map[string]string{
 func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Region, "region", "", "AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
 	flags.StringVar(&c.ClusterName, "cluster-name", "", "name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Never change it while interfaces exist")
+	BindInstanceTags(flags, &c.InstanceTags)
 	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "address of the Prometheus endpoint /metrics; 0 for none")
 	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", true, "work only while holding the lease, so that several replicas can run")
@@ -86,6 +91,24 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
 	c.Features.Bind(flags)
 	c.Logging.Bind(flags)
+}
+
+// BindInstanceTags adds the flag that names the tags of the cluster's instances.
+func BindInstanceTags(flags *pflag.FlagSet, tags *[]string) {
+	flags.StringSliceVar(tags, "instance-tags", nil, "tags, KEY=VALUE or KEY, of which an instance must have one before it gets interfaces, for example kubernetes.io/cluster/NAME; a Node that names another instance keeps what it has and gets no more. Every instance gets some if there are none")
+}
+
+// ParseInstanceTags reads what the flag says.
+func ParseInstanceTags(texts []string) ([]eni.InstanceTag, error) {
+	tags := make([]eni.InstanceTag, 0, len(texts))
+	for _, text := range texts {
+		tag, err := eni.ParseInstanceTag(text)
+		if err != nil {
+			return nil, fmt.Errorf("--instance-tags: %w", err)
+		}
+		tags = append(tags, tag)
+	}
+	return tags, nil
 }
 
 // Bind adds the flags to a flag set.
@@ -132,7 +155,8 @@ func (c *Controller) Validate() error {
 	if c.LeaseDuration < 3*time.Second {
 		faults = append(faults, errors.New("--leader-election-lease-duration must be at least 3s"))
 	}
-	return errors.Join(append(faults, c.Logging.validate())...)
+	_, err := ParseInstanceTags(c.InstanceTags)
+	return errors.Join(append(faults, err, c.Logging.validate())...)
 }
 
 func (l *Logging) validate() error {

@@ -16,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/version"
 )
 
@@ -58,6 +60,7 @@ func (a *access) connect() (client.Client, error) {
 // cloud is how a command reaches EC2.
 type cloud struct {
 	region, cluster string
+	instanceTags    []string
 }
 
 func (c *cloud) bind(flags *pflag.FlagSet) {
@@ -65,15 +68,25 @@ func (c *cloud) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.cluster, "cluster-name", "", "the cluster's name in the tags of its interfaces, if the controller was given one; else the UID of the kube-system namespace")
 }
 
+// bindInstanceTags adds the flag of the controller that a command must know to foretell or check what it does.
+func (c *cloud) bindInstanceTags(flags *pflag.FlagSet) {
+	options.BindInstanceTags(flags, &c.instanceTags)
+}
+
 // ec2 is EC2 as a command works with it.
 type ec2 struct {
 	*awsec2.Client
+	instanceTags    []eni.InstanceTag
 	cluster, region string
 	regionFrom      awsec2.RegionSource
 }
 
 // connect finds out region and cluster. Nothing is asked of EC2 yet.
 func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
+	instanceTags, err := options.ParseInstanceTags(c.instanceTags)
+	if err != nil {
+		return ec2{}, err
+	}
 	region, source, err := awsec2.ClusterRegion(ctx, c.region, func() string { return nodeRegion(ctx, api) })
 	if err != nil {
 		return ec2{}, err
@@ -92,7 +105,9 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	if _, err := config.Credentials.Retrieve(ctx); err != nil {
 		return ec2{}, fmt.Errorf("find AWS credentials: set AWS_PROFILE, or log in with aws sso login: %w", err)
 	}
-	return ec2{Client: awsec2.New(config, awsec2.Options{Cluster: cluster}), cluster: cluster, region: region, regionFrom: source}, nil
+	return ec2{
+		Client: awsec2.New(config, awsec2.Options{Cluster: cluster}), instanceTags: instanceTags, cluster: cluster, region: region, regionFrom: source,
+	}, nil
 }
 
 func nodeRegion(ctx context.Context, api client.Reader) string {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/selection"
 	"github.com/multieni/multieni/view"
 )
@@ -59,6 +60,10 @@ The command fails when a check does.`,
   kubectl eni doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
+			// In the controller's pod the variable is set that the controller goes by.
+			if err := options.FromEnvironment(c.Flags()); err != nil {
+				return err
+			}
 			d := doctor{api: api, namespace: namespace}
 			d.examine(c.Context(), &e)
 			if err := s.print(c.OutOrStdout(), d.found); err != nil {
@@ -72,6 +77,7 @@ The command fails when a check does.`,
 	}
 	c.Flags().StringVar(&namespace, "namespace", "eni-controller-system", "namespace of the controller")
 	e.bind(c.Flags())
+	e.bindInstanceTags(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
 	return c
 }
@@ -110,6 +116,7 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		d.add(view.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
 	}
 	if d.permissions(ctx, cloud) {
+		d.outsiders(ctx, cloud, o)
 		d.subnets(ctx, cloud, o)
 		d.quota(ctx, cloud)
 	}

@@ -147,7 +147,7 @@ func (d *draft) playNode(ctx context.Context, node *corev1.Node, zone, instanceI
 }
 
 func (d *draft) desired(node *corev1.Node, instanceID string, at selection.Place) plan.Desired {
-	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID}
+	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID, InstanceTags: d.cloud.instanceTags}
 	for i := range d.nodeENIs {
 		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
 	}

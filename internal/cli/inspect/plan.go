@@ -46,6 +46,7 @@ code that the controller runs. Nothing is changed.`,
 	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil, "file with NodeENIs, - for standard input (required; may be given several times)")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
 	e.bind(c.Flags())
+	e.bindInstanceTags(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
 	return c
 }

@@ -24,7 +24,9 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 	if present {
 		clear(s.generations)
 	}
-	d := plan.Desired{Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, NodeAbsent: !present, Paused: s.paused()}
+	d := plan.Desired{
+		Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, InstanceTags: r.InstanceTags, NodeAbsent: !present, Paused: s.paused(),
+	}
 	if present && !s.paused() {
 		d.Mends = r.Repairs.Of(instanceID)
 	}

@@ -74,6 +74,8 @@ type Options struct {
 	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
+	// InstanceTags are those of which an instance must have one before it gets an interface; none asks for none.
+	InstanceTags []eni.InstanceTag
 	// Concurrency is how many nodes are given interfaces at the same time. Fewer are mended, or rid of some, beside them.
 	Concurrency int
 	// Beside runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it is

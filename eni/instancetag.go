@@ -1,0 +1,41 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eni
+
+import (
+	"fmt"
+	"strings"
+)
+
+// InstanceTag is a tag by which instances of the cluster are told from others.
+type InstanceTag struct {
+	Key string
+	// Value is the value that the tag must have, unless AnyValue is set.
+	Value    string
+	AnyValue bool
+}
+
+// ParseInstanceTag reads KEY=VALUE, or KEY for any value. Keys of EC2 tags can contain an equals sign; such a key cannot be
+// written here.
+func ParseInstanceTag(text string) (InstanceTag, error) {
+	key, value, valued := strings.Cut(text, "=")
+	if key == "" || key != strings.TrimSpace(key) {
+		return InstanceTag{}, fmt.Errorf("%q is neither KEY=VALUE nor KEY of a tag", text)
+	}
+	return InstanceTag{Key: key, Value: value, AnyValue: !valued}, nil
+}
+
+// String is what [ParseInstanceTag] reads.
+func (t InstanceTag) String() string {
+	if t.AnyValue {
+		return t.Key
+	}
+	return t.Key + "=" + t.Value
+}
+
+// On reports whether the tag is among the tags.
+func (t InstanceTag) On(tags map[string]string) bool {
+	value, has := tags[t.Key]
+	return has && (t.AnyValue || value == t.Value)
+}
