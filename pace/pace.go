@@ -20,12 +20,15 @@ const (
 	// Begin is the part of a bucket that is used at first. The rest is for others in the account, above all the VPC CNI,
 	// which makes the same calls when a node starts.
 	Begin = 0.7
-	// Most is the part of a bucket that is ever used.
-	Most = 0.98
+	// Most is the part of what flows into a bucket that is ever used: all of it, beside the [Reserve].
+	Most = 1.0
+	// Reserve is the part of a bucket's capacity that is left in it, so that others find tokens while we use all that flows
+	// in. It is a level and not a part of the refill: a rest of each refill would only fill the bucket to the brim, and be lost.
+	Reserve = 0.3
 	// Least is the part below which nothing brings the pace: it never stops.
 	Least = 0.05
 	// Top is how far the share climbs. Above one it makes up for what the climb left in the bucket; what keeps the whole
-	// within the bucket is [Most].
+	// within the bucket is [Reserve].
 	Top = 1.2
 	// Train is how many requests that wait are sent together. Of those who share a bucket that is all but empty, the one
 	// whose requests come together is the first to be refused, and so the first to give way: the others, who send one at
@@ -34,8 +37,11 @@ const (
 
 	// steep is how fast the share climbs, per second cubed: from the least to the most in less than a minute.
 	steep = 1.85e-5
-	// modest is the part of what was left to us that the climb hurries back to, and where it stays longest.
-	modest = 0.9
+	// margin is how far below what others leave the climb stays longest, as a part of what they take. That gathers
+	// in the bucket for groups of their requests: nodes come in groups, and their VPC CNI with them.
+	margin = 0.7
+	// memory is how long what others took counts, in the mean. Requests that come in groups say little in a shorter time.
+	memory = 2 * time.Minute
 	// tells is how long a bucket must have been used for its emptiness to tell how much others take.
 	tells = 10 * time.Second
 	// stale is how long nothing has to be wanted before what was learnt counts for nothing.
@@ -43,7 +49,7 @@ const (
 )
 
 // Pace is how much of a bucket is used. It follows the cubic curve of TCP (RFC 9438): after a refusal it is halved, climbs
-// back quickly to just below what turned out to be left, stays about there, and then asks for more and more.
+// back quickly to below what turned out to be left, stays about there, and then asks for more and more.
 // The zero value is not usable; call [New].
 type Pace struct {
 	begin float64
@@ -52,6 +58,10 @@ type Pace struct {
 	bend time.Duration
 	// age is for how long the curve was followed.
 	age time.Duration
+	// left is the part of the bucket that others left to us in the mean, and known for how long that was watched, of which
+	// less counts the longer it is ago.
+	left  float64
+	known time.Duration
 }
 
 // New returns the pace that begins with a part of the bucket.
@@ -81,23 +91,40 @@ func (p Pace) After(passed time.Duration, wanted bool) Pace {
 	return p
 }
 
-// Refused returns the pace after EC2 refused a request because the bucket is empty, given the part of the bucket that
-// was left to us until then; [Left] works it out.
-func (p Pace) Refused(left float64) Pace {
-	left = max(Least, min(left, p.Share()))
-	low := max(Least, left/2)
-	p.knee = max(low, modest*left)
+// Refused returns the pace after EC2 refused a request because the bucket is empty, given the part of the bucket that was left
+// to us since the time when it was last empty, or taken for full; [Left] works it out. A short time does not tell, and leaves
+// what is known of others as it is.
+func (p Pace) Refused(left float64, since time.Duration) Pace {
+	share := p.Share()
+	if since >= tells {
+		p = p.watched(left, since)
+	}
+	if p.known == 0 {
+		left = share
+	} else {
+		left = p.left
+	}
+	low := max(Least, min(left, share)/2)
+	p.knee = max(low, left-margin*(1-left))
 	p.bend = time.Duration(math.Cbrt((p.knee-low)/steep) * float64(time.Second))
 	p.age = 0
 	return p
 }
 
+// watched takes in what others left to us for a time.
+func (p Pace) watched(left float64, since time.Duration) Pace {
+	before := p.known.Seconds() * math.Exp(-since.Seconds()/memory.Seconds())
+	all := before + since.Seconds()
+	p.left = (p.left*before + left*since.Seconds()) / all
+	p.known = time.Duration(all * float64(time.Second))
+	return p
+}
+
 // Left returns the part of a bucket that others left to us, when it turns out to be empty: spare is what would be in it
 // had only we used it, refill what it gets each second, and since the time since it was last empty, or taken for full.
-// A short time does not tell, and the answer is all of it.
 func Left(spare, refill float64, since time.Duration) float64 {
-	if since < tells {
+	if since <= 0 {
 		return 1
 	}
-	return max(0, 1-spare/(refill*since.Seconds()))
+	return min(1, max(0, 1-spare/(refill*since.Seconds())))
 }

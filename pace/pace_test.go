@@ -15,24 +15,28 @@ import (
 func TestPace(t *testing.T) {
 	fresh := pace.New(pace.Begin)
 	climbed := fresh.After(time.Minute, true)
-	refused := climbed.Refused(0.5)
+	refused := climbed.Refused(0.5, time.Minute)
+	light := climbed.Refused(0.8, time.Minute)
 	cases := map[string]struct {
 		pace      pace.Pace
 		low, high float64
 	}{
 		"begins with room for others":                      {fresh, pace.Begin, pace.Begin},
-		"climbs while requests wait":                       {fresh.After(26*time.Second, true), pace.Most, pace.Top},
+		"climbs while requests wait":                       {fresh.After(26*time.Second, true), 1, pace.Top},
 		"climbs no further than the top":                   {climbed, pace.Top, pace.Top},
 		"does not climb while nothing is wanted":           {fresh.After(time.Hour, false), pace.Begin, pace.Begin},
 		"keeps what it knows over a short rest":            {climbed.After(time.Second, false), pace.Top, pace.Top},
 		"begins anew after a long one":                     {climbed.After(time.Minute, false), pace.Begin, pace.Begin},
 		"is half of what was left after a refusal":         {refused, 0.25, 0.25},
-		"hurries back to just below what was left":         {refused.After(20*time.Second, true), 0.43, 0.46},
-		"and stays there a while":                          {refused.After(30*time.Second, true), 0.44, 0.51},
+		"hurries back to below what others left":           {light.After(24*time.Second, true), 0.65, 0.67},
+		"and stays there a while":                          {light.After(34*time.Second, true), 0.66, 0.7},
+		"is not lower than half where others take much":    {refused.After(10*time.Second, true), 0.25, 0.27},
 		"before it asks for more":                          {refused.After(50*time.Second, true), 0.7, pace.Top},
 		"recovers while nothing is wanted":                 {refused.After(time.Hour, false), pace.Begin, pace.Begin},
-		"is cut to no less than the least":                 {refused.Refused(0).Refused(0), pace.Least, pace.Least},
-		"is cut whatever is said to be left":               {refused.Refused(1), 0.125, 0.125},
+		"is cut to no less than the least":                 {refused.Refused(0, time.Minute).Refused(0, time.Minute), pace.Least, pace.Least},
+		"comes back to the mean of what was left":          {refused.Refused(1, time.Minute).After(31*time.Second, true), 0.67, 0.69},
+		"learns nothing from a short time":                 {refused.Refused(0, time.Second).After(11*time.Second, true), 0.14, 0.16},
+		"is cut whatever is said to be left":               {refused.Refused(1, time.Second), 0.125, 0.125},
 		"is the same whether looked at once or many times": {fresh.After(5*time.Second, true).After(5*time.Second, true), fresh.After(10*time.Second, true).Share(), fresh.After(10*time.Second, true).Share()},
 	}
 	for name, tc := range cases {
@@ -46,11 +50,11 @@ func TestPace(t *testing.T) {
 
 // history draws what happened to a pace.
 func history(t *rapid.T) pace.Pace {
-	p := pace.New(rapid.Float64Range(pace.Least, pace.Most).Draw(t, "begin"))
+	p := pace.New(rapid.Float64Range(pace.Least, 1).Draw(t, "begin"))
 	for range rapid.IntRange(0, 30).Draw(t, "events") {
 		if rapid.Bool().Draw(t, "refused") {
 			before := p.Share()
-			if p = p.Refused(rapid.Float64Range(0, 1).Draw(t, "left")); p.Share() > max(before/2, pace.Least)+1e-6 {
+			if p = p.Refused(rapid.Float64Range(0, 1).Draw(t, "left"), time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds"))*time.Second); p.Share() > max(before/2, pace.Least)+1e-6 {
 				t.Fatalf("a refusal brought the share from %g to %g, which is not half", before, p.Share())
 			}
 			continue
@@ -71,7 +75,7 @@ func TestPaceNeverStopsNorRunsAway(t *testing.T) {
 
 func TestPaceRecoversWithinAMinute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		if share := history(t).After(time.Minute, true).Share(); share < pace.Most {
+		if share := history(t).After(time.Minute, true).Share(); share < 1 {
 			t.Errorf("share %g a minute after the last refusal", share)
 		}
 	})
@@ -86,7 +90,7 @@ func TestLeft(t *testing.T) {
 		"nobody else took anything":       {0, 5, 10 * time.Second, 1},
 		"others took half":                {25, 5, 10 * time.Second, 0.5},
 		"others took more than came back": {60, 5, 10 * time.Second, 0},
-		"too short a time to tell":        {50, 5, time.Second, 1},
+		"no time":                         {50, 5, 0, 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -64,12 +64,12 @@ func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 	return buckets, nil
 }
 
-// most is the part of the bucket that is ever used. Of the burst what comes back in a second is left, within reason: EC2
-// documents that buckets are refilled once per second, and not all the time.
-func (b Bucket) most() (rate.Limit, int) {
-	capacity := float64(b.Capacity)
-	return rate.Limit(pace.Most * b.Refill), max(1, int(min(pace.Most*capacity, capacity-min(b.Refill, capacity/10))))
-}
+// Usable is how many requests are made at once at most: the rest of the capacity stays in the bucket for others.
+func (b Bucket) Usable() int { return max(1, int((1-pace.Reserve)*float64(b.Capacity))) }
+
+// reserve is how many requests of the capacity are left to others. It covers too that EC2 documents that buckets are refilled
+// once per second, and not all the time.
+func (b Bucket) reserve() int { return b.Capacity - b.Usable() }
 
 // BucketState is how the bucket of one action stands.
 type BucketState struct {
@@ -92,7 +92,7 @@ type spender struct {
 	pace pace.Pace
 	// paced is when the pace was last brought up to date.
 	paced time.Time
-	// all is the bucket as it would be if nobody else used it; ours is how much of it we dare to use.
+	// all is what the bucket would have beyond the reserve if nobody else used it; ours is how much of that we dare to use.
 	all, ours *rate.Limiter
 	// known is when the bucket was last found empty, or taken for full.
 	known    time.Time
@@ -111,15 +111,14 @@ type waiter struct {
 func newSpender(action string, size Bucket, share float64) *spender {
 	now := time.Now()
 	s := &spender{action: action, size: size, pace: pace.New(share), paced: now, known: now}
-	limit, burst := size.most()
-	s.all, s.ours = rate.NewLimiter(limit, burst), rate.NewLimiter(limit, s.burst(share))
+	s.all = rate.NewLimiter(rate.Limit(size.Refill), size.Usable())
+	s.ours = rate.NewLimiter(rate.Limit(share*size.Refill), s.burst(share))
 	return s
 }
 
 // burst is how many requests may be made at once when a share of the bucket is used.
 func (s *spender) burst(share float64) int {
-	_, most := s.size.most()
-	return max(1, min(most, int(share*float64(s.size.Capacity))))
+	return max(1, min(s.size.Usable(), int(share*float64(s.size.Capacity))))
 }
 
 // wait returns when the turn of a request has come, or an error if it is not to be sent.
@@ -236,17 +235,19 @@ func (s *spender) answered(sentAt time.Time, class eni.Class) {
 	}
 	now := time.Now()
 	s.keepPace(now)
-	limit, burst := s.size.most()
-	s.pace = s.pace.Refused(pace.Left(s.all.TokensAt(now), float64(limit), now.Sub(s.known)))
+	spare, since := s.all.TokensAt(now)+float64(s.size.reserve()), now.Sub(s.known)
+	s.pace = s.pace.Refused(pace.Left(spare, s.size.Refill, since), since)
 	s.known = now
-	s.all, s.ours = empty(now, limit, burst), empty(now, limit, burst)
+	// The reserve comes back first. Our share waits for as much again: a group that finds the bucket empty goes on for a while.
+	s.all, s.ours = s.size.owing(now, s.size.reserve()), s.size.owing(now, 2*s.size.reserve())
 	s.keepPace(now)
 }
 
-// empty returns a limiter that has no token.
-func empty(now time.Time, limit rate.Limit, burst int) *rate.Limiter {
-	l := rate.NewLimiter(limit, burst)
-	l.AllowN(now, burst)
+// owing returns a limiter that has no token, and gets none before a number of tokens has come back; no more than are usable.
+func (b Bucket) owing(now time.Time, tokens int) *rate.Limiter {
+	l := rate.NewLimiter(rate.Limit(b.Refill), b.Usable())
+	l.AllowN(now, b.Usable())
+	l.ReserveN(now, min(tokens, b.Usable()))
 	return l
 }
 

@@ -87,7 +87,7 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute, "time between two listings of the cluster's interfaces, by which changes made by hand in EC2 are noticed")
 	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
 	flags.DurationVar(&c.FollowPeriod, "follow-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
-	flags.Float64Var(&c.EC2Share, "ec2-share", pace.Begin, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 0.98 while EC2 refuses nothing, and falls when it does")
+	flags.Float64Var(&c.EC2Share, "ec2-share", pace.Begin, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
 	c.Features.Bind(flags)
 	c.Logging.Bind(flags)

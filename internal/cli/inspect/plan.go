@@ -16,7 +16,6 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/forecast"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/pace"
 	"github.com/multieni/multieni/view"
 )
 
@@ -91,9 +90,7 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (vie
 func rates() map[string]forecast.Rate {
 	all := map[string]forecast.Rate{}
 	for action, bucket := range awsec2.DocumentedBuckets() {
-		all[action] = forecast.Rate{
-			Burst: int(float64(bucket.Capacity) * pace.Most), PerSecond: bucket.Refill * pace.Most,
-		}
+		all[action] = forecast.Rate{Burst: bucket.Usable(), PerSecond: bucket.Refill}
 	}
 	return all
 }

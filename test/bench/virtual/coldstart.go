@@ -4,6 +4,7 @@
 package virtual
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -25,15 +26,16 @@ func coldStart(s *stage) {
 func coldStartBesideTenant(s *stage) {
 	s.open()
 	other := newTenant(s.Cluster, 0.5)
-	go other.work(s.Context())
+	ctx, stop := context.WithCancel(s.Context())
+	other.stop = stop
+	go other.work(ctx)
 	time.Sleep(5 * time.Minute)
-	s.EC2.ResetCalls()
 	other.reset()
 	s.rollOut(other)
 	s.measured[scenario.TenantThrottle] = other.throttledPart()
 }
 
-// rollOut is what all cold starts have in common. The calls of another tenant are not counted.
+// rollOut is what all cold starts have in common. The calls of another tenant, which is stopped in the end, are not counted.
 func (s *stage) rollOut(other *tenant) {
 	s.Helper()
 	writes := s.controller.Writes()
@@ -43,12 +45,13 @@ func (s *stage) rollOut(other *tenant) {
 	s.measureReadiness()
 	if other != nil {
 		s.measured[scenario.Makespan+scenario.LimitSuffix] = other.attaching(s.Nodes * scenario.MembersPerNode).Seconds()
+		other.stop()
 	}
 	time.Sleep(settle)
 	calls, enis := s.EC2.Calls().Mutating, float64(s.Nodes*scenario.MembersPerNode)
 	if other != nil {
-		sent, throttled := other.counts()
-		calls.Count, calls.Throttled = calls.Count-sent, calls.Throttled-throttled
+		theirs := other.all()
+		calls.Count, calls.Throttled = calls.Count-theirs.sent, calls.Throttled-theirs.throttled
 	}
 	s.measured[scenario.CallsPerENI] = float64(calls.Count) / enis
 	s.measured[scenario.TakenPerENI] = float64(calls.Count-calls.Throttled) / enis

@@ -26,11 +26,17 @@ type tenant struct {
 	// pause is the mean time between two groups.
 	pause time.Duration
 
-	mu              sync.Mutex
-	sent, throttled int
-	// taken is how many calls of each action EC2 let through.
+	mu sync.Mutex
+	// ever counts the calls of its whole life, and measured those since the reset.
+	ever, measured calls
+	// taken is how many calls of each action EC2 let through since the reset.
 	taken map[string]int
+	// stop ends its work; calls in flight are still answered, and counted.
+	stop context.CancelFunc
 }
+
+// calls counts calls, and those that EC2 throttled.
+type calls struct{ sent, throttled int }
 
 const (
 	// largestGroup is the most nodes that come or end at once, and middleGroup the mean.
@@ -62,7 +68,7 @@ func newTenant(c *bubble.Cluster, part float64) *tenant {
 	return t
 }
 
-// work calls until the context ends.
+// work calls until it is stopped.
 func (t *tenant) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for seed, actions := range [][]string{
@@ -107,7 +113,7 @@ func (t *tenant) sleep(ctx context.Context, d time.Duration) bool {
 
 // do makes a call and reports whether it was throttled.
 func (t *tenant) do(ctx context.Context, form url.Values) (throttled bool) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ec2.invalid/", strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, "http://ec2.invalid/", strings.NewReader(form.Encode()))
 	if err != nil {
 		t.cluster.Error(err)
 		return false
@@ -120,11 +126,15 @@ func (t *tenant) do(ctx context.Context, form url.Values) (throttled bool) {
 	defer response.Body.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent++
-	if throttled = response.StatusCode == http.StatusServiceUnavailable; throttled {
-		t.throttled++
-	} else {
+	throttled = response.StatusCode == http.StatusServiceUnavailable
+	if !throttled {
 		t.taken[form.Get("Action")]++
+	}
+	for _, c := range []*calls{&t.ever, &t.measured} {
+		c.sent++
+		if throttled {
+			c.throttled++
+		}
 	}
 	return throttled
 }
@@ -132,7 +142,7 @@ func (t *tenant) do(ctx context.Context, form url.Values) (throttled bool) {
 func (t *tenant) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent, t.throttled, t.taken = 0, 0, map[string]int{}
+	t.measured, t.taken = calls{}, map[string]int{}
 }
 
 // attaching is how long it takes at least to give nodes n interfaces beside what the tenant took since the reset. A bucket that
@@ -146,13 +156,15 @@ func (t *tenant) attaching(n int) (least time.Duration) {
 	return least
 }
 
-func (t *tenant) counts() (sent, throttled int) {
+// all counts the calls of its whole life.
+func (t *tenant) all() calls {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sent, t.throttled
+	return t.ever
 }
 
 func (t *tenant) throttledPart() float64 {
-	sent, throttled := t.counts()
-	return part(throttled, sent)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return part(t.measured.throttled, t.measured.sent)
 }
