@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # Tools are built from their own module file, so that they never decide a version of ours.
 TOOL := go tool -modfile=tools/go.mod
-MODULES := . tools tools/helm tools/image dev/controlplane
+MODULES := . tools tools/helm tools/image dev/controlplane test/alerts test/programs/vpc
 HELM := go tool -modfile=tools/helm/go.mod helm
 # What a build calls itself: the tag, or a version of the future.
 VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)
@@ -67,10 +67,11 @@ vuln: ## Look for known vulnerabilities in what our code reaches, dependencies i
 	$(TOOL) govulncheck ./...
 
 .PHONY: verify
-verify: ## Check that all is formatted, vetted, tidy and generated from its sources
+verify: ## Check that all is formatted, vetted, tidy and generated from its sources, and that alerts fire as their tests say
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted; run gofmt -w ." >&2; exit 1; }
 	go vet ./...
 	@for module in $(MODULES); do (set -x; go -C $$module mod tidy -diff); done
+	go -C test/alerts test ./...
 	@before=$$(mktemp -d); trap "rm -rf $$before" EXIT; tar cf - $(GENERATED) | tar xf - -C $$before; $(MAKE) generate; \
 	  (for part in $(GENERATED); do diff -r $$before/$$part $$part || exit 1; done) || { echo "generated files were out of date and are not now: look at them and keep them" >&2; exit 1; }
 

@@ -39,8 +39,8 @@ type Behavior struct {
 	// that time. Actions that are missing take no time; nil means that no call does. See [CallLatencies].
 	Calls map[string]Latency
 	// Visibility is from a change until describe calls show it. EC2 documents eventual consistency without figures. Most
-	// reads right after a change are current: "aws ec2 wait network-interface-available" has no retry for an unknown
-	// interface. Terraform retries reads of new resources for seconds, and 30 s have been seen.
+	// reads right after a change are current: "aws ec2 wait network-interface-available" and AWS's VPC resource controller
+	// have no retry for an unknown interface. Terraform retries reads of new resources for seconds, and 30 s have been seen.
 	Visibility Latency
 	// Available is from CreateNetworkInterface until the interface is available. Normally at once: EC2 says that the
 	// call is synchronous (aws/aws-sdk#301).
@@ -124,7 +124,7 @@ type Behavior struct {
 // DefaultBehavior takes the time that EC2 takes.
 func DefaultBehavior() Behavior {
 	return Behavior{
-		Visibility: Latency{Max: 100 * time.Millisecond, Tail: 2 * time.Second, TailShare: 0.01},
+		Visibility: Latency{Tail: 2 * time.Second, TailShare: 0.01},
 		Attach:     Latency{Min: time.Second, Max: 5 * time.Second, Tail: 10 * time.Second, TailShare: 0.02},
 		Detach:     Latency{Min: 2 * time.Second, Max: 10 * time.Second, Tail: 60 * time.Second, TailShare: 0.01},
 		Stopped:    Latency{Min: 500 * time.Millisecond, Max: 1500 * time.Millisecond},

@@ -181,6 +181,22 @@ func TestVisibilityLag(t *testing.T) {
 	}
 }
 
+// By default a new interface can be described at once but for one in a hundred: the VPC resource controller of AWS takes an
+// interface that is not shown yet for lost.
+func TestUsualVisibility(t *testing.T) {
+	s := play(t, ec2.DefaultBehavior())
+	const made = 500
+	hidden := 0
+	for range made {
+		if _, err := s.seen(s.create(subnetA)); err != nil {
+			hidden++
+		}
+	}
+	if hidden == 0 || hidden > made/25 {
+		t.Errorf("%d of %d interfaces are not shown at once", hidden, made)
+	}
+}
+
 func TestDeletedIsSeenForAWhile(t *testing.T) {
 	s := play(t, ec2.Behavior{Visibility: exactly(2 * time.Second)})
 	id := s.create(subnetA)

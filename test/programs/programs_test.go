@@ -53,6 +53,13 @@ func world() awssim.World {
 // What one change in a hundred does by default is left out, that it is seen after seconds: waiters fail on that in AWS too.
 func serve(t *testing.T, speed float64) []string {
 	t.Helper()
+	_, environment := simulate(t, speed)
+	return environment
+}
+
+// simulate is serve, and returns the simulated AWS too.
+func simulate(t *testing.T, speed float64) (*awssim.Simulator, []string) {
+	t.Helper()
 	behavior := ec2.DefaultBehavior()
 	behavior.Visibility.TailShare = 0
 	sim, err := awssim.New(awssim.Options{World: world(), Behavior: &behavior, Clock: awssim.ScaledClock(speed)})
@@ -68,7 +75,7 @@ func serve(t *testing.T, speed float64) []string {
 			t.Error(err)
 		}
 	})
-	return append(os.Environ(), "AWS_ENDPOINT_URL="+server.URL(), "AWS_REGION=us-east-1", "AWS_DEFAULT_REGION=us-east-1",
+	return sim, append(os.Environ(), "AWS_ENDPOINT_URL="+server.URL(), "AWS_REGION=us-east-1", "AWS_DEFAULT_REGION=us-east-1",
 		"AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_PAGER=", "PYTHONDONTWRITEBYTECODE=1")
 }
 
@@ -130,14 +137,9 @@ func TestWaitersOfTheCommandLine(t *testing.T) {
 	for _, speed := range speeds() {
 		t.Run(fmt.Sprintf("speed %g", speed), func(t *testing.T) {
 			environment := serve(t, speed)
-			endpoint := ""
-			for _, variable := range environment {
-				if url, is := strings.CutPrefix(variable, "AWS_ENDPOINT_URL="); is {
-					endpoint = url // versions before 2.13 do not read the variable
-				}
-			}
 			aws := func(arguments ...string) string {
-				return run(t, environment, path, append([]string{"--endpoint-url", endpoint, "--output", "json", "ec2"}, arguments...)...)
+				// Versions before 2.13 do not read the variable.
+				return run(t, environment, path, append([]string{"--endpoint-url", endpoint(environment), "--output", "json", "ec2"}, arguments...)...)
 			}
 			var made struct {
 				NetworkInterface struct{ NetworkInterfaceID string }

@@ -1,0 +1,82 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package programs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/awssim"
+)
+
+// needLong skips the test in the short form: what it runs is to be installed or built for minutes first.
+func needLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MULTIENI_LONG") == "" {
+		t.Skip("make test-long runs this")
+	}
+}
+
+// interfaces returns which interfaces the simulated AWS has, and where they are attached.
+func interfaces(sim *awssim.Simulator) []string {
+	var all []string
+	for _, eni := range sim.State().NetworkInterfaces {
+		where := "nowhere"
+		if a := eni.Attachment; a != nil {
+			where = fmt.Sprintf("at %s, device %d", a.InstanceID, a.DeviceIndex)
+		}
+		all = append(all, eni.NetworkInterfaceID+" "+where)
+	}
+	return all
+}
+
+// AWS's VPC resource controller and VPC CNI give an instance interfaces, addresses and prefixes, and leave nothing behind.
+func TestVPCPrograms(t *testing.T) {
+	needLong(t)
+	const instance = "i-0a10000000000000a"
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "vpc", "-o", bin, "./...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build.Args, err, out)
+	}
+	for _, program := range []struct {
+		name      string
+		arguments []string
+	}{
+		{"resourcecontroller", []string{instance, "sg-0aa00000000000001"}},
+		{"cni", nil},
+	} {
+		for _, speed := range speeds() {
+			t.Run(fmt.Sprintf("%s, speed %g", program.name, speed), func(t *testing.T) {
+				t.Parallel()
+				sim, environment := simulate(t, speed)
+				metadata := strings.Replace(endpoint(environment), "http://", "http://"+instance+"@", 1)
+				environment = append(environment, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata, "AWS_VPC_K8S_CNI_LOG_FILE=stderr",
+					"AWS_VPC_K8S_CNI_LOGLEVEL=INFO", "CLUSTER_NAME=demo")
+				before := interfaces(sim)
+				said := run(t, environment, filepath.Join(bin, program.name), program.arguments...)
+				t.Log(said)
+				if diff := cmp.Diff(before, interfaces(sim)); diff != "" {
+					t.Errorf("interfaces before and after it:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// endpoint returns where clients with the environment find the simulated AWS.
+func endpoint(environment []string) string {
+	for _, variable := range environment {
+		if url, is := strings.CutPrefix(variable, "AWS_ENDPOINT_URL="); is {
+			return url
+		}
+	}
+	return ""
+}
