@@ -98,6 +98,9 @@ type Member struct {
 	Interface *eni.Interface
 	// Asked is the slot asked for; Slot the one taken or chosen.
 	Asked, Slot eni.Slot
+	// Unverified is set on an interface that is kept, and that nothing but its tags says to be ours. Neither the ledger nor the
+	// node's state may speak for it for that reason.
+	Unverified bool
 	// Why says what keeps the member from being as wanted; its Reason is empty when nothing does.
 	Why Problem
 	// Drift lists what only a replacement can mend.
@@ -155,9 +158,6 @@ type member struct {
 	// member of which only a look can tell what keeps it.
 	doubtful bool
 	problem  *Problem
-	// unrecorded is set on an interface that is kept, and that nothing but its tags says to be ours: the ledger must not say so
-	// for that reason.
-	unrecorded bool
 	// serves is set on a member whose interface was taken over, and differs from what is wanted in nothing but its tags.
 	serves bool
 }
@@ -309,7 +309,7 @@ func (p *planner) leaveAlone(claim *Claim, owned []inventory.Record) {
 			continue
 		}
 		m := p.existing(claim, r)
-		m.Drift, m.unrecorded = drift[i], !p.evident(r)
+		m.Drift, m.Unverified = drift[i], !p.evident(r)
 		p.add(m)
 	}
 }

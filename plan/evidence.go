@@ -22,8 +22,8 @@ type Recorded struct {
 	ID string
 	ownership.Key
 	Generation int64
-	// Attached is set on one that was attached: another with its identity is a copy. EC2 can have made two that were not, if it
-	// forgot a client token.
+	// Attached is set on an interface of this instance that was attached: another one with its identity is a copy. EC2 can
+	// have made two that were not, if it forgot a client token.
 	Attached bool
 }
 
@@ -157,7 +157,7 @@ func (p *planner) denySurplus(surplus []int, owned []inventory.Record) []int {
 // noteVerified tells which interfaces are ours by more than their tags, or serve for want of anything that is.
 func (p *planner) noteVerified() {
 	for _, m := range p.members {
-		if m.record != nil && !m.unrecorded && p.atStake(*m.record) && !ownership.IsNetwork(m.NodeENIUID) {
+		if m.record != nil && !m.Unverified && p.atStake(*m.record) && !ownership.IsNetwork(m.NodeENIUID) {
 			p.plan.Verified = append(p.plan.Verified, m.record.ID)
 		}
 	}

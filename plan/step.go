@@ -24,7 +24,7 @@ func (p *planner) step(m *member) {
 		p.create(m)
 	case m.record.ID == "":
 		p.await(m)
-	case m.record.Missing && !m.unrecorded: // any reason but Kept is evidence to later plans
+	case m.record.Missing:
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{NotSeen, fmt.Sprintf("EC2's last answer does not show %s; it is looked for again before anything is concluded", m.record.ID)}
 		p.again(p.now.Add(doubtful))
@@ -37,7 +37,7 @@ func (p *planner) step(m *member) {
 	case m.wish == nil:
 		m.Phase = phaseOf(m.record.Interface)
 		m.Why = Problem{Kept, p.keptBecause(m)}
-		if !m.unrecorded {
+		if !m.Unverified {
 			p.record(m)
 		}
 		switch {

@@ -272,6 +272,17 @@ type InterfaceState struct {
 	// +kubebuilder:validation:MaxLength=32
 	ENIID string `json:"eniID,omitempty"`
 
+	// instanceID is the instance that the interface was made for. It differs
+	// from the node's while an earlier instance of the node has interfaces.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	InstanceID string `json:"instanceID,omitempty"`
+
+	// unverified is set while nothing but its tags says that the interface is
+	// multieni's. It is left as it is.
+	// +optional
+	Unverified bool `json:"unverified,omitempty"`
+
 	// attachmentID is EC2's ID of the attachment, once it exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64

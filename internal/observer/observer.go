@@ -333,7 +333,10 @@ func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Inte
 	}
 	o.saw(begun, nil, left)
 	denied := o.Denied()
-	left = slices.DeleteFunc(left, func(i eni.Interface) bool { return inventory.NeverOurs(i) || slices.Contains(denied, i.ID) })
+	left = slices.DeleteFunc(left, func(i eni.Interface) bool {
+		// One that was detached meanwhile is taken from nobody: its node deletes it.
+		return inventory.NeverOurs(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
+	})
 	var members []ownership.Member
 	for _, i := range left {
 		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Ours {

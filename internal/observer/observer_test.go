@@ -417,6 +417,33 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 	})
 }
 
+// TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached deletes a NodeENI with an interface that is left alone while an instance has
+// it, and that its node deletes as soon as somebody detaches it.
+func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
+	c := &cloud{}
+	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		denied := attached("eni-1", 0, eni.AttachmentAttached)
+		c.set(denied)
+		for _, detached := range []bool{false, true} {
+			if detached {
+				denied.Attachment, denied.Status = nil, eni.Available
+				c.set(denied)
+			}
+			if _, err := o.Remaining(t.Context(), "uid-a"); err != nil {
+				t.Fatal(err)
+			}
+			o.Judged(time.Now(), denied.Tags[ownership.TagInstanceID], nil, []string{denied.ID})
+			left, err := o.Remaining(t.Context(), "uid-a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keeps := len(left) > 0; keeps != detached {
+				t.Errorf("detached: %t, the NodeENI is kept: %t", detached, keeps)
+			}
+		}
+	})
+}
+
 // TestAnAbsenceThatNobodyAsksAboutIsForgotten keeps memory from growing with every instance that ever was.
 func TestAnAbsenceThatNobodyAsksAboutIsForgotten(t *testing.T) {
 	watch(t, &cloud{state: eni.InstanceMissing}, func(t *testing.T, o *observer.Observer) {

@@ -78,7 +78,7 @@ func (s *swarm) strikesCrash(often frequency) bool {
 	case aRarity:
 		rate = min(0.3, 25*rate)
 	case aGreatRarity:
-		rate = min(0.4, 60*rate)
+		rate = min(0.3, 25*rate)
 	case aLateRarity:
 		rate = 0.3
 	}

@@ -27,7 +27,7 @@ const (
 	evidence   = "plan/evidence.go"
 	identity   = "ownership/ownership.go"
 	inventory  = "inventory/inventory.go"
-	nodeENI    = "internal/controller/nodeeni/reconciler.go"
+	nodeENI    = "internal/controller/nodeeni/deletion.go"
 	sweeps     = "internal/controller/sweeper/sweeper.go"
 	fence      = "internal/controller/fence.go"
 	token      = "		Token:       c.Member.Token(),\n"

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -261,7 +264,7 @@ func (c *cluster) settled() *Violation {
 		}
 	}
 	for _, object := range c.api.all(nodeENIs) {
-		if !object.GetDeletionTimestamp().IsZero() {
+		if !object.GetDeletionTimestamp().IsZero() && !c.saysWhatItWaitsFor(object.(*v1alpha1.NodeENI)) {
 			return &Violation{"I6", fmt.Sprintf("NodeENI %s is still being deleted", object.GetName())}
 		}
 	}
@@ -274,6 +277,31 @@ func (c *cluster) settled() *Violation {
 		}
 	}
 	return nil
+}
+
+// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person has to see to: somebody
+// wrote its UID on interfaces that never were ours, and other tags that are not the cluster's.
+func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
+	var (
+		strays []string
+		told   bool
+	)
+	for _, i := range c.run.truth().interfaces {
+		primary := i.Attachment != nil && i.Attachment.Slot == eni.Primary
+		if i.Tags[ownership.TagNodeENIUID] != string(nodeENI.UID) || primary {
+			continue
+		}
+		if c.leftAlone(i) {
+			told = told || c.toldElsewhere(i)
+			continue
+		}
+		if !c.nobodys(i) {
+			return false
+		}
+		strays = append(strays, i.ID)
+	}
+	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
+	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
 }
 
 // mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows,

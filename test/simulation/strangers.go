@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/ownership"
@@ -27,8 +29,8 @@ type stranger struct {
 func (c *cluster) disguise(i eni.Interface) {
 	r := c.run
 	foreign := c.foreign(i.Zone)
-	if _, aged := ownership.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || i.Tags[ownership.TagNode] == "" || foreign == nil {
-		return // spoilt tags are those of nobody, and without a node's name no node is told
+	if _, aged := ownership.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || foreign == nil {
+		return // nobody takes an interface without its age for a leak
 	}
 	host := foreign.Attachment.InstanceID
 	tags := maps.Clone(i.Tags)
@@ -131,7 +133,17 @@ func (c *cluster) accountable() []eni.Interface {
 // leftAlone reports whether an interface is told of as one that nothing but its tags says to be ours: a ledger was lost, or somebody
 // took the tags away until another interface was made in its place, and put them back.
 func (c *cluster) leftAlone(i eni.Interface) bool {
-	told := slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
+	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
 	_, handled := c.run.watch.meddled[i.ID]
 	return told && i.Attachment != nil && (handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID])
+}
+
+// toldElsewhere reports whether a NodeENIState asks a person to detach an interface where somebody else attached it: tags that
+// somebody copied name an instance that has ended.
+func (c *cluster) toldElsewhere(i eni.Interface) bool {
+	return slices.ContainsFunc(c.api.all(states), func(object client.Object) bool {
+		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(known v1alpha1.InterfaceState) bool {
+			return known.ENIID == i.ID && strings.Contains(known.Message, "by somebody else; detach it there")
+		})
+	})
 }

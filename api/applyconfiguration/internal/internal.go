@@ -404,6 +404,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: generation
       type:
         scalar: numeric
+    - name: instanceID
+      type:
+        scalar: string
     - name: ipv4Prefixes
       type:
         list:
@@ -481,6 +484,9 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.SysctlValue
+    - name: unverified
+      type:
+        scalar: boolean
     - name: zone
       type:
         scalar: string

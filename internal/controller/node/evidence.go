@@ -44,19 +44,14 @@ func (r *Reconciler) addEvidence(ctx context.Context, s *subject, instanceID str
 	return nil
 }
 
-// recorded returns the interfaces that a state names as those of members. One that is merely kept counts if the ledger promised
-// it: the others are kept for what their tags say.
+// recorded returns the interfaces that a state names as those of members.
 func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	var all []plan.Recorded
-	ledger := ledgerOf(state.Spec, instanceID)
 	for _, i := range state.Status.Interfaces {
-		promised := slices.ContainsFunc(ledger, func(m v1alpha1.Member) bool {
-			return m.NodeENIUID == i.NodeENIUID && m.Ordinal == i.Ordinal && m.Generation == i.Generation
-		})
-		if i.ENIID != "" && (promised || i.Reason != string(plan.Kept)) {
+		if i.ENIID != "" && !i.Unverified {
 			all = append(all, plan.Recorded{
 				ID: i.ENIID, Key: ownership.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: i.Generation,
-				Attached: i.AttachmentID != "",
+				Attached: i.InstanceID == instanceID && i.AttachmentID != "",
 			})
 		}
 	}

@@ -177,6 +177,8 @@ func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	state := v1alpha1.InterfaceState{
 		Member:               apiMember(m.Member),
 		Phase:                v1alpha1.Phase(m.Phase),
+		InstanceID:           m.InstanceID,
+		Unverified:           m.Unverified,
 		NetworkCardIndex:     int32(m.Asked.Card),
 		DeviceIndex:          int32(m.Asked.Device),
 		RequestedDeviceIndex: int32(m.Asked.Device),

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,6 +318,31 @@ func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 			}
 			if gone := s.read() == nil; gone != tc.gone {
 				t.Errorf("gone: %t, want %t", gone, tc.gone)
+			}
+		})
+	}
+}
+
+// TestADeletionNamesTheInterfaceItWaitsFor deletes a NodeENI whose UID somebody wrote on an interface that multieni leaves alone.
+func TestADeletionNamesTheInterfaceItWaitsFor(t *testing.T) {
+	cases := map[string]map[string]string{
+		"the interface is another cluster's": {ownership.TagCluster: "other"},
+		"its tags name no node":              {ownership.TagNode: ""},
+	}
+	for name, edited := range cases {
+		t.Run(name, func(t *testing.T) {
+			stray := owned()
+			maps.Copy(stray[0].Tags, edited)
+			s := setStage(t, &cloud{left: stray}, declared())
+			if err := s.kube.Delete(t.Context(), declared()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			ready := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Reason != v1alpha1.ReasonUnverified || !strings.Contains(ready.Message, stray[0].ID) {
+				t.Errorf("Ready is %+v, want it to name %s", ready, stray[0].ID)
 			}
 		})
 	}

@@ -22,13 +22,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 )
 
-// recheck is how often a deletion that waits is looked at when nothing is heard.
-const recheck = 5 * time.Second
+// recheck is how often a deletion that waits is looked at when nothing is heard, and what waits for the listing. A deletion that
+// has waited for long waits for a person, and is looked at less often, after a tenth of that time and at least every
+// mostRecheck.
+const recheck, mostRecheck = 5 * time.Second, 10 * time.Minute
 
 // Options are what a Reconciler works with.
 type Options struct {
@@ -116,8 +119,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: recheck}, client.IgnoreNotFound(r.tellBlind(ctx, &nodeENI))
 	}
 	deleting := !nodeENI.DeletionTimestamp.IsZero()
+	var left []eni.Interface
 	if deleting {
-		gone, err := r.letGo(ctx, &nodeENI)
+		var gone bool
+		gone, left, err = r.letGo(ctx, &nodeENI)
 		if gone || err != nil {
 			return reconcile.Result{}, err
 		}
@@ -129,12 +134,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	f.strays = r.strays(left)
 	after := report(&nodeENI, f)
 	r.bursts.looked(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after), after.Nodes, r.Now())
 	if err := r.write(ctx, &nodeENI, after); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return reconcile.Result{RequeueAfter: r.next(deleting, f)}, unreadable
+	return reconcile.Result{RequeueAfter: r.next(&nodeENI, f)}, unreadable
 }
 
 // Standings counts interfaces by the name of their NodeENI and by how they stand, as the statuses have it.
@@ -171,10 +177,10 @@ func (r *Reconciler) Blocked() map[string]int {
 	return counts
 }
 
-func (r *Reconciler) next(deleting bool, f facts) time.Duration {
+func (r *Reconciler) next(nodeENI *v1alpha1.NodeENI, f facts) time.Duration {
 	switch {
-	case deleting:
-		return recheck
+	case !nodeENI.DeletionTimestamp.IsZero():
+		return min(max(recheck, f.now.Sub(nodeENI.DeletionTimestamp.Time)/10), mostRecheck)
 	case !f.resolved():
 		return r.ReresolveMissing
 	default:
@@ -194,59 +200,6 @@ func (r *Reconciler) accept(ctx context.Context, nodeENI *v1alpha1.NodeENI) erro
 	}
 	r.accepted.Store(nodeENI.UID, true)
 	return nil
-}
-
-// letGo takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
-// of it, nor will. There is no time after which it gives up.
-func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, err error) {
-	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
-		return true, nil
-	}
-	var states v1alpha1.NodeENIStateList
-	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
-		return false, err
-	}
-	uid := nodeENI.UID
-	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || r.Observer.Holds(string(uid)) {
-		return false, nil
-	}
-	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
-		return false, nil
-	}
-	if hidden, err := r.mayBeHidden(ctx, nodeENI); hidden || err != nil {
-		return false, err
-	}
-	left, err := r.Observer.Remaining(ctx, string(uid))
-	if err != nil || len(left) > 0 {
-		return false, err
-	}
-	before := nodeENI.DeepCopy()
-	controllerutil.RemoveFinalizer(nodeENI, v1alpha1.Finalizer)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
-	}
-	r.marks.forget(uid)
-	r.accepted.Delete(uid)
-	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeeni", nodeENI.Name)
-	return true, nil
-}
-
-// mayBeHidden reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show yet: shortly
-// after this one began, where a ledger that would tell is missing. What this process made, or asked for, the observer holds.
-func (r *Reconciler) mayBeHidden(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
-	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.KnowsAll() {
-		return false, nil
-	}
-	nodes, err := r.selected(ctx, nodeENI)
-	if err != nil {
-		return false, err
-	}
-	names := make([]string, len(nodes))
-	for n := range nodes {
-		names[n] = nodes[n].Name
-	}
-	return !r.Ledgers.Account(string(nodeENI.UID), names), nil
 }
 
 // selected lists the Nodes that a NodeENI selects. They are only read.

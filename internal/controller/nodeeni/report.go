@@ -44,6 +44,9 @@ type facts struct {
 	unlisted bool
 	// unstored says of selected nodes why the API server refuses their NodeENIStates, by name.
 	unstored map[string]string
+	// strays are interfaces that EC2 shows with the UID of a NodeENI that is being deleted, and with other tags that are not as
+	// this cluster writes them.
+	strays []eni.Interface
 	// hidden is set while EC2 may not show all that exists.
 	hidden bool
 }
@@ -101,7 +104,7 @@ func collect(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []locate
 	for _, s := range states {
 		for _, i := range s.Status.Interfaces {
 			if i.NodeENIUID == nodeENI.UID {
-				all = append(all, located{i, s.Name, s.Spec.InstanceID})
+				all = append(all, located{i, s.Name, cmp.Or(i.InstanceID, s.Spec.InstanceID)})
 			}
 		}
 	}
@@ -259,22 +262,6 @@ func unstored(nodes map[string]string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
 		"the API server refuses to store the NodeENIState of %s; nothing new is made or told there: node %s: %s",
 		number(len(nodes), "node"), first, nodes[first])}
-}
-
-// leaving is how a NodeENI stands that is deleted.
-func leaving(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
-	if controller.Paused(nodeENI) && len(interfaces) > 0 {
-		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
-			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", number(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
-	}
-	message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
-	if f.hidden && len(interfaces) == 0 {
-		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
-	}
-	if f.refused != "" {
-		message += "; " + f.refused
-	}
-	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 }
 
 // stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.

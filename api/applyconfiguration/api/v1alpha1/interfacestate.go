@@ -20,6 +20,12 @@ type InterfaceStateApplyConfiguration struct {
 	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
 	// eniID is the network interface, once it exists.
 	ENIID *string `json:"eniID,omitempty"`
+	// instanceID is the instance that the interface was made for. It differs
+	// from the node's while an earlier instance of the node has interfaces.
+	InstanceID *string `json:"instanceID,omitempty"`
+	// unverified is set while nothing but its tags says that the interface is
+	// multieni's. It is left as it is.
+	Unverified *bool `json:"unverified,omitempty"`
 	// attachmentID is EC2's ID of the attachment, once it exists.
 	AttachmentID *string `json:"attachmentID,omitempty"`
 	// macAddress identifies the link on the node.
@@ -132,6 +138,22 @@ func (b *InterfaceStateApplyConfiguration) WithPhase(value apiv1alpha1.Phase) *I
 // If called multiple times, the ENIID field is set to the value of the last call.
 func (b *InterfaceStateApplyConfiguration) WithENIID(value string) *InterfaceStateApplyConfiguration {
 	b.ENIID = &value
+	return b
+}
+
+// WithInstanceID sets the InstanceID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the InstanceID field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithInstanceID(value string) *InterfaceStateApplyConfiguration {
+	b.InstanceID = &value
+	return b
+}
+
+// WithUnverified sets the Unverified field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Unverified field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithUnverified(value bool) *InterfaceStateApplyConfiguration {
+	b.Unverified = &value
 	return b
 }
 

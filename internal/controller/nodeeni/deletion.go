@@ -1,0 +1,112 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeeni
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/status"
+	"github.com/multieni/multieni/ownership"
+)
+
+// letGo takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
+// of it, nor will. There is no time after which it gives up. It returns what EC2 still shows.
+func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, left []eni.Interface, err error) {
+	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
+		return true, nil, nil
+	}
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return false, nil, err
+	}
+	uid := nodeENI.UID
+	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || r.Observer.Holds(string(uid)) {
+		return false, nil, nil
+	}
+	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
+		return false, nil, nil
+	}
+	if hidden, err := r.mayBeHidden(ctx, nodeENI); hidden || err != nil {
+		return false, nil, err
+	}
+	left, err = r.Observer.Remaining(ctx, string(uid))
+	if err != nil || len(left) > 0 {
+		return false, left, err
+	}
+	before := nodeENI.DeepCopy()
+	controllerutil.RemoveFinalizer(nodeENI, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, nodeENI, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+		return false, nil, fmt.Errorf("take the finalizer off NodeENI %s: %w", nodeENI.Name, err)
+	}
+	r.marks.forget(uid)
+	r.accepted.Delete(uid)
+	r.Log.Info("NodeENI is gone; EC2 has none of its interfaces left", "nodeeni", nodeENI.Name)
+	return true, nil, nil
+}
+
+// strays returns the interfaces that carry the UID of a NodeENI and that no plan concerns: their other tags are not as this
+// cluster writes them.
+func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
+	return slices.DeleteFunc(left, func(i eni.Interface) bool {
+		_, verdict := ownership.Read(r.Observer.Cluster, i.Tags)
+		return verdict == ownership.Ours
+	})
+}
+
+// mayBeHidden reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show yet: shortly
+// after this one began, where a ledger that would tell is missing. What this process made, or asked for, the observer holds.
+func (r *Reconciler) mayBeHidden(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
+	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.KnowsAll() {
+		return false, nil
+	}
+	nodes, err := r.selected(ctx, nodeENI)
+	if err != nil {
+		return false, err
+	}
+	names := make([]string, len(nodes))
+	for n := range nodes {
+		names[n] = nodes[n].Name
+	}
+	return !r.Ledgers.Account(string(nodeENI.UID), names), nil
+}
+
+// leaving is how a NodeENI stands that is deleted.
+func leaving(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
+	if controller.Paused(nodeENI) && len(interfaces) > 0 {
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
+			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", number(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
+	}
+	if len(f.strays) > 0 && len(f.states) == 0 {
+		return astray(nodeENI, f.strays)
+	}
+	message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
+	if f.hidden && len(interfaces) == 0 {
+		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
+	}
+	if f.refused != "" {
+		message += "; " + f.refused
+	}
+	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
+}
+
+// astray is how a NodeENI stands whose deletion waits for interfaces that a person has to see to.
+func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
+	first := strays[0]
+	where := "attached to nothing"
+	if first.Attachment != nil {
+		where = "attached to " + first.Attachment.InstanceID
+	}
+	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
+		"it is to be deleted, and %s with the tag %s=%s stays: %s, %s, has other %s tags than multieni writes, and is left alone; delete the interface, or remove that tag from it; multieni looks again within %s",
+		number(len(strays), "interface"), ownership.TagNodeENIUID, nodeENI.UID, first.ID, where, ownership.Prefix, mostRecheck)}
+}
