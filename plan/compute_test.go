@@ -326,6 +326,20 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	}
 }
 
+// An agent takes a device back once it reads that the interface is on its way out. So a plan from memory, which does not know who holds
+// the slot that it is to be moved to, does not say so before EC2 was asked.
+func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
+	w := newWorld(limits(4))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	moved := claim("a", wish(0, 2, "s1"))
+	moved.Exact, moved.Replace = true, true
+	o := w.observe(ledger)
+	o.Held, o.MayReplace, o.Look = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
+	if p := plan.Compute(desired(moved), o, w.now); !p.NeedsLook {
+		t.Errorf("want a look before the node is asked to let go:\n%s", p.Explain())
+	}
+}
+
 // What a program in user space drives is not pulled from under it, for however long; unless the instance goes anyway.
 func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	w := newWorld(limits(4))
@@ -333,7 +347,7 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	_, ledger := w.drive(desired(c), nil)
 	c.Standing = plan.Released
 	o := w.observe(ledger)
-	o.Held = map[string]string{o.Owned[0].ID: "a program has it open"}
+	o.Held = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no words
 	p := plan.Compute(desired(c), o, w.now)
 	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.DeviceHeld || p.LookAgain.IsZero() {
 		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())

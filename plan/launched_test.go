@@ -101,6 +101,21 @@ func TestAnAdoptedInterfaceIsMendedAndKeepsItsTags(t *testing.T) {
 	}
 }
 
+// The generation of an interface is the time at which it was decided on, and its age follows from that. One that is made where a
+// launched interface served before is not as old as the epoch, or the sweeper would take it for a leak that is old enough.
+func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
+	w := newWorld(limits(4))
+	w.launchedAt(device(1), "s1")
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	p := plan.Compute(desired(claim("a", wish(0, 2, "s2"))), w.observe(ledger), w.now)
+	if len(p.Actions) != 1 {
+		t.Fatalf("want one interface to be made:\n%s", p.Explain())
+	}
+	if made, is := p.Actions[0].(plan.Create); !is || made.Member.Generation != w.now.Unix() {
+		t.Errorf("want an interface of generation %d:\n%s", w.now.Unix(), p.Explain())
+	}
+}
+
 // Losing an interface of a live node is the worst that can happen: what was launched with it is never taken away.
 func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 	asked := wish(0, 1, "s1")

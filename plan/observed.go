@@ -228,3 +228,9 @@ func minutes(d time.Duration) string {
 		return fmt.Sprintf("%d minutes", int(d.Minutes()))
 	}
 }
+
+// isHeld reports whether the node has not let go of an interface yet.
+func (o Observed) isHeld(id string) bool {
+	_, is := o.Held[id]
+	return is
+}

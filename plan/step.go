@@ -236,7 +236,7 @@ func (p *planner) holdsBack(m *member) bool {
 // A new generation is the time in seconds, so that it is new even if the ledger was lost.
 func (p *planner) generation(m *member, setback Setback) int64 {
 	stored, spent := p.plan.Ledger[m.Key], p.Spent[m.Key]
-	if stored > spent && setback.Class != eni.TokenSpent {
+	if stored > max(spent, adopted) && setback.Class != eni.TokenSpent {
 		return stored
 	}
 	return max(p.now.Unix(), stored+1, spent+1)
@@ -406,9 +406,11 @@ func (p *planner) remove(m *member) {
 		m.announceForce()
 		p.progress(m)
 		p.forceIfStuck(m)
-	case !p.ended && p.Held[i.ID] != "":
+	case !p.ended && p.isHeld(i.ID):
 		m.Phase = Detaching // by this the node knows that it has to let go
-		m.Why = Problem{DeviceHeld, fmt.Sprintf("%s is to be removed (%s), and is not detached before the node lets go of it: %s", i.ID, m.leaving, p.Held[i.ID])}
+		m.Why = Problem{DeviceHeld, fmt.Sprintf("%s is to be removed (%s), and is not detached before the node lets go of it: %s",
+			i.ID, m.leaving, cmp.Or(p.Held[i.ID], "a program in user space drives it"))}
+		m.doubtful = p.Look == nil // a program gives its device up only for what EC2 itself shows to be possible
 		p.again(p.now.Add(hindered))
 	default:
 		m.Phase = Detaching
