@@ -18,6 +18,21 @@ const metricsPage = `# Metrics
 The controller's own metrics, at ` + "`/metrics`" + ` of port 8080. Names, labels and units are stable. Beside them are those of
 controller-runtime (` + "`controller_runtime_*`, `workqueue_*`, `rest_client_*`" + `) and of the Go runtime and process.
 
+By default everybody who reaches the port can read them. With ` + "`metrics.secure: true`" + ` in the chart they are served by HTTPS, and the API
+server is asked whose token a scrape has, and whether that account may ` + "`get` the path `/metrics`" + `. A ClusterRole of the chart says so; bind it
+to the ServiceAccount of Prometheus. The chart's ServiceMonitor sends the token.
+
+` + "```yaml" + `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: multieni-metrics-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: multieni-metrics-reader}
+subjects: [{kind: ServiceAccount, name: prometheus, namespace: monitoring}]
+` + "```" + `
+
+` + "`metrics.certSecret`" + ` names a Secret with a certificate, such as cert-manager writes. Without it the certificate is self-signed, and
+Prometheus does not verify it: a program that can answer in the controller's place then learns the token of Prometheus.
+
 ` + "`multieni lifecycle-hook`" + ` beside a queue has those of ` + "`multieni_lifecycle_*` and `multieni_ec2_*`" + `, at ` + "`/metrics`" + ` of
 ` + "`--metrics-bind-address`" + `, port 8080 by default. In AWS Lambda it writes lines into its log of which CloudWatch makes the metrics
 ` + "`LifecycleEvents` and `LifecycleEventDuration`, with the dimensions `kind` and `result`, `InterfacesAttached`, and `InstancesFailed`" + `

@@ -24,6 +24,7 @@ import (
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -81,7 +82,7 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 				&corev1.Node{}: {Transform: controller.SlimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.SlimState},
 			},
 		},
-		Metrics:                             metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                             metricsOptions(o),
 		HealthProbeBindAddress:              o.ProbeAddress,
 		LeaderElection:                      o.LeaderElect,
 		LeaderElectionResourceLockInterface: lock,
@@ -100,6 +101,17 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
 	return mgr, mgr.Add(restore)
+}
+
+// metricsOptions let anybody read the metrics by HTTP or, if they are secure, those by HTTPS whom the API server grants get on
+// the path /metrics. Without a certificate of its own the endpoint signs one itself.
+func metricsOptions(o options.Controller) metricsserver.Options {
+	served := metricsserver.Options{BindAddress: o.MetricsAddress}
+	if o.MetricsSecure {
+		served.SecureServing, served.CertDir = true, o.MetricsCertDir
+		served.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return served
 }
 
 // addProbes makes the process live while it answers, and ready once its caches are filled. EC2 has no say in either:

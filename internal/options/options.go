@@ -25,9 +25,12 @@ type Controller struct {
 	InstanceTags []string
 
 	MetricsAddress, ProbeAddress string
-	LeaderElect                  bool
-	LeaderElectionNamespace      string
-	LeaseDuration                time.Duration
+	// MetricsSecure has the metrics served by HTTPS to whom the API server lets read them, with the certificate of MetricsCertDir.
+	MetricsSecure           bool
+	MetricsCertDir          string
+	LeaderElect             bool
+	LeaderElectionNamespace string
+	LeaseDuration           time.Duration
 
 	// MaxConcurrentReconciles is how many NodeENIs, MaxConcurrentNodes how many nodes are worked on at the same time;
 	// MaxConcurrentENICleanup is how many interfaces of one node are being detached or deleted at the same time.
@@ -77,6 +80,8 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ClusterName, "cluster-name", "", "name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Never change it while interfaces exist")
 	BindInstanceTags(flags, &c.InstanceTags)
 	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "address of the Prometheus endpoint /metrics; 0 for none")
+	flags.BoolVar(&c.MetricsSecure, "metrics-secure", false, "serve the metrics by HTTPS, to whom the API server authenticates by a token and grants get on /metrics")
+	flags.StringVar(&c.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure, read again when they change; self-signed if empty")
 	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", true, "work only while holding the lease, so that several replicas can run")
 	flags.StringVar(&c.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
@@ -151,6 +156,9 @@ func (c *Controller) Validate() error {
 	}
 	if c.EC2Share < pace.Least || c.EC2Share > pace.Most {
 		faults = append(faults, fmt.Errorf("--ec2-share is %g and must be from %g to %g", c.EC2Share, pace.Least, pace.Most))
+	}
+	if c.MetricsCertDir != "" && !c.MetricsSecure {
+		faults = append(faults, errors.New("--metrics-cert-dir is given without --metrics-secure"))
 	}
 	if c.LeaseDuration < 3*time.Second {
 		faults = append(faults, errors.New("--leader-election-lease-duration must be at least 3s"))

@@ -59,7 +59,7 @@ eniManager:
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::123456789012:role/multieni"}}
 podAnnotations: {note: "yes"}
 podLabels: {team: network}
-metrics: {service: true, serviceMonitor: true, prometheusRule: true, dashboard: true, labels: {release: prometheus}}
+metrics: {service: true, serviceMonitor: true, prometheusRule: true, dashboard: true, secure: true, certSecret: metrics-tls, labels: {release: prometheus}}
 networkPolicy: {enabled: true, metricsFrom: {kubernetes.io/metadata.name: monitoring}}
 extraObjects:
 - apiVersion: v1
