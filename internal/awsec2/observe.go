@@ -23,6 +23,10 @@ type Call struct {
 	Waited   time.Duration
 	// Duration is the time from sending to the whole answer; the time waited is not part of it.
 	Duration time.Duration
+	// Ahead is how far EC2's clock is ahead of the local one by the Date header of the answer, whole seconds. Dated is false if
+	// there was no answer with a date, or one out of a cache.
+	Ahead time.Duration
+	Dated bool
 }
 
 // Observer is told of every request to EC2. It is called from many goroutines.

@@ -104,6 +104,7 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 		spender.sent()
 		out, metadata, err = next.HandleFinalize(ctx, in)
 		call.Duration = time.Since(sentAt)
+		call.Ahead, call.Dated = awsmiddleware.GetAttemptSkew(metadata)
 		if err != nil {
 			fault := faultOf(err)
 			call.Class, call.Code = fault.Class, fault.Code

@@ -219,12 +219,16 @@ func connectAWS(ctx context.Context, reader client.Reader, permit func() error, 
 	if err != nil {
 		return nil, fmt.Errorf("--ec2-bucket: %w", err)
 	}
-	calls, refusals := telemetry.NewEC2Calls(s.Metrics), &controller.Refusals{}
+	calls, refusals, clock := telemetry.NewEC2Calls(s.Metrics), &controller.Refusals{}, &controller.Clock{Log: s.Log}
+	telemetry.RegisterClock(s.Metrics, clock.Ahead)
 	client := awsec2.New(cfg, awsec2.Options{
 		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2Share, Permit: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
 			refusals.Note(call.Action, call.Class)
+			if call.Dated {
+				clock.Note(call.Ahead)
+			}
 			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "priority", call.Priority.String(),
 				"waited", call.Waited.Seconds(), "seconds", call.Duration.Seconds())
 		},

@@ -12,6 +12,7 @@ func Catalog() []*prometheus.Desc {
 	NewEC2Calls(registry)
 	NewAttachTimes(registry)
 	RegisterBuckets(registry, nil)
+	RegisterClock(registry, nil)
 	RegisterOwned(registry, Owned{})
 	RegisterNodeENIs(registry, nil)
 	RegisterBlocked(registry, nil)

@@ -4,6 +4,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/multieni/multieni/eni"
@@ -98,6 +100,14 @@ func (b *buckets) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(m.description, prometheus.GaugeValue, m.value(s), s.Action)
 		}
 	}
+}
+
+// RegisterClock registers the difference of EC2's clock and the controller's.
+func RegisterClock(registry prometheus.Registerer, ahead func() time.Duration) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: "ec2", Name: "clock_ahead_seconds",
+		Help: "How far EC2's clock was ahead of the controller's at its last answer, in whole seconds; negative if behind.",
+	}, func() float64 { return ahead().Seconds() }))
 }
 
 // Owned tells about the interfaces that the cluster owns.

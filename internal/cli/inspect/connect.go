@@ -18,6 +18,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/version"
 )
@@ -77,6 +78,7 @@ func (c *cloud) bindInstanceTags(flags *pflag.FlagSet) {
 type ec2 struct {
 	*awsec2.Client
 	instanceTags    []eni.InstanceTag
+	clock           *controller.Clock
 	cluster, region string
 	regionFrom      awsec2.RegionSource
 }
@@ -105,8 +107,14 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 	if _, err := config.Credentials.Retrieve(ctx); err != nil {
 		return ec2{}, fmt.Errorf("find AWS credentials: set AWS_PROFILE, or log in with aws sso login: %w", err)
 	}
+	clock := &controller.Clock{Log: slog.New(slog.DiscardHandler)}
+	note := func(call awsec2.Call) {
+		if call.Dated {
+			clock.Note(call.Ahead)
+		}
+	}
 	return ec2{
-		Client: awsec2.New(config, awsec2.Options{Cluster: cluster}), instanceTags: instanceTags, cluster: cluster, region: region, regionFrom: source,
+		Client: awsec2.New(config, awsec2.Options{Cluster: cluster, Observe: note}), instanceTags: instanceTags, clock: clock, cluster: cluster, region: region, regionFrom: source,
 	}, nil
 }
 

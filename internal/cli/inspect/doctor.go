@@ -19,6 +19,7 @@ import (
 
 	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/selection"
 	"github.com/multieni/multieni/view"
@@ -49,7 +50,8 @@ func newDoctor() *cobra.Command {
 		Long: `Check what multieni needs around it, and say what to do about what is missing: definitions
 and a running controller in the cluster, roles that its ServiceAccounts do not need, the
 region, permissions in EC2 (by dry runs, which change nothing), free addresses of the
-subnets, settings of the VPC CNI that do harm, and the quota of network interfaces.
+subnets, settings of the VPC CNI that do harm, the quota of network interfaces, and the local clock
+against EC2's.
 
 Permissions are those of whoever runs the command. To check the controller's own:
 
@@ -120,6 +122,19 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		d.subnets(ctx, cloud, o)
 		d.quota(ctx, cloud)
 	}
+	d.clock(cloud)
+}
+
+// clock compares the clock of this machine with EC2's, which the answers so far have told. In the controller's pod it is that of
+// the controller.
+func (d *doctor) clock(cloud ec2) {
+	ahead := cloud.clock.Ahead()
+	if ahead.Abs() > controller.ClockTolerance {
+		d.add(view.Warning, "clock", fmt.Sprintf("EC2's clock is %s ahead of this machine's (behind it if negative)", ahead),
+			"Synchronize the clock: the controller judges by its own how old interfaces are.")
+		return
+	}
+	d.add(view.OK, "clock", fmt.Sprintf("within %s of EC2's", controller.ClockTolerance), "")
 }
 
 // startIt is what to do where no controller is at work.
