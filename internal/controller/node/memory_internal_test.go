@@ -66,3 +66,28 @@ func TestMemoryShrinks(t *testing.T) {
 		})
 	}
 }
+
+// TestALowerLimitEndsTurns has two nodes with a turn to replace, neither of which has begun, when maxUnavailable falls to one.
+func TestALowerLimitEndsTurns(t *testing.T) {
+	var r rollout
+	steps := []struct {
+		name, node string
+		limit      int
+		want       bool
+	}{
+		{"two may, and the first gets a turn", "node-1", 2, true},
+		{"so does the second", "node-2", 2, true},
+		{"one may, and the first loses its turn", "node-1", 1, false},
+		{"the second keeps its own", "node-2", 1, true},
+		{"the first waits", "node-1", 1, false},
+	}
+	for _, step := range steps {
+		if got := r.acquire("uid", step.node, step.limit, nil); got != step.want {
+			t.Errorf("%s: got %v, want %v", step.name, got, step.want)
+		}
+	}
+	r.release("node-2")
+	if !r.acquire("uid", "node-1", 1, nil) {
+		t.Error("the first gets no turn after the second has ended its own")
+	}
+}
