@@ -117,6 +117,7 @@ func (m Member) Ready() bool {
 func Compute(d Desired, o Observed, now time.Time) Plan {
 	p := newPlanner(d, o, now)
 	p.place()
+	p.arrange()
 	p.seatAll()
 	p.chooseReplacement()
 	for _, m := range p.members {
@@ -150,7 +151,11 @@ type member struct {
 	wish   *Wish
 	record *inventory.Record
 	// born is the interface the instance was launched with that serves as the member's.
-	born    *eni.Interface
+	born *eni.Interface
+	// target is the slot that the member belongs in; see [planner.arrange].
+	target eni.Slot
+	// ordered is set while members of its NodeENI move to their targets, which are kept free for them.
+	ordered bool
 	leaving string
 	// stranded says what the NodeENI of a live interface lacks for a new one; the interface is kept.
 	stranded string
@@ -300,7 +305,7 @@ func (p *planner) leaveAlone(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]Drift{}
 	if claim.Standing == Paused {
 		for w, i := range match(claim.Wishes, owned, p.InstanceID, p.verified).byWish {
-			drift[i] = fixedDrift(claim.Wishes[w], claim.Exact, owned[i].Interface)
+			drift[i] = fixedDrift(claim.Wishes[w], claim.target(claim.Wishes[w].Slot, owned[i].Interface), owned[i].Interface)
 		}
 	}
 	for i, r := range owned {
@@ -348,6 +353,9 @@ func (p *planner) add(m *member) { p.members = append(p.members, m) }
 func (p *planner) seatAll() {
 	var standing []*member
 	for _, m := range p.members {
+		if m.ordered {
+			p.seats.reserve(m.target)
+		}
 		switch {
 		case m.leaving != "" && m.record.AttachedTo(p.InstanceID):
 			if !p.refused(m) {
@@ -402,12 +410,9 @@ func (p *planner) seatOne(m *member) {
 	if m.problem == nil && m.record == nil {
 		m.problem = p.cannotBeMade(m)
 	}
-	slot, beingMade := p.slotOf(m.Key)
-	if !beingMade {
-		slot = m.wish.Slot
-	}
 	if m.problem == nil {
-		m.Slot, m.problem = p.seats.take(slot, m.claim.Exact, "NodeENI "+m.NodeENI)
+		slot, alone := p.slotFor(m)
+		m.Slot, m.problem = p.seats.take(slot, alone, "NodeENI "+m.NodeENI)
 	}
 }
 
@@ -420,50 +425,6 @@ func (p *planner) beingMade(m *member) bool {
 // seated reports whether the interface holds a slot somewhere, be it while it leaves it.
 func (m *member) seated() bool {
 	return m.born != nil || m.record != nil && m.record.Attachment != nil
-}
-
-// chooseReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
-// wanted member of the instance is not attached. A partial answer to the selectors is no reason to give one up.
-func (p *planner) chooseReplacement() {
-	var candidate *member
-	for _, m := range p.members {
-		if !m.Wanted || m.born != nil && m.born.Ready() {
-			continue
-		}
-		if m.wish == nil {
-			continue // it can never be had here, and waiting for it would keep every replacement from beginning
-		}
-		if !p.settled(m) {
-			p.plan.Unsettled = true
-			continue
-		}
-		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)
-		if candidate == nil && m.mayBeReplaced() && replaceable(*m.record, m.Drift) && p.slotFreeFor(m) && p.outsideCluster() == nil {
-			candidate = m
-		}
-	}
-	if candidate == nil || p.plan.Unsettled {
-		return
-	}
-	p.plan.WouldReplace = candidate.NodeENIUID
-	if p.MayReplace {
-		candidate.leaving = "it is replaced: " + candidate.Drift[0].String()
-	}
-}
-
-// settled reports whether the member has its interface, in its place.
-func (p *planner) settled(m *member) bool {
-	return m.record != nil && m.record.Ready() && m.record.AttachedTo(p.InstanceID)
-}
-
-// mayBeReplaced reports whether the NodeENI allows to make its interfaces anew, and all that a new one needs is known.
-func (m *member) mayBeReplaced() bool {
-	return m.claim.Replace && m.claim.Resolved && m.claim.NoGroups == nil
-}
-
-// slotFreeFor reports whether the successor of a live interface will find its slot.
-func (p *planner) slotFreeFor(m *member) bool {
-	return !m.claim.Exact || m.Slot == m.wish.Slot || p.seats.holders[m.wish.Slot] == ""
 }
 
 // finish orders the outcome, tidies the ledger, and holds all calls back when the instance was not looked at.

@@ -23,9 +23,9 @@ type placed struct {
 	Slot   eni.Slot
 }
 
-func placements(w *world) []placed {
+func placements(cloud interface{ ours() []eni.Interface }) []placed {
 	var all []placed
-	for _, i := range w.ours() {
+	for _, i := range cloud.ours() {
 		if i.Ready() {
 			all = append(all, placed{i.SubnetID, i.Attachment.Slot})
 		}

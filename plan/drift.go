@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/inventory"
-	"github.com/multieni/multieni/ownership"
 )
 
 // Drift is a difference between an interface and its wish that only a new interface can mend.
@@ -22,22 +20,14 @@ type Drift struct {
 func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
 
 // fixedDrift lists what cannot be changed in place: EC2 ties an interface to its subnet for life and an attachment to
-// its slot. An index above the preferred one is no drift: it is what preferring means.
-func fixedDrift(wish Wish, exact bool, i eni.Interface) []Drift {
+// its slot. The target is the slot that the interface belongs in.
+func fixedDrift(wish Wish, target eni.Slot, i eni.Interface) []Drift {
 	var drift []Drift
 	if !wish.allows(i.SubnetID) {
 		drift = append(drift, Drift{"subnet", strings.Join(wish.Subnets, " or "), i.SubnetID})
 	}
-	if i.Attachment == nil {
-		return drift
-	}
-	have := i.Attachment.Slot
-	moved := have != wish.Slot
-	if !exact {
-		moved = have.Card != wish.Slot.Card || have.Device < wish.Slot.Device
-	}
-	if moved {
-		drift = append(drift, Drift{"slot", wish.Slot.String(), have.String()})
+	if i.Attachment != nil && i.Attachment.Slot != target {
+		drift = append(drift, Drift{"slot", target.String(), i.Attachment.Slot.String()})
 	}
 	return drift
 }
@@ -108,13 +98,6 @@ func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType stri
 			v6, instanceType, limits.IPv6)}
 	}
 	return nil
-}
-
-// replaceable reports whether a live interface with that drift may be given up for a new one: it is at rest, its subnet and
-// slot are the only things to lose, and if it was taken over, its tags say so. Until then it is left alone like any other
-// interface in use of a NodeENI that was lost.
-func replaceable(r inventory.Record, drift []Drift) bool {
-	return len(drift) > 0 && !r.Missing && r.Tags[ownership.TagNodeENIUID] == r.Member.NodeENIUID
 }
 
 // explainDrift says of a member that differs in what only a new interface can mend what becomes of it.

@@ -54,34 +54,6 @@ func (p *planner) step(m *member) {
 	}
 }
 
-// waitsForReplacement says why a live interface is not replaced yet, although it may be.
-func (p *planner) waitsForReplacement(m *member) Problem {
-	waits := func(format string, args ...any) Problem {
-		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
-	}
-	if m.claim.NoGroups != nil {
-		return *m.claim.NoGroups
-	}
-	if outside := p.outsideCluster(); outside != nil {
-		return *outside
-	}
-	if holder := p.seats.holders[m.wish.Slot]; !p.slotFreeFor(m) {
-		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.wish.Slot, holder)}
-	}
-	for _, other := range p.members {
-		if other.Wanted && other != m && (other.record == nil || other.leaving != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
-			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
-		}
-	}
-	if !m.claim.Resolved {
-		return waits("all selectors of its NodeENI are resolved")
-	}
-	if p.plan.WouldReplace != "" && p.Turn != "" {
-		return waits("%s", p.Turn)
-	}
-	return waits("another one of the node has been")
-}
-
 // phaseIn says in a word where a member stands whose step may not have been taken yet.
 func phaseIn(m *member) string {
 	switch {

@@ -24,6 +24,7 @@ type Edit struct{ File, Old, New string }
 const (
 	applier    = "internal/apply/apply.go"
 	compute    = "plan/compute.go"
+	replace    = "plan/replace.go"
 	evidence   = "plan/evidence.go"
 	identity   = "ownership/ownership.go"
 	inventory  = "inventory/inventory.go"
@@ -84,11 +85,11 @@ func beliefMutants() []Mutant {
 func actionMutants() []Mutant {
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			compute, "		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)\n",
-			"		m.Drift = fixedDrift(*m.wish, m.claim.Exact, m.record.Interface)\n		if m.claim.Replace && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
+			replace, "		m.Drift = fixedDrift(*m.wish, m.target, m.record.Interface)\n",
+			"		m.Drift = fixedDrift(*m.wish, m.target, m.record.Interface)\n		if m.claim.Replace && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			compute, "	if candidate == nil || p.plan.Unsettled {\n", "	if candidate == nil {\n",
+			replace, "	if n < 0 || p.plan.Unsettled {\n", "	if n < 0 {\n",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
 			"internal/controller/node/turns.go", "	if r.rollout.acquire(p.WouldReplace, s.name, limit, namesOf(unavailable)) {\n",
