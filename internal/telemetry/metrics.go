@@ -36,7 +36,7 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 		}, []string{"action"}),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "request_wait_seconds",
-			Help:    "Time requests to EC2 waited for their turn in the request rate, by the priority of their work: joining, removal, repair, listing.",
+			Help:    "Time that requests to EC2 waited in the queue, by the priority of their work: joining, removal, repair, listing.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 11),
 		}, []string{"priority"}),
 	}
@@ -73,13 +73,13 @@ func RegisterBuckets(registry prometheus.Registerer, read func() []awsec2.Bucket
 		description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "ec2", name), help, []string{"action"}, nil)
 		b.metrics = append(b.metrics, bucketMetric{description, value})
 	}
-	add("bucket_tokens", "Requests of an action that could be made at once.",
+	add("bucket_tokens", "Requests of an action that the controller could send at once.",
 		func(s awsec2.BucketState) float64 { return s.Level })
-	add("bucket_rate", "Requests per second of an action that are made at most at the moment.",
+	add("bucket_rate", "Current maximum of requests per second of an action.",
 		func(s awsec2.BucketState) float64 { return min(s.Share, pace.Most) * s.Refill })
-	add("bucket_share", "Part of EC2's request rate for an action that is used at most at the moment; it falls when EC2 refuses requests and climbs while it does not.",
+	add("bucket_share", "Part of EC2's request rate for an action that the controller uses at most at the moment; it falls when EC2 throttles and rises otherwise.",
 		func(s awsec2.BucketState) float64 { return min(s.Share, pace.Most) })
-	add("requests_waiting", "Requests of an action that wait for their turn.",
+	add("requests_waiting", "Requests of an action that wait in the queue.",
 		func(s awsec2.BucketState) float64 { return float64(s.Waiting) })
 	add("requests_in_flight", "Requests of an action that are not answered yet.",
 		func(s awsec2.BucketState) float64 { return float64(s.InFlight) })
@@ -130,12 +130,12 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 	}
 	registry.MustRegister(
 		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
-		gauge("unattached_interfaces", "Owned network interfaces that are attached to nothing; many of them for long mean that attaching fails.", owned.Unattached),
-		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more, and which are being removed.", owned.Leaked),
-		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are left alone, because nothing else says that multieni made them.", owned.Unverified),
-		gauge("creation_braked", "1 while no interfaces are made because too many of the cluster's are attached to nothing, else 0.", flag(owned.Braked)),
-		gauge("nodeenis_lost", "1 while so many interfaces in use have no NodeENI that these seem to be lost, and the interfaces are left in use for a day, else 0.", flag(owned.Lost)),
-		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store as they are to be; Events StateRefused say why.", owned.Refused),
+		gauge("unattached_interfaces", "Owned network interfaces that are unattached; many of them for a long time mean that attaching fails.", owned.Unattached),
+		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more; garbage collection deletes them.", owned.Leaked),
+		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are left alone, because there is no other evidence that multieni created them.", owned.Unverified),
+		gauge("creation_braked", "1 while the controller creates no interfaces because too many of the cluster's are unattached, else 0.", flag(owned.Braked)),
+		gauge("nodeenis_lost", "1 while so many interfaces in use have no NodeENI that the NodeENIs were probably lost, and the interfaces stay in use for a day, else 0.", flag(owned.Lost)),
+		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store; Events StateRefused say why.", owned.Refused),
 	)
 }
 

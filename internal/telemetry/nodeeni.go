@@ -16,8 +16,8 @@ type AttachTimes struct{ seconds prometheus.Histogram }
 func NewAttachTimes(registry prometheus.Registerer) *AttachTimes {
 	m := &AttachTimes{prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "attach_duration_seconds",
-		Help: "Time from the first plan that wants an interface on a node to the one that finds it attached. " +
-			"Waiting for EC2 counts, for its request rate as well; while a person must do something, time stands still.",
+		Help: "Time from the first plan with an interface on a node to the plan that finds it attached. " +
+			"Waits for EC2 and for its request rate count; time in which a person has to act does not.",
 		Buckets: []float64{0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600},
 	})}
 	registry.MustRegister(m.seconds)
@@ -60,7 +60,7 @@ type standings struct {
 // they stand.
 func RegisterNodeENIs(registry prometheus.Registerer, counts func() map[string]map[string]int) {
 	registry.MustRegister(standings{counts, prometheus.NewDesc(prometheus.BuildFQName(namespace, "nodeeni", "interfaces"),
-		"Network interfaces of a NodeENI by how they stand: desired, attached, ready, blocked, and drifted, which differ in what only a new interface can mend.",
+		"Network interfaces of a NodeENI by state: desired, attached, ready, blocked, and drifted, which only a replacement can correct.",
 		[]string{"nodeeni", "standing"}, nil)})
 }
 
