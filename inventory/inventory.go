@@ -99,22 +99,7 @@ type entry struct {
 	// seenBegun is when the newest reading that counted was begun, or when our last call was accepted if that is later.
 	seenBegun   time.Time
 	missedFirst time.Time
-	pending     []expectation
-}
-
-// Effect is what one of our calls did to an interface.
-type Effect struct {
-	// Aspect names what was changed, for example "attachment". A later effect on the same aspect takes the place of an
-	// earlier one: after a detach nothing has to show the attach any more. So does one that undoes an earlier one.
-	Aspect string
-	// Shown reports whether a reading shows the effect.
-	Shown func(eni.Interface) bool
-}
-
-// expectation is an effect that readings must show until it expires.
-type expectation struct {
-	Effect
-	until time.Time
+	pending     expectations
 }
 
 // New returns an empty inventory for the cluster of the given name, as it stands in ownership tags.
@@ -324,7 +309,7 @@ func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
 func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 	member, ours := v.memberOf(after)
 	if !ours {
-		v.launched.did(now, after)
+		v.launched.did(now, after, effect)
 		return
 	}
 	e, isNew := v.entry(now, member, after)
@@ -337,8 +322,7 @@ func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 	if !e.DetachingSince.IsZero() {
 		e.DetachingSince = now
 	}
-	e.pending = slices.DeleteFunc(e.unexpired(now), func(x expectation) bool { return x.Aspect == effect.Aspect || !x.Shown(after) })
-	e.pending = append(e.pending, expectation{effect, now.Add(Settle)})
+	e.pending = e.pending.and(now, after, effect)
 }
 
 // Deleted records that EC2 accepted the deletion of an interface.
@@ -455,9 +439,8 @@ func (v *Inventory) hasSibling(e *entry) bool {
 // believes reports whether a reading begun at the given time is no older than the last and shows all that our calls
 // did, as far as they are still settling.
 func (e *entry) believes(begun time.Time, seen eni.Interface) bool {
-	e.pending = e.unexpired(begun)
-	return !begun.Before(e.seenBegun) &&
-		!slices.ContainsFunc(e.pending, func(x expectation) bool { return !x.Shown(seen) })
+	e.pending = e.pending.unexpired(begun)
+	return !begun.Before(e.seenBegun) && e.pending.shownBy(seen)
 }
 
 // set makes an interface known as it is, and reports whether that is new.
@@ -474,10 +457,6 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	e.AttachingSince = since(e.AttachingSince, at, i, eni.AttachmentAttaching)
 	e.DetachingSince = since(e.DetachingSince, at, i, eni.AttachmentDetaching)
 	return changed
-}
-
-func (e *entry) unexpired(now time.Time) []expectation {
-	return slices.DeleteFunc(e.pending, func(x expectation) bool { return !now.Before(x.until) })
 }
 
 // drop forgets an interface that is gone. It is lost when it was not us, nor EC2 at its instance's end, who removed it.

@@ -27,6 +27,7 @@ func newLaunched() launched {
 type born struct {
 	eni.Interface
 	seenBegun, missedFirst time.Time
+	pending                expectations
 }
 
 // Launched returns the interfaces an instance was launched with, the primary one included, ordered by slot.
@@ -62,14 +63,17 @@ func (l launched) saw(cluster string, begun time.Time, seen eni.Interface) {
 	_, verdict := ownership.Read(cluster, seen.Tags)
 	isBorn := verdict == ownership.Launched && !seen.RequesterManaged && seen.Attachment != nil &&
 		seen.AttachedTo(seen.Attachment.InstanceID) && seen.Attachment.InstanceID != ""
+	var pending expectations
 	if was, known := l.get(seen.ID); known {
-		if begun.Before(was.seenBegun) {
+		was.pending = was.pending.unexpired(begun)
+		if begun.Before(was.seenBegun) || !was.pending.shownBy(seen) {
 			return
 		}
+		pending = was.pending
 		l.drop(seen.ID)
 	}
 	if isBorn {
-		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &born{Interface: seen.Clone(), seenBegun: begun})
+		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &born{Interface: seen.Clone(), seenBegun: begun, pending: pending})
 		l.at[seen.ID] = seen.Attachment.InstanceID
 	}
 }
@@ -98,9 +102,10 @@ func (l launched) missed(begun time.Time, instanceID string, shown map[string]bo
 	}
 }
 
-// did notes what a call of ours made of an interface.
-func (l launched) did(now time.Time, after eni.Interface) {
+// did notes what a call of ours made of an interface. Readings that do not show it are not believed until [Settle] has passed.
+func (l launched) did(now time.Time, after eni.Interface, effect Effect) {
 	if b, known := l.get(after.ID); known {
 		b.Interface, b.seenBegun = after.Clone(), now
+		b.pending = b.pending.and(now, after, effect)
 	}
 }

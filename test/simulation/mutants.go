@@ -68,7 +68,7 @@ func beliefMutants() []Mutant {
 		}},
 		{Name: "a list replaces newer facts", Like: "Cilium", Edits: []Edit{
 			{inventory, "if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {", "if !ok {"},
-			{inventory, "	return !begun.Before(e.seenBegun) &&\n		!slices.ContainsFunc", "	return true || !begun.Before(e.seenBegun) &&\n		!slices.ContainsFunc"},
+			{inventory, "	return !begun.Before(e.seenBegun) && ", "	return true || !begun.Before(e.seenBegun) && "},
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
 			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
 		}},

@@ -36,17 +36,17 @@ func TestMutants(t *testing.T) {
 	if how == "" {
 		t.Skip("set SIM_MUTANTS to run it, or call make mutants")
 	}
-	table := []string{"| bug shape | seen in | found at seed | by |", "|---|---|---|---|"}
+	table := []string{"| bug shape | seen in | edits | found at seed | by |", "|---|---|---|---|---|"}
 	only, first := os.Getenv("SIM_MUTANT"), number("SIM_FIRST", 1)
 	for _, m := range simulation.Mutants() {
 		if only != "" && !strings.Contains(m.Name, only) {
 			continue
 		}
 		invariant, seed, err := kill(t, m, first, number("SIM_SEEDS", defaultSeeds))
-		row := fmt.Sprintf("| %s | %s | %d | %s |", m.Name, m.Like, seed, invariant)
+		row := fmt.Sprintf("| %s | %s | %d | %d | %s |", m.Name, m.Like, len(m.Edits), seed, invariant)
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
-			row = fmt.Sprintf("| %s | %s | – | SURVIVES |", m.Name, m.Like)
+			row = fmt.Sprintf("| %s | %s | %d | – | SURVIVES |", m.Name, m.Like, len(m.Edits))
 		}
 		table = append(table, row)
 		fmt.Println(row)
