@@ -122,7 +122,7 @@ func someUsed(rt *rapid.T) []netip.Prefix {
 
 func TestClaims(t *testing.T) {
 	subnet := addressing.Subnet{CIDR: netip.MustParsePrefix("10.0.4.0/24")}
-	take := func(t *testing.T, c *addressing.Claims, s addressing.Subnet, holder string, at time.Time) string {
+	take := func(t *testing.T, c *addressing.Reservations, s addressing.Subnet, holder string, at time.Time) string {
 		t.Helper()
 		addr, ok, err := c.Take("subnet-1", s, holder, at)
 		if err != nil || !ok {
@@ -131,19 +131,19 @@ func TestClaims(t *testing.T) {
 		return addr.String()
 	}
 	t.Run("two holders get two addresses", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		if a, b := take(t, &c, subnet, "a", now), take(t, &c, subnet, "b", now); a != "10.0.4.4" || b != "10.0.4.5" {
 			t.Errorf("got %s and %s", a, b)
 		}
 	})
 	t.Run("a holder that asks again gets the same one", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		if a, b := take(t, &c, subnet, "a", now), take(t, &c, subnet, "a", now); a != b {
 			t.Errorf("got %s, then %s", a, b)
 		}
 	})
 	t.Run("a holder whose address is used gets another one", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		first := take(t, &c, subnet, "a", now)
 		s := subnet
 		s.Used = prefixes(first + "/32")
@@ -152,7 +152,7 @@ func TestClaims(t *testing.T) {
 		}
 	})
 	t.Run("what EC2 calls used is passed over before EC2 shows it", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		first := take(t, &c, subnet, "a", now)
 		c.Taken("subnet-1", netip.MustParseAddr(first), now)
 		if got := take(t, &c, subnet, "a", now); got != "10.0.4.5" {
@@ -160,14 +160,14 @@ func TestClaims(t *testing.T) {
 		}
 	})
 	t.Run("a forgotten promise ends", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		first := take(t, &c, subnet, "a", now)
-		if got := take(t, &c, subnet, "b", now.Add(addressing.ClaimLife)); got != first {
+		if got := take(t, &c, subnet, "b", now.Add(addressing.ReservationTTL)); got != first {
 			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("a promise that is taken back can be had at once", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		first := take(t, &c, subnet, "a", now)
 		c.Release("subnet-1", netip.MustParseAddr(first))
 		if got := take(t, &c, subnet, "b", now); got != first {
@@ -175,14 +175,14 @@ func TestClaims(t *testing.T) {
 		}
 	})
 	t.Run("another VPC's subnet may have the same block", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		first := take(t, &c, subnet, "a", now)
 		if got, ok, err := c.Take("subnet-2", subnet, "b", now); err != nil || !ok || got.String() != first {
 			t.Errorf("got %s, %t, %v", got, ok, err)
 		}
 	})
 	t.Run("the last address is promised once", func(t *testing.T) {
-		var c addressing.Claims
+		var c addressing.Reservations
 		s := addressing.Subnet{CIDR: netip.MustParsePrefix("10.0.4.0/28"), Reserved: prefixes("10.0.4.4/30", "10.0.4.8/30", "10.0.4.12/31")}
 		take(t, &c, s, "a", now)
 		if got, ok, err := c.Take("subnet-1", s, "b", now); ok || err != nil {
@@ -229,7 +229,7 @@ func TestTurnsFillASubnetWithoutGaps(t *testing.T) {
 			}
 			calls++
 			made++
-			if choice := free[addressing.Turn(queue, name)]; taken[choice] == 0 {
+			if choice := free[addressing.Rank(queue, name)]; taken[choice] == 0 {
 				taken[choice], waiting[name] = round+1, round+1
 			}
 		}
@@ -270,7 +270,7 @@ func TestBeside(t *testing.T) {
 		"an address of another subnet":  {"10.0.128.4", addressing.Subnet{CIDR: prefix("2001:db8:0:1::/64")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, free, err := addressing.Beside(prefix("10.0.64.0/20"), netip.MustParseAddr(c.address), c.subnet)
+			got, free, err := addressing.WithIPv4Suffix(prefix("10.0.64.0/20"), netip.MustParseAddr(c.address), c.subnet)
 			if err != nil || free != (c.want != "") || free && got != netip.MustParseAddr(c.want) {
 				t.Errorf("%v, %v, %v, want %q", got, free, err, c.want)
 			}

@@ -8,10 +8,10 @@ import (
 	"net/netip"
 )
 
-// Beside returns the address that stands at the same place of an IPv6 subnet block as an IPv4 address does in its own: the
+// WithIPv4Suffix returns the address that stands at the same place of an IPv6 subnet block as an IPv4 address does in its own: the
 // fifth beside the fifth. It reports false where an interface could not be given that address. As no two interfaces have one
 // IPv4 address, whoever chooses so needs no other agreement.
-func Beside(block netip.Prefix, address netip.Addr, s Subnet) (beside netip.Addr, free bool, err error) {
+func WithIPv4Suffix(block netip.Prefix, address netip.Addr, s Subnet) (beside netip.Addr, free bool, err error) {
 	if !block.Contains(address) || !address.Is4() || !s.CIDR.IsValid() || !s.CIDR.Addr().Is6() {
 		return netip.Addr{}, false, nil
 	}

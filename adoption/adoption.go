@@ -31,71 +31,71 @@ type Match struct {
 	Member    ownership.Member
 }
 
-// Passed is an interface that stays as it is, and why.
-type Passed struct {
+// Skipped is an interface that stays as it is, and why.
+type Skipped struct {
 	Interface eni.Interface
 	Why       string
 }
 
-// Outcome is what becomes of interfaces.
-type Outcome struct {
+// Result is what becomes of interfaces.
+type Result struct {
 	Matches []Match
-	Passed  []Passed
+	Passed  []Skipped
 }
 
 // Find says which members the interfaces become that the other controller attached to an instance. The desired value holds the
 // claims of all NodeENIs on the instance. Generation is given to every member that is found.
-func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Outcome {
+func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
 	f := finder{Desired: d, generation: generation, taken: map[ownership.Key]bool{}}
 	for _, i := range bySlot(interfaces) {
 		if i.Tags[TagManagedBy] == ManagedBy {
 			f.named(i)
 		}
 	}
-	return f.Outcome
+	return f.Result
 }
 
 // FindUnowned says which members the interfaces become that are attached to an instance and have no owner: such as those of the
 // published Multus functions, whose tags only keep the VPC CNI off. An interface at the subnet and slot that is wanted comes before
 // one in the subnet alone. The interfaces are all that are attached to the instance, since those that are ours leave no
 // member to become.
-func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) Outcome {
+func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
 	f := finder{Desired: d, generation: generation, taken: map[ownership.Key]bool{}}
 	var unowned []eni.Interface
 	for _, i := range bySlot(interfaces) {
 		switch member, verdict := ownership.Read(d.Cluster, i.Tags); {
-		case verdict == ownership.Ours && member.InstanceID == d.InstanceID:
-			f.leave(member, i.SubnetID)
-		case ownership.Unowned(i.Tags) && i.Tags[TagManagedBy] == "" && i.AttachedTo(d.InstanceID) && slotOf(i) != eni.Primary:
+		case verdict == ownership.Owned && member.InstanceID == d.InstanceID:
+			f.skip(member, i.SubnetID)
+		case ownership.HasNoOwner(i.Tags) && i.Tags[TagManagedBy] == "" && i.AttachedTo(d.InstanceID) && slotOf(i) != eni.Primary:
 			unowned = append(unowned, i)
 		}
 	}
 	var elsewhere []eni.Interface
 	for _, i := range unowned {
-		if !f.adopt(i, func(w plan.Wish) bool { return w.FilledBy(i, d.InstanceID) }) {
+		if !f.match(i, func(w plan.DesiredInterface) bool { return w.FilledBy(i, d.InstanceID) }) {
 			elsewhere = append(elsewhere, i)
 		}
 	}
 	for _, i := range elsewhere {
-		if !f.adopt(i, func(w plan.Wish) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
-			f.Passed = append(f.Passed, Passed{i, fmt.Sprintf("nothing wants a further interface in %s on %s", i.SubnetID, d.Node)})
+		if !f.match(i, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
+			f.Passed = append(f.Passed, Skipped{i, fmt.Sprintf("nothing wants a further interface in %s on %s", i.SubnetID, d.Node)})
 		}
 	}
-	return f.Outcome
+	return f.Result
 }
 
 // finder is one search on an instance.
 type finder struct {
 	plan.Desired
-	Outcome
+	Result
 	generation int64
 	taken      map[ownership.Key]bool
 }
 
-// leave takes from the wishes the one that an interface of ours is.
-func (f *finder) leave(member ownership.Member, subnetID string) {
+// skip takes from the wishes the one that an interface of ours is.
+func (f *finder) skip(member ownership.Member, subnetID string) {
 	for _, claim := range f.Claims {
-		for _, w := range claim.Wishes {
+		for _, w := range claim.Interfaces {
 			key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: w.Ordinal}
 			if claim.NodeENIUID == member.NodeENIUID && slices.Contains(w.Subnets, subnetID) && !f.taken[key] {
 				f.taken[key] = true
@@ -106,18 +106,18 @@ func (f *finder) leave(member ownership.Member, subnetID string) {
 	f.taken[member.Key] = true
 }
 
-// adopt makes the interface the first free member whose wish it fits, and reports whether there is one.
-func (f *finder) adopt(i eni.Interface, fits func(plan.Wish) bool) bool {
+// match makes the interface the first free member whose wish it fits, and reports whether there is one.
+func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
 	for _, claim := range f.Claims {
-		if claim.Standing == plan.Wanted && f.adoptFor(claim, i, fits) {
+		if claim.Mode == plan.Ensure && f.adoptFor(claim, i, fits) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.Wish) bool) bool {
-	for _, wish := range claim.Wishes {
+func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
+	for _, wish := range claim.Interfaces {
 		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
 		if f.taken[key] || !fits(wish) {
 			continue
@@ -134,7 +134,7 @@ func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.Wish
 // named takes over an interface whose tags name its NodeENI, or says why not.
 func (f *finder) named(i eni.Interface) {
 	if why := f.namedOr(i); why != "" {
-		f.Passed = append(f.Passed, Passed{i, why})
+		f.Passed = append(f.Passed, Skipped{i, why})
 	}
 }
 
@@ -151,10 +151,10 @@ func (f *finder) namedOr(i eni.Interface) (why string) {
 		return fmt.Sprintf("there is no NodeENI %q", name)
 	}
 	claim := f.Claims[at]
-	if claim.Standing != plan.Wanted {
+	if claim.Mode != plan.Ensure {
 		return fmt.Sprintf("NodeENI %s does not want it: %s", name, claim.Why)
 	}
-	if !f.adoptFor(claim, i, func(w plan.Wish) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
+	if !f.adoptFor(claim, i, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
 		return fmt.Sprintf("NodeENI %s wants no further interface in %s", name, i.SubnetID)
 	}
 	return ""

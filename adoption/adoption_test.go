@@ -30,10 +30,10 @@ func legacy(id, nodeENI, subnet string, device int, edit ...func(*eni.Interface)
 }
 
 func TestFind(t *testing.T) {
-	claim := plan.Claim{NodeENI: "multus", NodeENIUID: "uid", Standing: plan.Wanted, Wishes: []plan.Wish{
+	claim := plan.Claim{NodeENI: "multus", NodeENIUID: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{
 		{Ordinal: 0, Subnets: []string{"subnet-1"}}, {Ordinal: 1, Subnets: []string{"subnet-2"}},
 	}}
-	released := plan.Claim{NodeENI: "old", NodeENIUID: "uid-old", Standing: plan.Released, Why: "the labels do not match"}
+	released := plan.Claim{NodeENI: "old", NodeENIUID: "uid-old", Mode: plan.Release, Why: "the labels do not match"}
 	detached := func(i *eni.Interface) { i.Attachment = nil }
 	cases := map[string]struct {
 		interfaces []eni.Interface
@@ -65,7 +65,7 @@ func TestFind(t *testing.T) {
 			ordinals := map[string]int{}
 			for _, m := range got.Matches {
 				ordinals[m.Interface.ID] = m.Member.Ordinal
-				if _, verdict := ownership.Read("c", m.Member.DesiredTags(nil)); verdict != ownership.Ours || m.Member.Generation != 7 {
+				if _, verdict := ownership.Read("c", m.Member.DesiredTags(nil)); verdict != ownership.Owned || m.Member.Generation != 7 {
 					t.Errorf("the tags of %+v do not make it ours", m.Member)
 				}
 			}
@@ -94,12 +94,12 @@ func unowned(id, subnet string, device int, edit ...func(*eni.Interface)) eni.In
 }
 
 func TestFindUnowned(t *testing.T) {
-	wish := func(ordinal int, subnet string) plan.Wish {
-		return plan.Wish{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
+	wish := func(ordinal int, subnet string) plan.DesiredInterface {
+		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
 	}
 	claims := []plan.Claim{
-		{NodeENI: "old", NodeENIUID: "uid-old", Standing: plan.Released, Wishes: []plan.Wish{wish(0, "subnet-1")}},
-		{NodeENI: "multus", NodeENIUID: "uid", Standing: plan.Wanted, Wishes: []plan.Wish{wish(0, "subnet-1"), wish(1, "subnet-2"), wish(2, "subnet-1")}},
+		{NodeENI: "old", NodeENIUID: "uid-old", Mode: plan.Release, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1")}},
+		{NodeENI: "multus", NodeENIUID: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1"), wish(1, "subnet-2"), wish(2, "subnet-1")}},
 	}
 	ours := func(ordinal int) func(*eni.Interface) {
 		return func(i *eni.Interface) {

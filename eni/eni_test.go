@@ -68,7 +68,7 @@ func TestSlotsAreOrderedByCardThenDevice(t *testing.T) {
 func TestLimitsOnCard(t *testing.T) {
 	l := eni.Limits{Cards: []int{15, 8}}
 	for card, want := range map[int]int{-1: 0, 0: 15, 1: 8, 2: 0} {
-		if got := l.OnCard(card); got != want {
+		if got := l.MaxOnCard(card); got != want {
 			t.Errorf("card %d takes %d, want %d", card, got, want)
 		}
 	}
@@ -166,22 +166,22 @@ func TestInstanceStates(t *testing.T) {
 		eni.InstancePending: {}, eni.InstanceRunning: {Attachable: true}, eni.InstanceStopping: {}, eni.InstanceStopped: {Attachable: true},
 		eni.InstanceShuttingDown: {Ending: true}, eni.InstanceTerminated: {Ending: true}, eni.InstanceMissing: {},
 	} {
-		if got := (state{s.Attachable(), s.Ending()}); got != want {
+		if got := (state{s.Attachable(), s.Terminating()}); got != want {
 			t.Errorf("%s is %+v, want %+v", s, got, want)
 		}
 	}
 }
 
 func TestClassOf(t *testing.T) {
-	fault := &eni.Fault{Class: eni.SlotTaken, Operation: "AttachNetworkInterface", Code: "InvalidParameterValue", Err: io.ErrUnexpectedEOF}
+	fault := &eni.APIError{Class: eni.SlotTaken, Operation: "AttachNetworkInterface", Code: "InvalidParameterValue", Err: io.ErrUnexpectedEOF}
 	wrapped := fmt.Errorf("attach: %w", fault)
-	if got := eni.ClassOf(wrapped); got != eni.SlotTaken {
+	if got := eni.ErrorClass(wrapped); got != eni.SlotTaken {
 		t.Errorf("class %s", got)
 	}
 	if !errors.Is(wrapped, io.ErrUnexpectedEOF) {
 		t.Error("the cause is lost")
 	}
-	if got := eni.ClassOf(io.EOF); got != eni.Transient {
+	if got := eni.ErrorClass(io.EOF); got != eni.Transient {
 		t.Errorf("what nothing is known of is %s", got)
 	}
 }

@@ -36,14 +36,14 @@ const (
 	WrongState Class = "WrongState"
 	// Unauthorized: the role may not do this. A person must act.
 	Unauthorized Class = "Unauthorized"
-	// TokenSpent: the client token was used before with other parameters.
-	TokenSpent Class = "TokenSpent"
+	// IdempotencyMismatch: the client token was used before with other parameters.
+	IdempotencyMismatch Class = "TokenSpent"
 	// Invalid: EC2 refuses the request as it is. A person must act.
 	Invalid Class = "Invalid"
 )
 
-// Fault is a failed EC2 call.
-type Fault struct {
+// APIError is a failed EC2 call.
+type APIError struct {
 	Class Class
 	// Operation is the EC2 action, for example "AttachNetworkInterface".
 	Operation string
@@ -54,7 +54,7 @@ type Fault struct {
 }
 
 // Error implements error.
-func (f *Fault) Error() string {
+func (f *APIError) Error() string {
 	if f.Code == "" {
 		return fmt.Sprintf("%s: no answer from EC2: %v", f.Operation, f.Err)
 	}
@@ -62,12 +62,12 @@ func (f *Fault) Error() string {
 }
 
 // Unwrap returns the cause.
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *APIError) Unwrap() error { return f.Err }
 
-// ClassOf returns the class of the fault in err's chain. An error that is no Fault counts as Transient, since nothing is known of
+// ErrorClass returns the class of the fault in err's chain. An error that is no Fault counts as Transient, since nothing is known of
 // its effect.
-func ClassOf(err error) Class {
-	var fault *Fault
+func ErrorClass(err error) Class {
+	var fault *APIError
 	if errors.As(err, &fault) {
 		return fault.Class
 	}

@@ -140,9 +140,9 @@ type Spec struct {
 	DeleteOnTermination bool
 	// LowestFree makes its primary IPv4 address the lowest one free in its subnet, instead of any.
 	LowestFree bool
-	// IPv6Beside makes its IPv6 address, if it has one and LowestFree is set, the one at the same place of the subnet's IPv6
+	// MatchIPv4Suffix makes its IPv6 address, if it has one and LowestFree is set, the one at the same place of the subnet's IPv6
 	// block as its primary IPv4 address has in the IPv4 block, where that can be had.
-	IPv6Beside bool
+	MatchIPv4Suffix bool
 	AddressCounts
 }
 
@@ -179,8 +179,10 @@ const (
 // Attachable reports whether EC2 lets an interface be attached to an instance in this state.
 func (s InstanceState) Attachable() bool { return s == InstanceRunning || s == InstanceStopped }
 
-// Ending reports whether the instance is going away for good.
-func (s InstanceState) Ending() bool { return s == InstanceShuttingDown || s == InstanceTerminated }
+// Terminating reports whether the instance is going away for good.
+func (s InstanceState) Terminating() bool {
+	return s == InstanceShuttingDown || s == InstanceTerminated
+}
 
 // Instance is what EC2 says about one instance.
 type Instance struct {

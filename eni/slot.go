@@ -41,16 +41,16 @@ type Limits struct {
 	EFAs int
 	// EFAsUnknown is set where nothing tells EFAs: EC2 was not asked, and no table has it.
 	EFAsUnknown bool
-	// Xen is set on types of the Xen hypervisor, whose interfaces take no delegated prefixes (EC2 user guide, "Assigning
+	// XenHypervisor is set on types of the Xen hypervisor, whose interfaces take no delegated prefixes (EC2 user guide, "Assigning
 	// prefixes to network interfaces").
-	Xen bool
+	XenHypervisor bool
 }
 
 // Known reports whether the limits of the type could be found out at all.
 func (l Limits) Known() bool { return len(l.Cards) > 0 }
 
-// OnCard returns how many interfaces the network card takes, 0 when the instance has no such card.
-func (l Limits) OnCard(card int) int {
+// MaxOnCard returns how many interfaces the network card takes, 0 when the instance has no such card.
+func (l Limits) MaxOnCard(card int) int {
 	if card < 0 || card >= len(l.Cards) {
 		return 0
 	}

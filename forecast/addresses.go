@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// give adds addresses that stand for those that EC2 would choose. Only their number means something.
-func (m *model) give(i eni.Interface, more plan.MoreAddresses) eni.Interface {
+// assign adds addresses that stand for those that EC2 would choose. Only their number means something.
+func (m *model) assign(i eni.Interface, more plan.AssignAddresses) eni.Interface {
 	i = i.Clone()
 	for range more.Addresses {
 		if more.Family == plan.IPv4 {

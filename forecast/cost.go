@@ -31,12 +31,12 @@ func changeOperation(to plan.Attribute) string {
 	switch a := to.(type) {
 	case plan.Tags:
 		return "CreateTags"
-	case plan.MoreAddresses:
+	case plan.AssignAddresses:
 		if a.Family == plan.IPv6 {
 			return "AssignIpv6Addresses"
 		}
 		return "AssignPrivateIpAddresses"
-	case plan.FewerAddresses:
+	case plan.UnassignAddresses:
 		if a.Family == plan.IPv6 {
 			return "UnassignIpv6Addresses"
 		}
@@ -61,10 +61,10 @@ type Rate struct {
 	PerSecond float64
 }
 
-// LeastTime returns the least time in which the calls can be made under the rates, and the operation that takes it.
+// MinDuration returns the least time in which the calls can be made under the rates, and the operation that takes it.
 // Operations are limited each on their own (EC2 developer guide, "Request throttling for the Amazon EC2 API"), so the
 // slowest decides. Operations without a rate take no time.
-func LeastTime(calls map[string]int, rates map[string]Rate) (least time.Duration, operation string) {
+func MinDuration(calls map[string]int, rates map[string]Rate) (least time.Duration, operation string) {
 	for name, count := range calls {
 		rate, limited := rates[name]
 		if !limited || rate.PerSecond <= 0 || count <= rate.Burst {

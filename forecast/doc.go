@@ -5,5 +5,5 @@
 // refuses nothing and takes no time, plans again, and so on until nothing is left to do. The sum of the actions is what
 // a change of the declarations would cost, before anything is changed.
 //
-// [Play] does that for one instance; [Calls] and [LeastTime] add up what many instances would ask of EC2.
+// [Simulate] does that for one instance; [Calls] and [MinDuration] add up what many instances would ask of EC2.
 package forecast

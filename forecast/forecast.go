@@ -27,16 +27,16 @@ type Outcome struct {
 	Members []plan.Member
 }
 
-// Facts are what is known of an instance before anything is done.
-type Facts struct {
-	Look   eni.Look
+// Input are what is known of an instance before anything is done.
+type Input struct {
+	Look   eni.InstanceSnapshot
 	Limits eni.Limits
 	Ledger map[ownership.Key]int64
 }
 
-// Play carries the plans for one instance out on paper until nothing is left to do. What waits only for time to pass is
+// Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to pass is
 // taken to happen.
-func Play(d plan.Desired, facts Facts, now time.Time) Outcome {
+func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
 	m := newModel(d, facts, now)
 	var outcome Outcome
 	for range maxRounds {
@@ -49,7 +49,7 @@ func Play(d plan.Desired, facts Facts, now time.Time) Outcome {
 		if len(p.Actions) == 0 && !m.underway() {
 			break
 		}
-		m.settle()
+		m.finishCalls()
 	}
 	return outcome
 }
@@ -65,7 +65,7 @@ type model struct {
 	made       int
 }
 
-func newModel(d plan.Desired, facts Facts, now time.Time) *model {
+func newModel(d plan.Desired, facts Input, now time.Time) *model {
 	m := &model{
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
 		interfaces: map[string]eni.Interface{}, now: now,
@@ -79,14 +79,14 @@ func newModel(d plan.Desired, facts Facts, now time.Time) *model {
 // observe reads the model as a controller reads EC2. Everything is long known, so that nothing is waited for.
 func (m *model) observe() plan.Observed {
 	known := inventory.New(m.d.Cluster)
-	look := eni.Look{At: m.now, Instance: m.instance}
+	look := eni.InstanceSnapshot{At: m.now, Instance: m.instance}
 	for _, id := range slices.Sorted(maps.Keys(m.interfaces)) {
 		i := m.interfaces[id].Clone()
-		known.Saw(m.now.Add(-inventory.Settle), i)
-		known.Saw(m.now, i)
+		known.ObserveInterfaces(m.now.Add(-inventory.StaleReadWindow), i)
+		known.ObserveInterfaces(m.now, i)
 		look.Interfaces = append(look.Interfaces, i)
 	}
-	return plan.Observed{Joined: true, Owned: known.Of(m.d.InstanceID), Look: &look, Limits: m.limits, Ledger: m.ledger, MayReplace: true}
+	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, ReplaceAllowed: true}
 }
 
 // underway reports whether EC2 would still be at work.
@@ -99,8 +99,8 @@ func (m *model) underway() bool {
 	return false
 }
 
-// settle lets EC2 get done.
-func (m *model) settle() {
+// finishCalls lets EC2 get done.
+func (m *model) finishCalls() {
 	m.now = m.now.Add(time.Second)
 	for id, i := range m.interfaces {
 		if i.Attachment == nil {
@@ -142,10 +142,10 @@ func (m *model) carryOut(action plan.Action) {
 		delete(m.interfaces, a.InterfaceID)
 	case plan.Change:
 		m.change(a.InterfaceID, func(i eni.Interface) eni.Interface {
-			if more, ok := a.To.(plan.MoreAddresses); ok {
-				return m.give(i, more)
+			if more, ok := a.To.(plan.AssignAddresses); ok {
+				return m.assign(i, more)
 			}
-			return a.To.On(i)
+			return a.To.Apply(i)
 		})
 	}
 }
@@ -164,6 +164,6 @@ func (m *model) create(a plan.Create) {
 		SourceDestCheck: true, Tags: a.Member.Tags(m.now, a.Spec.Tags),
 	}
 	c := a.Spec.AddressCounts
-	i = m.give(i, plan.MoreAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
-	m.interfaces[i.ID] = m.give(i, plan.MoreAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
+	i = m.assign(i, plan.AssignAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
+	m.interfaces[i.ID] = m.assign(i, plan.AssignAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
 }

@@ -20,24 +20,24 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 const instanceID = "i-00000000000000001"
 
 // wish is one interface in a subnet at a device index.
-func wish(subnet string, ordinal int) plan.Wish {
-	return plan.Wish{
+func wish(subnet string, ordinal int) plan.DesiredInterface {
+	return plan.DesiredInterface{
 		Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal},
 		Spec: eni.Spec{Groups: []string{"sg-1"}, SourceDestCheck: true, DeleteOnTermination: true},
 	}
 }
 
-func desired(standing plan.Standing, wishes ...plan.Wish) plan.Desired {
+func desired(standing plan.Mode, wishes ...plan.DesiredInterface) plan.Desired {
 	return plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []plan.Claim{{
-		NodeENI: "multus", NodeENIUID: "uid", Standing: standing, Why: "it is asked for", Wishes: wishes, Resolved: true, Replace: true,
+		NodeENI: "multus", NodeENIUID: "uid", Mode: standing, Why: "it is asked for", Interfaces: wishes, AllResolved: true, ReplaceAllowed: true,
 	}}}
 }
 
 // facts are an instance that takes three interfaces and has its primary one, and others.
-func facts(others ...eni.Interface) forecast.Facts {
+func facts(others ...eni.Interface) forecast.Input {
 	primary := eni.Interface{ID: "eni-primary", Status: eni.InUse, Attachment: &eni.Attachment{InstanceID: instanceID, Status: eni.AttachmentAttached}}
-	return forecast.Facts{
-		Look: eni.Look{
+	return forecast.Input{
+		Look: eni.InstanceSnapshot{
 			Instance:   eni.Instance{ID: instanceID, Type: "c5.large", Zone: "a", State: eni.InstanceRunning},
 			Interfaces: append([]eni.Interface{primary}, others...),
 		},
@@ -69,32 +69,32 @@ func TestWhatAPlanComesTo(t *testing.T) {
 	more.Spec.IPv4Prefixes = 2
 	cases := map[string]struct {
 		desired plan.Desired
-		facts   forecast.Facts
+		facts   forecast.Input
 		calls   map[string]int
 		ends    []plan.Phase
 	}{
 		"an interface is made with three calls": {
-			desired(plan.Wanted, wish("subnet-1", 0)), facts(),
+			desired(plan.Ensure, wish("subnet-1", 0)), facts(),
 			map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}, []plan.Phase{plan.Attached},
 		},
 		"addresses come with the create call": {
-			desired(plan.Wanted, addresses), facts(),
+			desired(plan.Ensure, addresses), facts(),
 			map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}, []plan.Phase{plan.Attached},
 		},
 		"what does not fit is blocked": {
-			desired(plan.Wanted, wish("subnet-1", 0), wish("subnet-2", 1), wish("subnet-3", 2)), facts(),
+			desired(plan.Ensure, wish("subnet-1", 0), wish("subnet-2", 1), wish("subnet-3", 2)), facts(),
 			map[string]int{"CreateNetworkInterface": 2, "AttachNetworkInterface": 2, "ModifyNetworkInterfaceAttribute": 2},
 			[]plan.Phase{plan.Attached, plan.Attached, plan.Blocked},
 		},
-		"nothing to do": {desired(plan.Wanted, wish("subnet-1", 0)), facts(owned("subnet-1")), map[string]int{}, []plan.Phase{plan.Attached}},
+		"nothing to do": {desired(plan.Ensure, wish("subnet-1", 0)), facts(owned("subnet-1")), map[string]int{}, []plan.Phase{plan.Attached}},
 		"more addresses": {
-			desired(plan.Wanted, more), facts(fewer), map[string]int{"AssignPrivateIpAddresses": 1}, []plan.Phase{plan.Attached},
+			desired(plan.Ensure, more), facts(fewer), map[string]int{"AssignPrivateIpAddresses": 1}, []plan.Phase{plan.Attached},
 		},
 		"removed with two calls": {
-			desired(plan.Released), facts(owned("subnet-1")), map[string]int{"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1}, nil,
+			desired(plan.Release), facts(owned("subnet-1")), map[string]int{"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1}, nil,
 		},
 		"replaced": {
-			desired(plan.Wanted, wish("subnet-2", 0)), facts(owned("subnet-1")),
+			desired(plan.Ensure, wish("subnet-2", 0)), facts(owned("subnet-1")),
 			map[string]int{
 				"DetachNetworkInterface": 1, "DeleteNetworkInterface": 1,
 				"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1,
@@ -103,7 +103,7 @@ func TestWhatAPlanComesTo(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			outcome := forecast.Play(tc.desired, tc.facts, now)
+			outcome := forecast.Simulate(tc.desired, tc.facts, now)
 			if diff := cmp.Diff(tc.calls, forecast.Calls(outcome.Actions)); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
@@ -132,7 +132,7 @@ func TestLeastTimeIsThatOfTheSlowestOperation(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if least, of := forecast.LeastTime(tc.calls, rates); least != tc.want || of != tc.of {
+			if least, of := forecast.MinDuration(tc.calls, rates); least != tc.want || of != tc.of {
 				t.Errorf("%s by %q, want %s by %q", least, of, tc.want, tc.of)
 			}
 		})

@@ -16,7 +16,7 @@ import (
 type HostConfig struct {
 	// Links are the links that are ours, or were and are being given back, by index.
 	Links []LinkConfig
-	// Routes and Rules are all there shall be of those that [Facts] speaks of.
+	// Routes and Rules are all there shall be of those that [Input] speaks of.
 	Routes []Route
 	Rules  []Rule
 }
@@ -54,8 +54,8 @@ func Configure(links []Link, facts Facts) HostConfig {
 		config.Rules = append(config.Rules, f.link.rules()...)
 	}
 	for _, link := range facts.Links {
-		if record := ParseRecord(link.Alias); record != nil && !claimed[link.Index] && !link.Excluded {
-			config.Links = append(config.Links, giveBack(link, *record, facts))
+		if record := ParseOriginalState(link.Alias); record != nil && !claimed[link.Index] && !link.Excluded {
+			config.Links = append(config.Links, restore(link, *record, facts))
 		}
 	}
 	for _, route := range facts.Routes {
@@ -69,8 +69,8 @@ func Configure(links []Link, facts Facts) HostConfig {
 	return config
 }
 
-// found is a desired link together with the link of the host that it is.
-type found struct {
+// foundLinks is a desired link together with the link of the host that it is.
+type foundLinks struct {
 	link Link
 	// facts is nil if the host has no such link.
 	facts   *LinkFacts
@@ -86,12 +86,12 @@ type problem struct {
 }
 
 // findAll finds the links, in the order of their MAC addresses.
-func findAll(links []Link, facts Facts) []found {
+func findAll(links []Link, facts Facts) []foundLinks {
 	links = slices.SortedFunc(slices.Values(links), func(a, b Link) int {
 		return cmp.Or(cmp.Compare(a.MAC, b.MAC), cmp.Compare(a.Name, b.Name))
 	})
 	links = slices.CompactFunc(links, func(a, b Link) bool { return a.MAC == b.MAC })
-	var all []found
+	var all []foundLinks
 	names := map[string]string{}
 	for _, link := range links {
 		f := find(link, facts)
@@ -106,7 +106,7 @@ func findAll(links []Link, facts Facts) []found {
 }
 
 // nameHolder says who else has the alternative name, or is to have it; "" if nobody.
-func (f found) nameHolder(facts Facts, promised map[string]string) string {
+func (f foundLinks) nameHolder(facts Facts, promised map[string]string) string {
 	if other, taken := promised[f.altName]; taken {
 		return "the interface of NodeENI " + other
 	}
@@ -117,8 +117,8 @@ func (f found) nameHolder(facts Facts, promised map[string]string) string {
 }
 
 // find finds the link of the host with the MAC address on a physical device.
-func find(link Link, facts Facts) found {
-	f := found{link: link, altName: AltName(link.Name)}
+func find(link Link, facts Facts) foundLinks {
+	f := foundLinks{link: link, altName: AltName(link.Name)}
 	candidates := facts.physical(link.MAC)
 	if len(candidates) == 1 {
 		f.facts = &candidates[0]
@@ -132,14 +132,14 @@ func find(link Link, facts Facts) found {
 		f.problem = &problem{Refused, ReasonAmbiguous, fmt.Sprintf("%d physical links have the MAC address %s, among them %s and %s; which one is meant cannot be known",
 			len(candidates), link.MAC, candidates[0].Name, candidates[1].Name), false}
 	default:
-		f.problem = f.objection(facts)
+		f.problem = f.reasonToSkip(facts)
 	}
 	return f
 }
 
-// objection returns why the link that was found is better not touched.
-func (f found) objection(facts Facts) *problem {
-	record := ParseRecord(f.facts.Alias)
+// reasonToSkip returns why the link that was found is better not touched.
+func (f foundLinks) reasonToSkip(facts Facts) *problem {
+	record := ParseOriginalState(f.facts.Alias)
 	switch {
 	case f.facts.Excluded:
 		return &problem{Refused, ReasonExcluded, fmt.Sprintf("%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", f.facts.Name), false}
@@ -152,7 +152,7 @@ func (f found) objection(facts Facts) *problem {
 }
 
 // configure returns how the link shall be.
-func (f found) configure(facts Facts) LinkConfig {
+func (f foundLinks) configure(facts Facts) LinkConfig {
 	record := f.record()
 	config := LinkConfig{
 		Index: f.facts.Index, Name: f.facts.Name, Alias: record.String(), Up: true, MTU: cmp.Or(f.link.MTU, DefaultMTU),
@@ -161,7 +161,7 @@ func (f found) configure(facts Facts) LinkConfig {
 	if f.facts.MaxMTU > 0 {
 		config.MTU = min(config.MTU, f.facts.MaxMTU)
 	}
-	if before := ParseRecord(f.facts.Alias); before != nil {
+	if before := ParseOriginalState(f.facts.Alias); before != nil {
 		maps.Copy(config.Settings, before.Settings) // what is no longer asked for goes back to what it was
 	}
 	maps.Copy(config.Settings, f.link.settings())
@@ -170,12 +170,12 @@ func (f found) configure(facts Facts) LinkConfig {
 }
 
 // record returns the record the link shall carry: what it carries already, and what else is about to change.
-func (f found) record() Record {
-	before := ParseRecord(f.facts.Alias)
+func (f foundLinks) record() OriginalState {
+	before := ParseOriginalState(f.facts.Alias)
 	if before == nil {
-		before = &Record{Up: f.facts.Up, MTU: f.facts.MTU, Alias: f.facts.Alias}
+		before = &OriginalState{Up: f.facts.Up, MTU: f.facts.MTU, Alias: f.facts.Alias}
 	}
-	record := Record{Up: before.Up, MTU: before.MTU, Alias: before.Alias, Settings: map[Setting]int{}}
+	record := OriginalState{Up: before.Up, MTU: before.MTU, Alias: before.Alias, Settings: map[Setting]int{}}
 	if f.altName != "" {
 		record.AltNames = []string{f.altName}
 	}
@@ -190,8 +190,8 @@ func (f found) record() Record {
 	return record
 }
 
-// answersTo returns the name if it is one of the link's, else "".
-func (l LinkFacts) answersTo(name string) string {
+// hasName returns the name if it is one of the link's, else "".
+func (l LinkFacts) hasName(name string) string {
 	if l.Name == name || slices.Contains(l.AltNames, name) {
 		return name
 	}
@@ -199,8 +199,8 @@ func (l LinkFacts) answersTo(name string) string {
 }
 
 // altNames returns the names of the link with ours as it shall be.
-func (f found) altNames() []string {
-	names := without(f.facts.AltNames, ParseRecord(f.facts.Alias))
+func (f foundLinks) altNames() []string {
+	names := without(f.facts.AltNames, ParseOriginalState(f.facts.Alias))
 	if f.altName != "" && f.facts.Name != f.altName {
 		names = append(names, f.altName)
 	}
@@ -209,7 +209,7 @@ func (f found) altNames() []string {
 }
 
 // without returns the names less those that the record says we gave.
-func without(names []string, record *Record) []string {
+func without(names []string, record *OriginalState) []string {
 	names = slices.Clone(names)
 	if record == nil {
 		return names
@@ -219,10 +219,10 @@ func without(names []string, record *Record) []string {
 
 // addresses returns the addresses of the link: those the host takes, and of the others those that are neither assigned
 // by EC2 nor ours of an earlier time.
-func (f found) addresses(facts Facts) []netip.Prefix {
+func (f foundLinks) addresses(facts Facts) []netip.Prefix {
 	addresses := f.link.hostAddresses()
 	for _, address := range f.facts.Addresses {
-		if !f.link.assigned(address.Addr()) && !facts.ruled(address) && !slices.Contains(addresses, address) {
+		if !f.link.assigned(address.Addr()) && !facts.hasRulesFor(address) && !slices.Contains(addresses, address) {
 			addresses = append(addresses, address)
 		}
 	}
@@ -230,8 +230,8 @@ func (f found) addresses(facts Facts) []netip.Prefix {
 	return addresses
 }
 
-// ruled reports whether a rule of ours begins with the address, which says that we gave it to a link.
-func (f Facts) ruled(address netip.Prefix) bool {
+// hasRulesFor reports whether a rule of ours begins with the address, which says that we gave it to a link.
+func (f Facts) hasRulesFor(address netip.Prefix) bool {
 	return slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.Protocol == Protocol && r.From == address })
 }
 
@@ -243,18 +243,18 @@ func (l LinkFacts) keepSettable(settings map[Setting]int, facts Facts) {
 	})
 }
 
-// giveBack returns how a link shall be that is no longer ours: as the record says it was.
-func giveBack(link LinkFacts, record Record, facts Facts) LinkConfig {
+// restore returns how a link shall be that is no longer ours: as the record says it was.
+func restore(link LinkFacts, record OriginalState, facts Facts) LinkConfig {
 	settings := maps.Clone(record.Settings)
 	link.keepSettable(settings, facts)
 	return LinkConfig{
 		Index: link.Index, Name: link.Name, AltNames: without(link.AltNames, &record), Alias: record.Alias,
 		Up: record.Up, MTU: cmp.Or(record.MTU, link.MTU), Settings: settings,
-		Addresses: slices.DeleteFunc(slices.Clone(link.Addresses), facts.ruled),
+		Addresses: slices.DeleteFunc(slices.Clone(link.Addresses), facts.hasRulesFor),
 	}
 }
 
-// String returns the configuration as sorted text, in the form of [Facts].
+// String returns the configuration as sorted text, in the form of [Input].
 func (c HostConfig) String() string {
 	var text strings.Builder
 	names := map[int]string{}

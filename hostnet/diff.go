@@ -15,10 +15,10 @@ import (
 // carries the operations out takes new facts afterwards, until nothing is left to do.
 func Diff(config HostConfig, facts Facts) []Operation {
 	var all []Operation
-	for _, rule := range minus(config.Rules, facts.Rules) {
+	for _, rule := range difference(config.Rules, facts.Rules) {
 		all = append(all, AddRule{rule})
 	}
-	for _, route := range minus(facts.Routes, config.Routes) {
+	for _, route := range difference(facts.Routes, config.Routes) {
 		all = append(all, RemoveRoute{route})
 	}
 	var last []Operation
@@ -31,10 +31,10 @@ func Diff(config HostConfig, facts Facts) []Operation {
 		all = append(all, early...)
 		last = append(last, late...)
 	}
-	for _, route := range minus(config.Routes, facts.Routes) {
+	for _, route := range difference(config.Routes, facts.Routes) {
 		all = append(all, AddRoute{route})
 	}
-	for _, rule := range minus(facts.Rules, config.Rules) {
+	for _, rule := range difference(facts.Rules, config.Rules) {
 		all = append(all, RemoveRule{rule})
 	}
 	return append(all, last...)
@@ -43,14 +43,14 @@ func Diff(config HostConfig, facts Facts) []Operation {
 // diff returns what is to be done to the link before and after routes and rules are.
 func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 	add := func(o Operation) { early = append(early, o) }
-	alias := c.aliasMeanwhile(now)
+	alias := c.transitionalAlias(now)
 	if alias != now.Alias {
 		add(SetAlias{c.Index, alias})
 	}
-	for _, name := range minus(now.AltNames, c.AltNames) {
+	for _, name := range difference(now.AltNames, c.AltNames) {
 		add(RemoveAltName{c.Index, name})
 	}
-	for _, name := range minus(c.AltNames, now.AltNames) {
+	for _, name := range difference(c.AltNames, now.AltNames) {
 		add(AddAltName{c.Index, name})
 	}
 	for _, setting := range slices.Sorted(maps.Keys(c.Settings)) {
@@ -64,10 +64,10 @@ func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 	if c.Up && !now.Up {
 		add(SetUp{c.Index})
 	}
-	for _, address := range minus(now.Addresses, c.Addresses) {
+	for _, address := range difference(now.Addresses, c.Addresses) {
 		add(RemoveAddress{c.Index, address})
 	}
-	for _, address := range minus(c.Addresses, now.Addresses) {
+	for _, address := range difference(c.Addresses, now.Addresses) {
 		add(AddAddress{c.Index, address})
 	}
 	if !c.Up && now.Up {
@@ -79,9 +79,9 @@ func (c LinkConfig) diff(now LinkFacts) (early, late []Operation) {
 	return early, late
 }
 
-// aliasMeanwhile returns the alias while changes are under way: a record of all that is yet to be undone.
-func (c LinkConfig) aliasMeanwhile(now LinkFacts) string {
-	before, after := ParseRecord(now.Alias), ParseRecord(c.Alias)
+// transitionalAlias returns the alias while changes are under way: a record of all that is yet to be undone.
+func (c LinkConfig) transitionalAlias(now LinkFacts) string {
+	before, after := ParseOriginalState(now.Alias), ParseOriginalState(c.Alias)
 	switch {
 	case before == nil:
 		return c.Alias
@@ -92,8 +92,8 @@ func (c LinkConfig) aliasMeanwhile(now LinkFacts) string {
 	}
 }
 
-// minus returns what is in a and not in b, in the order of a.
-func minus[T comparable](a, b []T) []T {
+// difference returns what is in a and not in b, in the order of a.
+func difference[T comparable](a, b []T) []T {
 	var rest []T
 	for _, v := range a {
 		if !slices.Contains(b, v) {

@@ -3,7 +3,7 @@
 
 // Package hostnet decides what the network links of a node shall look like.
 //
-// The desired [Link]s, known by MAC address, and the [Facts] of the kernel go in. [Configure] finds the links and says
+// The desired [Link]s, known by MAC address, and the [Input] of the kernel go in. [Configure] finds the links and says
 // in a [HostConfig] how they, their routes and their rules shall be; [Diff] turns the difference into [Operation]s;
 // [Observe] says for each desired link how far it is. A second run over the resulting facts yields no operations.
 //

@@ -35,7 +35,7 @@ const (
 // Usable reports whether the link serves its purpose.
 func (s State) Usable() bool { return s == Ready || s == Moved || s == Bound }
 
-// The reasons beside the states: one for each state, and the cases of [Refused].
+// The reasons beside the states: one for each state, and the cases of [RefusedByEC2].
 const (
 	ReasonNotFound     = "LinkNotFound"
 	ReasonMoved        = "InOtherNamespace"
@@ -71,16 +71,16 @@ func Observe(links []Link, facts Facts) []Observation {
 	return all
 }
 
-func (f found) observe(operations []Operation, facts Facts) Observation {
+func (f foundLinks) observe(operations []Operation, facts Facts) Observation {
 	o := Observation{Link: f.link, Facts: f.facts}
 	if f.facts != nil {
-		o.AltName = f.facts.answersTo(f.altName)
+		o.AltName = f.facts.hasName(f.altName)
 	}
 	if f.problem != nil {
 		o.State, o.Reason, o.Message = f.problem.state, f.problem.reason, f.problem.message
 		return o
 	}
-	rest := slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return !f.concerns(op) })
+	rest := slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return !f.linkProblems(op) })
 	switch {
 	case len(rest) > 0:
 		o.State, o.Reason = Configuring, ReasonConfiguring
@@ -93,20 +93,20 @@ func (f found) observe(operations []Operation, facts Facts) Observation {
 	return o
 }
 
-// concerns reports whether the operation is on the link, its routes or its rules.
-func (f found) concerns(op Operation) bool {
+// linkProblems reports whether the operation is on the link, its routes or its rules.
+func (f foundLinks) linkProblems(op Operation) bool {
 	switch op := op.(type) {
 	case AddRule:
 		return slices.Contains(f.link.rules(), op.Rule)
 	case RemoveRule:
 		return false
 	default:
-		return op.On() == f.facts.Index
+		return op.LinkIndex() == f.facts.Index
 	}
 }
 
 // summary says in a sentence how the link is, with what could not be had.
-func (f found) summary(facts Facts) string {
+func (f foundLinks) summary(facts Facts) string {
 	text := fmt.Sprintf("%s is up", f.facts.Name)
 	if want := f.link.MTU; want > f.facts.MTU {
 		text += fmt.Sprintf("; its device cannot do an MTU of %d", want)

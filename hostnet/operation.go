@@ -10,8 +10,8 @@ import (
 
 // Operation is one change of the kernel's state. The set of operations is closed.
 type Operation interface {
-	// On returns the index of the link that is changed, or 0 for a rule.
-	On() int
+	// LinkIndex returns the index of the link that is changed, or 0 for a rule.
+	LinkIndex() int
 	// String says the operation in one line.
 	String() string
 	operation()
@@ -70,44 +70,44 @@ type (
 	RemoveRule struct{ Rule Rule }
 )
 
-// On implements [Operation].
-func (o SetAlias) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o SetAlias) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o AddAltName) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o AddAltName) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o RemoveAltName) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o RemoveAltName) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o Set) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o Set) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o SetMTU) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o SetMTU) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o SetUp) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o SetUp) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o SetDown) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o SetDown) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o AddAddress) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o AddAddress) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o RemoveAddress) On() int { return o.Link }
+// LinkIndex implements [Operation].
+func (o RemoveAddress) LinkIndex() int { return o.Link }
 
-// On implements [Operation].
-func (o AddRoute) On() int { return o.Route.Link }
+// LinkIndex implements [Operation].
+func (o AddRoute) LinkIndex() int { return o.Route.Link }
 
-// On implements [Operation].
-func (o RemoveRoute) On() int { return o.Route.Link }
+// LinkIndex implements [Operation].
+func (o RemoveRoute) LinkIndex() int { return o.Route.Link }
 
-// On implements [Operation].
-func (AddRule) On() int { return 0 }
+// LinkIndex implements [Operation].
+func (AddRule) LinkIndex() int { return 0 }
 
-// On implements [Operation].
-func (RemoveRule) On() int { return 0 }
+// LinkIndex implements [Operation].
+func (RemoveRule) LinkIndex() int { return 0 }
 
 func (SetAlias) operation()      {}
 func (AddAltName) operation()    {}

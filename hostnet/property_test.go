@@ -89,13 +89,13 @@ func TestOrderMeansNothing(t *testing.T) {
 // A record is what its text says.
 func TestRecordSurvivesItsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		record := hostnet.Record{
+		record := hostnet.OriginalState{
 			AltNames: rapid.SliceOfN(rapid.StringMatching("net-[a-z0-9_.-]{1,11}"), 0, 2).Draw(t, "altnames"),
 			Up:       rapid.Bool().Draw(t, "up"), MTU: rapid.IntRange(68, 65535).Draw(t, "mtu"),
 			Settings: rapid.MapOf(rapid.SampledFrom(hostnet.Settings()), rapid.IntRange(-1, 9)).Draw(t, "settings"),
 			Alias:    rapid.String().Draw(t, "alias"),
 		}
-		parsed := hostnet.ParseRecord(record.String())
+		parsed := hostnet.ParseOriginalState(record.String())
 		if parsed == nil || parsed.String() != record.String() || parsed.Alias != record.Alias {
 			t.Fatalf("%s became %v", record, parsed)
 		}

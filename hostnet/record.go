@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Record is what a link was like before us, kept in the link's alias. It goes where the link goes and ends when the link
+// OriginalState is what a link was like before us, kept in the link's alias. It goes where the link goes and ends when the link
 // does, so it needs no file and cannot outlive what it speaks of.
-type Record struct {
+type OriginalState struct {
 	// AltNames are the alternative names that we gave.
 	AltNames []string
 	// Up, MTU and Settings are what the link had.
@@ -26,18 +26,18 @@ type Record struct {
 }
 
 const (
-	recordMark = "multieni"
+	aliasPrefix = "multieni"
 	// maxAlias is the most characters of an alias (IFALIASZ in linux/if.h, less its terminator).
 	maxAlias = 255
 )
 
-// ParseRecord returns the record in an alias, or nil if there is none.
-func ParseRecord(alias string) *Record {
+// ParseOriginalState returns the record in an alias, or nil if there is none.
+func ParseOriginalState(alias string) *OriginalState {
 	mark, rest, _ := strings.Cut(alias, " ")
-	if mark != recordMark {
+	if mark != aliasPrefix {
 		return nil
 	}
-	r := &Record{Settings: map[Setting]int{}}
+	r := &OriginalState{Settings: map[Setting]int{}}
 	for field := range strings.FieldsSeq(rest) {
 		key, value, _ := strings.Cut(field, "=")
 		number, err := strconv.Atoi(value)
@@ -52,22 +52,22 @@ func ParseRecord(alias string) *Record {
 		case key == "mtu":
 			r.MTU = number
 		default:
-			r.note(Setting("ipv"+key), number)
+			r.add(Setting("ipv"+key), number)
 		}
 	}
 	return r
 }
 
-// note remembers the value of a setting, if it is one.
-func (r *Record) note(setting Setting, value int) {
+// add remembers the value of a setting, if it is one.
+func (r *OriginalState) add(setting Setting, value int) {
 	if slices.Contains(Settings(), setting) {
 		r.Settings[setting] = value
 	}
 }
 
 // String returns the record in the form that an alias holds.
-func (r Record) String() string {
-	fields := []string{recordMark}
+func (r OriginalState) String() string {
+	fields := []string{aliasPrefix}
 	for _, name := range r.AltNames {
 		fields = append(fields, "name="+name)
 	}
@@ -86,7 +86,7 @@ func (r Record) String() string {
 }
 
 // union returns r with what only the earlier record remembers: what is yet to be undone.
-func (r Record) union(earlier Record) Record {
+func (r OriginalState) union(earlier OriginalState) OriginalState {
 	r.AltNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.AltNames, earlier.AltNames))))
 	settings := maps.Clone(r.Settings)
 	maps.Copy(settings, earlier.Settings)

@@ -14,23 +14,23 @@ import (
 
 // The reasons of observations.
 const (
-	ReasonBound          = "DeviceBound"
-	ReasonBinding        = "Binding"
-	ReasonReleasing      = "Releasing"
-	ReasonInUse          = "DeviceInUse"
-	ReasonElsewhere      = "OtherPCIAddress"
-	ReasonNoDriver       = "DriverNotLoaded"
-	ReasonNoIOMMU        = "NoIOMMU"
-	ReasonReadOnly       = "SysfsReadOnly"
-	ReasonBindFailed     = "BindFailed"
-	ReasonDeviceNotFound = "DeviceNotFound"
+	ReasonBound            = "DeviceBound"
+	ReasonBinding          = "Binding"
+	ReasonReleasing        = "Releasing"
+	ReasonInUse            = "DeviceInUse"
+	ReasonInOtherNamespace = "OtherPCIAddress"
+	ReasonNoDriver         = "DriverNotLoaded"
+	ReasonNoIOMMU          = "NoIOMMU"
+	ReasonReadOnly         = "SysfsReadOnly"
+	ReasonBindFailed       = "BindFailed"
+	ReasonDeviceNotFound   = "DeviceNotFound"
 )
 
-// Decide returns what is to be done so that the wanted devices are bound, and those that are recorded and not wanted are
+// Plan returns what is to be done so that the wanted devices are bound, and those that are recorded and not wanted are
 // given back; and how far each is. A device is bound only once it is recorded: until then, the observation that is to be
 // the record is all there is. Observations are in the order of MAC addresses; a record without one is done with.
-func Decide(wanted []Device, records []Record, facts Facts, network hostnet.Facts) ([]Binding, []hostnet.Observation) {
-	d := decision{facts: facts, network: network}
+func Plan(wanted []Device, records []OriginalBinding, facts Facts, network hostnet.Facts) ([]Binding, []hostnet.Observation) {
+	d := planner{facts: facts, network: network}
 	for _, device := range wanted {
 		d.want(device, recordOf(records, device.Link.MAC))
 	}
@@ -43,14 +43,14 @@ func Decide(wanted []Device, records []Record, facts Facts, network hostnet.Fact
 	return d.bindings, d.observed
 }
 
-type decision struct {
+type planner struct {
 	facts    Facts
 	network  hostnet.Facts
 	bindings []Binding
 	observed []hostnet.Observation
 }
 
-func recordOf(records []Record, mac string) *Record {
+func recordOf(records []OriginalBinding, mac string) *OriginalBinding {
 	for n := range records {
 		if records[n].MAC == mac {
 			return &records[n]
@@ -59,7 +59,7 @@ func recordOf(records []Record, mac string) *Record {
 	return nil
 }
 
-func (d *decision) observe(link hostnet.Link, device *DeviceFacts, state hostnet.State, reason, message string) {
+func (d *planner) observe(link hostnet.Link, device *DeviceFacts, state hostnet.State, reason, message string) {
 	o := hostnet.Observation{Link: link, State: state, Reason: reason, Message: message}
 	if device != nil {
 		o.Link.Device = device.Address
@@ -69,14 +69,14 @@ func (d *decision) observe(link hostnet.Link, device *DeviceFacts, state hostnet
 }
 
 // want binds a device, or says why not.
-func (d *decision) want(w Device, record *Record) {
+func (d *planner) want(w Device, record *OriginalBinding) {
 	link := d.link(w.Link.MAC)
 	if link == nil && record != nil {
 		d.wantRecorded(w, *record)
 		return
 	}
 	if link == nil {
-		reason, message := d.absent(w)
+		reason, message := d.missingDevice(w)
 		d.observe(w.Link, nil, hostnet.Missing, reason, message)
 		return
 	}
@@ -85,7 +85,7 @@ func (d *decision) want(w Device, record *Record) {
 		d.observe(w.Link, nil, hostnet.Refused, ReasonDeviceNotFound, fmt.Sprintf("%s is on %s, which is no PCI device", link.Name, link.Device))
 		return
 	}
-	if reason, message := d.objection(w, *link, *device); reason != "" {
+	if reason, message := d.reasonToSkip(w, *link, *device); reason != "" {
 		d.observe(w.Link, device, hostnet.Refused, reason, message)
 		return
 	}
@@ -96,7 +96,7 @@ func (d *decision) want(w Device, record *Record) {
 }
 
 // wantRecorded deals with a device that has no link any more, because it is bound, or was while something ended.
-func (d *decision) wantRecorded(w Device, record Record) {
+func (d *planner) wantRecorded(w Device, record OriginalBinding) {
 	device := d.facts.device(record.Address)
 	switch {
 	case device == nil:
@@ -107,32 +107,32 @@ func (d *decision) wantRecorded(w Device, record Record) {
 		d.observe(w.Link, device, hostnet.Binding, ReasonBinding, fmt.Sprintf("%s has no driver and is about to be bound to %s", device.Address, w.Driver))
 		d.bindings = append(d.bindings, Binding{device.Address, w.Driver})
 	case forUserSpace(device.Driver):
-		d.giveBack(w.Link, *device) // the NodeENI names another driver now
+		d.restore(w.Link, *device) // the NodeENI names another driver now
 	default:
-		reason, message := d.absent(w)
+		reason, message := d.missingDevice(w)
 		d.observe(w.Link, device, hostnet.Missing, reason, message)
 	}
 }
 
-// absent says why there is no link.
-func (d *decision) absent(w Device) (reason, message string) {
+// missingDevice says why there is no link.
+func (d *planner) missingDevice(w Device) (reason, message string) {
 	if device := d.facts.device(w.Link.Device); device != nil && device.Driver != "" && !forUserSpace(device.Driver) {
 		return hostnet.ReasonMoved, fmt.Sprintf("the link of device %s is in another network namespace, a pod's by all appearances; the device is bound once it is back", device.Address)
 	}
 	return hostnet.ReasonNotFound, fmt.Sprintf("no physical link has the MAC address %s yet", w.Link.MAC)
 }
 
-// objection returns why a device is better left to the network driver.
-func (d *decision) objection(w Device, link hostnet.LinkFacts, device DeviceFacts) (reason, message string) {
+// reasonToSkip returns why a device is better left to the network driver.
+func (d *planner) reasonToSkip(w Device, link hostnet.LinkFacts, device DeviceFacts) (reason, message string) {
 	switch {
 	case link.Excluded:
 		return hostnet.ReasonExcluded, fmt.Sprintf("%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", link.Name)
 	case link.Index == d.network.PrimaryLink:
 		return hostnet.ReasonPrimary, fmt.Sprintf("%s carries the host's default route, so it is taken for the primary interface", link.Name)
 	case w.Expected != "" && !strings.EqualFold(w.Expected, device.Address):
-		return ReasonElsewhere, fmt.Sprintf("dpdkPCIAddress is %s, but the interface is device %s; take dpdkPCIAddress out of the NodeENI, none is needed", w.Expected, device.Address)
-	case d.above(link) != "":
-		return ReasonInUse, fmt.Sprintf("%s is in use: the link %s is on top of it", link.Name, d.above(link))
+		return ReasonInOtherNamespace, fmt.Sprintf("dpdkPCIAddress is %s, but the interface is device %s; take dpdkPCIAddress out of the NodeENI, none is needed", w.Expected, device.Address)
+	case d.upperLinks(link) != "":
+		return ReasonInUse, fmt.Sprintf("%s is in use: the link %s is on top of it", link.Name, d.upperLinks(link))
 	case d.facts.ReadOnly:
 		return ReasonReadOnly, "the agent cannot write to sysfs; it needs the host's /sys mounted for devices to be bound, see docs/node-agent.md"
 	case !slices.Contains(d.facts.Drivers, w.Driver):
@@ -147,7 +147,7 @@ func (d *decision) objection(w Device, link hostnet.LinkFacts, device DeviceFact
 }
 
 // link returns the physical link with the MAC address, or nil.
-func (d *decision) link(mac string) *hostnet.LinkFacts {
+func (d *planner) link(mac string) *hostnet.LinkFacts {
 	for n, link := range d.network.Links {
 		if link.Device != "" && strings.EqualFold(link.MAC, mac) {
 			return &d.network.Links[n]
@@ -156,8 +156,8 @@ func (d *decision) link(mac string) *hostnet.LinkFacts {
 	return nil
 }
 
-// above returns the name of a link on top of the link, or "".
-func (d *decision) above(link hostnet.LinkFacts) string {
+// upperLinks returns the name of a link on top of the link, or "".
+func (d *planner) upperLinks(link hostnet.LinkFacts) string {
 	for _, other := range d.network.Links {
 		if other.Lower == link.Index {
 			return other.Name
@@ -167,15 +167,15 @@ func (d *decision) above(link hostnet.LinkFacts) string {
 }
 
 // release gives a recorded device back that is no longer wanted.
-func (d *decision) release(record Record) {
+func (d *planner) release(record OriginalBinding) {
 	device := d.facts.device(record.Address)
 	if device == nil || device.Driver != "" && !forUserSpace(device.Driver) && !forUserSpace(device.Override) {
 		return // it is gone, or as it was
 	}
-	d.giveBack(hostnet.Link{Name: record.Name, MAC: record.MAC, Device: record.Address}, *device)
+	d.restore(hostnet.Link{Name: record.Name, MAC: record.MAC, Device: record.Address}, *device)
 }
 
-func (d *decision) giveBack(link hostnet.Link, device DeviceFacts) {
+func (d *planner) restore(link hostnet.Link, device DeviceFacts) {
 	switch {
 	case device.Driver == VFIO && device.Enabled:
 		d.observe(link, &device, hostnet.Bound, ReasonInUse, fmt.Sprintf(

@@ -20,7 +20,7 @@ const (
 // world is what a decision rests on: an interface to be bound, recorded or not, on a device of the kernel's driver.
 type world struct {
 	wanted  []hostpci.Device
-	records []hostpci.Record
+	records []hostpci.OriginalBinding
 	facts   hostpci.Facts
 	network hostnet.Facts
 }
@@ -47,7 +47,7 @@ func before(changes ...func(*world)) world {
 }
 
 func recorded(w *world) {
-	w.records = []hostpci.Record{{Name: "fast", MAC: mac, Address: address}}
+	w.records = []hostpci.OriginalBinding{{Name: "fast", MAC: mac, Address: address}}
 }
 
 // bound is how the world looks afterwards: the device has no link any more.
@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 		},
 		"at the address written down": {before(recorded, func(w *world) { w.wanted[0].Expected = "0000:00:07.0" }), bind, hostnet.Binding, hostpci.ReasonBinding},
 		"elsewhere than written down": {
-			before(recorded, func(w *world) { w.wanted[0].Expected = "0000:00:05.0" }), nil, hostnet.Refused, hostpci.ReasonElsewhere,
+			before(recorded, func(w *world) { w.wanted[0].Expected = "0000:00:05.0" }), nil, hostnet.Refused, hostpci.ReasonInOtherNamespace,
 		},
 		"the primary interface": {before(recorded, func(w *world) { w.network.PrimaryLink = 3 }), nil, hostnet.Refused, hostnet.ReasonPrimary},
 		"excluded":              {before(recorded, func(w *world) { w.network.Links[1].Excluded = true }), nil, hostnet.Refused, hostnet.ReasonExcluded},
@@ -115,7 +115,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			bindings, observed := hostpci.Decide(c.world.wanted, c.world.records, c.world.facts, c.world.network)
+			bindings, observed := hostpci.Plan(c.world.wanted, c.world.records, c.world.facts, c.world.network)
 			if diff := cmp.Diff(c.bindings, bindings); diff != "" {
 				t.Errorf("bindings (-want +got):\n%s", diff)
 			}

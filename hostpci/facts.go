@@ -31,8 +31,8 @@ type Device struct {
 	Expected string
 }
 
-// Record says that a device was bound, or was about to be.
-type Record struct {
+// OriginalBinding says that a device was bound, or was about to be.
+type OriginalBinding struct {
 	// Name and MAC are those of the interface.
 	Name, MAC string
 	// Address is where on the bus the device is, for example 0000:00:07.0.

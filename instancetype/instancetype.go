@@ -20,7 +20,7 @@ import (
 
 // Offline returns the limits of an instance type such as "m5.large", and false for a type that is not in the table.
 func Offline(instanceType string) (eni.Limits, bool) {
-	limits, ok := lacking(instanceType)
+	limits, ok := offlineGaps(instanceType)
 	if published, is := vpc.Limits[instanceType]; is {
 		limits, ok = convert(instanceType, published), true
 	}
@@ -50,11 +50,11 @@ func Names() []string {
 
 func convert(instanceType string, published *vpc.VPCLimits) eni.Limits {
 	limits := eni.Limits{
-		Cards:      make([]int, len(published.NetworkCards)),
-		Interfaces: published.Interface,
-		IPv4:       published.IPv4PerInterface,
-		IPv6:       ipv6(instanceType, published.IPv4PerInterface),
-		Xen:        published.Hypervisor == "xen",
+		Cards:         make([]int, len(published.NetworkCards)),
+		Interfaces:    published.Interface,
+		IPv4:          published.IPv4PerInterface,
+		IPv6:          ipv6(instanceType, published.IPv4PerInterface),
+		XenHypervisor: published.Hypervisor == "xen",
 	}
 	for _, card := range published.NetworkCards {
 		limits.Cards[card.NetworkCardIndex] = int(card.MaximumNetworkInterfaces)
@@ -79,9 +79,9 @@ var unpublished = []string{
 	"trn2.48xlarge",
 }
 
-// lacking returns the limits of the types that the published table leaves out (EC2 instance types guide, network
+// offlineGaps returns the limits of the types that the published table leaves out (EC2 instance types guide, network
 // specifications). All of them are Nitro types whose cards are alike.
-func lacking(instanceType string) (eni.Limits, bool) {
+func offlineGaps(instanceType string) (eni.Limits, bool) {
 	switch instanceType {
 	case "hpc6a.48xlarge":
 		return uniform(1, 2), true

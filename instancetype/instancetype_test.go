@@ -42,8 +42,8 @@ func TestDocumentedFigures(t *testing.T) {
 				t.Fatalf("got %+v, want %+v", got, want)
 			}
 			for card := range got.Cards {
-				if got.OnCard(card) != want.perCard {
-					t.Errorf("card %d takes %d, want %d", card, got.OnCard(card), want.perCard)
+				if got.MaxOnCard(card) != want.perCard {
+					t.Errorf("card %d takes %d, want %d", card, got.MaxOnCard(card), want.perCard)
 				}
 			}
 		})

@@ -9,10 +9,10 @@ import (
 	"github.com/multieni/multieni/eni"
 )
 
-// Altered records what an accepted call of ours changed of an interface as it is last known, as [Inventory.Did] does. Nothing
+// RecordChange records what an accepted call of ours changed of an interface as it is last known, as [Inventory.RecordCall] does. Nothing
 // is recorded of one that is not known.
-func (v *Inventory) Altered(now time.Time, id string, change func(eni.Interface) eni.Interface, effect Effect) {
+func (v *Inventory) RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect Effect) {
 	if i, known := v.Interface(id); known {
-		v.Did(now, change(i), effect)
+		v.RecordCall(now, change(i), effect)
 	}
 }

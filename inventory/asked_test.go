@@ -12,10 +12,10 @@ import (
 
 // TestWhatWasAskedForIsExpected tells for how long an interface may come to light that a call without an answer may have made.
 func TestWhatWasAskedForIsExpected(t *testing.T) {
-	newborn := int(inventory.Newborn / time.Second)
+	newborn := int(inventory.VisibilityWindow / time.Second)
 	v := inventory.New(cluster)
-	v.Asked(after(30), "uid-a")
-	v.Asked(after(10), "uid-a") // calls end in any order
+	v.RecordUnansweredCreate(after(30), "uid-a")
+	v.RecordUnansweredCreate(after(10), "uid-a") // calls end in any order
 	for name, tc := range map[string]struct {
 		at   int
 		uid  string
@@ -27,7 +27,7 @@ func TestWhatWasAskedForIsExpected(t *testing.T) {
 		"of another NodeENI":         {30, "uid-b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := v.Expects(after(tc.at), tc.uid); got != tc.want {
+			if got := v.MayHavePendingCreate(after(tc.at), tc.uid); got != tc.want {
 				t.Errorf("expected: %t, want %t", got, tc.want)
 			}
 		})

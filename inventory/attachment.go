@@ -24,15 +24,15 @@ func (v *Inventory) Attached(counts func(Record) bool) int {
 // HasAny reports whether any interface is known that was made for an instance.
 func (v *Inventory) HasAny(instanceID string) bool { return len(v.byInstance[instanceID]) > 0 }
 
-// countUndone notes whether an attempt to attach the interface ended, and how.
-func (e *entry) countUndone(at time.Time, next eni.Interface) {
+// countFailedAttaches notes whether an attempt to attach the interface ended, and how.
+func (e *entry) countFailedAttaches(at time.Time, next eni.Interface) {
 	was, now := e.Attachment, next.Attachment
 	switch {
 	case now != nil && now.Status == eni.AttachmentAttached:
-		e.Undone, e.UndoneAt = 0, time.Time{}
+		e.FailedAttaches, e.LastFailedAttach = 0, time.Time{}
 	case was == nil || was.Status != eni.AttachmentAttaching:
 	case now == nil || now.ID != was.ID || now.Status != eni.AttachmentAttaching:
-		e.Undone, e.UndoneAt = e.Undone+1, at
+		e.FailedAttaches, e.LastFailedAttach = e.FailedAttaches+1, at
 	}
 }
 
@@ -60,8 +60,8 @@ func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) 
 	}
 }
 
-// NeverOurs reports whether an interface is no member's whatever tags somebody put on it: an AWS service made it for itself, or
+// NeverOwned reports whether an interface is no member's whatever tags somebody put on it: an AWS service made it for itself, or
 // it is an instance's primary one.
-func NeverOurs(i eni.Interface) bool {
+func NeverOwned(i eni.Interface) bool {
 	return i.RequesterManaged || i.Attachment != nil && i.Attachment.Slot == eni.Primary
 }

@@ -41,7 +41,7 @@ func (e evidence) deniedOf(v *Inventory, nodeENIUID string) int {
 
 // forget drops what is known of interfaces that have been gone for long.
 func (e evidence) forget(now time.Time, known map[string]*entry) {
-	maps.DeleteFunc(e.ours, func(id string, at time.Time) bool { return known[id] == nil && now.Sub(at) > remember })
+	maps.DeleteFunc(e.ours, func(id string, at time.Time) bool { return known[id] == nil && now.Sub(at) > retention })
 	maps.DeleteFunc(e.denied, func(id string, _ bool) bool { return known[id] == nil })
 }
 

@@ -15,9 +15,9 @@ import (
 func TestOnlyCallsAndLedgersVerify(t *testing.T) {
 	v := inventory.New(cluster)
 	for n, id := range []string{"eni-called", "eni-recorded", "eni-tagged"} {
-		v.Saw(after(0), fresh(id, member(n, 1), after(-60)))
+		v.ObserveInterfaces(after(0), fresh(id, member(n, 1), after(-60)))
 	}
-	v.Did(after(1), fresh("eni-called", member(0, 1), after(-60)), always)
+	v.RecordCall(after(1), fresh("eni-called", member(0, 1), after(-60)), always)
 	v.Judged(after(1), instance, []string{"eni-recorded"}, nil)
 	for _, r := range v.Of(instance) {
 		if want := r.ID != "eni-tagged"; r.Verified != want {
@@ -30,10 +30,10 @@ func TestOnlyCallsAndLedgersVerify(t *testing.T) {
 func TestEvidenceOutlivesAnAbsence(t *testing.T) {
 	v := inventory.New(cluster)
 	i := attached(fresh("eni-1", member(0, 1), after(-3600)), eni.AttachmentAttached)
-	v.Did(after(0), i, always)
-	v.Listed(after(300), nil)
-	v.Listed(after(400), nil)
-	v.Listed(after(700), []eni.Interface{i})
+	v.RecordCall(after(0), i, always)
+	v.ObserveList(after(300), nil)
+	v.ObserveList(after(400), nil)
+	v.ObserveList(after(700), []eni.Interface{i})
 	if r := v.Of(instance); len(r) != 1 || !r[0].Verified {
 		t.Errorf("%+v", r)
 	}
@@ -41,7 +41,7 @@ func TestEvidenceOutlivesAnAbsence(t *testing.T) {
 
 func TestWhatIsDeniedCountsForNobody(t *testing.T) {
 	v := inventory.New(cluster)
-	v.Saw(after(0), attached(fresh("eni-1", member(0, 1), after(-60)), eni.AttachmentAttached))
+	v.ObserveInterfaces(after(0), attached(fresh("eni-1", member(0, 1), after(-60)), eni.AttachmentAttached))
 	if newly := v.Judged(after(1), instance, nil, []string{"eni-1"}); !slices.Equal(newly, []string{"eni-1"}) {
 		t.Errorf("news of %v", newly)
 	}
@@ -64,9 +64,9 @@ func TestTheEndOfAnInstanceIsBelievedAtOnce(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			v := inventory.New(cluster)
 			free := fresh("eni-1", member(0, 1), after(-3600))
-			v.Did(after(0), attached(free, eni.AttachmentAttached), whether(func(i eni.Interface) bool { return i.Attachment != nil }))
-			look := eni.Look{At: after(1), Instance: eni.Instance{ID: instance, State: state}, Interfaces: []eni.Interface{free}}
-			v.Looked(look)
+			v.RecordCall(after(0), attached(free, eni.AttachmentAttached), whether(func(i eni.Interface) bool { return i.Attachment != nil }))
+			look := eni.InstanceSnapshot{At: after(1), Instance: eni.Instance{ID: instance, State: state}, Interfaces: []eni.Interface{free}}
+			v.ObserveInstance(look)
 			if r := v.Of(instance); len(r) != 1 || r[0].Attachment != nil {
 				t.Errorf("%s after %s the call is believed rather than the reading: %+v", state, time.Second, r)
 			}

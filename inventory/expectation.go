@@ -15,8 +15,8 @@ type Effect struct {
 	// Aspect names what was changed, for example "attachment". A later effect on the same aspect takes the place of an
 	// earlier one: after a detach nothing has to show the attach any more. So does one that undoes an earlier one.
 	Aspect string
-	// Shown reports whether a reading shows the effect.
-	Shown func(eni.Interface) bool
+	// IsVisible reports whether a reading shows the effect.
+	IsVisible func(eni.Interface) bool
 }
 
 // expectation is an effect that readings must show until it expires.
@@ -30,8 +30,8 @@ type expectations []expectation
 
 // and adds the effect of a call. It replaces those of earlier calls that it contradicts.
 func (x expectations) and(now time.Time, after eni.Interface, effect Effect) expectations {
-	kept := slices.DeleteFunc(x.unexpired(now), func(one expectation) bool { return one.Aspect == effect.Aspect || !one.Shown(after) })
-	return append(kept, expectation{effect, now.Add(Settle)})
+	kept := slices.DeleteFunc(x.unexpired(now), func(one expectation) bool { return one.Aspect == effect.Aspect || !one.IsVisible(after) })
+	return append(kept, expectation{effect, now.Add(StaleReadWindow)})
 }
 
 func (x expectations) unexpired(now time.Time) expectations {
@@ -40,5 +40,5 @@ func (x expectations) unexpired(now time.Time) expectations {
 
 // shownBy reports whether a reading shows all effects.
 func (x expectations) shownBy(seen eni.Interface) bool {
-	return !slices.ContainsFunc(x, func(one expectation) bool { return !one.Shown(seen) })
+	return !slices.ContainsFunc(x, func(one expectation) bool { return !one.IsVisible(seen) })
 }

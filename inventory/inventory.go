@@ -7,10 +7,10 @@
 // or show an attribute as it was before our own call. An [Inventory] merges three kinds of news so that no decision
 // rests on such a reading:
 //
-//   - [Inventory.Did]: a call of ours was accepted. What it did counts for [Settle], whatever readings say meanwhile.
-//   - [Inventory.Saw]: EC2 showed an interface. It counts unless it contradicts a call of ours that is still settling.
-//   - [Inventory.Missed]: EC2 did not show an interface where it should have. It is only [Record.Missing] until a
-//     second reading, [Confirm] later, misses it as well.
+//   - [Inventory.RecordCall]: a call of ours was accepted. What it did counts for [StaleReadWindow], whatever readings say meanwhile.
+//   - [Inventory.ObserveInterfaces]: EC2 showed an interface. It counts unless it contradicts a call of ours that is still settling.
+//   - [Inventory.ObserveAbsence]: EC2 did not show an interface where it should have. It is only [Record.Missing] until a
+//     second reading, [AbsenceConfirmation] later, misses it as well.
 //
 // It holds no clock and does no I/O; the time of every piece of news comes with it.
 package inventory
@@ -25,16 +25,16 @@ import (
 )
 
 const (
-	// Settle is how long after one of our calls a reading that does not show its effect is taken for stale. EC2 names
+	// StaleReadWindow is how long after one of our calls a reading that does not show its effect is taken for stale. EC2 names
 	// no bound; its advice is to allow for "a few minutes" (EC2 API reference, "Eventual consistency").
-	Settle = 60 * time.Second
-	// Newborn is how long after its creation an interface that EC2 does not show is waited for.
-	Newborn = 2 * time.Minute
-	// Confirm is the least time between the two readings that prove an interface gone.
-	Confirm = 30 * time.Second
-	// remember is how long the ID and generation of an interface that is gone are kept, so that neither a stale listing
+	StaleReadWindow = 60 * time.Second
+	// VisibilityWindow is how long after its creation an interface that EC2 does not show is waited for.
+	VisibilityWindow = 2 * time.Minute
+	// AbsenceConfirmation is the least time between the two readings that prove an interface gone.
+	AbsenceConfirmation = 30 * time.Second
+	// retention is how long the ID and generation of an interface that is gone are kept, so that neither a stale listing
 	// nor an old client token can bring it back. EC2 forgets tokens after about a day.
-	remember = 24 * time.Hour
+	retention = 24 * time.Hour
 )
 
 // Record is one owned interface.
@@ -46,21 +46,21 @@ type Record struct {
 	Verified bool
 	// Missing is set while one reading, but not yet a second, has failed to show the interface.
 	Missing bool
-	// Proven is set once a stale reading can no longer be the only reason why the interface is known: EC2 accepted a
-	// call of ours for it, or showed it [Settle] after it was first known.
-	Proven bool
-	// Shown is when the newest reading that counted was begun; zero while only a call of ours speaks for the interface.
+	// Confirmed is set once a stale reading can no longer be the only reason why the interface is known: EC2 accepted a
+	// call of ours for it, or showed it [StaleReadWindow] after it was first known.
+	Confirmed bool
+	// LastRead is when the newest reading that counted was begun; zero while only a call of ours speaks for the interface.
 	// What EC2 does in its own time is judged by it: a later reading that was taken for stale says nothing.
-	Shown time.Time
+	LastRead time.Time
 	// DetachingSince is when the attachment was first known to be detaching, or when a detach was last asked for; zero
 	// when it is not detaching.
 	DetachingSince time.Time
 	// AttachingSince is when the attachment was first known to be attaching; zero when it is not.
 	AttachingSince time.Time
-	// Undone counts the attempts to attach it that ended without success since the last that did; UndoneAt is when the
+	// FailedAttaches counts the attempts to attach it that ended without success since the last that did; LastFailedAttach is when the
 	// last one ended.
-	Undone   int
-	UndoneAt time.Time
+	FailedAttaches   int
+	LastFailedAttach time.Time
 }
 
 // Inventory is the owned interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for
@@ -72,7 +72,7 @@ type Inventory struct {
 	deleted map[string]time.Time
 	// spent is, by instance, the highest generation of each member whose interface existed and is gone. Where nodes come and
 	// go there are far more of these than interfaces, and every plan asks.
-	spent      map[string]map[ownership.Key]spending
+	spent      map[string]map[ownership.Key]retired
 	byInstance map[string]map[string]*entry
 	// byNode and byNodeENI count the interfaces per node name and instance, and per NodeENI UID.
 	byNode    map[string]map[string]int
@@ -82,10 +82,10 @@ type Inventory struct {
 	unattached map[string]bool
 	// asked is, by NodeENI UID, when an interface was last asked for without EC2 saying which one it made.
 	asked    map[string]time.Time
-	launched launched
+	launched launchInterfaces
 }
 
-type spending struct {
+type retired struct {
 	generation int64
 	at         time.Time
 	lost       bool
@@ -94,12 +94,12 @@ type spending struct {
 type entry struct {
 	Record
 	madeAt time.Time
-	// knownSince is when the interface was first heard of.
-	knownSince time.Time
-	// seenBegun is when the newest reading that counted was begun, or when our last call was accepted if that is later.
-	seenBegun   time.Time
-	missedFirst time.Time
-	pending     expectations
+	// ownedSince is when the interface was first heard of.
+	ownedSince time.Time
+	// newestReadBegan is when the newest reading that counted was begun, or when our last call was accepted if that is later.
+	newestReadBegan time.Time
+	absentSince     time.Time
+	pending         expectations
 }
 
 // New returns an empty inventory for the cluster of the given name, as it stands in ownership tags.
@@ -108,7 +108,7 @@ func New(cluster string) *Inventory {
 		cluster:    cluster,
 		entries:    map[string]*entry{},
 		deleted:    map[string]time.Time{},
-		spent:      map[string]map[ownership.Key]spending{},
+		spent:      map[string]map[ownership.Key]retired{},
 		byInstance: map[string]map[string]*entry{},
 		byNode:     map[string]map[string]int{},
 		byNodeENI:  map[string]int{},
@@ -135,10 +135,10 @@ func (v *Inventory) Interface(id string) (eni.Interface, bool) {
 	return eni.Interface{}, false
 }
 
-// Newborn reports whether an interface was first heard of so shortly before that EC2 may not know it everywhere yet.
-func (v *Inventory) Newborn(now time.Time, id string) bool {
+// RecentlyCreated reports whether an interface was first heard of so shortly before that EC2 may not know it everywhere yet.
+func (v *Inventory) RecentlyCreated(now time.Time, id string) bool {
 	e, known := v.entries[id]
-	return known && now.Before(e.knownSince.Add(Newborn))
+	return known && now.Before(e.ownedSince.Add(VisibilityWindow))
 }
 
 // Len returns how many interfaces are known.
@@ -162,8 +162,8 @@ func (v *Inventory) InTransition() []string {
 	return ids
 }
 
-// Spent returns the highest generation of each member of the instance that was used up: its interface existed and is gone.
-func (v *Inventory) Spent(instanceID string) map[ownership.Key]int64 {
+// UsedGenerations returns the highest generation of each member of the instance that was used up: its interface existed and is gone.
+func (v *Inventory) UsedGenerations(instanceID string) map[ownership.Key]int64 {
 	spent := map[ownership.Key]int64{}
 	for key, last := range v.spent[instanceID] {
 		spent[key] = last.generation
@@ -171,8 +171,8 @@ func (v *Inventory) Spent(instanceID string) map[ownership.Key]int64 {
 	return spent
 }
 
-// Lost returns when interfaces of the instance's members went away that were not removed by us.
-func (v *Inventory) Lost(instanceID string) map[ownership.Key]time.Time {
+// RemovedExternally returns when interfaces of the instance's members went away that were not removed by us.
+func (v *Inventory) RemovedExternally(instanceID string) map[ownership.Key]time.Time {
 	lost := map[ownership.Key]time.Time{}
 	for key, last := range v.spent[instanceID] {
 		if last.lost {
@@ -207,18 +207,18 @@ func (v *Inventory) MembersOf(nodeENIUID string) []ownership.Member {
 	return members
 }
 
-// Saw merges what a reading begun at the given time showed, and returns the members it changed. Interfaces that are not
+// ObserveInterfaces merges what a reading begun at the given time showed, and returns the members it changed. Interfaces that are not
 // ours are passed over.
-func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownership.Member {
+func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interface) []ownership.Member {
 	var changed []ownership.Member
 	for _, seen := range interfaces {
 		member, ours := v.memberOf(seen)
 		v.launched.saw(v.cluster, begun, seen)
 		if !ours {
-			changed = append(changed, v.disown(begun, seen)...)
+			changed = append(changed, v.dropForeign(begun, seen)...)
 			continue
 		}
-		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(Newborn)) {
+		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(VisibilityWindow)) {
 			continue
 		}
 		before := v.made(seen.ID)
@@ -232,17 +232,17 @@ func (v *Inventory) Saw(begun time.Time, interfaces ...eni.Interface) []ownershi
 	return changed
 }
 
-// Listed merges a complete listing of the cluster's interfaces begun at the given time: what it shows was seen, what
+// ObserveList merges a complete listing of the cluster's interfaces begun at the given time: what it shows was seen, what
 // it does not show was missed. It returns the members that changed.
-func (v *Inventory) Listed(begun time.Time, all []eni.Interface) []ownership.Member {
-	changed := v.Saw(begun, all...)
+func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []ownership.Member {
+	changed := v.ObserveInterfaces(begun, all...)
 	shown := make(map[string]bool, len(all))
 	for _, i := range all {
 		shown[i.ID] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
 		if !shown[id] {
-			changed = append(changed, v.Missed(begun, id)...)
+			changed = append(changed, v.ObserveAbsence(begun, id)...)
 		}
 	}
 	for instanceID := range v.launched.byInstance {
@@ -252,16 +252,16 @@ func (v *Inventory) Listed(begun time.Time, all []eni.Interface) []ownership.Mem
 	return changed
 }
 
-// Looked merges a look at one instance: what it shows was seen, and what was made for the instance but is not shown was
+// ObserveInstance merges a look at one instance: what it shows was seen, and what was made for the instance but is not shown was
 // missed. It returns the members that changed.
-func (v *Inventory) Looked(look eni.Look) []ownership.Member {
-	if look.Instance.State.Ending() {
+func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []ownership.Member {
+	if look.Instance.State.Terminating() {
 		// The end of an instance undoes what our calls did: nothing has to show them any more.
 		for _, e := range v.byInstance[look.Instance.ID] {
 			e.pending = nil
 		}
 	}
-	changed := v.Saw(look.At, look.Interfaces...)
+	changed := v.ObserveInterfaces(look.At, look.Interfaces...)
 	shown := map[string]bool{}
 	for _, i := range look.Interfaces {
 		shown[i.ID] = true
@@ -274,7 +274,7 @@ func (v *Inventory) Looked(look eni.Look) []ownership.Member {
 			v.drop(look.At, v.entries[r.ID], false)
 			changed = append(changed, r.Member)
 		default:
-			changed = append(changed, v.Missed(look.At, r.ID)...)
+			changed = append(changed, v.ObserveAbsence(look.At, r.ID)...)
 		}
 	}
 	return changed
@@ -286,27 +286,27 @@ func (r Record) diesWithInstance() bool {
 	return r.AttachedTo(r.Member.InstanceID) && r.Attachment.DeleteOnTermination
 }
 
-// Missed merges that a reading begun at the given time did not show an interface, and returns its member if that
+// ObserveAbsence merges that a reading begun at the given time did not show an interface, and returns its member if that
 // changed anything: first to Missing, and when confirmed to gone.
-func (v *Inventory) Missed(begun time.Time, id string) []ownership.Member {
+func (v *Inventory) ObserveAbsence(begun time.Time, id string) []ownership.Member {
 	e, ok := v.entries[id]
-	if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {
+	if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {
 		return nil
 	}
 	if !e.Missing {
-		e.Missing, e.missedFirst = true, begun
+		e.Missing, e.absentSince = true, begun
 		return []ownership.Member{e.Member}
 	}
-	if begun.Sub(e.missedFirst) < Confirm {
+	if begun.Sub(e.absentSince) < AbsenceConfirmation {
 		return nil
 	}
 	v.drop(begun, e, true)
 	return []ownership.Member{e.Member}
 }
 
-// Did records what an accepted call of ours made of an interface. Readings that do not show its effect are not
-// believed until [Settle] has passed.
-func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
+// RecordCall records what an accepted call of ours made of an interface. Readings that do not show its effect are not
+// believed until [StaleReadWindow] has passed.
+func (v *Inventory) RecordCall(now time.Time, after eni.Interface, effect Effect) {
 	member, ours := v.memberOf(after)
 	if !ours {
 		v.launched.did(now, after, effect)
@@ -316,7 +316,7 @@ func (v *Inventory) Did(now time.Time, after eni.Interface, effect Effect) {
 	if isNew {
 		e.madeAt = now
 	}
-	e.Proven, e.seenBegun = true, now
+	e.Confirmed, e.newestReadBegan = true, now
 	v.evidence.verify(now, after.ID)
 	v.set(now, e, after)
 	if !e.DetachingSince.IsZero() {
@@ -335,11 +335,11 @@ func (v *Inventory) Deleted(now time.Time, id string) {
 
 // memberOf finds the member an interface was made for.
 func (v *Inventory) memberOf(i eni.Interface) (ownership.Member, bool) {
-	if NeverOurs(i) {
+	if NeverOwned(i) {
 		return ownership.Member{}, false
 	}
 	member, verdict := ownership.Read(v.cluster, i.Tags)
-	return member, verdict == ownership.Ours
+	return member, verdict == ownership.Owned
 }
 
 func (v *Inventory) records(entries map[string]*entry) []Record {
@@ -358,7 +358,7 @@ func (v *Inventory) entry(at time.Time, member ownership.Member, i eni.Interface
 	e, known := v.entries[i.ID]
 	switch {
 	case !known:
-		e = &entry{knownSince: at}
+		e = &entry{ownedSince: at}
 		e.ID = i.ID
 		// A tag can be wrong, but what is heard of was made.
 		if e.madeAt, _ = ownership.CreatedAt(i.Tags); e.madeAt.After(at) {
@@ -412,14 +412,14 @@ func cut[V any](index map[string]map[string]V, outer, inner string) {
 // merge takes a sighting in, unless it is older than what is known, and reports whether it changed anything.
 func (v *Inventory) merge(begun time.Time, member ownership.Member, seen eni.Interface) bool {
 	was, known := v.entries[seen.ID]
-	if known && !was.believes(begun, seen) {
+	if known && !was.accepts(begun, seen) {
 		return v.finished(begun, was, seen)
 	}
 	changed := !known || was.Missing || was.Member != member
 	e, _ := v.entry(begun, member, seen)
-	e.seenBegun, e.Shown = begun, begun
-	if !e.Proven && begun.Sub(e.knownSince) >= Settle {
-		e.Proven = true
+	e.newestReadBegan, e.LastRead = begun, begun
+	if !e.Confirmed && begun.Sub(e.ownedSince) >= StaleReadWindow {
+		e.Confirmed = true
 		changed = changed || v.hasSibling(e)
 	}
 	return v.set(begun, e, seen) || changed
@@ -436,11 +436,11 @@ func (v *Inventory) hasSibling(e *entry) bool {
 	return false
 }
 
-// believes reports whether a reading begun at the given time is no older than the last and shows all that our calls
+// accepts reports whether a reading begun at the given time is no older than the last and shows all that our calls
 // did, as far as they are still settling.
-func (e *entry) believes(begun time.Time, seen eni.Interface) bool {
+func (e *entry) accepts(begun time.Time, seen eni.Interface) bool {
 	e.pending = e.pending.unexpired(begun)
-	return !begun.Before(e.seenBegun) && e.pending.shownBy(seen)
+	return !begun.Before(e.newestReadBegan) && e.pending.shownBy(seen)
 }
 
 // set makes an interface known as it is, and reports whether that is new.
@@ -450,10 +450,10 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	} else {
 		delete(v.unattached, e.ID)
 	}
-	changed := !Same(e.Interface, i)
-	e.countUndone(at, i)
+	changed := !Equal(e.Interface, i)
+	e.countFailedAttaches(at, i)
 	e.Interface = i.Clone()
-	e.Missing, e.missedFirst = false, time.Time{}
+	e.Missing, e.absentSince = false, time.Time{}
 	e.AttachingSince = since(e.AttachingSince, at, i, eni.AttachmentAttaching)
 	e.DetachingSince = since(e.DetachingSince, at, i, eni.AttachmentDetaching)
 	return changed
@@ -462,17 +462,17 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 // drop forgets an interface that is gone. It is lost when it was not us, nor EC2 at its instance's end, who removed it.
 func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 	before := v.spent[e.Member.InstanceID][e.Member.Key]
-	put(v.spent, e.Member.InstanceID, e.Member.Key, spending{generation: max(before.generation, e.Member.Generation), at: at, lost: lost})
+	put(v.spent, e.Member.InstanceID, e.Member.Key, retired{generation: max(before.generation, e.Member.Generation), at: at, lost: lost})
 	v.deleted[e.ID] = at
 	v.unfile(e)
 }
 
 func (v *Inventory) forget(now time.Time) {
-	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
+	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > retention })
 	v.evidence.forget(now, v.entries)
-	maps.DeleteFunc(v.asked, func(_ string, at time.Time) bool { return now.Sub(at) > remember })
-	maps.DeleteFunc(v.spent, func(_ string, of map[ownership.Key]spending) bool {
-		maps.DeleteFunc(of, func(_ ownership.Key, s spending) bool { return now.Sub(s.at) > remember })
+	maps.DeleteFunc(v.asked, func(_ string, at time.Time) bool { return now.Sub(at) > retention })
+	maps.DeleteFunc(v.spent, func(_ string, of map[ownership.Key]retired) bool {
+		maps.DeleteFunc(of, func(_ ownership.Key, s retired) bool { return now.Sub(s.at) > retention })
 		return len(of) == 0
 	})
 }

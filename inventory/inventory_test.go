@@ -51,13 +51,13 @@ func described(i eni.Interface, as string) eni.Interface {
 }
 
 func whether(shown func(eni.Interface) bool) inventory.Effect {
-	return inventory.Effect{Aspect: "it", Shown: shown}
+	return inventory.Effect{Aspect: "it", IsVisible: shown}
 }
 
-var always = inventory.Effect{Aspect: "existence", Shown: func(eni.Interface) bool { return true }}
+var always = inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }}
 
 func describes(as string) inventory.Effect {
-	return inventory.Effect{Aspect: "description", Shown: func(i eni.Interface) bool { return i.Description == as }}
+	return inventory.Effect{Aspect: "description", IsVisible: func(i eni.Interface) bool { return i.Description == as }}
 }
 
 func TestAReadingThatDoesNotShowOurCallIsStale(t *testing.T) {
@@ -81,17 +81,17 @@ func TestAReadingThatDoesNotShowOurCallIsStale(t *testing.T) {
 	for name, tc := range calls {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
-			v.Saw(start, tc.before)
-			v.Did(after(10), tc.after, tc.effect)
+			v.ObserveInterfaces(start, tc.before)
+			v.RecordCall(after(10), tc.after, tc.effect)
 			for _, begun := range []int{9, 11, 69} {
-				if changed := v.Saw(after(begun), tc.before); len(changed) > 0 {
+				if changed := v.ObserveInterfaces(after(begun), tc.before); len(changed) > 0 {
 					t.Errorf("a reading of second %d that does not show the call changed something", begun)
 				}
 			}
-			if got, _ := v.Interface("eni-1"); !inventory.Same(got, tc.after) {
+			if got, _ := v.Interface("eni-1"); !inventory.Equal(got, tc.after) {
 				t.Errorf("the call is forgotten: %s", cmp.Diff(tc.after.Attachment, got.Attachment))
 			}
-			if v.Saw(after(71), tc.before); !same(v, tc.before) {
+			if v.ObserveInterfaces(after(71), tc.before); !same(v, tc.before) {
 				t.Error("after Settle a reading counts again")
 			}
 		})
@@ -100,15 +100,15 @@ func TestAReadingThatDoesNotShowOurCallIsStale(t *testing.T) {
 
 func same(v *inventory.Inventory, want eni.Interface) bool {
 	got, known := v.Interface(want.ID)
-	return known && inventory.Same(got, want)
+	return known && inventory.Equal(got, want)
 }
 
 func TestAReadingThatShowsOurCallCountsAtOnce(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), after(-3600))
 	v := inventory.New(cluster)
-	v.Did(start, attached(i, eni.AttachmentAttaching), whether(func(i eni.Interface) bool { return i.Attachment != nil }))
+	v.RecordCall(start, attached(i, eni.AttachmentAttaching), whether(func(i eni.Interface) bool { return i.Attachment != nil }))
 	want := attached(i, eni.AttachmentAttached)
-	if changed := v.Saw(after(1), want); len(changed) != 1 || !same(v, want) {
+	if changed := v.ObserveInterfaces(after(1), want); len(changed) != 1 || !same(v, want) {
 		t.Error("the reading did not count")
 	}
 }
@@ -117,9 +117,9 @@ func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), after(-3600))
 	t.Run("of the same aspect", func(t *testing.T) {
 		v := inventory.New(cluster)
-		v.Did(start, described(i, "one"), describes("one"))
-		v.Did(after(1), described(i, "two"), describes("two"))
-		if v.Saw(after(2), described(attached(i, eni.AttachmentAttached), "two")); len(v.InTransition()) > 0 {
+		v.RecordCall(start, described(i, "one"), describes("one"))
+		v.RecordCall(after(1), described(i, "two"), describes("two"))
+		if v.ObserveInterfaces(after(2), described(attached(i, eni.AttachmentAttached), "two")); len(v.InTransition()) > 0 {
 			t.Error("the reading did not count")
 		}
 		if got, _ := v.Interface("eni-1"); got.Attachment == nil {
@@ -129,9 +129,9 @@ func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
 	t.Run("that undoes it", func(t *testing.T) {
 		v := inventory.New(cluster)
 		more := func(i eni.Interface) bool { return i.Description != "" }
-		v.Did(start, described(i, "one"), inventory.Effect{Aspect: "more", Shown: more})
-		v.Did(after(1), described(i, ""), inventory.Effect{Aspect: "fewer", Shown: func(i eni.Interface) bool { return !more(i) }})
-		if v.Saw(after(2), attached(i, eni.AttachmentAttached)); !same(v, attached(i, eni.AttachmentAttached)) {
+		v.RecordCall(start, described(i, "one"), inventory.Effect{Aspect: "more", IsVisible: more})
+		v.RecordCall(after(1), described(i, ""), inventory.Effect{Aspect: "fewer", IsVisible: func(i eni.Interface) bool { return !more(i) }})
+		if v.ObserveInterfaces(after(2), attached(i, eni.AttachmentAttached)); !same(v, attached(i, eni.AttachmentAttached)) {
 			t.Error("the reading did not count")
 		}
 	})
@@ -145,31 +145,37 @@ func TestMissing(t *testing.T) {
 		do   func(*inventory.Inventory)
 		want state
 	}{
-		"missed once":          {func(v *inventory.Inventory) { v.Missed(after(10), "eni-1") }, state{true, true}},
-		"missed twice at once": {func(v *inventory.Inventory) { v.Missed(after(10), "eni-1"); v.Missed(after(12), "eni-1") }, state{true, true}},
-		"missed twice in time": {func(v *inventory.Inventory) { v.Missed(after(10), "eni-1"); v.Missed(after(40), "eni-1") }, state{false, false}},
+		"missed once": {func(v *inventory.Inventory) { v.ObserveAbsence(after(10), "eni-1") }, state{true, true}},
+		"missed twice at once": {func(v *inventory.Inventory) {
+			v.ObserveAbsence(after(10), "eni-1")
+			v.ObserveAbsence(after(12), "eni-1")
+		}, state{true, true}},
+		"missed twice in time": {func(v *inventory.Inventory) {
+			v.ObserveAbsence(after(10), "eni-1")
+			v.ObserveAbsence(after(40), "eni-1")
+		}, state{false, false}},
 		"missed, seen, missed": {func(v *inventory.Inventory) {
-			v.Missed(after(10), "eni-1")
-			v.Saw(after(20), i)
-			v.Missed(after(50), "eni-1")
+			v.ObserveAbsence(after(10), "eni-1")
+			v.ObserveInterfaces(after(20), i)
+			v.ObserveAbsence(after(50), "eni-1")
 		}, state{true, true}},
-		"missed and then seen": {func(v *inventory.Inventory) { v.Missed(after(10), "eni-1"); v.Saw(after(20), i) }, state{true, false}},
-		"missed before seen":   {func(v *inventory.Inventory) { v.Saw(after(20), i); v.Missed(after(10), "eni-1") }, state{true, false}},
-		"missed before a call": {func(v *inventory.Inventory) { v.Did(after(20), i, always); v.Missed(after(10), "eni-1") }, state{true, false}},
-		"missed by a listing":  {func(v *inventory.Inventory) { v.Listed(after(10), nil) }, state{true, true}},
-		"missed by two looks":  {func(v *inventory.Inventory) { v.Looked(lookAt(10)); v.Looked(lookAt(40)) }, state{false, false}},
-		"shown by a look":      {func(v *inventory.Inventory) { v.Looked(lookAt(10, i)) }, state{true, false}},
+		"missed and then seen": {func(v *inventory.Inventory) { v.ObserveAbsence(after(10), "eni-1"); v.ObserveInterfaces(after(20), i) }, state{true, false}},
+		"missed before seen":   {func(v *inventory.Inventory) { v.ObserveInterfaces(after(20), i); v.ObserveAbsence(after(10), "eni-1") }, state{true, false}},
+		"missed before a call": {func(v *inventory.Inventory) { v.RecordCall(after(20), i, always); v.ObserveAbsence(after(10), "eni-1") }, state{true, false}},
+		"missed by a listing":  {func(v *inventory.Inventory) { v.ObserveList(after(10), nil) }, state{true, true}},
+		"missed by two looks":  {func(v *inventory.Inventory) { v.ObserveInstance(lookAt(10)); v.ObserveInstance(lookAt(40)) }, state{false, false}},
+		"shown by a look":      {func(v *inventory.Inventory) { v.ObserveInstance(lookAt(10, i)) }, state{true, false}},
 		"missed by a slow list": {func(v *inventory.Inventory) {
-			v.Looked(lookAt(40, i))
-			v.Listed(start, nil)
-			v.Missed(after(41), "eni-1")
+			v.ObserveInstance(lookAt(40, i))
+			v.ObserveList(start, nil)
+			v.ObserveAbsence(after(41), "eni-1")
 		}, state{true, true}},
-		"called for after that": {func(v *inventory.Inventory) { v.Missed(after(10), "eni-1"); v.Did(after(20), i, always) }, state{true, false}},
+		"called for after that": {func(v *inventory.Inventory) { v.ObserveAbsence(after(10), "eni-1"); v.RecordCall(after(20), i, always) }, state{true, false}},
 	}
 	for name, tc := range histories {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
-			v.Saw(start, i)
+			v.ObserveInterfaces(start, i)
 			tc.do(v)
 			var got state
 			for _, r := range v.Of(instance) {
@@ -185,8 +191,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func lookAt(second int, interfaces ...eni.Interface) eni.Look {
-	return eni.Look{At: after(second), Instance: eni.Instance{ID: instance}, Interfaces: interfaces}
+func lookAt(second int, interfaces ...eni.Interface) eni.InstanceSnapshot {
+	return eni.InstanceSnapshot{At: after(second), Instance: eni.Instance{ID: instance}, Interfaces: interfaces}
 }
 
 func TestANewbornIsNotMissed(t *testing.T) {
@@ -201,23 +207,25 @@ func TestANewbornIsNotMissed(t *testing.T) {
 		missed int
 		want   bool
 	}{
-		"made by us, a minute ago":               {func(v *inventory.Inventory) { v.Did(start, i, always) }, 60, false},
-		"made by us, two minutes ago":            {func(v *inventory.Inventory) { v.Did(start, i, always) }, 120, true},
-		"made by a former self, a minute ago":    {func(v *inventory.Inventory) { v.Saw(after(10), i) }, 60, false},
-		"made by a former self, two minutes ago": {func(v *inventory.Inventory) { v.Saw(after(10), i) }, 120, true},
+		"made by us, a minute ago":               {func(v *inventory.Inventory) { v.RecordCall(start, i, always) }, 60, false},
+		"made by us, two minutes ago":            {func(v *inventory.Inventory) { v.RecordCall(start, i, always) }, 120, true},
+		"made by a former self, a minute ago":    {func(v *inventory.Inventory) { v.ObserveInterfaces(after(10), i) }, 60, false},
+		"made by a former self, two minutes ago": {func(v *inventory.Inventory) { v.ObserveInterfaces(after(10), i) }, 120, true},
 		"made by us late, with an old tag": {
-			func(v *inventory.Inventory) { v.Did(start, unreadable(i, "1"), always) }, 60, false,
+			func(v *inventory.Inventory) { v.RecordCall(start, unreadable(i, "1"), always) }, 60, false,
 		},
 		"made in the future, says the tag": {
-			func(v *inventory.Inventory) { v.Saw(start, unreadable(i, strconv.FormatInt(start.Unix()+86400, 10))) }, 120, true,
+			func(v *inventory.Inventory) {
+				v.ObserveInterfaces(start, unreadable(i, strconv.FormatInt(start.Unix()+86400, 10)))
+			}, 120, true,
 		},
-		"nobody knows when": {func(v *inventory.Inventory) { v.Saw(start, unreadable(i, "yesterday")) }, 10, true},
+		"nobody knows when": {func(v *inventory.Inventory) { v.ObserveInterfaces(start, unreadable(i, "yesterday")) }, 10, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
 			tc.learn(v)
-			v.Missed(after(tc.missed), "eni-1")
+			v.ObserveAbsence(after(tc.missed), "eni-1")
 			if got := v.Of(instance)[0].Missing; got != tc.want {
 				t.Errorf("missing: %t, want %t", got, tc.want)
 			}
@@ -228,15 +236,15 @@ func TestANewbornIsNotMissed(t *testing.T) {
 func TestWhatWeDeletedDoesNotComeBack(t *testing.T) {
 	i := fresh("eni-1", member(0, 7), after(-3600))
 	v := inventory.New(cluster)
-	v.Saw(start, i)
+	v.ObserveInterfaces(start, i)
 	v.Deleted(after(10), "eni-1")
-	v.Saw(after(11), i)
-	v.Listed(after(100), []eni.Interface{i})
-	v.Looked(lookAt(110, i))
+	v.ObserveInterfaces(after(11), i)
+	v.ObserveList(after(100), []eni.Interface{i})
+	v.ObserveInstance(lookAt(110, i))
 	if v.Len() > 0 || v.Holds("uid-a") {
 		t.Error("a stale reading brought it back")
 	}
-	if spent := v.Spent(instance)[first()]; spent != 7 {
+	if spent := v.UsedGenerations(instance)[first()]; spent != 7 {
 		t.Errorf("generation %d is spent, want 7", spent)
 	}
 }
@@ -247,17 +255,17 @@ func TestSpentIsTheHighestGenerationThatIsGone(t *testing.T) {
 	v := inventory.New(cluster)
 	for n, generation := range []int64{5, 9, 3} {
 		id := "eni-" + strconv.Itoa(n)
-		v.Saw(start, fresh(id, member(0, generation), after(-3600)))
+		v.ObserveInterfaces(start, fresh(id, member(0, generation), after(-3600)))
 		v.Deleted(after(n+1), id)
 	}
-	if spent := v.Spent(instance)[first()]; spent != 9 {
+	if spent := v.UsedGenerations(instance)[first()]; spent != 9 {
 		t.Errorf("generation %d is spent, want 9", spent)
 	}
-	if others := v.Spent("i-00000000000000002"); len(others) > 0 {
+	if others := v.UsedGenerations("i-00000000000000002"); len(others) > 0 {
 		t.Errorf("another instance has %v", others)
 	}
-	v.Listed(after(90000), nil)
-	if left := v.Spent(instance); len(left) > 0 {
+	v.ObserveList(after(90000), nil)
+	if left := v.UsedGenerations(instance); len(left) > 0 {
 		t.Errorf("%v is remembered for ever", left)
 	}
 }
@@ -266,16 +274,16 @@ func TestDetachingSince(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), after(-3600))
 	since := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].DetachingSince }
 	v := inventory.New(cluster)
-	v.Saw(start, attached(i, eni.AttachmentDetaching))
-	v.Saw(after(30), attached(i, eni.AttachmentDetaching))
+	v.ObserveInterfaces(start, attached(i, eni.AttachmentDetaching))
+	v.ObserveInterfaces(after(30), attached(i, eni.AttachmentDetaching))
 	if got := since(v); !got.Equal(start) {
 		t.Errorf("since %s, want the first reading", got)
 	}
-	v.Did(after(600), attached(i, eni.AttachmentDetaching), always)
+	v.RecordCall(after(600), attached(i, eni.AttachmentDetaching), always)
 	if got := since(v); !got.Equal(after(600)) {
 		t.Errorf("since %s, want the last request", got)
 	}
-	v.Saw(after(610), i)
+	v.ObserveInterfaces(after(610), i)
 	if got := since(v); !got.IsZero() {
 		t.Errorf("since %s, though it is not detaching", got)
 	}
@@ -283,19 +291,19 @@ func TestDetachingSince(t *testing.T) {
 
 func TestShown(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), start)
-	shown := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].Shown }
+	shown := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].LastRead }
 	v := inventory.New(cluster)
-	v.Did(start, attached(i, eni.AttachmentAttaching), inventory.Effect{
-		Aspect: "attachment", Shown: func(i eni.Interface) bool { return i.Attachment != nil },
+	v.RecordCall(start, attached(i, eni.AttachmentAttaching), inventory.Effect{
+		Aspect: "attachment", IsVisible: func(i eni.Interface) bool { return i.Attachment != nil },
 	})
 	if got := shown(v); !got.IsZero() {
 		t.Errorf("shown at %s, by nothing but a call of ours", got)
 	}
-	v.Saw(after(20), i)
+	v.ObserveInterfaces(after(20), i)
 	if got := shown(v); !got.IsZero() {
 		t.Errorf("shown at %s, by a reading that contradicts our call", got)
 	}
-	v.Saw(after(30), attached(i, eni.AttachmentAttaching))
+	v.ObserveInterfaces(after(30), attached(i, eni.AttachmentAttaching))
 	if got := shown(v); !got.Equal(after(30)) {
 		t.Errorf("shown at %s, want the time of the reading", got)
 	}
@@ -308,16 +316,16 @@ func TestProven(t *testing.T) {
 		want bool
 	}{
 		"seen once":             {func(*inventory.Inventory) {}, false},
-		"seen again too soon":   {func(v *inventory.Inventory) { v.Saw(after(59), i) }, false},
-		"seen again in time":    {func(v *inventory.Inventory) { v.Saw(after(60), i) }, true},
-		"a call of ours for it": {func(v *inventory.Inventory) { v.Did(after(1), i, always) }, true},
+		"seen again too soon":   {func(v *inventory.Inventory) { v.ObserveInterfaces(after(59), i) }, false},
+		"seen again in time":    {func(v *inventory.Inventory) { v.ObserveInterfaces(after(60), i) }, true},
+		"a call of ours for it": {func(v *inventory.Inventory) { v.RecordCall(after(1), i, always) }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
-			v.Saw(start, i)
+			v.ObserveInterfaces(start, i)
 			tc.do(v)
-			if got := v.Of(instance)[0].Proven; got != tc.want {
+			if got := v.Of(instance)[0].Confirmed; got != tc.want {
 				t.Errorf("proven: %t, want %t", got, tc.want)
 			}
 		})
@@ -343,8 +351,8 @@ func TestProofIsNewsBesideASibling(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
-			v.Saw(start, append(tc.beside, i)...)
-			if diff := cmp.Diff(tc.want, v.Saw(after(60), i)); diff != "" {
+			v.ObserveInterfaces(start, append(tc.beside, i)...)
+			if diff := cmp.Diff(tc.want, v.ObserveInterfaces(after(60), i)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -363,9 +371,9 @@ func TestOnlyOursIsTakenIn(t *testing.T) {
 
 	v := inventory.New(cluster)
 	for _, i := range []eni.Interface{fresh("eni-other", other, start), damaged, requested, primary, {ID: "eni-bare"}} {
-		v.Saw(start, i)
-		v.Did(start, i, always)
-		v.Listed(after(1), []eni.Interface{i})
+		v.ObserveInterfaces(start, i)
+		v.RecordCall(start, i, always)
+		v.ObserveList(after(1), []eni.Interface{i})
 	}
 	if v.Len() > 0 {
 		t.Errorf("%d strangers were taken in", v.Len())
@@ -374,10 +382,10 @@ func TestOnlyOursIsTakenIn(t *testing.T) {
 
 func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
 	v := inventory.New(cluster)
-	v.Saw(start, fresh("eni-1", member(0, 1), after(-3600)))
+	v.ObserveInterfaces(start, fresh("eni-1", member(0, 1), after(-3600)))
 	moved := member(3, 1)
 	moved.NodeENIUID, moved.Node, moved.InstanceID = "uid-b", "node-2", "i-00000000000000002"
-	v.Saw(after(1), fresh("eni-1", moved, after(-3600)))
+	v.ObserveInterfaces(after(1), fresh("eni-1", moved, after(-3600)))
 	if len(v.Of(instance)) > 0 || v.Holds("uid-a") || len(v.InstancesOf("node-1")) > 0 {
 		t.Error("its old place still has it")
 	}
@@ -391,8 +399,8 @@ func TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
 	v := inventory.New(cluster)
 	was, is := member(0, 1), member(0, 1)
 	is.Node = "node-2"
-	v.Listed(after(0), []eni.Interface{fresh("eni-1", was, after(-3600))})
-	changed := v.Listed(after(60), []eni.Interface{fresh("eni-1", is, after(-3600))})
+	v.ObserveList(after(0), []eni.Interface{fresh("eni-1", was, after(-3600))})
+	changed := v.ObserveList(after(60), []eni.Interface{fresh("eni-1", is, after(-3600))})
 	if diff := cmp.Diff([]ownership.Member{is, was}, changed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -405,7 +413,7 @@ func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
 			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-00000000000000001", Generation: 1,
 			Key: ownership.Key{NodeENIUID: uid, Ordinal: n},
 		}
-		v.Saw(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
+		v.ObserveInterfaces(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
 	}
 	if n := v.Unattached(func(uid string) bool { return uid == "alive" }); n != 1 {
 		t.Errorf("%d count, want only the one whose NodeENI is alive", n)
@@ -437,11 +445,11 @@ func TestAttemptsToAttachAreCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
 			for n, seen := range tc.seen {
-				v.Saw(after(n), seen)
+				v.ObserveInterfaces(after(n), seen)
 			}
 			got := v.Of(instance)[0]
-			if got.Undone != tc.want || got.UndoneAt.IsZero() != (tc.want == 0) {
-				t.Errorf("%d attempts were undone, the last at %s; want %d", got.Undone, got.UndoneAt, tc.want)
+			if got.FailedAttaches != tc.want || got.LastFailedAttach.IsZero() != (tc.want == 0) {
+				t.Errorf("%d attempts were undone, the last at %s; want %d", got.FailedAttaches, got.LastFailedAttach, tc.want)
 			}
 		})
 	}

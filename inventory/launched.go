@@ -12,19 +12,19 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// launched keeps the interfaces that were born with their instances from a launch template of ours. They are no members:
+// launchInterfaces keeps the interfaces that were born with their instances from a launch template of ours. They are no members:
 // nothing of what is done with members is done with them.
-type launched struct {
-	byInstance map[string]map[string]*born
+type launchInterfaces struct {
+	byInstance map[string]map[string]*launchInterface
 	// at says on which instance an interface is.
 	at map[string]string
 }
 
-func newLaunched() launched {
-	return launched{byInstance: map[string]map[string]*born{}, at: map[string]string{}}
+func newLaunched() launchInterfaces {
+	return launchInterfaces{byInstance: map[string]map[string]*launchInterface{}, at: map[string]string{}}
 }
 
-type born struct {
+type launchInterface struct {
 	eni.Interface
 	seenBegun, missedFirst time.Time
 	pending                expectations
@@ -49,7 +49,7 @@ func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interf
 	return all
 }
 
-func (l launched) of(instanceID string) []eni.Interface {
+func (l launchInterfaces) of(instanceID string) []eni.Interface {
 	var all []eni.Interface
 	for _, id := range slices.Sorted(maps.Keys(l.byInstance[instanceID])) {
 		all = append(all, l.byInstance[instanceID][id].Clone())
@@ -59,7 +59,7 @@ func (l launched) of(instanceID string) []eni.Interface {
 }
 
 // saw takes an interface in that a reading begun at the given time showed; one that is none of these goes.
-func (l launched) saw(cluster string, begun time.Time, seen eni.Interface) {
+func (l launchInterfaces) saw(cluster string, begun time.Time, seen eni.Interface) {
 	_, verdict := ownership.Read(cluster, seen.Tags)
 	isBorn := verdict == ownership.Launched && !seen.RequesterManaged && seen.Attachment != nil &&
 		seen.AttachedTo(seen.Attachment.InstanceID) && seen.Attachment.InstanceID != ""
@@ -73,37 +73,37 @@ func (l launched) saw(cluster string, begun time.Time, seen eni.Interface) {
 		l.drop(seen.ID)
 	}
 	if isBorn {
-		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &born{Interface: seen.Clone(), seenBegun: begun, pending: pending})
+		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &launchInterface{Interface: seen.Clone(), seenBegun: begun, pending: pending})
 		l.at[seen.ID] = seen.Attachment.InstanceID
 	}
 }
 
-func (l launched) get(id string) (*born, bool) {
+func (l launchInterfaces) get(id string) (*launchInterface, bool) {
 	b, known := l.byInstance[l.at[id]][id]
 	return b, known
 }
 
-func (l launched) drop(id string) {
+func (l launchInterfaces) drop(id string) {
 	cut(l.byInstance, l.at[id], id)
 	delete(l.at, id)
 }
 
-// missed notes which interfaces of an instance a reading did not show; one is gone when a second reading, [Confirm]
+// missed notes which interfaces of an instance a reading did not show; one is gone when a second reading, [AbsenceConfirmation]
 // later, misses it as well.
-func (l launched) missed(begun time.Time, instanceID string, shown map[string]bool) {
+func (l launchInterfaces) missed(begun time.Time, instanceID string, shown map[string]bool) {
 	for id, b := range l.byInstance[instanceID] {
 		switch {
 		case shown[id] || begun.Before(b.seenBegun):
 		case b.missedFirst.IsZero():
 			b.missedFirst = begun
-		case begun.Sub(b.missedFirst) >= Confirm:
+		case begun.Sub(b.missedFirst) >= AbsenceConfirmation:
 			l.drop(id)
 		}
 	}
 }
 
-// did notes what a call of ours made of an interface. Readings that do not show it are not believed until [Settle] has passed.
-func (l launched) did(now time.Time, after eni.Interface, effect Effect) {
+// did notes what a call of ours made of an interface. Readings that do not show it are not believed until [StaleReadWindow] has passed.
+func (l launchInterfaces) did(now time.Time, after eni.Interface, effect Effect) {
 	if b, known := l.get(after.ID); known {
 		b.Interface, b.seenBegun = after.Clone(), now
 		b.pending = b.pending.and(now, after, effect)

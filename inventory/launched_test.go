@@ -22,7 +22,7 @@ func launchedInterface(id string, device int) eni.Interface {
 
 func TestLaunchedInterfacesAreKnownAndNoMembers(t *testing.T) {
 	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
-	v.Listed(at, []eni.Interface{launchedInterface("eni-b", 1), launchedInterface("eni-a", 0)})
+	v.ObserveList(at, []eni.Interface{launchedInterface("eni-b", 1), launchedInterface("eni-a", 0)})
 	if got := v.Launched("i-1"); len(got) != 2 || got[0].ID != "eni-a" || len(v.Of("i-1")) != 0 || v.Len() != 0 {
 		t.Errorf("launched %v, members %v", got, v.Of("i-1"))
 	}
@@ -33,12 +33,12 @@ func TestLaunchedInterfacesAreKnownAndNoMembers(t *testing.T) {
 
 func TestALaunchedInterfaceIsGoneAfterTwoReadingsThatMissIt(t *testing.T) {
 	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
-	v.Listed(at, []eni.Interface{launchedInterface("eni-a", 1)})
-	v.Listed(at.Add(time.Minute), nil)
+	v.ObserveList(at, []eni.Interface{launchedInterface("eni-a", 1)})
+	v.ObserveList(at.Add(time.Minute), nil)
 	if len(v.Launched("i-1")) != 1 {
 		t.Error("a single reading was believed")
 	}
-	v.Looked(eni.Look{At: at.Add(time.Minute + inventory.Confirm), Instance: eni.Instance{ID: "i-1"}})
+	v.ObserveInstance(eni.InstanceSnapshot{At: at.Add(time.Minute + inventory.AbsenceConfirmation), Instance: eni.Instance{ID: "i-1"}})
 	if len(v.Launched("i-1")) != 0 {
 		t.Error("it is still known")
 	}
@@ -46,11 +46,11 @@ func TestALaunchedInterfaceIsGoneAfterTwoReadingsThatMissIt(t *testing.T) {
 
 func TestOurOwnChangeOfALaunchedInterfaceOutlivesAnOlderReading(t *testing.T) {
 	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
-	v.Listed(at, []eni.Interface{launchedInterface("eni-a", 1)})
+	v.ObserveList(at, []eni.Interface{launchedInterface("eni-a", 1)})
 	after := launchedInterface("eni-a", 1)
 	after.Description = "mended"
-	v.Did(at.Add(2*time.Second), after, inventory.Effect{Shown: func(eni.Interface) bool { return true }})
-	v.Listed(at.Add(time.Second), []eni.Interface{launchedInterface("eni-a", 1)})
+	v.RecordCall(at.Add(2*time.Second), after, inventory.Effect{IsVisible: func(eni.Interface) bool { return true }})
+	v.ObserveList(at.Add(time.Second), []eni.Interface{launchedInterface("eni-a", 1)})
 	if got, known := v.Interface("eni-a"); !known || got.Description != "mended" {
 		t.Errorf("got %+v", got)
 	}
@@ -60,15 +60,15 @@ func TestOurOwnChangeOfALaunchedInterfaceOutlivesAnOlderReading(t *testing.T) {
 func TestOurOwnChangeOfALaunchedInterfaceOutlivesALaggingReading(t *testing.T) {
 	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
 	before := launchedInterface("eni-a", 1)
-	v.Listed(at, []eni.Interface{before})
+	v.ObserveList(at, []eni.Interface{before})
 	after := launchedInterface("eni-a", 1)
 	after.Description = "mended"
-	v.Did(at.Add(time.Second), after, inventory.Effect{Shown: func(i eni.Interface) bool { return i.Description == "mended" }})
-	v.Listed(at.Add(2*time.Second), []eni.Interface{before})
+	v.RecordCall(at.Add(time.Second), after, inventory.Effect{IsVisible: func(i eni.Interface) bool { return i.Description == "mended" }})
+	v.ObserveList(at.Add(2*time.Second), []eni.Interface{before})
 	if got, known := v.Interface("eni-a"); !known || got.Description != "mended" {
 		t.Errorf("a reading that lags is believed: %+v", got)
 	}
-	v.Listed(at.Add(time.Second+inventory.Settle), []eni.Interface{before})
+	v.ObserveList(at.Add(time.Second+inventory.StaleReadWindow), []eni.Interface{before})
 	if got, _ := v.Interface("eni-a"); got.Description != "" {
 		t.Errorf("what EC2 shows for long is not believed: %+v", got)
 	}

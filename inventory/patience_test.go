@@ -14,7 +14,7 @@ import (
 // TestPatience asks after an interface for which EC2 does nothing, once every two seconds if it may.
 func TestPatience(t *testing.T) {
 	const poll = 2 * time.Second
-	var p inventory.Patience
+	var p inventory.PollBackoff
 	begun := time.Unix(1_800_000_000, 0)
 	asked := func(from, to time.Duration) (n int, longest time.Duration) {
 		last := from
@@ -43,7 +43,7 @@ func TestPatience(t *testing.T) {
 // TestNothingIsAskedTooSoon polls often: EC2 takes a second at least, and what is asked before that is asked in vain.
 func TestNothingIsAskedTooSoon(t *testing.T) {
 	const poll = 300 * time.Millisecond
-	var p inventory.Patience
+	var p inventory.PollBackoff
 	begun := time.Unix(1_800_000_000, 0)
 	var asked []time.Duration
 	for at := time.Duration(0); at < 2*time.Second; at += poll {
@@ -60,7 +60,7 @@ func TestNothingIsAskedTooSoon(t *testing.T) {
 // before and came to rest.
 func TestPatienceWithOneIsNotThatWithAnother(t *testing.T) {
 	const poll = 2 * time.Second
-	var p inventory.Patience
+	var p inventory.PollBackoff
 	now := time.Unix(1_800_000_000, 0)
 	p.Due(now, poll, []string{"eni-1", "eni-2"})
 	now = now.Add(time.Hour)

@@ -56,17 +56,17 @@ func tellSomething(rt *rapid.T, v *inventory.Inventory, now time.Time) {
 	i := anyInterface(rt)
 	switch rapid.SampledFrom([]string{"saw", "missed", "did", "deleted", "listed", "looked"}).Draw(rt, "kind") {
 	case "saw":
-		v.Saw(begun, i)
+		v.ObserveInterfaces(begun, i)
 	case "missed":
-		v.Missed(begun, i.ID)
+		v.ObserveAbsence(begun, i.ID)
 	case "did":
-		v.Did(now, i, inventory.Effect{Aspect: "a", Shown: func(shown eni.Interface) bool { return shown.Status == i.Status }})
+		v.RecordCall(now, i, inventory.Effect{Aspect: "a", IsVisible: func(shown eni.Interface) bool { return shown.Status == i.Status }})
 	case "deleted":
 		v.Deleted(now, i.ID)
 	case "listed":
-		v.Listed(begun, []eni.Interface{i})
+		v.ObserveList(begun, []eni.Interface{i})
 	case "looked":
-		v.Looked(eni.Look{At: begun, Instance: eni.Instance{ID: i.Tags[ownership.TagInstanceID]}, Interfaces: []eni.Interface{i}})
+		v.ObserveInstance(eni.InstanceSnapshot{At: begun, Instance: eni.Instance{ID: i.Tags[ownership.TagInstanceID]}, Interfaces: []eni.Interface{i}})
 	}
 }
 
@@ -84,7 +84,7 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 		}
 		for _, r := range records {
 			member, verdict := ownership.Read(cluster, r.Tags)
-			if verdict != ownership.Ours || member != r.Member || member.InstanceID != instanceID {
+			if verdict != ownership.Owned || member != r.Member || member.InstanceID != instanceID {
 				rt.Fatalf("%s is filed as %+v and tagged as %+v", r.ID, r.Member, member)
 			}
 			if !slices.Contains(instancesOf[member.Node], instanceID) {
@@ -98,7 +98,7 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 			if r.Attachment == nil {
 				unattached++
 			}
-			if i, known := v.Interface(r.ID); !known || !inventory.Same(i, r.Interface) {
+			if i, known := v.Interface(r.ID); !known || !inventory.Equal(i, r.Interface) {
 				rt.Fatalf("%s is not what Interface returns", r.ID)
 			}
 		}
@@ -138,7 +138,7 @@ func TestGivenAwayRecordsAreCopies(t *testing.T) {
 	i := attached(fresh("eni-1", member(0, 1), start), eni.AttachmentAttached)
 	i.Groups = []string{"sg-1"}
 	v := inventory.New(cluster)
-	v.Saw(start, i)
+	v.ObserveInterfaces(start, i)
 	spoil := func(i eni.Interface) {
 		i.Groups[0], i.Attachment.ID = "spoilt", "spoilt"
 		maps.Copy(i.Tags, map[string]string{"spoilt": "yes"})

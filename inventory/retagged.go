@@ -18,11 +18,11 @@ func (v *Inventory) made(id string) ownership.Member {
 	return ownership.Member{}
 }
 
-// disown lets go of an interface that a believable reading shows with tags that do not make it ours: somebody changed
+// dropForeign lets go of an interface that a believable reading shows with tags that do not make it ours: somebody changed
 // them, and what is not ours is not touched.
-func (v *Inventory) disown(begun time.Time, seen eni.Interface) []ownership.Member {
+func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []ownership.Member {
 	e, known := v.entries[seen.ID]
-	if !known || !e.believes(begun, seen) {
+	if !known || !e.accepts(begun, seen) {
 		return nil
 	}
 	v.drop(begun, e, true)

@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/eni"
 )
 
-// Same reports whether two readings of an interface say the same.
-func Same(a, b eni.Interface) bool {
+// Equal reports whether two readings of an interface say the same.
+func Equal(a, b eni.Interface) bool {
 	return sameAttachment(a.Attachment, b.Attachment) && sameAddresses(a.Addresses, b.Addresses) &&
 		a.ID == b.ID && a.Type == b.Type && a.Status == b.Status && a.Description == b.Description && a.MAC == b.MAC &&
 		a.SubnetID == b.SubnetID && a.SourceDestCheck == b.SourceDestCheck &&

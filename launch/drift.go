@@ -187,8 +187,8 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP), strconv.FormatBool(i.CarrierIP.IsValid()))
 	// All interfaces of a template are tagged alike. What the VPC CNI shall use is given to it later; nothing that it uses
 	// is ever taken from it.
-	note(w.Slot != eni.Primary && !w.leftAlone() && i.Tags[ownership.TagNoManage] == "true", "management", string(CNI), string(Unmanaged))
-	if w.leftAlone() {
+	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[ownership.TagNoManage] == "true", "management", string(CNI), string(Unmanaged))
+	if w.unmanaged() {
 		// The VPC CNI adds prefixes to interfaces that are its own.
 		note(w.IPv4Prefixes != len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes), strconv.Itoa(len(i.IPv4Prefixes)))
 		note(w.IPv6Prefixes != len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes), strconv.Itoa(len(i.IPv6Prefixes)))

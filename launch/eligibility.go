@@ -69,8 +69,8 @@ type TypeVerdict struct {
 // Eligible reports whether the type can carry the interfaces.
 func (v TypeVerdict) Eligible() bool { return v.Reason == "" }
 
-// chooses returns why the filter passes a type over, or nothing.
-func (f TypeFilter) chooses(name string) bool {
+// matches returns why the filter passes a type over, or nothing.
+func (f TypeFilter) matches(name string) bool {
 	matches := func(pattern string) bool {
 		matched, err := path.Match(pattern, name)
 		return err == nil && matched
@@ -81,7 +81,7 @@ func (f TypeFilter) chooses(name string) bool {
 // candidate returns why a type is no candidate whatever the interfaces are.
 func (t NodeTemplate) candidate(kind InstanceType) (TypeReason, string) {
 	switch {
-	case !t.Types.chooses(kind.Name):
+	case !t.Types.matches(kind.Name):
 		return Excluded, "spec.instanceTypes does not choose it"
 	case t.Image.Architecture != "" && instancetype.Architecture(kind.Name) != t.Image.Architecture:
 		return OtherArchitecture, "the image is for " + t.Image.Architecture
@@ -99,20 +99,20 @@ func (t NodeTemplate) candidate(kind InstanceType) (TypeReason, string) {
 // judge holds the limits of a type against interfaces.
 func judge(kind InstanceType, interfaces []Interface) TypeVerdict {
 	v := TypeVerdict{Name: kind.Name, Interfaces: len(interfaces), EFAs: countEFAs(interfaces)}
-	v.Reason, v.Message = carries(kind.Limits, interfaces, v.EFAs)
+	v.Reason, v.Message = fits(kind.Limits, interfaces, v.EFAs)
 	if v.Eligible() {
 		v.MaxPods = maxPods(kind.Limits, interfaces)
 	}
 	return v
 }
 
-func carries(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, string) {
+func fits(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, string) {
 	perCard := map[int]int{}
 	for _, i := range interfaces {
 		perCard[i.Slot.Card]++
 	}
 	for card := range 1 + maxCard(interfaces) {
-		takes, wanted := limits.OnCard(card), perCard[card]
+		takes, wanted := limits.MaxOnCard(card), perCard[card]
 		switch {
 		case wanted > 0 && takes == 0:
 			return NoSuchNetworkCard, fmt.Sprintf("it has %s, and no card %d", limits.CardNames(), card)
@@ -131,17 +131,17 @@ func carries(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, s
 		return TooManyEFAs, fmt.Sprintf("it takes %d Elastic Fabric Adapters, and %d are declared", limits.EFAs, efas)
 	}
 	for _, i := range interfaces {
-		if reason, message := carriesAddresses(limits, i); reason != "" {
+		if reason, message := fitsAddresses(limits, i); reason != "" {
 			return reason, message
 		}
 	}
 	return "", ""
 }
 
-func carriesAddresses(limits eni.Limits, i Interface) (TypeReason, string) {
+func fitsAddresses(limits eni.Limits, i Interface) (TypeReason, string) {
 	v4, v6 := 1+i.IPv4Prefixes, i.IPv6Prefixes
 	switch {
-	case limits.Xen && v4+v6 > 1:
+	case limits.XenHypervisor && v4+v6 > 1:
 		return PrefixesUnsupported, "its interfaces take no prefixes: it is no Nitro type"
 	case v6 > 0 && limits.IPv6 == 0:
 		return TooManyIPv6Addresses, "it has no IPv6"
@@ -174,22 +174,22 @@ func countEFAs(interfaces []Interface) int {
 
 // maxPods counts card 0 alone, on which the CNI keeps its interfaces.
 func maxPods(limits eni.Limits, interfaces []Interface) int {
-	return (limits.OnCard(0)-leftAlone(interfaces))*(limits.IPv4-1) + 2
+	return (limits.MaxOnCard(0)-unmanagedReason(interfaces))*(limits.IPv4-1) + 2
 }
 
-// leftAlone is how many slots of card 0 are lost to the VPC CNI.
-func leftAlone(interfaces []Interface) int {
+// unmanagedReason is how many slots of card 0 are lost to the VPC CNI.
+func unmanagedReason(interfaces []Interface) int {
 	n := 0
 	for _, i := range interfaces {
-		if i.Slot.Card == 0 && i.leftAlone() {
+		if i.Slot.Card == 0 && i.unmanaged() {
 			n++
 		}
 	}
 	return n
 }
 
-// noType says why not one type can carry the interfaces: how many fail for each reason, with one of them each.
-func noType(verdicts []TypeVerdict) *Problem {
+// noEligibleType says why not one type can carry the interfaces: how many fail for each reason, with one of them each.
+func noEligibleType(verdicts []TypeVerdict) *Problem {
 	type group struct {
 		count   int
 		example TypeVerdict

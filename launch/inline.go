@@ -119,7 +119,7 @@ func (t NodeTemplate) tags(interfaces []Interface) []any {
 	}
 	leave := map[string]string{}
 	for _, i := range interfaces {
-		if i.leftAlone() {
+		if i.unmanaged() {
 			leave[ownership.TagNoManage] = "true"
 		}
 	}

@@ -73,7 +73,7 @@ func TestValidationCases(t *testing.T) {
 			n.Source, n.RejectConflicts = source(true, `{"NetworkInterfaces": [{"DeviceIndex": 1, "Description": "theirs"}]}`), true
 		}, launch.Shadowed},
 		"10 more user data than EC2 takes": {func(n *launch.NodeTemplate) {
-			n.UserData = "#!/bin/sh\n" + strings.Repeat("x", userdata.Max)
+			n.UserData = "#!/bin/sh\n" + strings.Repeat("x", userdata.MaxSize)
 		}, launch.UserDataTooLarge},
 		"12 public address and several interfaces": {func(n *launch.NodeTemplate) {
 			n.Interfaces = []launch.Interface{at(0), at(1)}

@@ -22,9 +22,9 @@ const (
 	BandwidthOptimized Layout = "BandwidthOptimized"
 )
 
-// advice is how AWS wants the interfaces of a family arranged (EC2 user guide, "Maximize network bandwidth on Amazon EC2
+// layoutSpec is how AWS wants the interfaces of a family arranged (EC2 user guide, "Maximize network bandwidth on Amazon EC2
 // instances with multiple network cards").
-type advice struct {
+type layoutSpec struct {
 	// further is the device index of the EFA on the cards beyond the first.
 	further int
 	// every is on which of the further cards an IP interface adds bandwidth: every so many, beside the EFA; 0 when IP
@@ -32,21 +32,21 @@ type advice struct {
 	every int
 }
 
-// adviceFor falls back on the arrangement of P4d and Trn1: one adapter for EFA and IP on each card, at device 1.
-func adviceFor(instanceType string) advice {
+// layoutFor falls back on the arrangement of P4d and Trn1: one adapter for EFA and IP on each card, at device 1.
+func layoutFor(instanceType string) layoutSpec {
 	switch family, _, _ := strings.Cut(instanceType, "."); family {
 	case "p5", "p5e":
-		return advice{further: 0, every: 4}
+		return layoutSpec{further: 0, every: 4}
 	case "p5en", "p6-b200", "p6-b300":
-		return advice{further: 0, every: 1}
+		return layoutSpec{further: 0, every: 1}
 	default:
-		return advice{further: 1}
+		return layoutSpec{further: 1}
 	}
 }
 
-// Expand returns the interfaces an instance of the type gets: the declared ones, and those the layout adds where none is
+// Interfaces returns the interfaces an instance of the type gets: the declared ones, and those the layout adds where none is
 // declared. A type without EFA gets the declared ones only.
-func (l Layout) Expand(instanceType string, limits eni.Limits, declared []Interface) []Interface {
+func (l Layout) Interfaces(instanceType string, limits eni.Limits, declared []Interface) []Interface {
 	all := slices.Clone(declared)
 	plain := l == NoLayout || l == ""
 	if !slices.ContainsFunc(all, at(eni.Primary)) && (len(all) == 0 || !plain) {
@@ -79,12 +79,12 @@ func (l Layout) primary(instanceType string, limits eni.Limits) eni.Type {
 
 // shared reports whether IP goes over the adapters themselves.
 func (l Layout) shared(instanceType string, limits eni.Limits) bool {
-	return l == BandwidthOptimized && len(limits.Cards) > 1 && limits.EFAs >= len(limits.Cards) && adviceFor(instanceType).every == 0
+	return l == BandwidthOptimized && len(limits.Cards) > 1 && limits.EFAs >= len(limits.Cards) && layoutFor(instanceType).every == 0
 }
 
 // adapters are what the layout adds beside a primary interface that is an adapter itself, or is not.
 func (l Layout) adapters(instanceType string, limits eni.Limits, primaryIsEFA bool) []Interface {
-	a := adviceFor(instanceType)
+	a := layoutFor(instanceType)
 	efa := eni.EFAOnly
 	if l.shared(instanceType, limits) {
 		efa = eni.EFA
@@ -96,13 +96,13 @@ func (l Layout) adapters(instanceType string, limits eni.Limits, primaryIsEFA bo
 		})
 	}
 	// Where there are fewer adapters than cards, the first card is kept for IP.
-	if limits.EFAs >= len(limits.Cards) && limits.OnCard(0) > 1 && !primaryIsEFA {
+	if limits.EFAs >= len(limits.Cards) && limits.MaxOnCard(0) > 1 && !primaryIsEFA {
 		add(0, 1, eni.EFAOnly)
 	}
 	for card := 1; card < len(limits.Cards); card++ {
-		device := min(a.further, limits.OnCard(card)-1)
+		device := min(a.further, limits.MaxOnCard(card)-1)
 		add(card, device, efa)
-		if l == BandwidthOptimized && a.every > 0 && card%a.every == 0 && limits.OnCard(card) > 1 {
+		if l == BandwidthOptimized && a.every > 0 && card%a.every == 0 && limits.MaxOnCard(card) > 1 {
 			add(card, 1, eni.Standard)
 		}
 	}

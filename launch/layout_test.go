@@ -86,7 +86,7 @@ func TestTheFiguresOfTheLayouts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limits := of(t, tc.kind)[0].Limits
 			efas, plain := 0, 0
-			all := tc.layout.Expand(tc.kind, limits, nil)
+			all := tc.layout.Interfaces(tc.kind, limits, nil)
 			for _, i := range all {
 				if i.IsEFA() {
 					efas++
@@ -135,7 +135,7 @@ func TestEveryTypeCarriesItsLayout(t *testing.T) {
 func TestADeclaredInterfaceWinsOverTheLayout(t *testing.T) {
 	mine := at(1)
 	mine.Type, mine.Description = eni.EFA, "mine"
-	all := launch.IPOptimized.Expand("p5.48xlarge", of(t, "p5.48xlarge")[0].Limits, []launch.Interface{mine})
+	all := launch.IPOptimized.Interfaces("p5.48xlarge", of(t, "p5.48xlarge")[0].Limits, []launch.Interface{mine})
 	if len(all) != 33 || all[1].Description != "mine" || all[1].Type != eni.EFA {
 		t.Errorf("%d interfaces, the second is %+v", len(all), all[1])
 	}

@@ -52,7 +52,7 @@ func (r Rendering) template(n Node) (Template, bool) {
 
 // Drift says how the node differs from one that would be launched now, and what mends that which can be mended in place.
 // Then is the data it was launched with; nil, when that is not known any more, lets only the interfaces count.
-func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, []plan.Mend) {
+func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, []plan.InPlaceUpdate) {
 	now, is := r.template(n)
 	if !is {
 		return nil, nil
@@ -65,7 +65,7 @@ func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, [
 	if stale := r.staleImage(now, n); stale != nil && !slices.ContainsFunc(all, func(d Difference) bool { return d.Field == stale.Field }) {
 		all = append(all, *stale)
 	}
-	return all, mends(t, now, n, all)
+	return all, inPlaceUpdates(t, now, n, all)
 }
 
 // staleImage says that the template names its image by a parameter, which stands for another image by now.
@@ -91,18 +91,18 @@ func Readable(d Document) Document {
 	return d
 }
 
-// mends are what repairs the differences, one for each interface.
-func mends(t NodeTemplate, now Template, n Node, differences []Difference) []plan.Mend {
-	var all []plan.Mend
+// inPlaceUpdates are what repairs the differences, one for each interface.
+func inPlaceUpdates(t NodeTemplate, now Template, n Node, differences []Difference) []plan.InPlaceUpdate {
+	var all []plan.InPlaceUpdate
 	for _, i := range n.Interfaces {
 		if i.Attachment == nil {
 			continue
 		}
-		mend := plan.Mend{InterfaceID: i.ID, Owner: t.Name, OwnerUID: t.UID}
+		mend := plan.InPlaceUpdate{InterfaceID: i.ID, Owner: t.Name, OwnerUID: t.UID}
 		at, some := slices.IndexFunc(now.Interfaces, at(i.Attachment.Slot)), false
 		for _, d := range differences {
 			if at >= 0 && d.Slot == i.Attachment.Slot && d.Action == Repair {
-				some = repair(&mend, d.Field, now.Interfaces[at]) || some
+				some = inPlaceUpdate(&mend, d.Field, now.Interfaces[at]) || some
 			}
 		}
 		if some {
@@ -112,8 +112,8 @@ func mends(t NodeTemplate, now Template, n Node, differences []Difference) []pla
 	return all
 }
 
-// repair adds what repairs one field, and reports whether there is anything.
-func repair(mend *plan.Mend, field string, w Interface) bool {
+// inPlaceUpdate adds what repairs one field, and reports whether there is anything.
+func inPlaceUpdate(mend *plan.InPlaceUpdate, field string, w Interface) bool {
 	switch strings.TrimPrefix(field, "networkInterfaces[].") {
 	case "description":
 		mend.Description = &w.Description
@@ -156,7 +156,7 @@ func (t NodeTemplate) NodeLabels(r Rendering, n Node) map[string]string {
 func (t NodeTemplate) NodeResources(r Rendering, n Node) map[string]int {
 	resources := map[string]int{}
 	for _, i := range r.present(n) {
-		if i.Name != "" && i.leftAlone() {
+		if i.Name != "" && i.unmanaged() {
 			resources[LabelNetworkPrefix+i.Name]++
 		}
 	}

@@ -73,7 +73,7 @@ func TestATemplateYieldsExactlyTheDeclaredInterfaces(t *testing.T) {
 			perCard := map[int]int{}
 			for _, i := range template.Interfaces {
 				perCard[i.Slot.Card]++
-				if perCard[i.Slot.Card] > limits.OnCard(i.Slot.Card) || len(i.Groups) == 0 {
+				if perCard[i.Slot.Card] > limits.MaxOnCard(i.Slot.Card) || len(i.Groups) == 0 {
 					t.Fatalf("%v on %v, groups %v", i, limits, i.Groups)
 				}
 			}

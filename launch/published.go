@@ -20,8 +20,8 @@ type Existing struct {
 	Latest int64
 }
 
-// Publication is a launch template to make, with its first version.
-type Publication struct {
+// NewTemplate is a launch template to make, with its first version.
+type NewTemplate struct {
 	// Token is what EC2 recognises a repeated request by; none if empty.
 	Token string
 	Name  string
@@ -31,8 +31,8 @@ type Publication struct {
 	Tags map[string]string
 }
 
-// Trial is a launch that EC2 is asked about, and that does not take place.
-type Trial struct {
+// DryRun is a launch that EC2 is asked about, and that does not take place.
+type DryRun struct {
 	TemplateID string
 	Version    int64
 	// Data is what the version says.
@@ -89,8 +89,8 @@ func Find(versions []Version, hash string) (found Version, is bool) {
 	return found, is
 }
 
-// Chosen returns the subnets that the data names, by slot: what is to be kept as a choice (see [Choices]).
-func Chosen(data Document) map[eni.Slot]string {
+// ChosenSubnets returns the subnets that the data names, by slot: what is to be kept as a choice (see [Choices]).
+func ChosenSubnets(data Document) map[eni.Slot]string {
 	chosen := map[eni.Slot]string{}
 	for _, i := range data.objects(mInterfaces) {
 		if id := text(i["SubnetId"]); id != "" {
@@ -118,15 +118,15 @@ const (
 	OrphanGrace = time.Hour
 )
 
-// Abandoned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a while ago,
+// IsOrphaned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a while ago,
 // and none of its versions is new.
-func Abandoned(versions []Version, seen, now time.Time) bool {
+func IsOrphaned(versions []Version, seen, now time.Time) bool {
 	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool { return now.Sub(v.CreatedAt) < KeepFor })
 }
 
-// Retired returns the versions that can be deleted: old ones that nothing was launched from, is launched from, or could
+// Prunable returns the versions that can be deleted: old ones that nothing was launched from, is launched from, or could
 // soon be. EC2 does not let go of the default version, which is the first.
-func Retired(versions []Version, current int64, inUse func(hash string) bool, now time.Time) []int64 {
+func Prunable(versions []Version, current int64, inUse func(hash string) bool, now time.Time) []int64 {
 	ordered := slices.SortedFunc(slices.Values(versions), func(a, b Version) int { return int(b.Number - a.Number) })
 	var retired []int64
 	for n, v := range ordered {

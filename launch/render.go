@@ -70,7 +70,7 @@ func Render(t NodeTemplate, types []InstanceType, choices Choices) Rendering {
 	r := Rendering{Origins: map[string]Origin{}}
 	r.Problems = t.checkLayers()
 	if t.Source != nil && !t.Source.Autofill {
-		r.asItIs(t, types)
+		r.useUnchanged(t, types)
 		return r.settled()
 	}
 	shapes, verdicts := t.shapes(types)
@@ -79,7 +79,7 @@ func Render(t NodeTemplate, types []InstanceType, choices Choices) Rendering {
 		r.render(t, s, choices)
 	}
 	slices.SortFunc(r.Types, func(a, b TypeVerdict) int { return strings.Compare(a.Name, b.Name) })
-	if problem := noType(r.Types); problem != nil {
+	if problem := noEligibleType(r.Types); problem != nil {
 		r.Problems = append(r.Problems, *problem)
 	}
 	return r.settled()
@@ -116,7 +116,7 @@ func (t NodeTemplate) shapes(types []InstanceType) ([]*shape, []TypeVerdict) {
 			verdicts = append(verdicts, TypeVerdict{Name: kind.Name, Reason: reason, Message: message})
 			continue
 		}
-		interfaces := t.Layout.Expand(kind.Name, kind.Limits, t.Interfaces)
+		interfaces := t.Layout.Interfaces(kind.Name, kind.Limits, t.Interfaces)
 		key := fmt.Sprintf("%+v", slots(interfaces))
 		if byKey[key] == nil {
 			byKey[key] = &shape{name: t.shapeName(interfaces, key), interfaces: interfaces}
@@ -126,7 +126,7 @@ func (t NodeTemplate) shapes(types []InstanceType) ([]*shape, []TypeVerdict) {
 	}
 	if len(order) == 0 {
 		// Without candidates the declaration is still checked.
-		order, byKey[""] = []string{""}, &shape{interfaces: NoLayout.Expand("", eni.Limits{}, t.Interfaces)}
+		order, byKey[""] = []string{""}, &shape{interfaces: NoLayout.Interfaces("", eni.Limits{}, t.Interfaces)}
 	}
 	slices.Sort(order)
 	var shapes []*shape
@@ -180,10 +180,10 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	}
 	m.member(mTags, t.tags(interfaces), FromInline)
 	if !zoned(places, own) {
-		r.anyZone(s, m.data, together(places))
+		r.anyZone(s, m.data, intersect(places))
 		return
 	}
-	zones := placed(places, choices)
+	zones := subnetsPlaced(places, choices)
 	if problem := noZone(places, zones); problem != nil {
 		r.Problems = append(r.Problems, *problem)
 		return
@@ -196,12 +196,12 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 	}
 }
 
-func (r *Rendering) anyZone(s *shape, data Document, places []place) {
+func (r *Rendering) anyZone(s *shape, data Document, places []zonePlacement) {
 	if len(places[0].candidates) == 0 {
 		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector", "no subnet that subnetSelector matches suits every interface; correct it, or tag a subnet"})
 		return
 	}
-	r.Zones = append(r.Zones, offered(places)...)
+	r.Zones = append(r.Zones, zones(places)...)
 	r.add(s, data, "", places)
 }
 
@@ -215,7 +215,7 @@ func (r *Rendering) judge(s *shape, interfaces []Interface) {
 }
 
 // add finishes one template, if any type of its shape can be launched from it.
-func (r *Rendering) add(s *shape, data Document, zone string, places []place) {
+func (r *Rendering) add(s *shape, data Document, zone string, places []zonePlacement) {
 	if !slices.ContainsFunc(r.Types, func(v TypeVerdict) bool { return v.Shape == s.name && v.Eligible() }) {
 		return
 	}
@@ -337,7 +337,7 @@ func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 		}
 		return tooLarge(user)
 	}
-	user, problem := userData(t.family(m), t.UserData, t.Bootstrap, userdata.Node{Labels: labels(t, interfaces), LeftAlone: leftAlone(interfaces)})
+	user, problem := userData(t.family(m), t.UserData, t.Bootstrap, userdata.Node{Labels: labels(t, interfaces), LeftAlone: unmanagedReason(interfaces)})
 	if problem != nil {
 		return []Problem{*problem}
 	}
@@ -346,22 +346,22 @@ func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 }
 
 func tooLarge(user string) []Problem {
-	if len(user) <= userdata.Max {
+	if len(user) <= userdata.MaxSize {
 		return nil
 	}
 	return []Problem{{UserDataTooLarge, "spec.userData", fmt.Sprintf(
-		"the user data comes to %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot", len(user), userdata.Max)}}
+		"the user data comes to %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot", len(user), userdata.MaxSize)}}
 }
 
 // places finds the subnets of each interface: one that a later layer names, its own, or those of the template.
-func (t NodeTemplate) places(d Document, interfaces []Interface) (places []place, own map[eni.Slot]bool, problems []Problem) {
+func (t NodeTemplate) places(d Document, interfaces []Interface) (places []zonePlacement, own map[eni.Slot]bool, problems []Problem) {
 	own = map[eni.Slot]bool{}
 	named := map[eni.Slot]string{}
 	for _, e := range d.objects(mInterfaces) {
 		named[slotOf(e)] = text(e["SubnetId"])
 	}
 	for _, i := range interfaces {
-		p := place{i, t.Network.Subnets}
+		p := zonePlacement{i, t.Network.Subnets}
 		declared := slices.IndexFunc(t.Interfaces, at(i.Slot))
 		switch id := named[i.Slot]; {
 		case id != "":

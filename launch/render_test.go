@@ -167,8 +167,8 @@ func TestTheSeedsExampleOfFourInterfaces(t *testing.T) {
 	}
 	for _, v := range r.Types {
 		limits, _ := instancetype.Offline(v.Name)
-		if fits := limits.OnCard(0) >= 4; fits != v.Eligible() {
-			t.Errorf("%s takes %d interfaces on card 0, verdict %q", v.Name, limits.OnCard(0), v.Reason)
+		if fits := limits.MaxOnCard(0) >= 4; fits != v.Eligible() {
+			t.Errorf("%s takes %d interfaces on card 0, verdict %q", v.Name, limits.MaxOnCard(0), v.Reason)
 		}
 		if v.Name == "m5.xlarge" && v.MaxPods != 16 {
 			t.Errorf("m5.xlarge has one interface left for pods, 14 addresses and 2 host pods; got %d", v.MaxPods)

@@ -49,8 +49,8 @@ func (t NodeTemplate) inlineFields() []string {
 	return set
 }
 
-// asItIs uses the referenced template without one of ours, and judges the instance types by its interfaces.
-func (r *Rendering) asItIs(t NodeTemplate, types []InstanceType) {
+// useUnchanged uses the referenced template without one of ours, and judges the instance types by its interfaces.
+func (r *Rendering) useUnchanged(t NodeTemplate, types []InstanceType) {
 	r.Source = t.Source
 	var missing []string
 	for _, member := range []string{mImageID, mUserData, mProfile} {
@@ -76,7 +76,7 @@ func (r *Rendering) asItIs(t NodeTemplate, types []InstanceType) {
 		r.Types = append(r.Types, v)
 	}
 	slices.SortFunc(r.Types, func(a, b TypeVerdict) int { return strings.Compare(a.Name, b.Name) })
-	if problem := noType(r.Types); problem != nil {
+	if problem := noEligibleType(r.Types); problem != nil {
 		r.Problems = append(r.Problems, *problem)
 	}
 }

@@ -93,8 +93,8 @@ func (i Interface) TakesIP() bool { return i.Type != eni.EFAOnly }
 // IsEFA reports whether the interface is an Elastic Fabric Adapter.
 func (i Interface) IsEFA() bool { return i.Type == eni.EFA || i.Type == eni.EFAOnly }
 
-// leftAlone reports whether the VPC CNI has no use of the interface. The CNI ignores the tag on the primary one.
-func (i Interface) leftAlone() bool {
+// unmanaged reports whether the VPC CNI has no use of the interface. The CNI ignores the tag on the primary one.
+func (i Interface) unmanaged() bool {
 	return i.Slot != eni.Primary && (i.Management != CNI || !i.TakesIP())
 }
 

@@ -28,14 +28,14 @@ type ZoneVerdict struct {
 // and a new version of a template for each time would be of no use to anybody.
 type Choices map[string]map[eni.Slot]string
 
-// place is an interface with the subnets it can be in.
-type place struct {
+// zonePlacement is an interface with the subnets it can be in.
+type zonePlacement struct {
 	Interface
 	candidates []eni.Subnet
 }
 
 // narrow leaves out subnets that cannot give the interface the addresses it asks for.
-func (t NodeTemplate) narrow(p *place) []Problem {
+func (t NodeTemplate) narrow(p *zonePlacement) []Problem {
 	if len(p.candidates) == 0 {
 		return nil // said elsewhere
 	}
@@ -56,10 +56,10 @@ func (t NodeTemplate) narrow(p *place) []Problem {
 	return nil
 }
 
-// together leaves of the subnets of all interfaces those that suit every one: whoever launches chooses one for all.
-func together(places []place) []place {
+// intersect leaves of the subnets of all interfaces those that suit every one: whoever launches chooses one for all.
+func intersect(places []zonePlacement) []zonePlacement {
 	common := slices.DeleteFunc(slices.Clone(places[0].candidates), func(s eni.Subnet) bool {
-		return slices.ContainsFunc(places, func(p place) bool {
+		return slices.ContainsFunc(places, func(p zonePlacement) bool {
 			return !slices.ContainsFunc(p.candidates, func(c eni.Subnet) bool { return c.ID == s.ID })
 		})
 	})
@@ -71,8 +71,8 @@ func together(places []place) []place {
 }
 
 // zoned reports whether any of the interfaces has subnets of its own, so that a template is for one zone.
-func zoned(places []place, own map[eni.Slot]bool) bool {
-	return slices.ContainsFunc(places, func(p place) bool { return own[p.Slot] })
+func zoned(places []zonePlacement, own map[eni.Slot]bool) bool {
+	return slices.ContainsFunc(places, func(p zonePlacement) bool { return own[p.Slot] })
 }
 
 // ordinaryZone matches the names of zones in a region itself, such as us-east-1a. Those of Wavelength Zones are longer, such
@@ -90,8 +90,8 @@ func zonesOf(subnets []eni.Subnet) []string {
 	return slices.Sorted(maps.Keys(zones))
 }
 
-// placed judges every zone that any interface has a subnet in.
-func placed(places []place, choices Choices) []ZoneVerdict {
+// subnetsPlaced judges every zone that any interface has a subnet in.
+func subnetsPlaced(places []zonePlacement, choices Choices) []ZoneVerdict {
 	var all []eni.Subnet
 	for _, p := range places {
 		all = append(all, p.candidates...)
@@ -105,7 +105,7 @@ func placed(places []place, choices Choices) []ZoneVerdict {
 
 // placedIn chooses a subnet for each interface: the one chosen before, else the one with most addresses left after the
 // interfaces that were placed first. All must be in one VPC, which is that of the primary interface.
-func placedIn(zone string, places []place, before map[eni.Slot]string) ZoneVerdict {
+func placedIn(zone string, places []zonePlacement, before map[eni.Slot]string) ZoneVerdict {
 	v := ZoneVerdict{Zone: zone, Eligible: true, Subnets: map[eni.Slot][]string{}}
 	taken, vpc := map[string]int{}, ""
 	for _, p := range places {
@@ -117,7 +117,7 @@ func placedIn(zone string, places []place, before map[eni.Slot]string) ZoneVerdi
 			v.Subnets = nil
 			return v
 		}
-		chosen := choose(here, taken, before[p.Slot], p.addresses())
+		chosen := chooseSubnets(here, taken, before[p.Slot], p.addresses())
 		vpc = chosen.VPCID
 		if need := p.addresses(); chosen.FreeIPv4-taken[chosen.ID] < need {
 			v.Eligible, v.Message = false, fmt.Sprintf("%s needs %d free IPv4 addresses, and %s has %d left", p.Interface, need, chosen.ID, max(0, chosen.FreeIPv4-taken[chosen.ID]))
@@ -128,7 +128,7 @@ func placedIn(zone string, places []place, before map[eni.Slot]string) ZoneVerdi
 	return v
 }
 
-func choose(here []eni.Subnet, taken map[string]int, before string, need int) eni.Subnet {
+func chooseSubnets(here []eni.Subnet, taken map[string]int, before string, need int) eni.Subnet {
 	room := func(s eni.Subnet) int { return s.FreeIPv4 - taken[s.ID] }
 	best := here[0]
 	for _, s := range here {
@@ -149,8 +149,8 @@ func inVPC(vpc string) string {
 	return " of VPC " + vpc
 }
 
-// offered judges the zones of a template that leaves the subnet to whoever launches: all interfaces are then in one.
-func offered(places []place) []ZoneVerdict {
+// zones judges the zones of a template that leaves the subnet to whoever launches: all interfaces are then in one.
+func zones(places []zonePlacement) []ZoneVerdict {
 	need := 0
 	for _, p := range places {
 		need += p.addresses()
@@ -175,7 +175,7 @@ func offered(places []place) []ZoneVerdict {
 }
 
 // noZone says where each interface could be, when no zone suits them all.
-func noZone(places []place, verdicts []ZoneVerdict) *Problem {
+func noZone(places []zonePlacement, verdicts []ZoneVerdict) *Problem {
 	if slices.ContainsFunc(verdicts, func(v ZoneVerdict) bool { return v.Subnets != nil }) {
 		return nil
 	}

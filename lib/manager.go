@@ -142,7 +142,7 @@ func (m *ENIManager) Attach(ctx context.Context, eniID, instanceID string, optio
 
 // DetachENI begins to detach, without force. An attachment that is gone is success.
 func (m *ENIManager) DetachENI(ctx context.Context, attachmentID string) error {
-	if err := m.ec2.DetachInterface(ctx, attachmentID, false); err != nil && eni.ClassOf(err) != eni.NotFound {
+	if err := m.ec2.DetachInterface(ctx, attachmentID, false); err != nil && eni.ErrorClass(err) != eni.NotFound {
 		return fmt.Errorf("detach %s: %w", attachmentID, explained(err))
 	}
 	return nil
@@ -150,7 +150,7 @@ func (m *ENIManager) DetachENI(ctx context.Context, attachmentID string) error {
 
 // DeleteENI deletes an interface that is attached to nothing. One that is gone is success.
 func (m *ENIManager) DeleteENI(ctx context.Context, eniID string) error {
-	if err := m.ec2.DeleteInterface(ctx, eniID); err != nil && eni.ClassOf(err) != eni.NotFound {
+	if err := m.ec2.DeleteInterface(ctx, eniID); err != nil && eni.ErrorClass(err) != eni.NotFound {
 		return fmt.Errorf("delete %s: %w", eniID, explained(err))
 	}
 	return nil
@@ -158,7 +158,7 @@ func (m *ENIManager) DeleteENI(ctx context.Context, eniID string) error {
 
 // explained puts [ErrNotFound] into the chain of an error that means it.
 func explained(err error) error {
-	if eni.ClassOf(err) == eni.NotFound {
+	if eni.ErrorClass(err) == eni.NotFound {
 		return errors.Join(ErrNotFound, err)
 	}
 	return err

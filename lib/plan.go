@@ -24,7 +24,7 @@ type Placement struct {
 // PlanENIs says which slots further interfaces would take on an instance, and what would block each, in the order of the
 // options. Nothing is changed.
 func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []ENIOptions) ([]Placement, error) {
-	look, err := m.ec2.Look(ctx, instanceID)
+	look, err := m.ec2.DescribeInstance(ctx, instanceID)
 	if err != nil {
 		return nil, explained(err)
 	}
@@ -38,14 +38,14 @@ func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []
 	desired := plan.Desired{Cluster: planned, Node: planned, InstanceID: instanceID}
 	for i, o := range options {
 		desired.Claims = append(desired.Claims, plan.Claim{
-			NodeENI: planned, NodeENIUID: fmt.Sprintf("%06d", i), Standing: plan.Wanted, Resolved: true,
-			Wishes: []plan.Wish{{Subnets: []string{o.SubnetID}, Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
+			NodeENI: planned, NodeENIUID: fmt.Sprintf("%06d", i), Mode: plan.Ensure, AllResolved: true,
+			Interfaces: []plan.DesiredInterface{{Subnets: []string{o.SubnetID}, Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
 				Groups: o.SecurityGroupIDs, SourceDestCheck: true, DeleteOnTermination: o.DeleteOnTermination,
 				AddressCounts: eni.AddressCounts{SecondaryIPv4: o.SecondaryPrivateIPAddressCount, IPv4Prefixes: o.IPv4PrefixCount},
 			}}},
 		})
 	}
-	outcome := forecast.Play(desired, forecast.Facts{Look: look, Limits: limits}, time.Now())
+	outcome := forecast.Simulate(desired, forecast.Input{Look: look, Limits: limits}, time.Now())
 	placements := make([]Placement, len(options))
 	for i, member := range outcome.Members {
 		placements[i] = Placement{NetworkCardIndex: member.Slot.Card, DeviceIndex: member.Slot.Device}

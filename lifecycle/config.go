@@ -124,8 +124,8 @@ func withSingle(single string, list []string) []string {
 	return list
 }
 
-// Mine reports whether a hook is ours to complete.
-func (c Config) Mine(hook HookRef) bool { return matchesAny(c.Hooks, hook.Name) }
+// Owns reports whether a hook is ours to complete.
+func (c Config) Owns(hook HookRef) bool { return matchesAny(c.Hooks, hook.Name) }
 
 // CheckTrigger returns an error if nothing chooses instances, which whoever serves others than itself needs.
 func (c Config) CheckTrigger() error {
@@ -213,7 +213,7 @@ func (c Config) validate() error {
 	}
 	seen := map[string]bool{}
 	for n, network := range c.Networks {
-		for _, mistake := range network.mistakes() {
+		for _, mistake := range network.validate() {
 			wrong("networks[%d] %s: %s", n, network.Name, mistake)
 		}
 		if seen[network.Name] {
@@ -233,7 +233,7 @@ func (c Config) validate() error {
 // slash has at most 63 characters (Kubernetes, "Labels and Selectors", syntax).
 var networkName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,53}[A-Za-z0-9])?$`)
 
-func (n Network) mistakes() []string {
+func (n Network) validate() []string {
 	var mistakes []string
 	switch {
 	case n.Name == "":
@@ -257,7 +257,7 @@ func (n Network) mistakes() []string {
 	if n.IPv4Allocation != Auto && n.IPv4Allocation != LowestFree {
 		mistakes = append(mistakes, fmt.Sprintf("ipv4Allocation: %q is neither %s nor %s", n.IPv4Allocation, Auto, LowestFree))
 	}
-	mistakes = append(mistakes, n.linkMistakes()...)
+	mistakes = append(mistakes, n.validateLink()...)
 	for key := range n.Tags {
 		if strings.HasPrefix(key, "aws:") {
 			mistakes = append(mistakes, fmt.Sprintf("tags: keys that begin with aws: are AWS's own, such as %q", key))
@@ -266,7 +266,7 @@ func (n Network) mistakes() []string {
 	return mistakes
 }
 
-func (n Network) linkMistakes() []string {
+func (n Network) validateLink() []string {
 	var mistakes []string
 	if n.MTU != 0 && (n.MTU < ownership.MinMTU || n.MTU > ownership.MaxMTU) {
 		mistakes = append(mistakes, fmt.Sprintf("mtu: it can be from %d to %d bytes", ownership.MinMTU, ownership.MaxMTU))

@@ -180,7 +180,7 @@ func TestConfigFile(t *testing.T) {
 	if !c.Serves("multus-east") || c.Serves("other") {
 		t.Error("the wrong groups are served")
 	}
-	if !c.Mine(lifecycle.HookRef{Name: "multus-hook"}) || c.Mine(lifecycle.HookRef{Name: "Launch-LC-Hook"}) {
+	if !c.Owns(lifecycle.HookRef{Name: "multus-hook"}) || c.Owns(lifecycle.HookRef{Name: "Launch-LC-Hook"}) {
 		t.Error("the wrong hooks are completed")
 	}
 	for name, tc := range map[string]struct {

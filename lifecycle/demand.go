@@ -13,24 +13,24 @@ import (
 	"github.com/multieni/multieni/selection"
 )
 
-// Demand is what the networks ask of one instance.
-type Demand struct {
+// Desired is what the networks ask of one instance.
+type Desired struct {
 	plan.Desired
 	// Served are interfaces that fill a network's wish already, so that no second one is made: those of NodeENIs, and those
 	// without an owner.
 	Served []eni.Interface
 }
 
-// Demand returns what the networks ask of the instance of a look. found holds what the selectors of each network stand for,
+// Desired returns what the networks ask of the instance of a look. found holds what the selectors of each network stand for,
 // in the order of the networks.
-func (c Config) Demand(look eni.Look, found []selection.Found) Demand {
-	d := Demand{Desired: plan.Desired{
+func (c Config) Desired(look eni.InstanceSnapshot, found []selection.Found) Desired {
+	d := Desired{Desired: plan.Desired{
 		Cluster: c.Cluster, Node: cmp.Or(look.Instance.PrivateDNSName, look.Instance.ID), InstanceID: look.Instance.ID,
 	}}
 	taken := map[string]bool{}
 	for n, network := range c.Networks {
-		claim := network.claim(found[n], selection.Place{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID})
-		claim.Wishes = slices.DeleteFunc(claim.Wishes, func(w plan.Wish) bool {
+		claim := network.claim(found[n], selection.Location{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID})
+		claim.Interfaces = slices.DeleteFunc(claim.Interfaces, func(w plan.DesiredInterface) bool {
 			i := c.servedBy(look, claim.NodeENIUID, w, taken)
 			if i == nil {
 				return false
@@ -45,14 +45,14 @@ func (c Config) Demand(look eni.Look, found []selection.Found) Demand {
 }
 
 // claim is what the network asks at a place.
-func (n Network) claim(found selection.Found, at selection.Place) plan.Claim {
+func (n Network) claim(found selection.Found, at selection.Location) plan.Claim {
 	claim := plan.Claim{
-		NodeENI: n.Name, NodeENIUID: ownership.NetworkUID(n.Name), Standing: plan.Wanted,
-		Base: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, Exact: n.DeviceIndexPolicy == "Exact",
+		NodeENI: n.Name, NodeENIUID: ownership.NetworkOwner(n.Name), Mode: plan.Ensure,
+		FirstSlot: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, ExactSlot: n.DeviceIndexPolicy == "Exact",
 	}
-	found.Fill(&claim, at, n.spec)
+	found.DesiredInterfaces(&claim, at, n.spec)
 	// An interface more than there are wishes is nobody's mistake to mend while an instance joins.
-	claim.Resolved = false
+	claim.AllResolved = false
 	return claim
 }
 
@@ -64,14 +64,14 @@ func (n Network) spec(p selection.Placement, groupIDs []string) eni.Spec {
 	}
 	without := func(s eni.Subnet) bool { return !s.HasIPv6 }
 	if n.IPv6 && !slices.ContainsFunc(p.Candidates, without) {
-		spec.IPv6, spec.IPv6Beside = 1, spec.LowestFree
+		spec.IPv6, spec.MatchIPv4Suffix = 1, spec.LowestFree
 	}
 	return spec
 }
 
 // servedBy returns an interface that fills the wish of a network: of a NodeENI, attached or on its way, in a subnet of the wish;
 // or without an owner, unless the network has its own there already.
-func (c Config) servedBy(look eni.Look, network string, w plan.Wish, taken map[string]bool) *eni.Interface {
+func (c Config) servedBy(look eni.InstanceSnapshot, network string, w plan.DesiredInterface, taken map[string]bool) *eni.Interface {
 	var unowned *eni.Interface
 	own := false
 	for n := range look.Interfaces {
@@ -80,8 +80,8 @@ func (c Config) servedBy(look eni.Look, network string, w plan.Wish, taken map[s
 			continue
 		}
 		member, verdict := ownership.Read(c.Cluster, i.Tags)
-		switch ours := verdict == ownership.Ours && member.InstanceID == look.Instance.ID; {
-		case ours && !ownership.IsNetwork(member.NodeENIUID):
+		switch ours := verdict == ownership.Owned && member.InstanceID == look.Instance.ID; {
+		case ours && !ownership.IsNetworkOwner(member.NodeENIUID):
 			return i
 		case ours && member.NodeENIUID == network:
 			own = true

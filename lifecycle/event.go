@@ -21,12 +21,12 @@ const (
 	Terminating Kind = "Terminating"
 	// Running instances reached that state, whoever launched them.
 	Running Kind = "Running"
-	// Ended instances are shutting down or terminated.
-	Ended Kind = "Ended"
-	// Tick says that time has passed: events get lost, so everything is looked at now and then.
-	Tick Kind = "Tick"
-	// Irrelevant events are well-formed and ask for nothing.
-	Irrelevant Kind = "Irrelevant"
+	// Stopped instances are shutting down or terminated.
+	Stopped Kind = "Ended"
+	// Scheduled says that time has passed: events get lost, so everything is looked at now and then.
+	Scheduled Kind = "Tick"
+	// Ignored events are well-formed and ask for nothing.
+	Ignored Kind = "Irrelevant"
 )
 
 // Event is what is taken from a message: which instance to look at, and which hook may wait for it.
@@ -119,7 +119,7 @@ func Decode(body []byte) (Event, error) {
 	}
 	switch {
 	case m.Event == testNotification:
-		return Event{Kind: Irrelevant, Why: "Auto Scaling tests whether notifications arrive"}, nil
+		return Event{Kind: Ignored, Why: "Auto Scaling tests whether notifications arrive"}, nil
 	case m.LifecycleTransition != "":
 		return hookEvent(body, message{})
 	case m.Source == "aws.autoscaling":
@@ -127,9 +127,9 @@ func Decode(body []byte) (Event, error) {
 	case m.Source == "aws.ec2" && m.DetailType == "EC2 Instance State-change Notification":
 		return stateEvent(m)
 	case m.Source == "aws.events" && m.DetailType == "Scheduled Event":
-		return Event{Kind: Tick, Account: m.Account, Region: m.Region, At: m.Time}, nil
+		return Event{Kind: Scheduled, Account: m.Account, Region: m.Region, At: m.Time}, nil
 	case m.DetailType != "":
-		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q of %q concerns no instance's life", m.DetailType, m.Source)}, nil
+		return Event{Kind: Ignored, Why: fmt.Sprintf("%q of %q concerns no instance's life", m.DetailType, m.Source)}, nil
 	default:
 		return Event{}, malformed("it has neither detail-type, LifecycleTransition nor Event")
 	}
@@ -148,7 +148,7 @@ func autoScalingEvent(m message) (Event, error) {
 	case "EC2 Instance-launch Lifecycle Action", "EC2 Instance-terminate Lifecycle Action":
 		return hookEvent(m.Detail, m)
 	default:
-		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q is not a lifecycle action", m.DetailType)}, nil
+		return Event{Kind: Ignored, Why: fmt.Sprintf("%q is not a lifecycle action", m.DetailType)}, nil
 	}
 }
 
@@ -171,7 +171,7 @@ func hookEvent(detail []byte, envelope message) (Event, error) {
 	case terminateTransition:
 		e.Kind = Terminating
 	default:
-		return Event{Kind: Irrelevant, Why: fmt.Sprintf("%q is neither a launch nor a termination", d.LifecycleTransition)}, nil
+		return Event{Kind: Ignored, Why: fmt.Sprintf("%q is neither a launch nor a termination", d.LifecycleTransition)}, nil
 	}
 	if e.Hook.Group == "" || e.Hook.Name == "" {
 		return Event{}, malformed("a lifecycle action without AutoScalingGroupName or LifecycleHookName")
@@ -189,9 +189,9 @@ func stateEvent(m message) (Event, error) {
 	case "running":
 		e.Kind = Running
 	case "shutting-down", "terminated":
-		e.Kind = Ended
+		e.Kind = Stopped
 	default:
-		return Event{Kind: Irrelevant, Why: fmt.Sprintf("nothing is to be done for an instance that is %s", d.State)}, nil
+		return Event{Kind: Ignored, Why: fmt.Sprintf("nothing is to be done for an instance that is %s", d.State)}, nil
 	}
 	return e.checked()
 }

@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 	}
 	running := lifecycle.Event{Kind: lifecycle.Running, InstanceID: "i-1234567890abcdef0", Account: "123456789012", Region: "us-west-2", At: happened}
 	ended := running
-	ended.Kind = lifecycle.Ended
+	ended.Kind = lifecycle.Stopped
 	for name, tc := range map[string]struct {
 		body string
 		want lifecycle.Event
@@ -73,7 +73,7 @@ func TestDecode(t *testing.T) {
 		"Auto Scaling's own notification":            {terminateNotification, terminating},
 		"the same through a topic to a queue":        {inTopic(terminateNotification), terminating},
 		"an instance that runs, whoever launched it": {stateChange("running"), running},
-		"a schedule":                     {`{"detail-type": "Scheduled Event", "source": "aws.events", "time": "2026-01-02T03:04:05Z", "detail": {}}`, lifecycle.Event{Kind: lifecycle.Tick, At: happened}},
+		"a schedule":                     {`{"detail-type": "Scheduled Event", "source": "aws.events", "time": "2026-01-02T03:04:05Z", "detail": {}}`, lifecycle.Event{Kind: lifecycle.Scheduled, At: happened}},
 		"an instance that shuts down":    {stateChange("shutting-down"), ended},
 		"an instance that is terminated": {stateChange("terminated"), ended},
 	} {
@@ -100,7 +100,7 @@ func TestEventsThatAskForNothingAreNoErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := lifecycle.Decode([]byte(body))
-			if err != nil || got.Kind != lifecycle.Irrelevant || got.Why == "" {
+			if err != nil || got.Kind != lifecycle.Ignored || got.Why == "" {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -139,7 +139,7 @@ func TestDecodeNeverNamesWhatIsNoInstance(t *testing.T) {
 			body[rapid.IntRange(0, len(body)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
 		}
 		e, err := lifecycle.Decode(body)
-		if err == nil && e.Kind != lifecycle.Irrelevant && e.Kind != lifecycle.Tick && len(e.InstanceID) != 10 && len(e.InstanceID) != 19 {
+		if err == nil && e.Kind != lifecycle.Ignored && e.Kind != lifecycle.Scheduled && len(e.InstanceID) != 10 && len(e.InstanceID) != 19 {
 			rt.Errorf("%+v out of %s", e, body)
 		}
 	})

@@ -13,14 +13,14 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// Farewell returns what is to be done about the interfaces of an instance that waits to be terminated. What is attached
+// TerminationActions returns what is to be done about the interfaces of an instance that waits to be terminated. What is attached
 // stays until the end, since workloads may still be leaving, but goes with the instance; what is not is deleted.
-func Farewell(owned []inventory.Record) []plan.Action {
+func TerminationActions(owned []inventory.Record) []plan.Action {
 	var actions []plan.Action
 	for _, r := range owned {
 		a := r.Attachment
 		switch {
-		case !ownership.IsNetwork(r.Member.NodeENIUID):
+		case !ownership.IsNetworkOwner(r.Member.NodeENIUID):
 		case a != nil && r.AttachedTo(r.Member.InstanceID) && !a.DeleteOnTermination:
 			actions = append(actions, plan.Change{
 				Member: r.Member, InterfaceID: r.ID, To: plan.DeleteOnTermination{AttachmentID: a.ID, Enabled: true},
@@ -34,7 +34,7 @@ func Farewell(owned []inventory.Record) []plan.Action {
 
 // IsRemoved reports whether an interface is one of a network that instances are to lose.
 func (c Config) IsRemoved(r inventory.Record) bool {
-	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.NodeENIUID == ownership.NetworkUID(name) })
+	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.NodeENIUID == ownership.NetworkOwner(name) })
 }
 
 // Unlisted counts the interfaces of networks that the configuration says nothing of, by network.
@@ -46,14 +46,14 @@ func (c Config) Unlisted(networks map[string]int) map[string]int {
 	return unlisted
 }
 
-// Undo returns what takes interfaces away that an instance got and cannot use without the others, or is to lose: one call each,
+// RollbackActions returns what takes interfaces away that an instance got and cannot use without the others, or is to lose: one call each,
 // as far as EC2 is ready for it.
-func Undo(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
+func RollbackActions(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
 	var actions []plan.Action
 	for _, r := range owned {
 		a := r.Attachment
 		switch {
-		case !ownership.IsNetwork(r.Member.NodeENIUID) || !undone(r):
+		case !ownership.IsNetworkOwner(r.Member.NodeENIUID) || !undone(r):
 		case a == nil && r.Status == eni.Available:
 			actions = append(actions, plan.Delete{Member: r.Member, InterfaceID: r.ID, Why: why})
 		case a != nil && r.AttachedTo(r.Member.InstanceID) && a.Status != eni.AttachmentDetaching:

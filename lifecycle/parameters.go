@@ -39,11 +39,11 @@ var former = map[string]string{
 	"ENITags": ParameterTags, "InterfaceTags": ParameterTags,
 }
 
-// Former reports whether a name is of the published Multus functions, and another one here.
-func Former(name string) bool { return former[name] != "" }
+// LegacyEnvironment reports whether a name is of the published Multus functions, and another one here.
+func LegacyEnvironment(name string) bool { return former[name] != "" }
 
-// formerNames returns an error for each value that has a name of the published functions.
-func formerNames(values map[string]string) []error {
+// legacyNames returns an error for each value that has a name of the published functions.
+func legacyNames(values map[string]string) []error {
 	var mistakes []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if here := former[name]; here != "" {
@@ -73,7 +73,7 @@ func (z ZoneSubnets) ofAllZones() bool { return z.Parameter == ParameterAllZones
 // index N. One security group stands for all of them; otherwise there must be as many groups as subnets in each list,
 // and they belong together in that order: then each list must be of one zone. Every mistake is in the error.
 func ParseParameters(values map[string]string) (Parameters, error) {
-	mistakes := formerNames(values)
+	mistakes := legacyNames(values)
 	var p Parameters
 	lists := zoneParameters(values)
 	if len(words(values[ParameterAllZones])) > 0 {

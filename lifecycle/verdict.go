@@ -29,32 +29,32 @@ const (
 // TimedOut is the reason of a failure for which only time was lacking: something was under way still.
 const TimedOut = "TimedOut"
 
-// Verdict is an outcome with its reasons.
-type Verdict struct {
+// Result is an outcome with its reasons.
+type Result struct {
 	Outcome Outcome
 	// Why says what is waited for or what failed; empty when Ready. Reason is a word for a failure: one of package plan's, or
 	// [TimedOut].
 	Why    string
 	Reason string
-	// Lacking are the optional networks that the instance goes without.
-	Lacking []string
+	// Missing are the optional networks that the instance goes without.
+	Missing []string
 }
 
-// Judge says how an instance stands, from a plan that asks for no call any more.
-func (c Config) Judge(state eni.InstanceState, d Demand, p plan.Plan) Verdict {
-	if state.Ending() {
-		return Verdict{Outcome: Gone, Why: fmt.Sprintf("the instance is %s", state)}
+// Evaluate says how an instance stands, from a plan that asks for no call any more.
+func (c Config) Evaluate(state eni.InstanceState, d Desired, p plan.Plan) Result {
+	if state.Terminating() {
+		return Result{Outcome: Gone, Why: fmt.Sprintf("the instance is %s", state)}
 	}
 	if state == eni.InstanceMissing {
-		return Verdict{Outcome: Waiting, Why: "EC2 does not know the instance yet"}
+		return Result{Outcome: Waiting, Why: "EC2 does not know the instance yet"}
 	}
 	if len(p.Actions) > 0 {
-		return Verdict{Outcome: Waiting, Why: p.Actions[0].String()}
+		return Result{Outcome: Waiting, Why: p.Actions[0].String()}
 	}
-	v := Verdict{Outcome: Ready}
+	v := Result{Outcome: Ready}
 	for _, m := range p.Members {
-		if m.Wanted && !settled(m) {
-			v = c.weigh(v, m)
+		if m.Desired && !settled(m) {
+			v = c.merge(v, m)
 		}
 	}
 	for _, i := range d.Served {
@@ -71,32 +71,32 @@ func settled(m plan.Member) bool {
 	return m.Ready() && (m.Why.Reason == "" || m.Why.Reason == plan.Drifted)
 }
 
-// weigh takes a member into account that is not there. Failure weighs more than waiting, and waiting more than an optional
+// merge takes a member into account that is not there. Failure weighs more than waiting, and waiting more than an optional
 // network that cannot be had.
-func (c Config) weigh(v Verdict, m plan.Member) Verdict {
+func (c Config) merge(v Result, m plan.Member) Result {
 	why := fmt.Sprintf("network %s: %s", m.NodeENI, m.Why.Message)
 	if m.Why.Message == "" {
 		why = fmt.Sprintf("network %s is %s", m.NodeENI, m.Phase)
 	}
 	switch required := c.required(m.NodeENI); {
-	case !hopeless(m.Why.Reason):
+	case !isPermanent(m.Why.Reason):
 		if v.Outcome == Ready {
 			v.Outcome, v.Why = Waiting, why
 		}
 	case required && v.Outcome != Failed:
 		v.Outcome, v.Why, v.Reason = Failed, why, string(m.Why.Reason)
-	case !required && !slices.Contains(v.Lacking, m.NodeENI):
-		v.Lacking = append(v.Lacking, m.NodeENI)
+	case !required && !slices.Contains(v.Missing, m.NodeENI):
+		v.Missing = append(v.Missing, m.NodeENI)
 	}
 	return v
 }
 
-// hopeless reports whether waiting does not mend what keeps an interface from being attached. A full subnet and a limit of
+// isPermanent reports whether waiting does not mend what keeps an interface from being attached. A full subnet and a limit of
 // the account can be mended from outside while an instance waits.
-func hopeless(r plan.Reason) bool {
+func isPermanent(r plan.Reason) bool {
 	switch r {
-	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchCard,
-		plan.InstanceFull, plan.AddressLimit, plan.Unauthorized, plan.Refused:
+	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchNetworkCard,
+		plan.InstanceFull, plan.AddressLimit, plan.Unauthorized, plan.RefusedByEC2:
 		return true
 	default:
 		return false
@@ -105,18 +105,18 @@ func hopeless(r plan.Reason) bool {
 
 // Expire returns what becomes of a verdict when nothing is waited for any longer: a failure, unless only optional networks
 // are missing.
-func (c Config) Expire(v Verdict, p plan.Plan) Verdict {
+func (c Config) Expire(v Result, p plan.Plan) Result {
 	if v.Outcome != Waiting {
 		return v
 	}
-	expired := Verdict{Outcome: Ready, Lacking: v.Lacking}
+	expired := Result{Outcome: Ready, Missing: v.Missing}
 	for _, m := range p.Members {
 		switch {
-		case !m.Wanted || settled(m):
+		case !m.Desired || settled(m):
 		case c.required(m.NodeENI):
 			return v.expired(m.Why.Reason)
-		case !slices.Contains(expired.Lacking, m.NodeENI):
-			expired.Lacking = append(expired.Lacking, m.NodeENI)
+		case !slices.Contains(expired.Missing, m.NodeENI):
+			expired.Missing = append(expired.Missing, m.NodeENI)
 		}
 	}
 	if len(p.Members) == 0 || len(p.Actions) > 0 {
@@ -126,8 +126,8 @@ func (c Config) Expire(v Verdict, p plan.Plan) Verdict {
 }
 
 // expired is the failure that a verdict comes to when nothing is waited for any longer.
-func (v Verdict) expired(reason plan.Reason) Verdict {
-	failed := Verdict{Outcome: Failed, Why: "in the time there was: " + v.Why, Reason: string(reason)}
+func (v Result) expired(reason plan.Reason) Result {
+	failed := Result{Outcome: Failed, Why: "in the time there was: " + v.Why, Reason: string(reason)}
 	if reason == "" || reason == plan.InProgress {
 		failed.Reason = TimedOut
 	}

@@ -17,7 +17,7 @@ func TestJudge(t *testing.T) {
 	yes, no := true, false
 	config := lifecycle.Config{Networks: []lifecycle.Network{{Name: "required", Required: &yes}, {Name: "optional", Required: &no}}}
 	member := func(network string, phase plan.Phase, why plan.Reason) plan.Member {
-		return plan.Member{Member: ownership.Member{NodeENI: network}, Wanted: true, Phase: phase, Why: plan.Problem{Reason: why, Message: string(why)}}
+		return plan.Member{Member: ownership.Member{NodeENI: network}, Desired: true, Phase: phase, Why: plan.Problem{Reason: why, Message: string(why)}}
 	}
 	attached := member("required", plan.Attached, "")
 	for name, tc := range map[string]struct {
@@ -44,14 +44,14 @@ func TestJudge(t *testing.T) {
 			if tc.state == "" {
 				tc.state = eni.InstanceRunning
 			}
-			v := config.Judge(tc.state, lifecycle.Demand{}, tc.plan)
+			v := config.Evaluate(tc.state, lifecycle.Desired{}, tc.plan)
 			if v.Outcome != tc.want {
 				t.Errorf("judged %+v", v)
 			}
 			if (v.Reason != "") != (v.Outcome == lifecycle.Failed) {
 				t.Errorf("the reason is %q when judged %s", v.Reason, v.Outcome)
 			}
-			if v = config.Expire(v, tc.plan); v.Outcome != tc.expired || !slices.Equal(v.Lacking, tc.lacking) {
+			if v = config.Expire(v, tc.plan); v.Outcome != tc.expired || !slices.Equal(v.Missing, tc.lacking) {
 				t.Errorf("expired %+v", v)
 			}
 			if (v.Reason != "") != (v.Outcome == lifecycle.Failed) {

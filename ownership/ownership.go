@@ -79,13 +79,13 @@ func (k Key) Compare(other Key) int {
 // network begins what stands for a NodeENI's UID where there is none. No UID of Kubernetes has a slash.
 const network = "network/"
 
-// NetworkUID returns what stands for a NodeENI's UID in the interfaces that instances get before they join a cluster: they
+// NetworkOwner returns what stands for a NodeENI's UID in the interfaces that instances get before they join a cluster: they
 // are made for a network of that name, by whoever prepares instances. They belong to their instance. Nobody convicts them of
 // being leaks while it lives, and a NodeENI that wants the like of them takes them over.
-func NetworkUID(name string) string { return network + name }
+func NetworkOwner(name string) string { return network + name }
 
-// IsNetwork reports whether a UID stands for a network instead of a NodeENI.
-func IsNetwork(uid string) bool { return strings.HasPrefix(uid, network) }
+// IsNetworkOwner reports whether a UID stands for a network instead of a NodeENI.
+func IsNetworkOwner(uid string) bool { return strings.HasPrefix(uid, network) }
 
 // Member is one wanted interface, and the identity an interface carries in its tags.
 type Member struct {
@@ -149,11 +149,11 @@ type Verdict int
 const (
 	// Foreign interfaces are never touched.
 	Foreign Verdict = iota
-	// Damaged interfaces carry our cluster's tag but not a whole identity: somebody edited or copied tags. They are
+	// Malformed interfaces carry our cluster's tag but not a whole identity: somebody edited or copied tags. They are
 	// never touched either, only reported.
-	Damaged
-	// Ours may be changed, detached and deleted.
-	Ours
+	Malformed
+	// Owned may be changed, detached and deleted.
+	Owned
 	// Launched interfaces were born with their instance, from a launch template of ours. They may be changed, and are
 	// never detached or deleted: EC2 does that with the instance.
 	Launched
@@ -177,20 +177,20 @@ func Read(cluster string, tags map[string]string) (Member, Verdict) {
 	ordinal, errOrdinal := strconv.Atoi(tags[TagMember])
 	generation, errGeneration := strconv.ParseInt(tags[TagGeneration], 10, 64)
 	m.Ordinal, m.Generation = ordinal, generation
-	if errOrdinal != nil || errGeneration != nil || !m.plausible() {
-		return m, Damaged
+	if errOrdinal != nil || errGeneration != nil || !m.isValid() {
+		return m, Malformed
 	}
-	return m, Ours
+	return m, Owned
 }
 
-// Unowned reports whether tags keep an interface from the VPC CNI and name no cluster, as the tags of the interfaces do that the
+// HasNoOwner reports whether tags keep an interface from the VPC CNI and name no cluster, as the tags of the interfaces do that the
 // published Multus functions made. They are foreign, and a user can import them.
-func Unowned(tags map[string]string) bool {
+func HasNoOwner(tags map[string]string) bool {
 	return tags[TagNoManage] == "true" && tags[TagCluster] == ""
 }
 
-// plausible reports whether we can have written the identity.
-func (m Member) plausible() bool {
+// isValid reports whether we can have written the identity.
+func (m Member) isValid() bool {
 	within := func(text string, most int) bool { return text != "" && len(text) <= most }
 	return m.Ordinal >= 0 && m.Ordinal <= MaxOrdinal && m.Generation >= 0 && m.Generation <= MaxGeneration &&
 		within(m.NodeENI, maxName) && within(m.Node, maxName) && within(m.NodeENIUID, maxUID) && eni.IsInstanceID(m.InstanceID)
@@ -206,48 +206,48 @@ func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	return time.Unix(seconds, 0).UTC(), true
 }
 
-// LeakAge is how old an interface must be before it can be taken for a leak: what made it may not have said so yet.
-const LeakAge = 10 * time.Minute
+// MinLeakAge is how old an interface must be before it can be taken for a leak: what made it may not have said so yet.
+const MinLeakAge = 10 * time.Minute
 
-// LiveLeakGrace is how long an interface that is attached to an instance is left there after its NodeENI was first found
+// AttachedOrphanGrace is how long an interface that is attached to an instance is left there after its NodeENI was first found
 // missing. Workloads may use it, and the NodeENI may be missing because etcd was restored to a time before it.
-const LiveLeakGrace = 30 * time.Minute
+const AttachedOrphanGrace = 30 * time.Minute
 
-// LossGrace is the same where so many interfaces in use are without a NodeENI that it is rather the NodeENIs that were lost.
-const LossGrace = 24 * time.Hour
+// MassLossGrace is the same where so many interfaces in use are without a NodeENI that it is rather the NodeENIs that were lost.
+const MassLossGrace = 24 * time.Hour
 
-// manyOrphans is from how many on, in a cluster of any size, interfaces in use without a NodeENI tell of a loss.
-const manyOrphans = 10
+// massLossThreshold is from how many on, in a cluster of any size, interfaces in use without a NodeENI tell of a loss.
+const massLossThreshold = 10
 
-// clocks is by how much those of the controller and of the API server may differ.
-const clocks = time.Minute
+// maxClockSkew is by how much those of the controller and of the API server may differ.
+const maxClockSkew = time.Minute
 
-// TakenOver reports whether an interface in use tells of a restore that may still go on: it is older than the NodeENI that
+// IsAdopted reports whether an interface in use tells of a restore that may still go on: it is older than the NodeENI that
 // stands for it, which was created at the given time and not long ago. So it was made for one that was lost, and others that
 // were lost together with that may not be back yet. Which ones, nobody who was not there before can tell.
-func TakenOver(tags map[string]string, nodeENI, now time.Time) bool {
+func IsAdopted(tags map[string]string, nodeENI, now time.Time) bool {
 	made, known := CreatedAt(tags)
-	return known && made.Before(nodeENI.Add(-clocks)) && now.Sub(nodeENI) < LossGrace
+	return known && made.Before(nodeENI.Add(-maxClockSkew)) && now.Sub(nodeENI) < MassLossGrace
 }
 
-// LiveGrace returns how long interfaces that are attached are left where they are although their NodeENI does not exist:
+// OrphanGrace returns how long interfaces that are attached are left where they are although their NodeENI does not exist:
 // orphans of the attached ones of the cluster are such, or were until just now. One by one they are leaks; all at once they are what an etcd that
 // was restored to a time before them, or definitions that were deleted, leave behind.
-func LiveGrace(orphans, attached int) time.Duration {
-	if orphans >= manyOrphans || orphans >= 2 && 2*orphans >= attached {
-		return LossGrace
+func OrphanGrace(orphans, attached int) time.Duration {
+	if orphans >= massLossThreshold || orphans >= 2 && 2*orphans >= attached {
+		return MassLossGrace
 	}
-	return LiveLeakGrace
+	return AttachedOrphanGrace
 }
 
-// SightingGap is the least time between the two sightings that make an interface a leak.
-const SightingGap = 2 * time.Minute
+// ConfirmInterval is the least time between the two sightings that make an interface a leak.
+const ConfirmInterval = 2 * time.Minute
 
-// OldEnough reports whether an interface is old enough to be a leak. One whose time of creation is missing, unreadable or
+// PastMinLeakAge reports whether an interface is old enough to be a leak. One whose time of creation is missing, unreadable or
 // in the future never is.
-func OldEnough(tags map[string]string, now time.Time) bool {
+func PastMinLeakAge(tags map[string]string, now time.Time) bool {
 	created, known := CreatedAt(tags)
-	return known && now.Sub(created) >= LeakAge
+	return known && now.Sub(created) >= MinLeakAge
 }
 
 func clip(value string) string {

@@ -43,7 +43,7 @@ func TestTagsSayWhoseItIs(t *testing.T) {
 		user := rapid.MapOfN(rapid.String(), rapid.String(), 0, 5).Draw(rt, "user's tags")
 		tags := m.Tags(made, user)
 		got, verdict := ownership.Read(m.Cluster, tags)
-		if verdict != ownership.Ours || got != m {
+		if verdict != ownership.Owned || got != m {
 			rt.Errorf("read %+v (%v) from the tags of %+v", got, verdict, m)
 		}
 		if at, known := ownership.CreatedAt(tags); !known || !at.Equal(made) {
@@ -121,7 +121,7 @@ func TestDamagedTagsAreNobodys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tags := example().Tags(made, nil)
 			damage(tags)
-			if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Damaged {
+			if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Malformed {
 				t.Errorf("verdict %v, want Damaged", verdict)
 			}
 		})
@@ -140,11 +140,11 @@ func TestDamagedTagsAreNobodys(t *testing.T) {
 func TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate(t *testing.T) {
 	tags := example().Tags(made, nil)
 	tags[ownership.TagNodeTemplate] = "workers"
-	if got, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Ours || got != example() {
+	if got, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Owned || got != example() {
 		t.Errorf("verdict %v of %+v, want Ours", verdict, got)
 	}
 	delete(tags, ownership.TagMember)
-	if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Damaged {
+	if _, verdict := ownership.Read("cluster-1", tags); verdict != ownership.Malformed {
 		t.Errorf("verdict %v of a part of a NodeENI's tags, want Damaged", verdict)
 	}
 	delete(tags, ownership.TagNodeENIUID)
@@ -160,14 +160,14 @@ func TestOnlyWhatIsKnownToBeOldIsALeak(t *testing.T) {
 		want    bool
 	}{
 		"just made":              {fmt.Sprint(now.Unix()), false},
-		"almost old enough":      {fmt.Sprint(now.Add(-ownership.LeakAge).Unix() + 1), false},
-		"old enough":             {fmt.Sprint(now.Add(-ownership.LeakAge).Unix()), true},
+		"almost old enough":      {fmt.Sprint(now.Add(-ownership.MinLeakAge).Unix() + 1), false},
+		"old enough":             {fmt.Sprint(now.Add(-ownership.MinLeakAge).Unix()), true},
 		"made in the future":     {fmt.Sprint(now.Add(time.Hour).Unix()), false},
 		"made in a far future":   {fmt.Sprint(now.Add(200 * 365 * 24 * time.Hour).Unix()), false},
 		"made nobody knows when": {"yesterday", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := ownership.OldEnough(map[string]string{ownership.TagCreatedAt: tc.created}, now); got != tc.want {
+			if got := ownership.PastMinLeakAge(map[string]string{ownership.TagCreatedAt: tc.created}, now); got != tc.want {
 				t.Errorf("%t, want %t", got, tc.want)
 			}
 		})
@@ -260,14 +260,14 @@ func TestAnInterfaceThatIsOlderThanItsNodeENITellsOfARestore(t *testing.T) {
 		"made at once":                        {made(time.Hour), time.Hour, false},
 		"made at once by a clock that is off": {made(time.Hour + 50*time.Second), time.Hour, false},
 		"there before it":                     {made(time.Hour), time.Minute, true},
-		"there before it, a day ago":          {made(48 * time.Hour), ownership.LossGrace, false},
-		"there before it, not long ago":       {made(48 * time.Hour), ownership.LossGrace - time.Second, true},
+		"there before it, a day ago":          {made(48 * time.Hour), ownership.MassLossGrace, false},
+		"there before it, not long ago":       {made(48 * time.Hour), ownership.MassLossGrace - time.Second, true},
 		"nobody knows since when":             {map[string]string{ownership.TagCreatedAt: "long ago"}, time.Minute, false},
 		"not made yet":                        {made(-time.Hour), time.Minute, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := ownership.TakenOver(tc.tags, now.Add(-tc.nodeENI), now); got != tc.want {
+			if got := ownership.IsAdopted(tc.tags, now.Add(-tc.nodeENI), now); got != tc.want {
 				t.Errorf("%t, want %t", got, tc.want)
 			}
 		})
@@ -279,18 +279,18 @@ func TestManyOrphansAtOnceAreALossAndNoLeaks(t *testing.T) {
 		orphans, attached int
 		want              time.Duration
 	}{
-		"one of one":              {1, 1, ownership.LiveLeakGrace},
-		"one of many":             {1, 5000, ownership.LiveLeakGrace},
-		"all of a small cluster":  {2, 2, ownership.LossGrace},
-		"half of a small cluster": {3, 6, ownership.LossGrace},
-		"fewer than half":         {3, 7, ownership.LiveLeakGrace},
-		"ten of many":             {10, 5000, ownership.LossGrace},
-		"nine of many":            {9, 5000, ownership.LiveLeakGrace},
-		"none":                    {0, 0, ownership.LiveLeakGrace},
+		"one of one":              {1, 1, ownership.AttachedOrphanGrace},
+		"one of many":             {1, 5000, ownership.AttachedOrphanGrace},
+		"all of a small cluster":  {2, 2, ownership.MassLossGrace},
+		"half of a small cluster": {3, 6, ownership.MassLossGrace},
+		"fewer than half":         {3, 7, ownership.AttachedOrphanGrace},
+		"ten of many":             {10, 5000, ownership.MassLossGrace},
+		"nine of many":            {9, 5000, ownership.AttachedOrphanGrace},
+		"none":                    {0, 0, ownership.AttachedOrphanGrace},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := ownership.LiveGrace(tc.orphans, tc.attached); got != tc.want {
+			if got := ownership.OrphanGrace(tc.orphans, tc.attached); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})

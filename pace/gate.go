@@ -3,23 +3,23 @@
 
 package pace
 
-// Gate lets a number of nodes in at a time; the others wait in line, without anybody having to wait with them.
+// PrioritySemaphore lets a number of nodes in at a time; the others wait in line, without anybody having to wait with them.
 // It is not safe for concurrent use.
-type Gate struct {
+type PrioritySemaphore struct {
 	width  int
 	inside map[string]bool
-	line   Line[string]
-	places map[string]*Place[string]
+	line   PriorityQueue[string]
+	places map[string]*Item[string]
 }
 
 // NewGate returns a gate through which as many nodes can be at a time as it is wide.
-func NewGate(width int) *Gate {
-	return &Gate{width: width, inside: map[string]bool{}, places: map[string]*Place[string]{}}
+func NewGate(width int) *PrioritySemaphore {
+	return &PrioritySemaphore{width: width, inside: map[string]bool{}, places: map[string]*Item[string]{}}
 }
 
-// Enter asks for a node to be let in, and reports whether it is inside. If not, it stands in line by its rank, and a call
-// of [Gate.Leave] will return its name.
-func (g *Gate) Enter(rank Rank) bool {
+// TryAcquire asks for a node to be let in, and reports whether it is inside. If not, it stands in line by its rank, and a call
+// of [PrioritySemaphore.Leave] will return its name.
+func (g *PrioritySemaphore) TryAcquire(rank Rank) bool {
 	name := rank.Name
 	switch place, waits := g.places[name]; {
 	case g.inside[name]:
@@ -31,20 +31,20 @@ func (g *Gate) Enter(rank Rank) bool {
 		g.inside[name] = true
 		return true
 	default:
-		g.places[name] = g.line.Join(rank, name)
+		g.places[name] = g.line.Push(rank, name)
 		return false
 	}
 }
 
-// Inside reports whether a node is inside.
-func (g *Gate) Inside(name string) bool { return g.inside[name] }
+// Holders reports whether a node is inside.
+func (g *PrioritySemaphore) Holders(name string) bool { return g.inside[name] }
 
-// Leave says that a node that was inside, or was not, has nothing more to do there, and returns who is let in for it:
+// Release says that a node that was inside, or was not, has nothing more to do there, and returns who is let in for it:
 // they are inside from now on, and must be told.
-func (g *Gate) Leave(name string) (admitted []string) {
+func (g *PrioritySemaphore) Release(name string) (admitted []string) {
 	delete(g.inside, name)
 	for len(g.inside) < g.width && g.line.Len() > 0 {
-		next := g.line.Next()
+		next := g.line.Pop()
 		delete(g.places, next)
 		g.inside[next] = true
 		admitted = append(admitted, next)
@@ -53,4 +53,4 @@ func (g *Gate) Leave(name string) (admitted []string) {
 }
 
 // Waiting returns how many stand in line.
-func (g *Gate) Waiting() int { return g.line.Len() }
+func (g *PrioritySemaphore) Waiting() int { return g.line.Len() }

@@ -14,14 +14,14 @@ type Class int
 
 // The classes of work.
 const (
-	// Listing is reading what is not known to have changed.
-	Listing Class = iota
-	// Repair is changing what differs on an interface that works.
-	Repair
+	// Read is reading what is not known to have changed.
+	Read Class = iota
+	// Update is changing what differs on an interface that works.
+	Update
 	// Removal is detaching and deleting.
 	Removal
-	// Joining is giving a node what it waits for.
-	Joining
+	// Attach is giving a node what it waits for.
+	Attach
 )
 
 // String names the class.
@@ -45,21 +45,21 @@ func (r Rank) Compare(o Rank) int {
 	return cmp.Or(cmp.Compare(o.Class, r.Class), o.Since.Compare(r.Since), cmp.Compare(r.Name, o.Name))
 }
 
-// OldestEvery is how often it is the turn of whoever has waited longest, whatever the rank, so that nobody waits for ever.
+// StarvationGuard is how often it is the turn of whoever has waited longest, whatever the rank, so that nobody waits for ever.
 // While more comes than can be served, its turn makes one late that would not have been: with 16, a fleet that EC2's limits
 // just suffice for had 6 % of its nodes late for that alone.
-const OldestEvery = 64
+const StarvationGuard = 64
 
-// Line is a line of values that wait, best rank first, and of one rank in the order in which they came. The zero value
+// PriorityQueue is a line of values that wait, best rank first, and of one rank in the order in which they came. The zero value
 // is an empty line.
-type Line[T any] struct {
+type PriorityQueue[T any] struct {
 	places places[T]
 	came   uint64
 	served uint64
 }
 
-// Place is a place in a line.
-type Place[T any] struct {
+// Item is a place in a line.
+type Item[T any] struct {
 	Rank  Rank
 	Value T
 	came  uint64
@@ -67,46 +67,46 @@ type Place[T any] struct {
 }
 
 // Len returns how many wait.
-func (l *Line[T]) Len() int { return len(l.places) }
+func (l *PriorityQueue[T]) Len() int { return len(l.places) }
 
-// Join adds a value.
-func (l *Line[T]) Join(rank Rank, value T) *Place[T] {
+// Push adds a value.
+func (l *PriorityQueue[T]) Push(rank Rank, value T) *Item[T] {
 	l.came++
-	p := &Place[T]{Rank: rank, Value: value, came: l.came}
+	p := &Item[T]{Rank: rank, Value: value, came: l.came}
 	heap.Push(&l.places, p)
 	return p
 }
 
-// Leave removes a place; one that is no longer in the line is left alone.
-func (l *Line[T]) Leave(p *Place[T]) {
+// Remove removes a place; one that is no longer in the line is left alone.
+func (l *PriorityQueue[T]) Remove(p *Item[T]) {
 	if p.index >= 0 {
 		heap.Remove(&l.places, p.index)
 	}
 }
 
 // Move gives a place in the line another rank.
-func (l *Line[T]) Move(p *Place[T], rank Rank) {
+func (l *PriorityQueue[T]) Move(p *Item[T], rank Rank) {
 	p.Rank = rank
 	heap.Fix(&l.places, p.index)
 }
 
-// Next removes and returns whose turn it is; the line must not be empty.
-func (l *Line[T]) Next() T {
+// Pop removes and returns whose turn it is; the line must not be empty.
+func (l *PriorityQueue[T]) Pop() T {
 	l.served++
 	next := l.places[0]
-	if l.served%OldestEvery == 0 {
+	if l.served%StarvationGuard == 0 {
 		for _, p := range l.places {
 			if p.came < next.came {
 				next = p
 			}
 		}
 	}
-	l.Leave(next)
+	l.Remove(next)
 	return next.Value
 }
 
 // places is the heap of a line.
-type places[T any] []*Place[T]
+type places[T any] []*Item[T]
 
 // Len is part of [heap.Interface].
 func (s places[T]) Len() int { return len(s) }
@@ -124,7 +124,7 @@ func (s places[T]) Swap(i, j int) {
 
 // Push is part of [heap.Interface].
 func (s *places[T]) Push(x any) {
-	p := x.(*Place[T])
+	p := x.(*Item[T])
 	p.index = len(*s)
 	*s = append(*s, p)
 }

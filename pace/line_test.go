@@ -20,17 +20,17 @@ func rank(class pace.Class, second int64, name string) pace.Rank {
 }
 
 func TestLine(t *testing.T) {
-	var l pace.Line[string]
+	var l pace.PriorityQueue[string]
 	for _, r := range []pace.Rank{
-		rank(pace.Listing, 9, "a"), rank(pace.Joining, 1, "old"), rank(pace.Removal, 9, "b"), rank(pace.Joining, 5, "new-2"),
-		rank(pace.Repair, 9, "c"), rank(pace.Joining, 5, "new-1"),
+		rank(pace.Read, 9, "a"), rank(pace.Attach, 1, "old"), rank(pace.Removal, 9, "b"), rank(pace.Attach, 5, "new-2"),
+		rank(pace.Update, 9, "c"), rank(pace.Attach, 5, "new-1"),
 	} {
-		l.Join(r, r.Name+" once")
-		l.Join(r, r.Name+" twice")
+		l.Push(r, r.Name+" once")
+		l.Push(r, r.Name+" twice")
 	}
 	var got []string
 	for l.Len() > 0 {
-		got = append(got, l.Next())
+		got = append(got, l.Pop())
 	}
 	want := []string{
 		"new-1 once", "new-1 twice", "new-2 once", "new-2 twice", "old once", "old twice",
@@ -42,33 +42,33 @@ func TestLine(t *testing.T) {
 }
 
 func TestLineLetsNobodyWaitForEver(t *testing.T) {
-	var l pace.Line[int]
-	l.Join(rank(pace.Listing, 0, "least"), -1)
-	for n := range pace.OldestEvery {
-		l.Join(rank(pace.Joining, int64(n), "new"), n)
-		if l.Next() == -1 {
+	var l pace.PriorityQueue[int]
+	l.Push(rank(pace.Read, 0, "least"), -1)
+	for n := range pace.StarvationGuard {
+		l.Push(rank(pace.Attach, int64(n), "new"), n)
+		if l.Pop() == -1 {
 			return
 		}
 	}
-	t.Errorf("after %d turns the least of all has not had one", pace.OldestEvery)
+	t.Errorf("after %d turns the least of all has not had one", pace.StarvationGuard)
 }
 
 func TestLineKeepsEverybodyOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l pace.Line[int]
-		waiting := map[int]*pace.Place[int]{}
+		var l pace.PriorityQueue[int]
+		waiting := map[int]*pace.Item[int]{}
 		for n := range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch act := rapid.IntRange(0, 3).Draw(t, "act"); {
 			case act < 2 || len(waiting) == 0:
 				r := rank(pace.Class(rapid.IntRange(0, 3).Draw(t, "class")), rapid.Int64Range(0, 5).Draw(t, "since"), fmt.Sprint(n%7))
-				waiting[n] = l.Join(r, n)
+				waiting[n] = l.Push(r, n)
 			case act == 2:
 				gone := someone(t, waiting)
-				l.Leave(waiting[gone])
-				l.Leave(waiting[gone])
+				l.Remove(waiting[gone])
+				l.Remove(waiting[gone])
 				delete(waiting, gone)
 			default:
-				next := l.Next()
+				next := l.Pop()
 				if waiting[next] == nil {
 					t.Fatalf("%d had a turn and did not wait", next)
 				}
@@ -81,7 +81,7 @@ func TestLineKeepsEverybodyOnce(t *testing.T) {
 	})
 }
 
-func someone(t *rapid.T, waiting map[int]*pace.Place[int]) int {
+func someone(t *rapid.T, waiting map[int]*pace.Item[int]) int {
 	var all []int
 	for n := range waiting {
 		all = append(all, n)
@@ -92,25 +92,25 @@ func someone(t *rapid.T, waiting map[int]*pace.Place[int]) int {
 
 func TestGate(t *testing.T) {
 	g := pace.NewGate(2)
-	for _, r := range []pace.Rank{rank(pace.Joining, 1, "a"), rank(pace.Joining, 1, "b")} {
+	for _, r := range []pace.Rank{rank(pace.Attach, 1, "a"), rank(pace.Attach, 1, "b")} {
 		for range 2 {
-			if !g.Enter(r) {
+			if !g.TryAcquire(r) {
 				t.Errorf("%s is not let in, or does not stay in, though there is room", r.Name)
 			}
 		}
 	}
-	for _, r := range []pace.Rank{rank(pace.Joining, 2, "c"), rank(pace.Joining, 3, "d"), rank(pace.Joining, 4, "c")} {
-		if g.Enter(r) || g.Inside(r.Name) {
+	for _, r := range []pace.Rank{rank(pace.Attach, 2, "c"), rank(pace.Attach, 3, "d"), rank(pace.Attach, 4, "c")} {
+		if g.TryAcquire(r) || g.Holders(r.Name) {
 			t.Errorf("%s is let in though there is no room", r.Name)
 		}
 	}
-	if got := g.Leave("nobody"); got != nil || g.Waiting() != 2 {
+	if got := g.Release("nobody"); got != nil || g.Waiting() != 2 {
 		t.Errorf("for nobody %v are let in, and %d wait", got, g.Waiting())
 	}
-	if diff := gocmp.Diff([]string{"c"}, g.Leave("a")); diff != "" {
+	if diff := gocmp.Diff([]string{"c"}, g.Release("a")); diff != "" {
 		t.Errorf("the best of those who wait, as it stands now, is let in (-want +got):\n%s", diff)
 	}
-	if got := append(g.Leave("b"), g.Leave("c")...); !slices.Equal(got, []string{"d"}) || g.Waiting() != 0 {
+	if got := append(g.Release("b"), g.Release("c")...); !slices.Equal(got, []string{"d"}) || g.Waiting() != 0 {
 		t.Errorf("then %v are let in, and %d wait", got, g.Waiting())
 	}
 }
@@ -123,14 +123,14 @@ func TestGateIsNeverWiderNorIdle(t *testing.T) {
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			name := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "node"))
 			if rapid.Bool().Draw(t, "enters") {
-				if g.Enter(rank(pace.Joining, rapid.Int64Range(0, 3).Draw(t, "since"), name)) {
+				if g.TryAcquire(rank(pace.Attach, rapid.Int64Range(0, 3).Draw(t, "since"), name)) {
 					inside[name] = true
 				} else {
 					waiting[name] = true
 				}
 			} else {
 				delete(inside, name)
-				for _, next := range g.Leave(name) {
+				for _, next := range g.Release(name) {
 					delete(waiting, next)
 					inside[next] = true
 				}

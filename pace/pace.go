@@ -3,10 +3,10 @@
 
 // Package pace decides how fast requests may be made and who comes first.
 //
-//   - [Pace] is how much of one of EC2's token buckets is used: it begins with room for others, climbs while nothing is
+//   - [AdaptiveRate] is how much of one of EC2's token buckets is used: it begins with room for others, climbs while nothing is
 //     refused, and falls back when something is.
-//   - [Line] is an ordered line of those who wait for something: a token, or a place at a [Gate].
-//   - [Ticket] says who waits, for what sort of work, and whether the work is still worth doing.
+//   - [PriorityQueue] is an ordered line of those who wait for something: a token, or a place at a [PrioritySemaphore].
+//   - [Request] says who waits, for what sort of work, and whether the work is still worth doing.
 //
 // It knows nothing of clocks and requests: time comes in, and what is asked for goes out.
 package pace
@@ -17,41 +17,41 @@ import (
 )
 
 const (
-	// Begin is the part of a bucket that is used at first. The rest is for others in the account, above all the VPC CNI,
+	// InitialShare is the part of a bucket that is used at first. The rest is for others in the account, above all the VPC CNI,
 	// which makes the same calls when a node starts.
-	Begin = 0.7
-	// Most is the part of what flows into a bucket that is ever used: all of it, beside the [Reserve].
-	Most = 1.0
+	InitialShare = 0.7
+	// MaxShare is the part of what flows into a bucket that is ever used: all of it, beside the [Reserve].
+	MaxShare = 1.0
 	// Reserve is the part of a bucket's capacity that is left in it, so that others find tokens while we use all that flows
 	// in. It is a level and not a part of the refill: a rest of each refill would only fill the bucket to the brim, and be lost.
 	Reserve = 0.3
-	// Least is the part below which nothing brings the pace: it never stops.
-	Least = 0.05
-	// Top is how far the share climbs. Above one it makes up for what the climb left in the bucket; what keeps the whole
+	// MinShare is the part below which nothing brings the pace: it never stops.
+	MinShare = 0.05
+	// MaxBurstShare is how far the share climbs. Above one it makes up for what the climb left in the bucket; what keeps the whole
 	// within the bucket is [Reserve].
-	Top = 1.2
-	// Train is how many requests that wait are sent together. Of those who share a bucket that is all but empty, the one
+	MaxBurstShare = 1.2
+	// BatchSize is how many requests that wait are sent together. Of those who share a bucket that is all but empty, the one
 	// whose requests come together is the first to be refused, and so the first to give way: the others, who send one at
 	// a time, hardly notice.
-	Train = 4
+	BatchSize = 4
 
-	// steep is how fast the share climbs, per second cubed: from the least to the most in less than a minute.
-	steep = 1.85e-5
+	// cubicScale is how fast the share climbs, per second cubed: from the least to the most in less than a minute.
+	cubicScale = 1.85e-5
 	// margin is how far below what others leave the climb stays longest, as a part of what they take. That gathers
 	// in the bucket for groups of their requests: nodes come in groups, and their VPC CNI with them.
 	margin = 0.7
 	// memory is how long what others took counts, in the mean. Requests that come in groups say little in a shorter time.
 	memory = 2 * time.Minute
-	// tells is how long a bucket must have been used for its emptiness to tell how much others take.
-	tells = 10 * time.Second
-	// stale is how long nothing has to be wanted before what was learnt counts for nothing.
-	stale = 10 * time.Second
+	// minSample is how long a bucket must have been used for its emptiness to tell how much others take.
+	minSample = 10 * time.Second
+	// idleReset is how long nothing has to be wanted before what was learnt counts for nothing.
+	idleReset = 10 * time.Second
 )
 
-// Pace is how much of a bucket is used. It follows the cubic curve of TCP (RFC 9438): after a refusal it is halved, climbs
+// AdaptiveRate is how much of a bucket is used. It follows the cubic curve of TCP (RFC 9438): after a refusal it is halved, climbs
 // back quickly to below what turned out to be left, stays about there, and then asks for more and more.
 // The zero value is not usable; call [New].
-type Pace struct {
+type AdaptiveRate struct {
 	begin float64
 	// knee is where the curve is flat, and bend how long it takes to get there.
 	knee float64
@@ -65,17 +65,17 @@ type Pace struct {
 }
 
 // New returns the pace that begins with a part of the bucket.
-func New(begin float64) Pace { return Pace{begin: begin, knee: begin} }
+func New(begin float64) AdaptiveRate { return AdaptiveRate{begin: begin, knee: begin} }
 
-// Share returns the part of the bucket's refill to use, from [Least] to [Top].
-func (p Pace) Share() float64 {
+// Share returns the part of the bucket's refill to use, from [MinShare] to [MaxBurstShare].
+func (p AdaptiveRate) Share() float64 {
 	x := (p.age - p.bend).Seconds()
-	return min(Top, max(Least, p.knee+steep*x*x*x))
+	return min(MaxBurstShare, max(MinShare, p.knee+cubicScale*x*x*x))
 }
 
 // After returns the pace when a time has passed in which requests waited, or in which nothing was wanted: then a pace
 // that was cut recovers as far as to where it began, and one that had climbed is forgotten, since others may have come.
-func (p Pace) After(passed time.Duration, wanted bool) Pace {
+func (p AdaptiveRate) After(passed time.Duration, wanted bool) AdaptiveRate {
 	switch {
 	case passed <= 0:
 	case wanted:
@@ -85,18 +85,18 @@ func (p Pace) After(passed time.Duration, wanted bool) Pace {
 		if p.Share() >= p.begin {
 			return New(p.begin)
 		}
-	case passed >= stale:
+	case passed >= idleReset:
 		return New(p.begin)
 	}
 	return p
 }
 
 // Refused returns the pace after EC2 refused a request because the bucket is empty, given the part of the bucket that was left
-// to us since the time when it was last empty, or taken for full; [Left] works it out. A short time does not tell, and leaves
+// to us since the time when it was last empty, or taken for full; [AvailableShare] works it out. A short time does not tell, and leaves
 // what is known of others as it is.
-func (p Pace) Refused(left float64, since time.Duration) Pace {
+func (p AdaptiveRate) Refused(left float64, since time.Duration) AdaptiveRate {
 	share := p.Share()
-	if since >= tells {
+	if since >= minSample {
 		p = p.watched(left, since)
 	}
 	if p.known == 0 {
@@ -104,15 +104,15 @@ func (p Pace) Refused(left float64, since time.Duration) Pace {
 	} else {
 		left = p.left
 	}
-	low := max(Least, min(left, share)/2)
+	low := max(MinShare, min(left, share)/2)
 	p.knee = max(low, left-margin*(1-left))
-	p.bend = time.Duration(math.Cbrt((p.knee-low)/steep) * float64(time.Second))
+	p.bend = time.Duration(math.Cbrt((p.knee-low)/cubicScale) * float64(time.Second))
 	p.age = 0
 	return p
 }
 
 // watched takes in what others left to us for a time.
-func (p Pace) watched(left float64, since time.Duration) Pace {
+func (p AdaptiveRate) watched(left float64, since time.Duration) AdaptiveRate {
 	before := p.known.Seconds() * math.Exp(-since.Seconds()/memory.Seconds())
 	all := before + since.Seconds()
 	p.left = (p.left*before + left*since.Seconds()) / all
@@ -120,9 +120,9 @@ func (p Pace) watched(left float64, since time.Duration) Pace {
 	return p
 }
 
-// Left returns the part of a bucket that others left to us, when it turns out to be empty: spare is what would be in it
+// AvailableShare returns the part of a bucket that others left to us, when it turns out to be empty: spare is what would be in it
 // had only we used it, refill what it gets each second, and since the time since it was last empty, or taken for full.
-func Left(spare, refill float64, since time.Duration) float64 {
+func AvailableShare(spare, refill float64, since time.Duration) float64 {
 	if since <= 0 {
 		return 1
 	}

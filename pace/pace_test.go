@@ -13,27 +13,27 @@ import (
 )
 
 func TestPace(t *testing.T) {
-	fresh := pace.New(pace.Begin)
+	fresh := pace.New(pace.InitialShare)
 	climbed := fresh.After(time.Minute, true)
 	refused := climbed.Refused(0.5, time.Minute)
 	light := climbed.Refused(0.8, time.Minute)
 	cases := map[string]struct {
-		pace      pace.Pace
+		pace      pace.AdaptiveRate
 		low, high float64
 	}{
-		"begins with room for others":                      {fresh, pace.Begin, pace.Begin},
-		"climbs while requests wait":                       {fresh.After(26*time.Second, true), 1, pace.Top},
-		"climbs no further than the top":                   {climbed, pace.Top, pace.Top},
-		"does not climb while nothing is wanted":           {fresh.After(time.Hour, false), pace.Begin, pace.Begin},
-		"keeps what it knows over a short rest":            {climbed.After(time.Second, false), pace.Top, pace.Top},
-		"begins anew after a long one":                     {climbed.After(time.Minute, false), pace.Begin, pace.Begin},
+		"begins with room for others":                      {fresh, pace.InitialShare, pace.InitialShare},
+		"climbs while requests wait":                       {fresh.After(26*time.Second, true), 1, pace.MaxBurstShare},
+		"climbs no further than the top":                   {climbed, pace.MaxBurstShare, pace.MaxBurstShare},
+		"does not climb while nothing is wanted":           {fresh.After(time.Hour, false), pace.InitialShare, pace.InitialShare},
+		"keeps what it knows over a short rest":            {climbed.After(time.Second, false), pace.MaxBurstShare, pace.MaxBurstShare},
+		"begins anew after a long one":                     {climbed.After(time.Minute, false), pace.InitialShare, pace.InitialShare},
 		"is half of what was left after a refusal":         {refused, 0.25, 0.25},
 		"hurries back to below what others left":           {light.After(24*time.Second, true), 0.65, 0.67},
 		"and stays there a while":                          {light.After(34*time.Second, true), 0.66, 0.7},
 		"is not lower than half where others take much":    {refused.After(10*time.Second, true), 0.25, 0.27},
-		"before it asks for more":                          {refused.After(50*time.Second, true), 0.7, pace.Top},
-		"recovers while nothing is wanted":                 {refused.After(time.Hour, false), pace.Begin, pace.Begin},
-		"is cut to no less than the least":                 {refused.Refused(0, time.Minute).Refused(0, time.Minute), pace.Least, pace.Least},
+		"before it asks for more":                          {refused.After(50*time.Second, true), 0.7, pace.MaxBurstShare},
+		"recovers while nothing is wanted":                 {refused.After(time.Hour, false), pace.InitialShare, pace.InitialShare},
+		"is cut to no less than the least":                 {refused.Refused(0, time.Minute).Refused(0, time.Minute), pace.MinShare, pace.MinShare},
 		"comes back to the mean of what was left":          {refused.Refused(1, time.Minute).After(31*time.Second, true), 0.67, 0.69},
 		"learns nothing from a short time":                 {refused.Refused(0, time.Second).After(11*time.Second, true), 0.14, 0.16},
 		"is cut whatever is said to be left":               {refused.Refused(1, time.Second), 0.125, 0.125},
@@ -49,12 +49,12 @@ func TestPace(t *testing.T) {
 }
 
 // history draws what happened to a pace.
-func history(t *rapid.T) pace.Pace {
-	p := pace.New(rapid.Float64Range(pace.Least, 1).Draw(t, "begin"))
+func history(t *rapid.T) pace.AdaptiveRate {
+	p := pace.New(rapid.Float64Range(pace.MinShare, 1).Draw(t, "begin"))
 	for range rapid.IntRange(0, 30).Draw(t, "events") {
 		if rapid.Bool().Draw(t, "refused") {
 			before := p.Share()
-			if p = p.Refused(rapid.Float64Range(0, 1).Draw(t, "left"), time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds"))*time.Second); p.Share() > max(before/2, pace.Least)+1e-6 {
+			if p = p.Refused(rapid.Float64Range(0, 1).Draw(t, "left"), time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds"))*time.Second); p.Share() > max(before/2, pace.MinShare)+1e-6 {
 				t.Fatalf("a refusal brought the share from %g to %g, which is not half", before, p.Share())
 			}
 			continue
@@ -67,7 +67,7 @@ func history(t *rapid.T) pace.Pace {
 
 func TestPaceNeverStopsNorRunsAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		if share := history(t).Share(); share < pace.Least || share > pace.Top {
+		if share := history(t).Share(); share < pace.MinShare || share > pace.MaxBurstShare {
 			t.Errorf("share %g", share)
 		}
 	})
@@ -94,7 +94,7 @@ func TestLeft(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := pace.Left(tc.spare, tc.refill, tc.since); got != tc.want {
+			if got := pace.AvailableShare(tc.spare, tc.refill, tc.since); got != tc.want {
 				t.Errorf("got %g, want %g", got, tc.want)
 			}
 		})

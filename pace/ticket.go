@@ -5,30 +5,30 @@ package pace
 
 import "context"
 
-// Ticket says who waits.
-type Ticket struct {
+// Request says who waits.
+type Request struct {
 	Rank
-	// Still is asked when the turn has come, and returns why the work is no longer worth doing, or nil. It must be quick.
+	// StillValid is asked when the turn has come, and returns why the work is no longer worth doing, or nil. It must be quick.
 	// It may be nil.
-	Still func() error
+	StillValid func() error
 }
 
 type ticketKey struct{}
 
-// With returns a context whose requests wait with the ticket.
-func With(ctx context.Context, t Ticket) context.Context {
+// WithRequest returns a context whose requests wait with the ticket.
+func WithRequest(ctx context.Context, t Request) context.Context {
 	return context.WithValue(ctx, ticketKey{}, t)
 }
 
 // In returns a context whose requests wait with the ticket of the given one, but in another class.
 func In(ctx context.Context, class Class) context.Context {
-	t := From(ctx)
+	t := FromContext(ctx)
 	t.Class = class
-	return With(ctx, t)
+	return WithRequest(ctx, t)
 }
 
-// From returns the ticket of a context. Without one it is that of a listing.
-func From(ctx context.Context) Ticket {
-	t, _ := ctx.Value(ticketKey{}).(Ticket)
+// FromContext returns the ticket of a context. Without one it is that of a listing.
+func FromContext(ctx context.Context) Request {
+	t, _ := ctx.Value(ticketKey{}).(Request)
 	return t
 }

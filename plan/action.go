@@ -60,17 +60,17 @@ type Change struct {
 	Member      ownership.Member
 	InterfaceID string
 	To          Attribute
-	// Again is set when EC2 accepted the change before and did not keep it. That EC2 accepts it once more proves nothing.
-	Again bool
+	// Repetition is set when EC2 accepted the change before and did not keep it. That EC2 accepts it once more proves nothing.
+	Repetition bool
 }
 
 // Attribute is the wanted value of one attribute that EC2 lets us change in place. The set is closed: [Groups],
-// [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [MoreAddresses] and [FewerAddresses].
+// [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [AssignAddresses] and [UnassignAddresses].
 type Attribute interface {
-	// On returns the interface with the attribute as wanted.
-	On(eni.Interface) eni.Interface
-	// Shown reports whether a reading of the interface shows the attribute as wanted.
-	Shown(eni.Interface) bool
+	// Apply returns the interface with the attribute as wanted.
+	Apply(eni.Interface) eni.Interface
+	// IsSatisfiedBy reports whether a reading of the interface shows the attribute as wanted.
+	IsSatisfiedBy(eni.Interface) bool
 	// String says the change in a few words.
 	String() string
 }
@@ -138,33 +138,33 @@ func (a Change) String() string { return fmt.Sprintf("set %s of %s", a.To, a.Int
 // Groups replaces the security groups.
 type Groups []string
 
-// On implements [Attribute].
-func (g Groups) On(i eni.Interface) eni.Interface { i.Groups = slices.Clone(g); return i }
+// Apply implements [Attribute].
+func (g Groups) Apply(i eni.Interface) eni.Interface { i.Groups = slices.Clone(g); return i }
 
-// Shown implements [Attribute].
-func (g Groups) Shown(i eni.Interface) bool { return sameSet(g, i.Groups) }
+// IsSatisfiedBy implements [Attribute].
+func (g Groups) IsSatisfiedBy(i eni.Interface) bool { return sameSet(g, i.Groups) }
 
 func (g Groups) String() string { return "security groups " + strings.Join(g, ",") }
 
 // Description sets the description.
 type Description string
 
-// On implements [Attribute].
-func (d Description) On(i eni.Interface) eni.Interface { i.Description = string(d); return i }
+// Apply implements [Attribute].
+func (d Description) Apply(i eni.Interface) eni.Interface { i.Description = string(d); return i }
 
-// Shown implements [Attribute].
-func (d Description) Shown(i eni.Interface) bool { return i.Description == string(d) }
+// IsSatisfiedBy implements [Attribute].
+func (d Description) IsSatisfiedBy(i eni.Interface) bool { return i.Description == string(d) }
 
 func (d Description) String() string { return fmt.Sprintf("description %q", string(d)) }
 
 // SourceDestCheck switches the source/destination check.
 type SourceDestCheck bool
 
-// On implements [Attribute].
-func (s SourceDestCheck) On(i eni.Interface) eni.Interface { i.SourceDestCheck = bool(s); return i }
+// Apply implements [Attribute].
+func (s SourceDestCheck) Apply(i eni.Interface) eni.Interface { i.SourceDestCheck = bool(s); return i }
 
-// Shown implements [Attribute].
-func (s SourceDestCheck) Shown(i eni.Interface) bool { return i.SourceDestCheck == bool(s) }
+// IsSatisfiedBy implements [Attribute].
+func (s SourceDestCheck) IsSatisfiedBy(i eni.Interface) bool { return i.SourceDestCheck == bool(s) }
 
 func (s SourceDestCheck) String() string { return fmt.Sprintf("source/dest check %t", bool(s)) }
 
@@ -174,8 +174,8 @@ type DeleteOnTermination struct {
 	Enabled      bool
 }
 
-// On implements [Attribute].
-func (d DeleteOnTermination) On(i eni.Interface) eni.Interface {
+// Apply implements [Attribute].
+func (d DeleteOnTermination) Apply(i eni.Interface) eni.Interface {
 	if i.Attachment != nil && i.Attachment.ID == d.AttachmentID {
 		a := *i.Attachment
 		a.DeleteOnTermination = d.Enabled
@@ -184,8 +184,8 @@ func (d DeleteOnTermination) On(i eni.Interface) eni.Interface {
 	return i
 }
 
-// Shown implements [Attribute]. An attachment that is gone has nothing left to show.
-func (d DeleteOnTermination) Shown(i eni.Interface) bool {
+// IsSatisfiedBy implements [Attribute]. An attachment that is gone has nothing left to show.
+func (d DeleteOnTermination) IsSatisfiedBy(i eni.Interface) bool {
 	return i.Attachment == nil || i.Attachment.ID != d.AttachmentID || i.Attachment.DeleteOnTermination == d.Enabled
 }
 
@@ -196,8 +196,8 @@ func (d DeleteOnTermination) String() string {
 // Tags puts tags beside those the interface has.
 type Tags map[string]string
 
-// On implements [Attribute].
-func (t Tags) On(i eni.Interface) eni.Interface {
+// Apply implements [Attribute].
+func (t Tags) Apply(i eni.Interface) eni.Interface {
 	tags := maps.Clone(i.Tags)
 	if tags == nil {
 		tags = map[string]string{}
@@ -207,8 +207,8 @@ func (t Tags) On(i eni.Interface) eni.Interface {
 	return i
 }
 
-// Shown implements [Attribute].
-func (t Tags) Shown(i eni.Interface) bool {
+// IsSatisfiedBy implements [Attribute].
+func (t Tags) IsSatisfiedBy(i eni.Interface) bool {
 	for k, v := range t {
 		if have, ok := i.Tags[k]; !ok || have != v {
 			return false
@@ -230,19 +230,19 @@ const (
 	IPv6 Family = 6
 )
 
-// MoreAddresses asks EC2 to choose that many further addresses or prefixes of one family.
-type MoreAddresses struct {
+// AssignAddresses asks EC2 to choose that many further addresses or prefixes of one family.
+type AssignAddresses struct {
 	Family              Family
 	Addresses, Prefixes int
 	// Had is what the interface had before.
 	Had eni.AddressCounts
 }
 
-// On implements [Attribute]. Which addresses EC2 chooses is known only from its answer.
-func (m MoreAddresses) On(i eni.Interface) eni.Interface { return i }
+// Apply implements [Attribute]. Which addresses EC2 chooses is known only from its answer.
+func (m AssignAddresses) Apply(i eni.Interface) eni.Interface { return i }
 
-// Shown implements [Attribute].
-func (m MoreAddresses) Shown(i eni.Interface) bool {
+// IsSatisfiedBy implements [Attribute].
+func (m AssignAddresses) IsSatisfiedBy(i eni.Interface) bool {
 	have, had := i.Counts(), m.Had
 	addresses, prefixes := have.SecondaryIPv4-had.SecondaryIPv4, have.IPv4Prefixes-had.IPv4Prefixes
 	if m.Family == IPv6 {
@@ -251,18 +251,18 @@ func (m MoreAddresses) Shown(i eni.Interface) bool {
 	return (m.Addresses == 0 || addresses >= m.Addresses) && (m.Prefixes == 0 || prefixes >= m.Prefixes)
 }
 
-func (m MoreAddresses) String() string {
+func (m AssignAddresses) String() string {
 	return fmt.Sprintf("%d more IPv%d addresses and %d prefixes", m.Addresses, m.Family, m.Prefixes)
 }
 
-// FewerAddresses gives the named addresses and prefixes of one family back.
-type FewerAddresses struct {
+// UnassignAddresses gives the named addresses and prefixes of one family back.
+type UnassignAddresses struct {
 	Family  Family
 	Surplus eni.Addresses
 }
 
-// On implements [Attribute].
-func (f FewerAddresses) On(i eni.Interface) eni.Interface {
+// Apply implements [Attribute].
+func (f UnassignAddresses) Apply(i eni.Interface) eni.Interface {
 	i.SecondaryIPv4 = without(i.SecondaryIPv4, f.Surplus.SecondaryIPv4)
 	i.IPv4Prefixes = without(i.IPv4Prefixes, f.Surplus.IPv4Prefixes)
 	i.IPv6 = without(i.IPv6, f.Surplus.IPv6)
@@ -270,13 +270,13 @@ func (f FewerAddresses) On(i eni.Interface) eni.Interface {
 	return i
 }
 
-// Shown implements [Attribute].
-func (f FewerAddresses) Shown(i eni.Interface) bool {
-	after := f.On(i)
+// IsSatisfiedBy implements [Attribute].
+func (f UnassignAddresses) IsSatisfiedBy(i eni.Interface) bool {
+	after := f.Apply(i)
 	return after.Counts() == i.Counts()
 }
 
-func (f FewerAddresses) String() string {
+func (f UnassignAddresses) String() string {
 	c := f.Surplus.Counts()
 	return fmt.Sprintf("%d fewer IPv%d addresses and %d prefixes", c.SecondaryIPv4+c.IPv6, f.Family, c.IPv4Prefixes+c.IPv6Prefixes)
 }

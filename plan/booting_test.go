@@ -38,13 +38,13 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 					w.apply(made.Actions[0])
 				}
 				observed := w.observe(made.Ledger)
-				observed.Joined = tc.joined
+				observed.NodeRegistered = tc.joined
 				p := plan.Compute(ready, observed, w.now)
 				if acts := len(p.Actions) > 0; acts != tc.acts {
 					t.Errorf("%s: %v, because %v", step, p.Actions, p.Members[0].Why)
 				}
-				if !tc.acts && (p.Members[0].Why.Reason != plan.InstanceNotReady || p.LookAgain.IsZero()) {
-					t.Errorf("%s: %v, and again at %s", step, p.Members[0].Why, p.LookAgain)
+				if !tc.acts && (p.Members[0].Why.Reason != plan.InstanceNotReady || p.RequeueAt.IsZero()) {
+					t.Errorf("%s: %v, and again at %s", step, p.Members[0].Why, p.RequeueAt)
 				}
 			}
 		})
@@ -60,16 +60,16 @@ func TestAnInstanceThatDoesNotRunAfterAll(t *testing.T) {
 	w.apply(made.Actions[0])
 	w.instance.State = eni.InstancePending
 	observed := w.observe(made.Ledger)
-	observed.Joined = true
+	observed.NodeRegistered = true
 	attach := plan.Compute(ready, observed, w.now).Actions[0]
 
-	refused := &eni.Fault{Class: eni.WrongState, Message: "not running"}
-	observed.Setbacks = map[ownership.Key]plan.Setback{attach.Of().Key: plan.Setback{}.After(attach, refused, w.now)}
+	refused := &eni.APIError{Class: eni.WrongState, Message: "not running"}
+	observed.Backoffs = map[ownership.Key]plan.Backoff{attach.Of().Key: plan.Backoff{}.WithFailure(attach, refused, w.now)}
 	p := plan.Compute(ready, observed, w.now)
-	if len(p.Actions) > 0 || p.LookAgain.Sub(w.now) != time.Second {
-		t.Fatalf("%v, and again after %s", p.Actions, p.LookAgain.Sub(w.now))
+	if len(p.Actions) > 0 || p.RequeueAt.Sub(w.now) != time.Second {
+		t.Fatalf("%v, and again after %s", p.Actions, p.RequeueAt.Sub(w.now))
 	}
-	if again := plan.Compute(ready, observed, p.LookAgain).Actions; len(again) == 0 || again[0] != attach {
+	if again := plan.Compute(ready, observed, p.RequeueAt).Actions; len(again) == 0 || again[0] != attach {
 		t.Errorf("then %v, want %v", again, attach)
 	}
 }

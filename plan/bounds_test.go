@@ -30,7 +30,7 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
 			o := w.observe(map[ownership.Key]int64{})
-			o.Spent[spoilt] = tc.spent
+			o.UsedGenerations[spoilt] = tc.spent
 			for second := range 3 {
 				now := start.Add(time.Duration(second) * time.Second)
 				p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, now)
@@ -51,14 +51,14 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	const future = 95617584000
 	w := newWorld(limits(4))
 	o := w.observe(map[ownership.Key]int64{spoilt: future})
-	o.Since = start.Add(-inventory.Newborn)
+	o.ObservedSince = start.Add(-inventory.VisibilityWindow)
 	if p := plan.Compute(desired(), o, start); len(p.Ledger) != 0 {
-		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.LookAgain)
+		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.RequeueAt)
 	}
-	o.Spent, o.Lost = map[ownership.Key]int64{spoilt: future}, map[ownership.Key]time.Time{spoilt: start}
+	o.UsedGenerations, o.RemovedExternally = map[ownership.Key]int64{spoilt: future}, map[ownership.Key]time.Time{spoilt: start}
 	p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
 	if len(p.Actions) != 1 {
-		t.Errorf("nothing is made before %s", p.LookAgain)
+		t.Errorf("nothing is made before %s", p.RequeueAt)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
 		ledger[m.Key] = m.Generation
 	}
 	kept := claim("a")
-	kept.Standing = plan.Held
+	kept.Mode = plan.Retain
 	o := w.observe(ledger)
 	p := plan.Compute(desired(kept), o, start)
 	if _, is := p.Ledger[promised]; !is || len(p.Ledger) != plan.MaxLedger {

@@ -18,34 +18,34 @@ const (
 	// InstanceGrace is how long an instance that EC2 does not know is waited for. New instances can be unknown for a
 	// while (EC2 API reference, "Eventual consistency").
 	InstanceGrace = 2 * time.Minute
-	// StuckAfter is how long an attach may take before it is undone and tried again.
-	StuckAfter = 90 * time.Second
+	// AttachTimeout is how long an attach may take before it is undone and tried again.
+	AttachTimeout = 90 * time.Second
 	// RecreateAfter is how long an interface that somebody else removed must have existed, or its successor waits: a
 	// fight with another program over an interface is had slowly.
 	RecreateAfter = 10 * time.Minute
 	// MaxUnattached is how many interfaces of an instance may be on their way to their slots at a time. Whatever goes
 	// wrong, no more than these can be left behind.
 	MaxUnattached = 3
-	// FullFor is for how long a subnet that had no address for an interface is not asked for another.
-	FullFor = 2 * time.Minute
-	// ForceAfter is how long a plain detach is waited for before the instance is cut off.
-	ForceAfter = 10 * time.Minute
+	// SubnetFullBackoff is for how long a subnet that had no address for an interface is not asked for another.
+	SubnetFullBackoff = 2 * time.Minute
+	// ForcedDetachAfter is how long a plain detach is waited for before the instance is cut off.
+	ForcedDetachAfter = 10 * time.Minute
 
-	// watched is when to look again at what the poller watches as well; it only matters when the poller's news is lost.
-	watched = 30 * time.Second
-	// mostUndone is after how many attempts to attach an interface that EC2 did not get done with a person is told, and
+	// pollRecheck is when to look again at what the poller watches as well; it only matters when the poller's news is lost.
+	pollRecheck = 30 * time.Second
+	// maxAttachRetries is after how many attempts to attach an interface that EC2 did not get done with a person is told, and
 	// waits begin to grow.
-	mostUndone = 3
-	// refusals is how many times in a row EC2 may refuse to detach an interface before its slot is no longer waited for.
-	refusals = 5
-	// longestWait bounds the waits that grow.
-	longestWait = 30 * time.Minute
-	// hindered is when to look whether a foreign interface has left a slot we want.
-	hindered = 5 * time.Minute
-	// ending is when to look how far a termination is: EC2 tells nobody that it has deleted an interface with its instance.
-	ending = 5 * time.Second
-	// doubtful is when to look again at what no event will tell of.
-	doubtful = 15 * time.Second
+	maxAttachRetries = 3
+	// maxDetachFailures is how many times in a row EC2 may refuse to detach an interface before its slot is no longer waited for.
+	maxDetachFailures = 5
+	// maxBackoff bounds the waits that grow.
+	maxBackoff = 30 * time.Minute
+	// foreignSlotRecheck is when to look whether a foreign interface has left a slot we want.
+	foreignSlotRecheck = 5 * time.Minute
+	// terminationRecheck is when to look how far a termination is: EC2 tells nobody that it has deleted an interface with its instance.
+	terminationRecheck = 5 * time.Second
+	// uncertainRecheck is when to look again at what no event will tell of.
+	uncertainRecheck = 15 * time.Second
 )
 
 // Plan is what to do about one instance now.
@@ -58,20 +58,20 @@ type Plan struct {
 	Actions []Action
 	// Members says where every wanted and every existing interface stands, ordered by NodeENI and ordinal.
 	Members []Member
-	// NeedsLook is set when calls would be made, but not without a fresh look at the instance; Intents are those calls.
-	NeedsLook bool
-	Intents   []Action
+	// NeedsDescribe is set when calls would be made, but not without a fresh look at the instance; Intents are those calls.
+	NeedsDescribe bool
+	Proposed      []Action
 	// Unverified are attached interfaces that are left alone: nothing but their tags says that they are ours. Verified are the IDs
 	// of those of which more says so.
 	Unverified []Unverified
 	Verified   []string
-	// LookAgain is when to plan again even if nothing is heard before; zero for never.
-	LookAgain time.Time
-	// Unsettled is set while a wanted member is not attached.
-	Unsettled bool
-	// WouldReplace is the UID of the NodeENI of which a member is, or with [Observed.MayReplace] would be, removed to be
+	// RequeueAt is when to plan again even if nothing is heard before; zero for never.
+	RequeueAt time.Time
+	// Converging is set while a wanted member is not attached.
+	Converging bool
+	// ReplaceCandidate is the UID of the NodeENI of which a member is, or with [Observed.ReplaceAllowed] would be, removed to be
 	// made anew; empty when none is.
-	WouldReplace string
+	ReplaceCandidate string
 }
 
 // Phase is how far a member is.
@@ -92,12 +92,12 @@ const (
 type Member struct {
 	ownership.Member
 	Phase Phase
-	// Wanted is false for an interface that is leaving or kept without being asked for.
-	Wanted bool
+	// Desired is false for an interface that is leaving or kept without being asked for.
+	Desired bool
 	// Interface is nil until the interface exists.
 	Interface *eni.Interface
-	// Asked is the slot asked for; Slot the one taken or chosen.
-	Asked, Slot eni.Slot
+	// RequestedSlot is the slot asked for; Slot the one taken or chosen.
+	RequestedSlot, Slot eni.Slot
 	// Unverified is set on an interface that is kept, and that nothing but its tags says to be ours. Neither the ledger nor the
 	// node's state may speak for it for that reason.
 	Unverified bool
@@ -110,7 +110,7 @@ type Member struct {
 // Ready reports whether the member is attached and nothing about its use waits for a person. What is still to be mended, but
 // will be, does not count, nor does drift: neither delays the use of an interface.
 func (m Member) Ready() bool {
-	return m.Wanted && m.Phase == Attached && (m.Why.Reason.Passing() || m.Why.Reason == Drifted)
+	return m.Desired && m.Phase == Attached && (m.Why.Reason.Transient() || m.Why.Reason == Drifted)
 }
 
 // Compute plans one instance. Calling it again after its actions have taken effect returns a plan without actions.
@@ -118,12 +118,12 @@ func Compute(d Desired, o Observed, now time.Time) Plan {
 	p := newPlanner(d, o, now)
 	p.place()
 	p.arrange()
-	p.seatAll()
-	p.chooseReplacement()
+	p.allocateSlots()
+	p.selectReplacement()
 	for _, m := range p.members {
 		p.step(m)
 	}
-	p.mendLaunched()
+	p.updateLaunchInterfaces()
 	return p.finish()
 }
 
@@ -133,10 +133,10 @@ type planner struct {
 	Observed
 	now     time.Time
 	ended   bool
-	seats   *seats
+	slots   *slotTable
 	members []*member
-	// joined are the interfaces that the instance got for networks before it joined, and that no NodeENI has taken over.
-	joined []inventory.Record
+	// preJoin are the interfaces that the instance got for networks before it joined, and that no NodeENI has taken over.
+	preJoin []inventory.Record
 	// unknown are the interfaces of which it is not known whether they, or the NodeENIs they were made for, exist.
 	unknown []inventory.Record
 	// unattached counts the interfaces that exist, or are about to, without being attached, and are on their way.
@@ -147,24 +147,24 @@ type planner struct {
 // member is one interface on its way through a computation.
 type member struct {
 	Member
-	claim  *Claim
-	wish   *Wish
-	record *inventory.Record
-	// born is the interface the instance was launched with that serves as the member's.
-	born *eni.Interface
+	claim   *Claim
+	desired *DesiredInterface
+	record  *inventory.Record
+	// launchInterface is the interface the instance was launched with that serves as the member's.
+	launchInterface *eni.Interface
 	// target is the slot that the member belongs in; see [planner.arrange].
 	target eni.Slot
 	// ordered is set while members of its NodeENI move to their targets, which are kept free for them.
-	ordered bool
-	leaving string
-	// stranded says what the NodeENI of a live interface lacks for a new one; the interface is kept.
-	stranded string
-	// doubtful is set on an interface that nothing stands for, while it is not certain that what does exists, and on a
+	ordered      bool
+	removeReason string
+	// withoutSubnet says what the NodeENI of a live interface lacks for a new one; the interface is kept.
+	withoutSubnet string
+	// needsFreshRead is set on an interface that nothing stands for, while it is not certain that what does exists, and on a
 	// member of which only a look can tell what keeps it.
-	doubtful bool
-	problem  *Problem
-	// serves is set on a member whose interface was taken over, and differs from what is wanted in nothing but its tags.
-	serves bool
+	needsFreshRead bool
+	problem        *Problem
+	// inUseWithoutTags is set on a member whose interface was taken over, and differs from what is wanted in nothing but its tags.
+	inUseWithoutTags bool
 }
 
 func newPlanner(d Desired, o Observed, now time.Time) *planner {
@@ -174,65 +174,65 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	if p.plan.Ledger == nil {
 		p.plan.Ledger = map[ownership.Key]int64{}
 	}
-	if o.Look != nil {
-		state := o.Look.Instance.State
-		p.ended = state.Ending() || state == eni.InstanceMissing && !o.MissingSince.IsZero() && now.Sub(o.MissingSince) >= InstanceGrace
+	if o.Snapshot != nil {
+		state := o.Snapshot.Instance.State
+		p.ended = state.Terminating() || state == eni.InstanceMissing && !o.MissingSince.IsZero() && now.Sub(o.MissingSince) >= InstanceGrace
 	}
-	p.seats = p.seat()
+	p.slots = p.seat()
 	return p
 }
 
 // place makes a member of every wish and of every existing interface.
 func (p *planner) place() {
 	byOwner := map[string][]inventory.Record{}
-	for _, r := range p.setCopiesAside() {
+	for _, r := range p.withoutCopies() {
 		byOwner[r.Member.NodeENIUID] = append(byOwner[r.Member.NodeENIUID], r)
 	}
 	claims := slices.SortedFunc(slices.Values(p.Claims), func(a, b Claim) int {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.NodeENIUID, b.NodeENIUID))
 	})
-	p.joined = unclaimedNetworks(claims, byOwner)
-	p.unknown = unclaimed(claims, byOwner)
-	for _, claim := range p.inOrderOfTaking(claims) {
-		p.takeOver(claim, byOwner)
+	p.preJoin = withoutOwnerNetworks(claims, byOwner)
+	p.unknown = withoutOwner(claims, byOwner)
+	for _, claim := range p.inAdoptionOrder(claims) {
+		p.adoptOrphans(claim, byOwner)
 	}
-	p.unknown = append(p.unknown, orphansNotSeen(claims, byOwner)...)
+	p.unknown = append(p.unknown, invisibleOrphans(claims, byOwner)...)
 	for _, claim := range claims {
 		p.placeClaim(&claim, byOwner[claim.NodeENIUID])
 		delete(byOwner, claim.NodeENIUID)
 	}
-	standing, why := Judge(Circumstances{NodePaused: p.Paused})
+	standing, why := ModeFor(SelectionFacts{NodePaused: p.Paused})
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
 		// That the instance is gone does not make a NodeENI known: its interfaces go like leaks.
-		p.placeClaim(&Claim{Standing: standing, Why: why, Leaked: p.ended}, byOwner[uid])
+		p.placeClaim(&Claim{Mode: standing, Why: why, Leaked: p.ended}, byOwner[uid])
 	}
-	for _, r := range p.joined {
+	for _, r := range p.preJoin {
 		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI + ", and goes with the instance"
-		joined := Held
+		joined := Retain
 		if p.Paused {
 			joined = Paused
 		}
-		p.placeClaim(&Claim{Standing: joined, Why: why}, []inventory.Record{r})
+		p.placeClaim(&Claim{Mode: joined, Why: why}, []inventory.Record{r})
 	}
 }
 
 func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
-	if p.ended && claim.Standing != Paused {
-		claim.Standing, claim.Why = Released, "its instance is gone"
+	if p.ended && claim.Mode != Paused {
+		claim.Mode, claim.Why = Release, "its instance is gone"
 	}
-	if claim.Standing != Wanted {
-		p.leaveAlone(claim, owned)
+	if claim.Mode != Ensure {
+		p.retainUnverified(claim, owned)
 		return
 	}
 	owned = p.credible(owned)
-	pairs := match(claim.Wishes, owned, p.InstanceID, p.verified)
-	pairs.surplus = p.denySurplus(pairs.surplus, owned)
+	pairs := match(claim.Interfaces, owned, p.InstanceID, p.verified)
+	pairs.surplus = p.excludeSurplus(pairs.surplus, owned)
 	ordinal := p.ordinals(claim, pairs, owned)
-	for w := range claim.Wishes {
-		wish := &claim.Wishes[w]
+	for w := range claim.Interfaces {
+		wish := &claim.Interfaces[w]
 		if i, ok := pairs.byWish[w]; ok {
 			m := p.existing(claim, owned[i])
-			m.wish, m.Wanted, m.Asked = wish, true, wish.Slot
+			m.desired, m.Desired, m.RequestedSlot = wish, true, wish.Slot
 			// Somebody can have changed the names in its tags, by which its node hears of it.
 			m.NodeENI, m.Node = claim.NodeENI, p.Node
 			p.add(m)
@@ -240,30 +240,30 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		}
 		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal[w]}
 		if born := p.launchedFor(wish); born != nil {
-			p.adopt(claim, wish, key, born)
+			p.adoptLaunchInterfaces(claim, wish, key, born)
 			continue
 		}
-		p.add(&member{claim: claim, wish: wish, Member: Member{
-			Member: p.identity(claim, key), Wanted: true, Asked: wish.Slot, Slot: wish.Slot,
+		p.add(&member{claim: claim, desired: wish, Member: Member{
+			Member: p.identity(claim, key), Desired: true, RequestedSlot: wish.Slot, Slot: wish.Slot,
 		}})
 	}
 	stranded := false
 	for _, i := range pairs.surplus {
 		m := p.existing(claim, owned[i])
 		switch {
-		case !claim.Resolved:
-		case !pairs.certain(owned):
-			m.doubtful = true
-		case len(claim.Wishes) == 0 && p.live(m.record):
-			m.strand()
+		case !claim.AllResolved:
+		case !pairs.isCertain(owned):
+			m.needsFreshRead = true
+		case len(claim.Interfaces) == 0 && p.live(m.record):
+			m.retainWithoutSubnet()
 			stranded = true
 		default:
-			m.leaving = "its subnet is no longer in the NodeENI"
+			m.removeReason = "its subnet is no longer in the NodeENI"
 		}
 		p.add(m)
 	}
 	if !stranded { // they say what is lacking
-		p.placeLacking(claim)
+		p.addUnresolvable(claim)
 	}
 }
 
@@ -272,49 +272,49 @@ func (p *planner) live(r *inventory.Record) bool {
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching
 }
 
-// strand keeps a live interface of a NodeENI that has no subnet for the instance. A NodeENI that means other zones or another
+// retainWithoutSubnet keeps a live interface of a NodeENI that has no subnet for the instance. A NodeENI that means other zones or another
 // VPC says what new interfaces lack; it gives up none that is in use.
-func (m *member) strand() {
-	m.stranded, m.Wanted = "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector", true
-	if len(m.claim.Lacking) > 0 {
-		m.stranded = m.claim.Lacking[0].Message
+func (m *member) retainWithoutSubnet() {
+	m.withoutSubnet, m.Desired = "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector", true
+	if len(m.claim.Unresolvable) > 0 {
+		m.withoutSubnet = m.claim.Unresolvable[0].Message
 	}
 	m.Drift = []Drift{{"subnet", "one that a new interface of the node can be in", m.record.SubnetID}}
 }
 
-// placeLacking makes a blocked member of everything that could not be wished for, so that it is seen.
-func (p *planner) placeLacking(claim *Claim) {
+// addUnresolvable makes a blocked member of everything that could not be wished for, so that it is seen.
+func (p *planner) addUnresolvable(claim *Claim) {
 	ordinal := 0
 	for _, m := range p.members {
 		if m.NodeENIUID == claim.NodeENIUID {
 			ordinal = max(ordinal, m.Ordinal+1)
 		}
 	}
-	for n := range claim.Lacking {
+	for n := range claim.Unresolvable {
 		key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal + n}
-		slot := eni.Slot{Card: claim.Base.Card, Device: claim.Base.Device + key.Ordinal}
-		p.add(&member{claim: claim, problem: &claim.Lacking[n], Member: Member{
-			Member: p.identity(claim, key), Wanted: true, Asked: slot, Slot: slot,
+		slot := eni.Slot{Card: claim.FirstSlot.Card, Device: claim.FirstSlot.Device + key.Ordinal}
+		p.add(&member{claim: claim, problem: &claim.Unresolvable[n], Member: Member{
+			Member: p.identity(claim, key), Desired: true, RequestedSlot: slot, Slot: slot,
 		}})
 	}
 }
 
-// leaveAlone adds what a claim has that gets no wishes now. A claim that is merely paused still has them, and whoever paused
+// retainUnverified adds what a claim has that gets no wishes now. A claim that is merely paused still has them, and whoever paused
 // it wants to see in what its interfaces differ from them.
-func (p *planner) leaveAlone(claim *Claim, owned []inventory.Record) {
+func (p *planner) retainUnverified(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]Drift{}
-	if claim.Standing == Paused {
-		for w, i := range match(claim.Wishes, owned, p.InstanceID, p.verified).byWish {
-			drift[i] = fixedDrift(claim.Wishes[w], claim.target(claim.Wishes[w].Slot, owned[i].Interface), owned[i].Interface)
+	if claim.Mode == Paused {
+		for w, i := range match(claim.Interfaces, owned, p.InstanceID, p.verified).byWish {
+			drift[i] = fixedDrift(claim.Interfaces[w], claim.target(claim.Interfaces[w].Slot, owned[i].Interface), owned[i].Interface)
 		}
 	}
 	for i, r := range owned {
-		if !p.verified(r) && claim.Standing == Released && !p.believes(claim) {
-			p.deny(r, "")
+		if !p.verified(r) && claim.Mode == Release && !p.accepts(claim) {
+			p.exclude(r, "")
 			continue
 		}
 		m := p.existing(claim, r)
-		m.Drift, m.Unverified = drift[i], !p.evident(r)
+		m.Drift, m.Unverified = drift[i], !p.hasEvidence(r)
 		p.add(m)
 	}
 }
@@ -322,20 +322,20 @@ func (p *planner) leaveAlone(claim *Claim, owned []inventory.Record) {
 func (p *planner) existing(claim *Claim, r inventory.Record) *member {
 	i := r.Interface
 	m := &member{claim: claim, record: &r, Member: Member{Member: r.Member, Interface: &i}}
-	if claim.Standing == Released && (!claim.Leaked || p.surelyLeaked(claim, r)) {
-		m.leaving = cmp.Or(claim.Why, "it is no longer wanted")
+	if claim.Mode == Release && (!claim.Leaked || p.isConfirmedLeak(claim, r)) {
+		m.removeReason = cmp.Or(claim.Why, "it is no longer wanted")
 	}
 	if i.Attachment != nil {
 		m.Slot = i.Attachment.Slot
-		m.Asked = m.Slot
+		m.RequestedSlot = m.Slot
 	}
 	return m
 }
 
-// surelyLeaked reports whether an interface whose NodeENI does not exist may go.
-func (p *planner) surelyLeaked(claim *Claim, r inventory.Record) bool {
+// isConfirmedLeak reports whether an interface whose NodeENI does not exist may go.
+func (p *planner) isConfirmedLeak(claim *Claim, r inventory.Record) bool {
 	inUse := r.AttachedTo(p.InstanceID) && !p.ended
-	return ownership.OldEnough(r.Tags, p.now) && (!inUse || p.now.Sub(claim.MissingSince) >= claim.Grace)
+	return ownership.PastMinLeakAge(r.Tags, p.now) && (!inUse || p.now.Sub(claim.MissingSince) >= claim.Grace)
 }
 
 func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
@@ -347,32 +347,32 @@ func (p *planner) identity(claim *Claim, key ownership.Key) ownership.Member {
 
 func (p *planner) add(m *member) { p.members = append(p.members, m) }
 
-// seatAll finds a slot for every wanted interface that has none. Interfaces that exist go first, so that none is left
+// allocateSlots finds a slot for every wanted interface that has none. Interfaces that exist go first, so that none is left
 // over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks. Those
 // that are being made come before all others and keep their slots.
-func (p *planner) seatAll() {
+func (p *planner) allocateSlots() {
 	var standing []*member
 	for _, m := range p.members {
 		if m.ordered {
-			p.seats.reserve(m.target)
+			p.slots.reserve(m.target)
 		}
 		switch {
-		case m.leaving != "" && m.record.AttachedTo(p.InstanceID):
+		case m.removeReason != "" && m.record.AttachedTo(p.InstanceID):
 			if !p.refused(m) {
-				p.seats.leave(m.Slot)
+				p.slots.freeWhenGone(m.Slot)
 			}
-		case m.wish != nil && !m.seated():
+		case m.desired != nil && !m.hasSlot():
 			standing = append(standing, m)
-			if m.claim.Exact {
-				p.seats.reserve(m.wish.Slot)
+			if m.claim.ExactSlot {
+				p.slots.reserve(m.desired.Slot)
 			}
 		}
 	}
 	slices.SortStableFunc(standing, func(a, b *member) int {
-		return cmp.Or(first(p.beingMade(a), p.beingMade(b)), first(a.record != nil, b.record != nil), first(a.claim.Exact, b.claim.Exact))
+		return cmp.Or(first(p.createInFlight(a), p.createInFlight(b)), first(a.record != nil, b.record != nil), first(a.claim.ExactSlot, b.claim.ExactSlot))
 	})
 	for _, m := range standing {
-		p.seatOne(m)
+		p.allocateSlot(m)
 	}
 	p.countUnattached()
 }
@@ -380,8 +380,8 @@ func (p *planner) seatAll() {
 // countUnattached leaves out the interfaces for which there is no seat: they wait for a person, and others need not.
 func (p *planner) countUnattached() {
 	for _, m := range p.members {
-		onItsWay := m.wish != nil && (m.problem == nil || m.problem.Reason.Passing()) || m.leaving != ""
-		if onItsWay && m.record != nil && (m.record.Attachment == nil || onlyExpected(m.record.Attachment)) {
+		onItsWay := m.desired != nil && (m.problem == nil || m.problem.Reason.Transient()) || m.removeReason != ""
+		if onItsWay && m.record != nil && (m.record.Attachment == nil || isExpected(m.record.Attachment)) {
 			p.unattached++
 		}
 	}
@@ -389,8 +389,8 @@ func (p *planner) countUnattached() {
 
 // refused reports whether EC2 does not let go of an interface that is leaving, so that its slot need not become free.
 func (p *planner) refused(m *member) bool {
-	setback, failed := p.Setbacks[m.Key]
-	return failed && setback.Removal && (setback.Count >= refusals || !setback.problem().Reason.Passing())
+	setback, failed := p.Backoffs[m.Key]
+	return failed && setback.Removal && (setback.Count >= maxDetachFailures || !setback.problem().Reason.Transient())
 }
 
 // first orders what is so before what is not.
@@ -405,26 +405,26 @@ func first(a, b bool) int {
 	}
 }
 
-func (p *planner) seatOne(m *member) {
+func (p *planner) allocateSlot(m *member) {
 	m.problem = p.outsideCluster()
 	if m.problem == nil && m.record == nil {
 		m.problem = p.cannotBeMade(m)
 	}
 	if m.problem == nil {
 		slot, alone := p.slotFor(m)
-		m.Slot, m.problem = p.seats.take(slot, alone, "NodeENI "+m.NodeENI)
+		m.Slot, m.problem = p.slots.allocate(slot, alone, "NodeENI "+m.NodeENI)
 	}
 }
 
-// beingMade reports whether a call that makes the member's interface is under way.
-func (p *planner) beingMade(m *member) bool {
+// createInFlight reports whether a call that makes the member's interface is under way.
+func (p *planner) createInFlight(m *member) bool {
 	_, is := p.slotOf(m.Key)
 	return is
 }
 
-// seated reports whether the interface holds a slot somewhere, be it while it leaves it.
-func (m *member) seated() bool {
-	return m.born != nil || m.record != nil && m.record.Attachment != nil
+// hasSlot reports whether the interface holds a slot somewhere, be it while it leaves it.
+func (m *member) hasSlot() bool {
+	return m.launchInterface != nil || m.record != nil && m.record.Attachment != nil
 }
 
 // finish orders the outcome, tidies the ledger, and holds all calls back when the instance was not looked at.
@@ -435,23 +435,23 @@ func (p *planner) finish() Plan {
 	slices.SortStableFunc(p.plan.Members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
 	})
-	p.tidyLedger()
+	p.pruneGenerations()
 	p.noteVerified()
 	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, p.waitsForAnswer)
 	if p.NodeAbsent && len(p.members) > 0 {
-		p.again(p.now.Add(hindered))
+		p.requeueAt(p.now.Add(foreignSlotRecheck))
 	}
-	if p.Look == nil {
-		inDoubt := slices.ContainsFunc(p.members, func(m *member) bool { return m.doubtful })
-		p.plan.NeedsLook = p.NodeAbsent || inDoubt || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
-		p.plan.Intents, p.plan.Actions, p.plan.Ledger = p.plan.Actions, nil, maps.Clone(p.Ledger)
+	if p.Snapshot == nil {
+		inDoubt := slices.ContainsFunc(p.members, func(m *member) bool { return m.needsFreshRead })
+		p.plan.NeedsDescribe = p.NodeAbsent || inDoubt || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
+		p.plan.Proposed, p.plan.Actions, p.plan.Ledger = p.plan.Actions, nil, maps.Clone(p.Ledger)
 	}
 	return p.plan
 }
 
-// again asks for another plan at the given time, unless an earlier one is asked for already.
-func (p *planner) again(at time.Time) {
-	if p.plan.LookAgain.IsZero() || at.Before(p.plan.LookAgain) {
-		p.plan.LookAgain = at
+// requeueAt asks for another plan at the given time, unless an earlier one is asked for already.
+func (p *planner) requeueAt(at time.Time) {
+	if p.plan.RequeueAt.IsZero() || at.Before(p.plan.RequeueAt) {
+		p.plan.RequeueAt = at
 	}
 }

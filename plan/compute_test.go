@@ -45,7 +45,7 @@ func reasons(p plan.Plan) []plan.Reason {
 func device(n int) eni.Slot { return eni.Slot{Device: n} }
 
 func TestComputeReachesWhatIsWanted(t *testing.T) {
-	exact := func(c plan.Claim) plan.Claim { c.Exact = true; return c }
+	exact := func(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
 	cases := map[string]struct {
 		limits  eni.Limits
 		foreign []eni.Slot
@@ -78,23 +78,23 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{"", plan.InstanceFull},
 		},
 		"a card the type does not have blocks": {
-			limits: limits(4), claims: []plan.Claim{claim("a", plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
-			reasons: []plan.Reason{plan.NoSuchCard},
+			limits: limits(4), claims: []plan.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			reasons: []plan.Reason{plan.NoSuchNetworkCard},
 		},
 		"cards have slots of their own": {
 			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
-			claims: []plan.Claim{claim("a", plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			claims: []plan.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			want:   []placed{{"s1", eni.Slot{Card: 1, Device: 1}}}, reasons: []plan.Reason{""},
 		},
 		"a full card blocks while the instance has room on another": {
 			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
-			claims:  []plan.Claim{claim("a", wish(0, 1, "s1")), claim("b", plan.Wish{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			claims:  []plan.Claim{claim("a", wish(0, 1, "s1")), claim("b", plan.DesiredInterface{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
 			want:    []placed{{"s2", eni.Slot{Card: 1, Device: 1}}},
 			reasons: []plan.Reason{plan.InstanceFull, ""},
 		},
 		"more addresses than an interface takes block": {
 			limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 4},
-			claims: []plan.Claim{claim("a", func() plan.Wish {
+			claims: []plan.Claim{claim("a", func() plan.DesiredInterface {
 				w := wish(0, 1, "s1")
 				w.Spec.IPv4Prefixes = 4
 				return w
@@ -103,8 +103,8 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 		},
 		"what cannot be wished for is seen as blocked": {
 			limits: limits(4), claims: []plan.Claim{{
-				NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Wanted, Resolved: true,
-				Lacking: []plan.Problem{{Reason: plan.NoSubnetInZone}},
+				NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Ensure, AllResolved: true,
+				Unresolvable: []plan.Problem{{Reason: plan.NoSubnetInZone}},
 			}},
 			reasons: []plan.Reason{plan.NoSubnetInZone},
 		},
@@ -172,54 +172,58 @@ func TestChange(t *testing.T) {
 		drift  bool
 	}{
 		"nothing":                     {change: func(*world, *plan.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
-		"the first subnet is dropped": {change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s2")} }, want: []placed{{"s2", device(2)}}},
-		"the last subnet is dropped":  {change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s1")} }, want: []placed{{"s1", device(1)}}},
+		"the first subnet is dropped": {change: func(_ *world, c *plan.Claim) { c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s2")} }, want: []placed{{"s2", device(2)}}},
+		"the last subnet is dropped":  {change: func(_ *world, c *plan.Claim) { c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s1")} }, want: []placed{{"s1", device(1)}}},
 		"a subnet is added": {
-			change: func(_ *world, c *plan.Claim) { c.Wishes = append(c.Wishes, wish(2, 3, "s3")) },
+			change: func(_ *world, c *plan.Claim) { c.Interfaces = append(c.Interfaces, wish(2, 3, "s3")) },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}, {"s3", device(3)}},
 		},
 		"a subnet is put in front": {
 			change: func(_ *world, c *plan.Claim) {
-				c.Wishes = []plan.Wish{wish(0, 1, "s0"), wish(1, 2, "s1"), wish(2, 3, "s2")}
+				c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s0"), wish(1, 2, "s1"), wish(2, 3, "s2")}
 			},
 			want:  []placed{{"s1", device(1)}, {"s2", device(2)}, {"s0", device(3)}},
 			drift: true,
 		},
 		"subnets are not all resolved": {
-			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Resolved = []plan.Wish{wish(0, 1, "s1")}, false },
-			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept,
+			change: func(_ *world, c *plan.Claim) {
+				c.Interfaces, c.AllResolved = []plan.DesiredInterface{wish(0, 1, "s1")}, false
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
 		},
 		"a subnet is exchanged": {
-			change: func(_ *world, c *plan.Claim) { c.Wishes = []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9")} },
-			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
+			change: func(_ *world, c *plan.Claim) {
+				c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9")}
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
 		},
 		"only a subnet of another zone is left": {
-			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Lacking = nil, elsewhere },
+			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable = nil, elsewhere },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
 		},
 		"only a subnet of another zone is left, and interfaces may be replaced": {
-			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Lacking, c.Replace = nil, elsewhere, true },
+			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable, c.ReplaceAllowed = nil, elsewhere, true },
 			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
 		},
 		"only a subnet of another zone is left, and the claim is released": {
-			change: func(_ *world, c *plan.Claim) { c.Wishes, c.Lacking, c.Standing = nil, elsewhere, plan.Released },
+			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable, c.Mode = nil, elsewhere, plan.Release },
 		},
 		"a subnet is exchanged and may be replaced": {
 			change: func(_ *world, c *plan.Claim) {
-				c.Replace, c.Wishes = true, []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9")}
+				c.ReplaceAllowed, c.Interfaces = true, []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9")}
 			},
 			want: []placed{{"s1", device(1)}, {"s9", device(2)}},
 		},
 		"a subnet is exchanged, may be replaced, and all is paused": {
 			change: func(_ *world, c *plan.Claim) {
-				c.Replace, c.Standing, c.Wishes = true, plan.Paused, []plan.Wish{wish(0, 1, "s1"), wish(1, 2, "s9"), wish(2, 3, "s3")}
+				c.ReplaceAllowed, c.Mode, c.Interfaces = true, plan.Paused, []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9"), wish(2, 3, "s3")}
 			},
-			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept, drift: true,
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained, drift: true,
 		},
-		"the claim is released": {change: func(_ *world, c *plan.Claim) { c.Standing = plan.Released }, want: nil},
+		"the claim is released": {change: func(_ *world, c *plan.Claim) { c.Mode = plan.Release }, want: nil},
 		"the claim is held": {
-			change: func(_ *world, c *plan.Claim) { c.Standing, c.Wishes = plan.Held, nil },
-			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Kept,
+			change: func(_ *world, c *plan.Claim) { c.Mode, c.Interfaces = plan.Retain, nil },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
 		},
 		"the instance ends": {change: func(w *world, _ *plan.Claim) { w.end() }, want: nil},
 	}
@@ -228,7 +232,7 @@ func TestChange(t *testing.T) {
 			w := newWorld(limits(8))
 			_, ledger := w.drive(desired(before), nil)
 			after := before
-			after.Wishes = slices.Clone(before.Wishes)
+			after.Interfaces = slices.Clone(before.Interfaces)
 			tc.change(w, &after)
 
 			p := w.follow(desired(after), ledger, 12, time.Minute)
@@ -254,7 +258,7 @@ func TestAttributesAreMendedInPlace(t *testing.T) {
 	_, ledger := w.drive(desired(c), nil)
 	calls := w.calls
 
-	s := &c.Wishes[0].Spec
+	s := &c.Interfaces[0].Spec
 	s.Description, s.Groups, s.SourceDestCheck, s.DeleteOnTermination = "other", []string{"sg-2", "sg-1"}, false, false
 	s.Tags = map[string]string{"team": "ran"}
 	s.AddressCounts = eni.AddressCounts{SecondaryIPv4: 2, IPv6: 1}
@@ -279,9 +283,9 @@ func TestAttributesAreMendedInPlace(t *testing.T) {
 func TestNoCallWithoutALook(t *testing.T) {
 	w := newWorld(limits(4))
 	o := w.observe(nil)
-	o.Look = nil
+	o.Snapshot = nil
 	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now)
-	if len(p.Actions) > 0 || !p.NeedsLook {
+	if len(p.Actions) > 0 || !p.NeedsDescribe {
 		t.Errorf("a plan without a look must only ask for one:\n%s", p.Explain())
 	}
 	if len(p.Ledger) > 0 {
@@ -296,7 +300,7 @@ func TestAnInterfaceMissingFromOneReadingIsWaitedFor(t *testing.T) {
 	o := w.observe(ledger)
 	o.Owned[0].Missing = true
 	p := plan.Compute(desired(c), o, w.now)
-	if len(p.Actions) > 0 || reasons(p)[0] != plan.NotSeen || p.LookAgain.IsZero() {
+	if len(p.Actions) > 0 || reasons(p)[0] != plan.NotVisible || p.RequeueAt.IsZero() {
 		t.Errorf("want no action and another look:\n%s", p.Explain())
 	}
 }
@@ -305,22 +309,22 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
-	c.Standing = plan.Released
+	c.Mode = plan.Release
 	for _, a := range plan.Compute(desired(c), w.observe(ledger), w.now).Actions {
 		w.apply(a)
 	}
 	o := w.observe(ledger)
 	o.Owned[0].DetachingSince = w.now
-	o.Owned[0].Shown = w.now.Add(plan.ForceAfter - time.Second)
-	p := plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
+	o.Owned[0].LastRead = w.now.Add(plan.ForcedDetachAfter - time.Second)
+	p := plan.Compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
 	if len(p.Actions) > 0 {
 		t.Errorf("acts too early, by what was seen:\n%s", p.Explain())
 	}
-	if !strings.Contains(p.Members[0].Why.Message, plan.ForceAfter.String()) {
+	if !strings.Contains(p.Members[0].Why.Message, plan.ForcedDetachAfter.String()) {
 		t.Errorf("%q does not announce force", p.Members[0].Why.Message)
 	}
-	o.Owned[0].Shown = w.now.Add(plan.ForceAfter)
-	p = plan.Compute(desired(c), o, w.now.Add(plan.ForceAfter))
+	o.Owned[0].LastRead = w.now.Add(plan.ForcedDetachAfter)
+	p = plan.Compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
 	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
 		t.Errorf("want one forced detach:\n%s", p.Explain())
 	}
@@ -332,10 +336,10 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	w := newWorld(limits(4))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 	moved := claim("a", wish(0, 2, "s1"))
-	moved.Exact, moved.Replace = true, true
+	moved.ExactSlot, moved.ReplaceAllowed = true, true
 	o := w.observe(ledger)
-	o.Held, o.MayReplace, o.Look = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
-	if p := plan.Compute(desired(moved), o, w.now); !p.NeedsLook {
+	o.DetachBlocked, o.ReplaceAllowed, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
+	if p := plan.Compute(desired(moved), o, w.now); !p.NeedsDescribe {
 		t.Errorf("want a look before the node is asked to let go:\n%s", p.Explain())
 	}
 }
@@ -345,19 +349,19 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
-	c.Standing = plan.Released
+	c.Mode = plan.Release
 	o := w.observe(ledger)
-	o.Held = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no words
+	o.DetachBlocked = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no words
 	p := plan.Compute(desired(c), o, w.now)
-	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.DeviceHeld || p.LookAgain.IsZero() {
+	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.WaitingForDeviceRelease || p.RequeueAt.IsZero() {
 		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())
 	}
-	o.Held = nil
+	o.DetachBlocked = nil
 	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) != 1 {
 		t.Errorf("want a detach once the node has let go:\n%s", p.Explain())
 	}
-	c.Standing = plan.Wanted
-	o.Held = map[string]string{o.Owned[0].ID: "a program has it open"}
+	c.Mode = plan.Ensure
+	o.DetachBlocked = map[string]string{o.Owned[0].ID: "a program has it open"}
 	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Attached {
 		t.Errorf("want no action as long as the interface is wanted:\n%s", p.Explain())
 	}
@@ -367,7 +371,7 @@ func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-a"}
 	w := newWorld(limits(4))
 	o := w.observe(map[ownership.Key]int64{key: start.Unix() + 5})
-	o.Spent = map[ownership.Key]int64{key: start.Unix() + 5}
+	o.UsedGenerations = map[ownership.Key]int64{key: start.Unix() + 5}
 	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, start)
 	if got := p.Ledger[key]; got <= start.Unix()+5 {
 		t.Errorf("generation %d was used before", got)
@@ -379,9 +383,9 @@ func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
 	ledger := map[ownership.Key]int64{key: start.Unix()}
 	w := newWorld(limits(4))
 	released := claim("a")
-	released.Standing = plan.Released
+	released.Mode = plan.Release
 	p := plan.Compute(desired(released), w.observe(ledger), start.Add(time.Minute))
-	if _, kept := p.Ledger[key]; !kept || p.LookAgain.IsZero() {
+	if _, kept := p.Ledger[key]; !kept || p.RequeueAt.IsZero() {
 		t.Errorf("the entry is gone after a minute")
 	}
 	p = plan.Compute(desired(released), w.observe(ledger), start.Add(3*time.Minute))
@@ -392,24 +396,24 @@ func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	cases := map[string]struct {
-		in   plan.Circumstances
-		want plan.Standing
+		in   plan.SelectionFacts
+		want plan.Mode
 	}{
-		"selected":                 {plan.Circumstances{NodeENIKnown: true, NodePresent: true, Selected: true}, plan.Wanted},
-		"label gone":               {plan.Circumstances{NodeENIKnown: true, NodePresent: true}, plan.Released},
-		"NodeENI deleted":          {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, Selected: true}, plan.Released},
-		"NodeENI deleted, no node": {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true}, plan.Released},
-		"no node":                  {plan.Circumstances{NodeENIKnown: true, Selected: true}, plan.Held},
-		"NodeENI paused":           {plan.Circumstances{NodeENIKnown: true, NodeENIPaused: true, NodePresent: true, Selected: true}, plan.Paused},
-		"node paused, label gone":  {plan.Circumstances{NodeENIKnown: true, NodePaused: true, NodePresent: true}, plan.Paused},
-		"pause lifted":             {plan.Circumstances{NodeENIKnown: true, NodeENIPaused: true, NodePaused: true, NodePresent: true}.Unpaused(), plan.Released},
-		"no NodeENI":               {plan.Circumstances{NodePresent: true, Selected: true}, plan.Held},
-		"label gone from one Node": {plan.Circumstances{NodeENIKnown: true, NodePresent: true, SharerSelected: true}, plan.Held},
-		"deleted, on two Nodes":    {plan.Circumstances{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, SharerSelected: true}, plan.Released},
+		"selected":                 {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true, Selected: true}, plan.Ensure},
+		"label gone":               {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true}, plan.Release},
+		"NodeENI deleted":          {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, Selected: true}, plan.Release},
+		"NodeENI deleted, no node": {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true}, plan.Release},
+		"no node":                  {plan.SelectionFacts{NodeENIKnown: true, Selected: true}, plan.Retain},
+		"NodeENI paused":           {plan.SelectionFacts{NodeENIKnown: true, NodeENIPaused: true, NodePresent: true, Selected: true}, plan.Paused},
+		"node paused, label gone":  {plan.SelectionFacts{NodeENIKnown: true, NodePaused: true, NodePresent: true}, plan.Paused},
+		"pause lifted":             {plan.SelectionFacts{NodeENIKnown: true, NodeENIPaused: true, NodePaused: true, NodePresent: true}.Unpaused(), plan.Release},
+		"no NodeENI":               {plan.SelectionFacts{NodePresent: true, Selected: true}, plan.Retain},
+		"label gone from one Node": {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true, DuplicateSelected: true}, plan.Retain},
+		"deleted, on two Nodes":    {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, DuplicateSelected: true}, plan.Release},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, _ := plan.Judge(tc.in); got != tc.want {
+			if got, _ := plan.ModeFor(tc.in); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
@@ -427,7 +431,7 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 			w.apply(a)
 		}
 	}
-	late := w.now.Add(plan.StuckAfter)
+	late := w.now.Add(plan.AttachTimeout)
 	for name, tc := range map[string]struct {
 		shown time.Time
 		stuck bool
@@ -438,8 +442,8 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := w.observe(ledger)
-			o.Look.At = late
-			o.Owned[0].AttachingSince, o.Owned[0].Shown = w.now, tc.shown
+			o.Snapshot.At = late
+			o.Owned[0].AttachingSince, o.Owned[0].LastRead = w.now, tc.shown
 			p := plan.Compute(desired(c), o, late)
 			detaches := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { _, is := a.(plan.Detach); return is })
 			if detaches != tc.stuck {
@@ -451,13 +455,13 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 
 // TestNamesInTagsAreMended has an interface in use of which somebody changed the tags that name its node and its NodeENI.
 func TestNamesInTagsAreMended(t *testing.T) {
-	r := joined("eni-1", "spoilt", "s1", 1)
+	r := joinWords("eni-1", "spoilt", "s1", 1)
 	r.Member.Key, r.Member.Node = ownership.Key{NodeENIUID: "uid-upf"}, "spoilt"
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	now := start.Add(time.Hour)
-	look := &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+	look := &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
 	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("upf", "s1")}}
-	p := plan.Compute(d, plan.Observed{Owned: []inventory.Record{r}, Look: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4}}, now)
+	p := plan.Compute(d, plan.Observed{Owned: []inventory.Record{r}, Snapshot: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4}}, now)
 	if len(p.Actions) != 1 {
 		t.Fatalf("the actions are %v", p.Actions)
 	}

@@ -22,14 +22,14 @@ type Desired struct {
 	InstanceTags []eni.InstanceTag
 	// Claims holds one claim per NodeENI that wants, or still has, interfaces here.
 	Claims []Claim
-	// Mends are differences of launched interfaces to repair in place.
-	Mends []Mend
+	// InPlaceUpdates are differences of launched interfaces to repair in place.
+	InPlaceUpdates []InPlaceUpdate
 }
 
 // Claim is what one NodeENI asks of the instance.
 type Claim struct {
 	NodeENI, NodeENIUID string
-	Standing            Standing
+	Mode                Mode
 	// Selects is set when the labels of a present Node match.
 	Selects bool
 	// Why says in words why the claim is released or held.
@@ -40,26 +40,26 @@ type Claim struct {
 	Leaked       bool
 	MissingSince time.Time
 	Grace        time.Duration
-	// Wishes are the wanted interfaces in the order of the NodeENI's subnets. Those of a paused claim only serve to say in
+	// Interfaces are the wanted interfaces in the order of the NodeENI's subnets. Those of a paused claim only serve to say in
 	// what its interfaces differ.
-	Wishes []Wish
-	// Base is the slot asked for by the first interface.
-	Base eni.Slot
-	// Lacking says, for each interface that could not even be wished for, why: for example no subnet in the zone.
-	Lacking []Problem
-	// NoGroups says why the security groups are not known; then nothing is made and no groups are changed.
-	NoGroups *Problem
-	// Resolved is set when every selector of the NodeENI could be resolved. An interface that no wish accounts for is
+	Interfaces []DesiredInterface
+	// FirstSlot is the slot asked for by the first interface.
+	FirstSlot eni.Slot
+	// Unresolvable says, for each interface that could not even be wished for, why: for example no subnet in the zone.
+	Unresolvable []Problem
+	// SecurityGroupProblem says why the security groups are not known; then nothing is made and no groups are changed.
+	SecurityGroupProblem *Problem
+	// AllResolved is set when every selector of the NodeENI could be resolved. An interface that no wish accounts for is
 	// removed only then: a failed or partial answer is no reason to take an interface away.
-	Resolved bool
-	// Exact refuses any slot but the one asked for.
-	Exact bool
-	// Replace allows a live interface to be removed and made anew for what cannot be changed in place.
-	Replace bool
+	AllResolved bool
+	// ExactSlot refuses any slot but the one asked for.
+	ExactSlot bool
+	// ReplaceAllowed allows a live interface to be removed and made anew for what cannot be changed in place.
+	ReplaceAllowed bool
 }
 
-// Wish is one wanted interface.
-type Wish struct {
+// DesiredInterface is one wanted interface.
+type DesiredInterface struct {
 	Ordinal int
 	// Subnets are the IDs of the subnets it may be in, the preferred one first.
 	Subnets []string
@@ -73,61 +73,61 @@ type Problem struct {
 	Message string
 }
 
-// Standing says what a NodeENI may do on an instance.
-type Standing int
+// Mode says what a NodeENI may do on an instance.
+type Mode int
 
 const (
-	// Held claims keep what they have; nothing is made, changed or removed.
-	Held Standing = iota
-	// Wanted claims get their wishes.
-	Wanted
-	// Released claims lose their interfaces, for a confirmed reason.
-	Released
+	// Retain claims keep what they have; nothing is made, changed or removed.
+	Retain Mode = iota
+	// Ensure claims get their wishes.
+	Ensure
+	// Release claims lose their interfaces, for a confirmed reason.
+	Release
 	// Paused claims keep what they have, whatever happens, until somebody lifts the pause.
 	Paused
 )
 
-// Circumstances are the facts a claim's standing follows from.
-type Circumstances struct {
+// SelectionFacts are the facts a claim's standing follows from.
+type SelectionFacts struct {
 	// NodeENIKnown is set when the API server has the NodeENI; NodeENIDeleting when its deletion was asked for;
 	// NodeENIGone when it was confirmed that it does not exist any more.
 	NodeENIKnown, NodeENIDeleting, NodeENIGone bool
 	// NodePresent is set when a Node names this instance; Selected when its labels match the NodeENI's selector.
 	NodePresent, Selected bool
-	// SharerSelected is set when the labels of another Node that names the instance match.
-	SharerSelected bool
+	// DuplicateSelected is set when the labels of another Node that names the instance match.
+	DuplicateSelected bool
 	// NodeENIPaused and NodePaused are set by people who want nothing changed.
 	NodeENIPaused, NodePaused bool
 }
 
 // Unpaused returns the circumstances as they are once nobody wants a pause any more.
-func (c Circumstances) Unpaused() Circumstances {
+func (c SelectionFacts) Unpaused() SelectionFacts {
 	c.NodeENIPaused, c.NodePaused = false, false
 	return c
 }
 
-// Judge says what a NodeENI may do on an instance, and why. Only a deletion asked for or confirmed, and labels read from
+// ModeFor says what a NodeENI may do on an instance, and why. Only a deletion asked for or confirmed, and labels read from
 // a present Node, are reasons to remove; whatever is merely absent is not. That the instance itself ends is no circumstance of a
 // claim: [Compute] sees to it.
-func Judge(c Circumstances) (Standing, string) {
+func ModeFor(c SelectionFacts) (Mode, string) {
 	switch {
 	case c.NodeENIPaused:
 		return Paused, "its NodeENI is paused"
 	case c.NodePaused:
 		return Paused, "its node is paused"
 	case c.NodeENIGone:
-		return Released, "its NodeENI does not exist any more"
+		return Release, "its NodeENI does not exist any more"
 	case !c.NodeENIKnown:
-		return Held, "its NodeENI is not known to the API server"
+		return Retain, "its NodeENI is not known to the API server"
 	case c.NodeENIDeleting:
-		return Released, "its NodeENI is being deleted"
+		return Release, "its NodeENI is being deleted"
 	case !c.NodePresent:
-		return Held, "the API server has no Node for the instance"
-	case !c.Selected && c.SharerSelected:
-		return Held, "the labels of another Node that names the instance match its NodeENI"
+		return Retain, "the API server has no Node for the instance"
+	case !c.Selected && c.DuplicateSelected:
+		return Retain, "the labels of another Node that names the instance match its NodeENI"
 	case !c.Selected:
-		return Released, "the node's labels no longer match its NodeENI"
+		return Release, "the node's labels no longer match its NodeENI"
 	default:
-		return Wanted, ""
+		return Ensure, ""
 	}
 }

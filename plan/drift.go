@@ -21,7 +21,7 @@ func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Fi
 
 // fixedDrift lists what cannot be changed in place: EC2 ties an interface to its subnet for life and an attachment to
 // its slot. The target is the slot that the interface belongs in.
-func fixedDrift(wish Wish, target eni.Slot, i eni.Interface) []Drift {
+func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift {
 	var drift []Drift
 	if !wish.allows(i.SubnetID) {
 		drift = append(drift, Drift{"subnet", strings.Join(wish.Subnets, " or "), i.SubnetID})
@@ -33,7 +33,7 @@ func fixedDrift(wish Wish, target eni.Slot, i eni.Interface) []Drift {
 }
 
 // changes lists the attributes to mend in place, in the order in which to mend them.
-func changes(wish Wish, tags map[string]string, i eni.Interface) []Attribute {
+func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []Attribute {
 	var wanted []Attribute
 	if a := i.Attachment; a != nil {
 		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: wish.Spec.DeleteOnTermination})
@@ -46,7 +46,7 @@ func changes(wish Wish, tags map[string]string, i eni.Interface) []Attribute {
 
 	var todo []Attribute
 	for _, a := range wanted {
-		if !a.Shown(i) {
+		if !a.IsSatisfiedBy(i) {
 			todo = append(todo, a)
 		}
 	}
@@ -57,10 +57,10 @@ func changes(wish Wish, tags map[string]string, i eni.Interface) []Attribute {
 // interface has had longest stay; and it is given back before more is asked for, since both share one limit.
 func addressChanges(want eni.AddressCounts, have eni.Addresses) []Attribute {
 	surplus := eni.Addresses{
-		SecondaryIPv4: beyond(have.SecondaryIPv4, want.SecondaryIPv4),
-		IPv4Prefixes:  beyond(have.IPv4Prefixes, want.IPv4Prefixes),
-		IPv6:          beyond(have.IPv6, want.IPv6),
-		IPv6Prefixes:  beyond(have.IPv6Prefixes, want.IPv6Prefixes),
+		SecondaryIPv4: exceeding(have.SecondaryIPv4, want.SecondaryIPv4),
+		IPv4Prefixes:  exceeding(have.IPv4Prefixes, want.IPv4Prefixes),
+		IPv6:          exceeding(have.IPv6, want.IPv6),
+		IPv6Prefixes:  exceeding(have.IPv6Prefixes, want.IPv6Prefixes),
 	}
 	counts := have.Counts()
 	missing := eni.AddressCounts{
@@ -70,16 +70,16 @@ func addressChanges(want eni.AddressCounts, have eni.Addresses) []Attribute {
 		IPv6Prefixes:  max(0, want.IPv6Prefixes-counts.IPv6Prefixes),
 	}
 	return []Attribute{
-		FewerAddresses{Family: IPv4, Surplus: eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}},
-		FewerAddresses{Family: IPv6, Surplus: eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}},
-		MoreAddresses{Family: IPv4, Addresses: missing.SecondaryIPv4, Had: counts},
-		MoreAddresses{Family: IPv4, Prefixes: missing.IPv4Prefixes, Had: counts},
-		MoreAddresses{Family: IPv6, Addresses: missing.IPv6, Had: counts},
-		MoreAddresses{Family: IPv6, Prefixes: missing.IPv6Prefixes, Had: counts},
+		UnassignAddresses{Family: IPv4, Surplus: eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}},
+		UnassignAddresses{Family: IPv6, Surplus: eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}},
+		AssignAddresses{Family: IPv4, Addresses: missing.SecondaryIPv4, Had: counts},
+		AssignAddresses{Family: IPv4, Prefixes: missing.IPv4Prefixes, Had: counts},
+		AssignAddresses{Family: IPv6, Addresses: missing.IPv6, Had: counts},
+		AssignAddresses{Family: IPv6, Prefixes: missing.IPv6Prefixes, Had: counts},
 	}
 }
 
-func beyond[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
+func exceeding[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
 	if len(all) <= n {
 		return nil
 	}
@@ -104,16 +104,16 @@ func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType stri
 func (m *member) explainDrift(p *planner) {
 	switch {
 	case len(m.Drift) == 0 || m.Why.Reason != "":
-	case m.claim.Replace:
+	case m.claim.ReplaceAllowed:
 		m.Why = p.waitsForReplacement(m)
 	default:
 		m.Why = Problem{Drifted, fmt.Sprintf("%s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back",
-			m.record.ID, joined(m.Drift))}
+			m.record.ID, joinWords(m.Drift))}
 	}
 }
 
-// joined writes drift in one line.
-func joined(all []Drift) string {
+// joinWords writes drift in one line.
+func joinWords(all []Drift) string {
 	words := make([]string, len(all))
 	for n, d := range all {
 		words[n] = d.String()
@@ -123,7 +123,7 @@ func joined(all []Drift) string {
 
 // explainGroups says that an interface in use keeps the security groups it has, since those that are wanted are not known.
 func (m *member) explainGroups(i eni.Interface) {
-	if no := m.claim.NoGroups; no != nil && m.Phase == Attached && m.Why.Reason == "" {
+	if no := m.claim.SecurityGroupProblem; no != nil && m.Phase == Attached && m.Why.Reason == "" {
 		m.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
 			i.ID, strings.Join(i.Groups, ", "), no.Message)}
 	}

@@ -37,24 +37,24 @@ type Unverified struct {
 	Message string
 }
 
-// atStake reports whether an instance that goes on running has the interface: this one, or the one that somebody attached it to.
-func (p *planner) atStake(r inventory.Record) bool {
+// isAttachedToRunning reports whether an instance that goes on running has the interface: this one, or the one that somebody attached it to.
+func (p *planner) isAttachedToRunning(r inventory.Record) bool {
 	return r.Attachment != nil && r.Attachment.Status != eni.AttachmentDetached && (!p.ended || !r.AttachedTo(p.InstanceID))
 }
 
 // verified reports whether more than its tags says that an interface is ours, or its removal takes it from nobody.
 func (p *planner) verified(r inventory.Record) bool {
-	return !p.atStake(r) || ownership.IsNetwork(r.Member.NodeENIUID) || p.evident(r)
+	return !p.isAttachedToRunning(r) || ownership.IsNetworkOwner(r.Member.NodeENIUID) || p.hasEvidence(r)
 }
 
-// evident reports whether more than its tags says that an interface is ours.
-func (p *planner) evident(r inventory.Record) bool {
-	return p.known(r) || p.promised(r) && p.onlyOne(r)
+// hasEvidence reports whether more than its tags says that an interface is ours.
+func (p *planner) hasEvidence(r inventory.Record) bool {
+	return p.isRecorded(r) || p.inLedger(r) && p.hasUniqueIdentity(r)
 }
 
-// promised reports whether a ledger speaks of the identity in an interface's tags.
-func (p *planner) promised(r inventory.Record) bool {
-	for _, ledger := range []map[ownership.Key]int64{p.Observed.Ledger, p.Elsewhere} {
+// inLedger reports whether a ledger speaks of the identity in an interface's tags.
+func (p *planner) inLedger(r inventory.Record) bool {
+	for _, ledger := range []map[ownership.Key]int64{p.Observed.Ledger, p.OtherLedgers} {
 		if generation, is := ledger[r.Member.Key]; is && generation == r.Member.Generation {
 			return true
 		}
@@ -62,26 +62,26 @@ func (p *planner) promised(r inventory.Record) bool {
 	return false
 }
 
-// known reports whether a call of ours or a ledger named this very interface.
-func (p *planner) known(r inventory.Record) bool {
+// isRecorded reports whether a call of ours or a ledger named this very interface.
+func (p *planner) isRecorded(r inventory.Record) bool {
 	return r.Verified || slices.ContainsFunc(p.Recorded, func(known Recorded) bool { return known.ID == r.ID })
 }
 
-// onlyOne reports whether no other interface carries the same identity. EC2 makes one interface for one client token, so a
+// hasUniqueIdentity reports whether no other interface carries the same identity. EC2 makes one interface for one client token, so a
 // second one has copied tags, and nothing tells which of the two that is.
-func (p *planner) onlyOne(r inventory.Record) bool {
-	return !slices.ContainsFunc(p.Owned, func(other inventory.Record) bool { return alike(other, r) })
+func (p *planner) hasUniqueIdentity(r inventory.Record) bool {
+	return !slices.ContainsFunc(p.Owned, func(other inventory.Record) bool { return sameIdentity(other, r) })
 }
 
-// alike reports whether two interfaces carry the same identity.
-func alike(a, b inventory.Record) bool {
+// sameIdentity reports whether two interfaces carry the same identity.
+func sameIdentity(a, b inventory.Record) bool {
 	return a.ID != b.ID && a.Member.Key == b.Member.Key && a.Member.Generation == b.Member.Generation
 }
 
-// copied says why the identity in an attached interface's tags is known to be another one's, "" if it may be its own. An
+// whyCopy says why the identity in an attached interface's tags is known to be another one's, "" if it may be its own. An
 // interface that is gone keeps its identity: none is made with it again.
-func (p *planner) copied(r inventory.Record) (why string) {
-	if r.Attachment == nil || p.known(r) {
+func (p *planner) whyCopy(r inventory.Record) (why string) {
+	if r.Attachment == nil || p.isRecorded(r) {
 		return ""
 	}
 	if p.Copies[r.ID] {
@@ -93,22 +93,22 @@ func (p *planner) copied(r inventory.Record) (why string) {
 		}
 	}
 	for _, other := range p.Owned {
-		if alike(other, r) && other.Verified && other.Attachment != nil {
+		if sameIdentity(other, r) && other.Verified && other.Attachment != nil {
 			return "they are those of " + other.ID
 		}
 	}
-	if spent, is := p.Spent[r.Member.Key]; is && spent >= r.Member.Generation {
+	if spent, is := p.UsedGenerations[r.Member.Key]; is && spent >= r.Member.Generation {
 		return "they are those of an interface that is gone"
 	}
 	return ""
 }
 
-// setCopiesAside returns the interfaces that are not known to be copies.
-func (p *planner) setCopiesAside() []inventory.Record {
+// withoutCopies returns the interfaces that are not known to be copies.
+func (p *planner) withoutCopies() []inventory.Record {
 	var others []inventory.Record
 	for _, r := range p.Owned {
-		if why := p.copied(r); why != "" && !p.ended {
-			p.deny(r, why)
+		if why := p.whyCopy(r); why != "" && !p.ended {
+			p.exclude(r, why)
 			continue
 		}
 		others = append(others, r)
@@ -116,40 +116,40 @@ func (p *planner) setCopiesAside() []inventory.Record {
 	return others
 }
 
-// believable reports whether an unverified interface may serve a wish that has none: a ledger that was lost, or restored,
+// isAdoptable reports whether an unverified interface may serve a wish that has none: a ledger that was lost, or restored,
 // names it not, and no later one was promised in its place.
-func (p *planner) believable(r inventory.Record) bool {
+func (p *planner) isAdoptable(r inventory.Record) bool {
 	return r.Member.Generation > p.plan.Ledger[r.Member.Key]
 }
 
-// believes reports whether the interfaces of a claim that is released are ours by their tags alone: where a NodeENI that is
+// accepts reports whether the interfaces of a claim that is released are ours by their tags alone: where a NodeENI that is
 // deleted selects the node, and the node has no ledger at all, somebody removes multieni after the ledgers.
-func (p *planner) believes(claim *Claim) bool {
-	return claim.Selects && !claim.Leaked && len(p.Observed.Ledger) == 0 && len(p.Elsewhere) == 0 && len(p.Recorded) == 0
+func (p *planner) accepts(claim *Claim) bool {
+	return claim.Selects && !claim.Leaked && len(p.Observed.Ledger) == 0 && len(p.OtherLedgers) == 0 && len(p.Recorded) == 0
 }
 
 // credible returns the interfaces of a NodeENI that may serve its wishes, and leaves the others alone.
 func (p *planner) credible(owned []inventory.Record) []inventory.Record {
 	var credible []inventory.Record
 	for _, r := range owned {
-		if p.verified(r) || p.believable(r) {
+		if p.verified(r) || p.isAdoptable(r) {
 			credible = append(credible, r)
 			continue
 		}
-		p.deny(r, "")
+		p.exclude(r, "")
 	}
 	return credible
 }
 
-// denySurplus leaves those alone that no wish accounts for and that are not verified, and returns the rest.
-func (p *planner) denySurplus(surplus []int, owned []inventory.Record) []int {
+// excludeSurplus leaves those alone that no wish accounts for and that are not verified, and returns the rest.
+func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int {
 	var verified []int
 	for _, i := range surplus {
 		if p.verified(owned[i]) {
 			verified = append(verified, i)
 			continue
 		}
-		p.deny(owned[i], "")
+		p.exclude(owned[i], "")
 	}
 	return verified
 }
@@ -157,21 +157,21 @@ func (p *planner) denySurplus(surplus []int, owned []inventory.Record) []int {
 // noteVerified tells which interfaces are ours by more than their tags, or serve for want of anything that is.
 func (p *planner) noteVerified() {
 	for _, m := range p.members {
-		if m.record != nil && !m.Unverified && p.atStake(*m.record) && !ownership.IsNetwork(m.NodeENIUID) {
+		if m.record != nil && !m.Unverified && p.isAttachedToRunning(*m.record) && !ownership.IsNetworkOwner(m.NodeENIUID) {
 			p.plan.Verified = append(p.plan.Verified, m.record.ID)
 		}
 	}
 	slices.SortFunc(p.plan.Unverified, func(a, b Unverified) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// deny leaves an interface alone; copied says why its tags are known to be another one's.
-func (p *planner) deny(r inventory.Record, copied string) {
+// exclude leaves an interface alone; copied says why its tags are known to be another one's.
+func (p *planner) exclude(r inventory.Record, copied string) {
 	p.plan.Unverified = append(p.plan.Unverified, Unverified{
-		ID: r.ID, Member: r.Member, Copy: copied != "", Message: p.whyDenied(r, copied),
+		ID: r.ID, Member: r.Member, Copy: copied != "", Message: p.whyExcluded(r, copied),
 	})
 }
 
-func (p *planner) whyDenied(r inventory.Record, copied string) string {
+func (p *planner) whyExcluded(r inventory.Record, copied string) string {
 	why := "no NodeENIState of the instance names it"
 	switch {
 	case copied != "":

@@ -66,12 +66,12 @@ func (w *world) remembering(d plan.Desired, ledger map[ownership.Key]int64, time
 func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
 	gone := func(w *world) plan.Claim {
 		return plan.Claim{
-			NodeENI: "a", NodeENIUID: "uid-none", Standing: plan.Released, Leaked: true,
-			MissingSince: w.now.Add(-48 * time.Hour), Grace: ownership.LiveLeakGrace,
+			NodeENI: "a", NodeENIUID: "uid-none", Mode: plan.Release, Leaked: true,
+			MissingSince: w.now.Add(-48 * time.Hour), Grace: ownership.AttachedOrphanGrace,
 		}
 	}
 	wanted := func(*world) plan.Claim { return claim("a", wish(0, 1, "s1")) }
-	released := func(*world) plan.Claim { return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released} }
+	released := func(*world) plan.Claim { return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release} }
 	for name, tc := range map[string]struct {
 		claim func(*world) plan.Claim
 		tags  func(w *world, real eni.Interface) map[string]string
@@ -89,7 +89,7 @@ func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
 			foreign := w.tagged(device(3), tc.tags(w, w.ours()[0]))
 			before := w.interfaces[foreign.ID]
 			p := w.remembering(desired(tc.claim(w)), ledger, 10)
-			if after := w.interfaces[foreign.ID]; !inventory.Same(before, after) {
+			if after := w.interfaces[foreign.ID]; !inventory.Equal(before, after) {
 				t.Errorf("it was %+v, and is %+v", before, after)
 			}
 			if len(p.Unverified) != 1 || p.Unverified[0].ID != foreign.ID || p.Unverified[0].Copy != tc.copy || p.Unverified[0].Message == "" {
@@ -105,7 +105,7 @@ func TestNoLedgerSpeaksForTags(t *testing.T) {
 	tags := invented(w, "uid-none", 0)
 	free := w.make("s1", tags)
 	w.interfaces[free.ID] = free
-	kept := plan.Claim{NodeENI: "none", NodeENIUID: "uid-none", Standing: plan.Held}
+	kept := plan.Claim{NodeENI: "none", NodeENIUID: "uid-none", Mode: plan.Retain}
 	p := plan.Compute(desired(kept, claim("a", wish(0, 1, "s1"))), w.observe(ledger), w.now)
 	if !maps.Equal(p.Ledger, ledger) {
 		t.Errorf("the ledger takes %v from tags, want %v", p.Ledger, ledger)
@@ -118,7 +118,7 @@ func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 	foreign := w.tagged(device(3), invented(w, "uid-a", 7))
 	foreign.Attachment.InstanceID = "i-another"
 	w.interfaces[foreign.ID] = foreign
-	p := plan.Compute(desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released}), w.observe(ledger), w.now)
+	p := plan.Compute(desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}), w.observe(ledger), w.now)
 	if len(p.Unverified) != 1 || p.Unverified[0].ID != foreign.ID {
 		t.Errorf("want %s left alone, so that no NodeENI waits for it:\n%s%+v", foreign.ID, p.Explain(), p.Unverified)
 	}
@@ -127,9 +127,9 @@ func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 // TestAnInstanceThatNeverWasANodeLosesNothing: no Node and no ledger names it, and the tags name it all the same.
 func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 	for name, c := range map[string]plan.Claim{
-		"of a NodeENI that is deleted": {NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"},
+		"of a NodeENI that is deleted": {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
 		"of one that never was": {
-			NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Leaked: true, Grace: ownership.LiveLeakGrace,
+			NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, Grace: ownership.AttachedOrphanGrace,
 			MissingSince: time.Unix(0, 0),
 		},
 	} {
@@ -142,7 +142,7 @@ func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 			if !w.interfaces[foreign.ID].Ready() || len(p.Unverified) != 1 {
 				t.Errorf("want it left there and told of:\n%s%+v", p.Explain(), p.Unverified)
 			}
-			if p.NeedsLook || !p.LookAgain.IsZero() {
+			if p.NeedsDescribe || !p.RequeueAt.IsZero() {
 				t.Errorf("it is watched for ever: %+v", p)
 			}
 		})
@@ -151,15 +151,15 @@ func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 
 // TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt: evidence outlives the process.
 func TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt(t *testing.T) {
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "the node's labels no longer match its NodeENI"}
-	deleted := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted", Selects: true}
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "the node's labels no longer match its NodeENI"}
+	deleted := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted", Selects: true}
 	for name, tc := range map[string]struct {
 		claim    plan.Claim
 		evidence func(o *plan.Observed, ledger map[ownership.Key]int64)
 		removed  bool
 	}{
 		"the ledger": {released, func(o *plan.Observed, l map[ownership.Key]int64) { o.Ledger = l }, true},
-		"the ledger under the node's former name": {released, func(o *plan.Observed, l map[ownership.Key]int64) { o.Elsewhere = l }, true},
+		"the ledger under the node's former name": {released, func(o *plan.Observed, l map[ownership.Key]int64) { o.OtherLedgers = l }, true},
 		"the ID in a status":                      {released, func(o *plan.Observed, _ map[ownership.Key]int64) { o.Recorded = recordsOf(o.Owned) }, true},
 		"nothing, and the node is let go":         {released, func(*plan.Observed, map[ownership.Key]int64) {}, false},
 		"nothing, and all of multieni is removed": {deleted, func(*plan.Observed, map[ownership.Key]int64) {}, true},
@@ -226,7 +226,7 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 	w, ledger := inUse()
 	w.tagged(device(3), w.ours()[0].Tags)
 	w.verified = map[string]bool{}
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released}
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}
 	if p := plan.Compute(desired(released), w.observe(ledger), w.now); len(p.Actions) > 0 || len(p.Unverified) != 2 {
 		t.Errorf("want both left alone:\n%s%+v", p.Explain(), p.Unverified)
 	}
@@ -236,11 +236,11 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 	w, ledger := inUse()
 	o := w.observe(ledger)
-	if p := plan.LetGo(o, w.now); !maps.Equal(p.Ledger, ledger) || p.LookAgain.IsZero() {
+	if p := plan.ReleaseInstance(o, w.now); !maps.Equal(p.Ledger, ledger) || p.RequeueAt.IsZero() {
 		t.Errorf("%v, want %v and another look", p.Ledger, ledger)
 	}
-	o.Elsewhere = ledger
-	if p := plan.LetGo(o, w.now); len(p.Ledger) > 0 {
+	o.OtherLedgers = ledger
+	if p := plan.ReleaseInstance(o, w.now); len(p.Ledger) > 0 {
 		t.Errorf("%v, want none", p.Ledger)
 	}
 }

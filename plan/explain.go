@@ -17,8 +17,8 @@ func (p Plan) Explain() string {
 			id = m.Interface.ID
 		}
 		fmt.Fprintf(&b, "%s[%d] %s %s %s", m.NodeENI, m.Ordinal, m.Phase, id, m.Slot)
-		if m.Wanted && m.Slot != m.Asked {
-			fmt.Fprintf(&b, " (asked for %s)", m.Asked)
+		if m.Desired && m.Slot != m.RequestedSlot {
+			fmt.Fprintf(&b, " (asked for %s)", m.RequestedSlot)
 		}
 		if m.Why.Reason != "" {
 			fmt.Fprintf(&b, " %s: %s", m.Why.Reason, m.Why.Message)
@@ -31,7 +31,7 @@ func (p Plan) Explain() string {
 	for _, a := range p.Actions {
 		fmt.Fprintf(&b, "-> %s\n", a)
 	}
-	if p.NeedsLook {
+	if p.NeedsDescribe {
 		b.WriteString("-> look at the instance first\n")
 	}
 	return b.String()

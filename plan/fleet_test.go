@@ -26,16 +26,16 @@ type intent struct {
 }
 
 func (n intent) claim() plan.Claim {
-	c := plan.Claim{NodeENI: n.name, NodeENIUID: n.uid, Resolved: !n.unresolved, Exact: n.exact, Replace: n.replace, Selects: n.selected && !n.nodeAbsent}
-	c.Standing, c.Why = plan.Judge(plan.Circumstances{
+	c := plan.Claim{NodeENI: n.name, NodeENIUID: n.uid, AllResolved: !n.unresolved, ExactSlot: n.exact, ReplaceAllowed: n.replace, Selects: n.selected && !n.nodeAbsent}
+	c.Mode, c.Why = plan.ModeFor(plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodeENIPaused: n.paused, NodePresent: !n.nodeAbsent, Selected: n.selected,
 	})
-	if c.Standing == plan.Wanted {
+	if c.Mode == plan.Ensure {
 		for ordinal, subnet := range n.subnets {
-			c.Wishes = append(c.Wishes, plan.Wish{Ordinal: ordinal, Subnets: []string{subnet}, Slot: device(n.base + ordinal), Spec: n.spec})
+			c.Interfaces = append(c.Interfaces, plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: device(n.base + ordinal), Spec: n.spec})
 		}
 		if len(n.subnets) == 0 {
-			c.Lacking = []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
+			c.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
 		}
 	}
 	return c

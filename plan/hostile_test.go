@@ -152,13 +152,13 @@ func (h *hostile) describe(ids []string) []eni.Interface {
 }
 
 // look reads the instance with two calls, each behind by its own time.
-func (h *hostile) look() eni.Look {
+func (h *hostile) look() eni.InstanceSnapshot {
 	attached := h.read(func(i eni.Interface) bool { return i.AttachedTo(instance) })
 	tagged := h.read(func(i eni.Interface) bool { return i.Tags[ownership.TagInstanceID] == instance })
 	both := append(attached, tagged...)
 	slices.SortStableFunc(both, eni.CompareInterfaces)
 	both = slices.CompactFunc(both, func(a, b eni.Interface) bool { return a.ID == b.ID })
-	return eni.Look{At: h.clock, Instance: h.instance, Interfaces: both}
+	return eni.InstanceSnapshot{At: h.clock, Instance: h.instance, Interfaces: both}
 }
 
 func (h *hostile) get(id string) (eni.Interface, error) {
@@ -171,7 +171,7 @@ func (h *hostile) get(id string) (eni.Interface, error) {
 }
 
 func refusal(class eni.Class) error {
-	return &eni.Fault{Class: class, Operation: "op", Code: string(class)}
+	return &eni.APIError{Class: class, Operation: "op", Code: string(class)}
 }
 
 // call makes a mutating call, if its request is not lost, and loses its reply now and then.
@@ -222,11 +222,11 @@ func (h *hostile) CreateInterface(_ context.Context, r apply.CreateRequest) (eni
 	err := h.call(func() error {
 		if before, known := h.tokens[r.Token]; known {
 			if before.request != request {
-				return refusal(eni.TokenSpent)
+				return refusal(eni.IdempotencyMismatch)
 			}
 			i, err := h.get(before.id)
 			if err != nil {
-				return refusal(eni.TokenSpent)
+				return refusal(eni.IdempotencyMismatch)
 			}
 			answer = i
 			return nil
@@ -307,7 +307,7 @@ func (h *hostile) seat(slot eni.Slot) error {
 			onCard++
 		}
 	}
-	if total >= h.limits.Interfaces || onCard >= h.limits.OnCard(slot.Card) {
+	if total >= h.limits.Interfaces || onCard >= h.limits.MaxOnCard(slot.Card) {
 		return refusal(eni.LimitExceeded)
 	}
 	return nil

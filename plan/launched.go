@@ -13,8 +13,8 @@ import (
 // Interfaces that an instance was launched with from a launch template of ours belong to the instance: they are mended,
 // and never detached or deleted. One that sits where a NodeENI wants an interface, in a subnet it allows, serves as that.
 
-// Mend is what to repair on an interface that the instance was launched with; what is nil stays as it is.
-type Mend struct {
+// InPlaceUpdate is what to repair on an interface that the instance was launched with; what is nil stays as it is.
+type InPlaceUpdate struct {
 	InterfaceID string
 	// Owner is the node template, by name and UID.
 	Owner, OwnerUID            string
@@ -26,14 +26,14 @@ type Mend struct {
 	Tags map[string]string
 }
 
-// adopted is the generation of a member whose interface was not made for it. A generation that is a time is later.
-const adopted = 1
+// adoptedGeneration is the generation of a member whose interface was not made for it. A generation that is a time is later.
+const adoptedGeneration = 1
 
 // launchedFor returns the interface that sits where the wish wants one, if no other wish has it.
-func (p *planner) launchedFor(wish *Wish) *eni.Interface {
+func (p *planner) launchedFor(wish *DesiredInterface) *eni.Interface {
 	for n := range p.Launched {
 		i := &p.Launched[n]
-		taken := slices.ContainsFunc(p.members, func(m *member) bool { return m.born != nil && m.born.ID == i.ID })
+		taken := slices.ContainsFunc(p.members, func(m *member) bool { return m.launchInterface != nil && m.launchInterface.ID == i.ID })
 		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == wish.Slot && i.Attachment.Slot != eni.Primary && wish.allows(i.SubnetID) {
 			return i
 		}
@@ -41,43 +41,43 @@ func (p *planner) launchedFor(wish *Wish) *eni.Interface {
 	return nil
 }
 
-// adopt makes a member of a launched interface. It is entered in the ledger, by which the node's state is kept.
-func (p *planner) adopt(claim *Claim, wish *Wish, key ownership.Key, born *eni.Interface) {
-	m := &member{claim: claim, wish: wish, born: born, Member: Member{
-		Member: p.identity(claim, key), Wanted: true, Interface: born, Asked: wish.Slot, Slot: wish.Slot,
+// adoptLaunchInterfaces makes a member of a launched interface. It is entered in the ledger, by which the node's state is kept.
+func (p *planner) adoptLaunchInterfaces(claim *Claim, wish *DesiredInterface, key ownership.Key, born *eni.Interface) {
+	m := &member{claim: claim, desired: wish, launchInterface: born, Member: Member{
+		Member: p.identity(claim, key), Desired: true, Interface: born, RequestedSlot: wish.Slot, Slot: wish.Slot,
 	}}
 	if m.Generation == 0 {
-		m.Generation = adopted
+		m.Generation = adoptedGeneration
 	}
 	p.add(m)
 }
 
-// keepBorn mends an adopted interface. Its tags stay as they are: they say that it goes with its instance.
-func (p *planner) keepBorn(m *member) {
+// retainLaunchInterfaces mends an adopted interface. Its tags stay as they are: they say that it goes with its instance.
+func (p *planner) retainLaunchInterfaces(m *member) {
 	if p.plan.Ledger[m.Key] < m.Generation {
 		p.plan.Ledger[m.Key] = m.Generation
 	}
-	m.Phase = phaseOf(*m.born)
-	if p.waits(m) {
+	m.Phase = phaseOf(*m.launchInterface)
+	if p.mustWait(m) {
 		return
 	}
-	wish := *m.wish
-	if m.claim.NoGroups != nil {
+	wish := *m.desired
+	if m.claim.SecurityGroupProblem != nil {
 		wish.Spec.Groups = nil
 	}
-	m.explainGroups(*m.born)
-	todo := slices.DeleteFunc(changes(wish, nil, *m.born), isTags)
-	p.plan.Actions = append(p.plan.Actions, p.lasting(m, *m.born, p.now, todo)...)
+	m.explainGroups(*m.launchInterface)
+	todo := slices.DeleteFunc(changes(wish, nil, *m.launchInterface), isTags)
+	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, *m.launchInterface, p.now, todo)...)
 	if m.Phase != Attached {
-		p.again(p.now.Add(watched))
+		p.requeueAt(p.now.Add(pollRecheck))
 	}
 }
 
-// mendLaunched repairs what differs from the node template. What a NodeENI has adopted is the NodeENI's to shape.
-func (p *planner) mendLaunched() {
-	for _, mend := range p.Mends {
+// updateLaunchInterfaces repairs what differs from the node template. What a NodeENI has adopted is the NodeENI's to shape.
+func (p *planner) updateLaunchInterfaces() {
+	for _, mend := range p.InPlaceUpdates {
 		n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool { return i.ID == mend.InterfaceID && i.AttachedTo(p.InstanceID) })
-		isAdopted := slices.ContainsFunc(p.members, func(m *member) bool { return m.born != nil && m.born.ID == mend.InterfaceID })
+		isAdopted := slices.ContainsFunc(p.members, func(m *member) bool { return m.launchInterface != nil && m.launchInterface.ID == mend.InterfaceID })
 		if n < 0 || isAdopted || p.ended {
 			continue
 		}
@@ -86,16 +86,16 @@ func (p *planner) mendLaunched() {
 			Cluster: p.Cluster, NodeENI: mend.Owner, Node: p.Node, InstanceID: p.InstanceID,
 			Key: ownership.Key{NodeENIUID: mend.OwnerUID, Ordinal: slot.Card<<8 | slot.Device},
 		}}}
-		if p.waits(m) {
+		if p.mustWait(m) {
 			continue
 		}
-		todo := p.due(m, mend.attributes(p.Launched[n]))
-		p.plan.Actions = append(p.plan.Actions, p.lasting(m, p.Launched[n], p.now, todo)...)
+		todo := p.withoutThrottledTags(m, mend.attributes(p.Launched[n]))
+		p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, p.Launched[n], p.now, todo)...)
 	}
 }
 
 // attributes are those of the interface that are not yet as the mend wants them.
-func (d Mend) attributes(i eni.Interface) []Attribute {
+func (d InPlaceUpdate) attributes(i eni.Interface) []Attribute {
 	var wanted, todo []Attribute
 	if d.DeleteOnTermination != nil {
 		wanted = append(wanted, DeleteOnTermination{AttachmentID: i.Attachment.ID, Enabled: *d.DeleteOnTermination})
@@ -117,7 +117,7 @@ func (d Mend) attributes(i eni.Interface) []Attribute {
 		counts.IPv6Prefixes = *d.IPv6Prefixes
 	}
 	for _, a := range append(wanted, addressChanges(counts, i.Addresses)...) {
-		if !a.Shown(i) {
+		if !a.IsSatisfiedBy(i) {
 			todo = append(todo, a)
 		}
 	}

@@ -35,8 +35,8 @@ func TestALaunchedInterfaceServesANodeENIWithoutACall(t *testing.T) {
 		t.Errorf("members %+v", p.Members)
 	}
 	observed := w.observe(p.Ledger)
-	observed.Look = nil
-	if again := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), observed, w.now); again.NeedsLook {
+	observed.Snapshot = nil
+	if again := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), observed, w.now); again.NeedsDescribe {
 		t.Error("a node at rest is looked at")
 	}
 }
@@ -120,12 +120,12 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 	asked := wish(0, 1, "s1")
 	for name, then := range map[string]plan.Claim{
-		"released":      {NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"},
-		"other subnet":  func() plan.Claim { c := claim("a", wish(0, 1, "s2")); c.Replace = true; return c }(),
+		"released":      {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
+		"other subnet":  func() plan.Claim { c := claim("a", wish(0, 1, "s2")); c.ReplaceAllowed = true; return c }(),
 		"no wishes":     claim("a"),
 		"other index":   claim("a", wish(0, 2, "s1")),
-		"leaked":        {NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Leaked: true},
-		"held":          {NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Held},
+		"leaked":        {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true},
+		"held":          {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Retain},
 		"still wanted":  claim("a", asked),
 		"nobody at all": {},
 	} {
@@ -148,14 +148,14 @@ func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 
 func TestMends(t *testing.T) {
 	words, no, two := "n3", false, 2
-	mend := func(id string) plan.Mend {
-		return plan.Mend{InterfaceID: id, Owner: "default", OwnerUID: "uid-t", Description: &words, Groups: []string{"sg-2"}, DeleteOnTermination: &no, IPv4Prefixes: &two}
+	mend := func(id string) plan.InPlaceUpdate {
+		return plan.InPlaceUpdate{InterfaceID: id, Owner: "default", OwnerUID: "uid-t", Description: &words, Groups: []string{"sg-2"}, DeleteOnTermination: &no, IPv4Prefixes: &two}
 	}
 	t.Run("are carried out", func(t *testing.T) {
 		w := newWorld(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d := desired()
-		d.Mends = []plan.Mend{mend(born.ID)}
+		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
 		p, ledger := w.drive(d, nil)
 		got := w.interfaces[born.ID]
 		if got.Description != "n3" || got.Groups[0] != "sg-2" || got.Attachment.DeleteOnTermination || len(got.IPv4Prefixes) != 2 {
@@ -169,8 +169,8 @@ func TestMends(t *testing.T) {
 		w := newWorld(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d, observed := desired(), w.observe(nil)
-		d.Mends, observed.Look = []plan.Mend{mend(born.ID)}, nil
-		if p := plan.Compute(d, observed, w.now); !p.NeedsLook || len(p.Actions) > 0 {
+		d.InPlaceUpdates, observed.Snapshot = []plan.InPlaceUpdate{mend(born.ID)}, nil
+		if p := plan.Compute(d, observed, w.now); !p.NeedsDescribe || len(p.Actions) > 0 {
 			t.Errorf("without a look: %v", p.Actions)
 		}
 	})
@@ -178,7 +178,7 @@ func TestMends(t *testing.T) {
 		w := newWorld(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d := desired(claim("a", wish(0, 1, "s1")))
-		d.Mends = []plan.Mend{mend(born.ID)}
+		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
 		if w.drive(d, nil); w.calls != 0 {
 			t.Errorf("%d calls", w.calls)
 		}
@@ -187,9 +187,9 @@ func TestMends(t *testing.T) {
 		w := newWorld(limits(4))
 		born := w.launchedAt(device(1), "s1")
 		d, observed := desired(), w.observe(nil)
-		d.Mends = []plan.Mend{mend(born.ID)}
-		observed.Setbacks = map[ownership.Key]plan.Setback{{NodeENIUID: "uid-t", Ordinal: 1}: {Class: eni.Unauthorized, At: w.now, Count: 1}}
-		if p := plan.Compute(d, observed, w.now); len(p.Actions) > 0 || p.LookAgain.IsZero() {
+		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
+		observed.Backoffs = map[ownership.Key]plan.Backoff{{NodeENIUID: "uid-t", Ordinal: 1}: {Class: eni.Unauthorized, At: w.now, Count: 1}}
+		if p := plan.Compute(d, observed, w.now); len(p.Actions) > 0 || p.RequeueAt.IsZero() {
 			t.Errorf("at once again: %v", p.Actions)
 		}
 	})
@@ -201,8 +201,8 @@ func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
 	w.launchedAt(device(1), "s1")
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 	observed := w.observe(ledger)
-	observed.Since = w.now
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"}
+	observed.ObservedSince = w.now
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
 	if p := plan.Compute(desired(released), observed, w.now); len(ledger) != 1 || len(p.Ledger) > 0 || len(p.Actions) > 0 {
 		t.Errorf("ledger %v, then %v, actions %v", ledger, p.Ledger, p.Actions)
 	}

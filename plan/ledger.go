@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// tidyLedger drops the members that neither exist nor are wanted, and of which nothing may come to light any more.
-func (p *planner) tidyLedger() {
+// pruneGenerations drops the members that neither exist nor are wanted, and of which nothing may come to light any more.
+func (p *planner) pruneGenerations() {
 	current := map[ownership.Key]bool{}
 	for _, m := range p.members {
 		current[m.Key] = true
@@ -22,23 +22,23 @@ func (p *planner) tidyLedger() {
 		if current[key] {
 			return false
 		}
-		until := p.shownBy(key, generation)
+		until := p.visibleBy(key, generation)
 		if !p.now.Before(until) {
 			return true
 		}
-		p.again(until)
+		p.requeueAt(until)
 		return false
 	})
-	p.boundLedger()
+	p.limitGenerations()
 }
 
 // MaxLedger is how many members the ledger of an instance holds (the schema of NodeENIState). No instance has slots for as
 // many.
 const MaxLedger = 128
 
-// boundLedger drops from a ledger that has grown too long first what tags tell as well, then what can no longer come to
+// limitGenerations drops from a ledger that has grown too long first what tags tell as well, then what can no longer come to
 // light: neither is lost with it, since a generation is the time of its creation.
-func (p *planner) boundLedger() {
+func (p *planner) limitGenerations() {
 	if len(p.plan.Ledger) <= MaxLedger {
 		return
 	}
@@ -49,7 +49,7 @@ func (p *planner) boundLedger() {
 		case !promised || m.Phase == Creating:
 		case m.record != nil:
 			exist = append(exist, m.Key)
-		case !p.now.Before(p.shownBy(m.Key, generation)):
+		case !p.now.Before(p.visibleBy(m.Key, generation)):
 			settled = append(settled, m.Key)
 		}
 	}
@@ -64,28 +64,28 @@ func (p *planner) boundLedger() {
 // clockSkew is by how much the clocks of two controllers may differ.
 const clockSkew = time.Hour
 
-// shownBy returns until when an interface that the ledger speaks of, and that is not known to exist, may come to light,
+// visibleBy returns until when an interface that the ledger speaks of, and that is not known to exist, may come to light,
 // because the answer to its creation was lost; zero if it cannot.
-func (p *planner) shownBy(key ownership.Key, generation int64) time.Time {
-	if generation == adopted || p.Spent[key] >= generation {
+func (p *planner) visibleBy(key ownership.Key, generation int64) time.Time {
+	if generation == adoptedGeneration || p.UsedGenerations[key] >= generation {
 		return time.Time{} // nothing was ever made for it, or it is gone
 	}
 	tried := time.Unix(generation, 0)
 	if tried.After(p.now.Add(clockSkew)) {
 		tried = time.Time{} // somebody's number, and no time
 	}
-	for _, at := range []time.Time{p.Setbacks[key].At, p.Since} {
+	for _, at := range []time.Time{p.Backoffs[key].At, p.ObservedSince} {
 		if at.After(tried) {
 			tried = at
 		}
 	}
-	return tried.Add(inventory.Newborn)
+	return tried.Add(inventory.VisibilityWindow)
 }
 
-// LetGo plans for an instance under the name of a node that does not have it any more, or not yet: another Node has it, and
+// ReleaseInstance plans for an instance under the name of a node that does not have it any more, or not yet: another Node has it, and
 // what is there is that one's. Nothing is done. What no other ledger speaks of stays in this one: what is attached until one
 // does, and the rest until it would have come to light.
-func LetGo(o Observed, now time.Time) Plan {
+func ReleaseInstance(o Observed, now time.Time) Plan {
 	p := &planner{Observed: o, now: now, plan: Plan{Ledger: maps.Clone(o.Ledger)}}
 	alone := map[ownership.Key]int64{}
 	for _, r := range o.Owned {
@@ -93,13 +93,13 @@ func LetGo(o Observed, now time.Time) Plan {
 		if !promised || r.Member.Generation < generation {
 			continue
 		}
-		if r.Attachment != nil && o.Elsewhere[r.Member.Key] < generation {
+		if r.Attachment != nil && o.OtherLedgers[r.Member.Key] < generation {
 			alone[r.Member.Key] = generation
-			p.again(now.Add(doubtful))
+			p.requeueAt(now.Add(uncertainRecheck))
 		}
 		delete(p.plan.Ledger, r.Member.Key)
 	}
-	p.tidyLedger()
+	p.pruneGenerations()
 	maps.Copy(p.plan.Ledger, alone)
 	return p.plan
 }

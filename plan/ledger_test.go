@@ -25,19 +25,19 @@ func TestWhatAnotherNodeHas(t *testing.T) {
 		stays bool
 	}{
 		"nothing is known of it":           {stays: true},
-		"nothing was heard of it for long": {after: inventory.Newborn},
-		"it was started anew a minute ago": {o: plan.Observed{Since: now.Add(time.Hour)}, after: time.Hour + time.Minute, stays: true},
+		"nothing was heard of it for long": {after: inventory.VisibilityWindow},
+		"it was started anew a minute ago": {o: plan.Observed{ObservedSince: now.Add(time.Hour)}, after: time.Hour + time.Minute, stays: true},
 		"it exists":                        {o: plan.Observed{Owned: made(generation)}},
 		"the one before it exists":         {o: plan.Observed{Owned: made(generation - 1)}, stays: true},
-		"it is gone":                       {o: plan.Observed{Spent: map[ownership.Key]int64{key: generation}}},
-		"its creation failed a minute ago": {o: plan.Observed{Setbacks: map[ownership.Key]plan.Setback{key: {At: now.Add(time.Hour)}}}, after: time.Hour + time.Minute, stays: true},
+		"it is gone":                       {o: plan.Observed{UsedGenerations: map[ownership.Key]int64{key: generation}}},
+		"its creation failed a minute ago": {o: plan.Observed{Backoffs: map[ownership.Key]plan.Backoff{key: {At: now.Add(time.Hour)}}}, after: time.Hour + time.Minute, stays: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.o.Ledger = map[ownership.Key]int64{key: generation}
-			p := plan.LetGo(tc.o, now.Add(tc.after))
-			if _, stays := p.Ledger[key]; stays != tc.stays || p.LookAgain.IsZero() == stays {
-				t.Errorf("the ledger is %v, and is looked at again at %s", p.Ledger, p.LookAgain)
+			p := plan.ReleaseInstance(tc.o, now.Add(tc.after))
+			if _, stays := p.Ledger[key]; stays != tc.stays || p.RequeueAt.IsZero() == stays {
+				t.Errorf("the ledger is %v, and is looked at again at %s", p.Ledger, p.RequeueAt)
 			}
 			if len(p.Actions) > 0 || len(tc.o.Ledger) != 1 {
 				t.Errorf("actions %v; what was given is %v now", p.Actions, tc.o.Ledger)

@@ -16,11 +16,11 @@ import (
 
 // TestAFullCardWaitsOnlyForASlotOfItsOwn has an interface leave a card of an instance with two, of which the other is full or not.
 func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
-	on := func(card, device int) plan.Wish {
-		return plan.Wish{Subnets: []string{"s1"}, Slot: eni.Slot{Card: card, Device: device}, Spec: spec()}
+	on := func(card, device int) plan.DesiredInterface {
+		return plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: card, Device: device}, Spec: spec()}
 	}
 	cases := map[string]struct {
-		leaving, wanted plan.Wish
+		leaving, wanted plan.DesiredInterface
 		foreign         []eni.Slot
 		want            plan.Reason
 	}{
@@ -32,7 +32,7 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 			w := newWorld(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
 			_, ledger := w.drive(desired(claim("a", tc.leaving)), nil)
 			w.now = w.now.Add(time.Hour)
-			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"}
+			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
 			p := plan.Compute(desired(released, claim("b", tc.wanted)), w.observe(ledger), w.now)
 			if got := reasons(p); got[len(got)-1] != tc.want {
 				t.Errorf("the reason is %s, want %s:\n%s", got[len(got)-1], tc.want, p.Explain())
@@ -84,9 +84,9 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 			c := claim("a", wish(0, 1, "s1"))
 			_, ledger := w.drive(desired(c), nil)
 			c = claim("a", wish(0, 1, "s2"))
-			c.Replace, c.Resolved = true, tc.resolved
-			tc.other.Lacking = []plan.Problem{{Reason: plan.NoSubnetInZone}}
-			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).WouldReplace; got != tc.want {
+			c.ReplaceAllowed, c.AllResolved = true, tc.resolved
+			tc.other.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
+			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; got != tc.want {
 				t.Errorf("would replace one of %q, want %q", got, tc.want)
 			}
 		})
@@ -108,7 +108,7 @@ func TestASlotStaysWithACallUnderWay(t *testing.T) {
 	}
 	w.apply(planned.Actions[1])
 	o := w.observe(planned.Ledger)
-	o.UnderWay = planned.Actions[:1]
+	o.InFlight = planned.Actions[:1]
 	for _, action := range plan.Compute(d, o, w.now).Actions {
 		if attach, is := action.(plan.Attach); is && attach.Slot != device(2) {
 			t.Errorf("the second interface is to be attached at %s, which is given to the first one", attach.Slot)

@@ -16,7 +16,7 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 		return wanted
 	}
 	have := i.Attachment.Slot
-	if !c.Exact && have.Card == wanted.Card && have.Device > wanted.Device {
+	if !c.ExactSlot && have.Card == wanted.Card && have.Device > wanted.Device {
 		return have
 	}
 	return wanted
@@ -27,17 +27,17 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 func (p *planner) arrange() {
 	siblings := map[*Claim][]*member{}
 	for _, m := range p.members {
-		if m.wish == nil || m.born != nil {
+		if m.desired == nil || m.launchInterface != nil {
 			continue
 		}
-		m.target = m.wish.Slot
+		m.target = m.desired.Slot
 		if m.record != nil {
-			m.target = m.claim.target(m.wish.Slot, m.record.Interface)
+			m.target = m.claim.target(m.desired.Slot, m.record.Interface)
 		}
 		siblings[m.claim] = append(siblings[m.claim], m)
 	}
 	for claim, members := range siblings {
-		if !claim.Exact && p.disordered(members) {
+		if !claim.ExactSlot && p.disordered(members) {
 			p.reorder(members)
 		}
 		moving := slices.ContainsFunc(members, p.moves)
@@ -52,7 +52,7 @@ func (p *planner) arrange() {
 func (p *planner) disordered(members []*member) bool {
 	for n, m := range members {
 		switch {
-		case !p.seatedHere(m) && m.claim.Replace:
+		case !p.seatedHere(m) && m.claim.ReplaceAllowed:
 			return true
 		case !p.seatedHere(m):
 		case m.record.Attachment.Slot != m.target:
@@ -71,8 +71,8 @@ func (p *planner) crossed(a, b *member) bool {
 	if eni.CompareSlots(a.record.Attachment.Slot, b.record.Attachment.Slot) < 0 {
 		return false
 	}
-	ours := p.seats.holders[a.wish.Slot] == "" || p.at(a.claim, a.wish.Slot) != nil
-	return a.Ordinal > b.Ordinal || a.claim.Replace && ours
+	ours := p.slots.holders[a.desired.Slot] == "" || p.at(a.claim, a.desired.Slot) != nil
+	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && ours
 }
 
 // seatedHere reports whether the member has a slot of the instance, and stays there as far as EC2 knows.
@@ -88,11 +88,11 @@ func (p *planner) reorder(members []*member) {
 	}
 	var next eni.Slot
 	for _, m := range members {
-		m.target = m.wish.Slot
+		m.target = m.desired.Slot
 		if m.target.Card == next.Card {
 			m.target.Device = max(m.target.Device, next.Device)
 		}
-		for p.seats.holders[m.target] != "" && !own[m.target] {
+		for p.slots.holders[m.target] != "" && !own[m.target] {
 			m.target.Device++
 		}
 		next = eni.Slot{Card: m.target.Card, Device: m.target.Device + 1}
@@ -103,23 +103,23 @@ func (p *planner) reorder(members []*member) {
 // it takes its target if that is free, and steps aside otherwise.
 func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
 	if slot, beingMade := p.slotOf(m.Key); beingMade {
-		return slot, m.claim.Exact
+		return slot, m.claim.ExactSlot
 	}
 	if m.ordered {
-		return m.target, p.seats.holders[m.target] == "" || m.claim.Exact && !p.stepsAside(m)
+		return m.target, p.slots.holders[m.target] == "" || m.claim.ExactSlot && !p.stepsAside(m)
 	}
-	return m.wish.Slot, m.claim.Exact
+	return m.desired.Slot, m.claim.ExactSlot
 }
 
 // moves reports whether a member is to leave its slot for its target, and may.
 func (p *planner) moves(m *member) bool {
-	return m.wish != nil && m.born == nil && m.claim.Replace && p.seatedHere(m) && m.record.Attachment.Slot != m.target
+	return m.desired != nil && m.launchInterface == nil && m.claim.ReplaceAllowed && p.seatedHere(m) && m.record.Attachment.Slot != m.target
 }
 
 // at returns the member of a NodeENI that holds a slot.
 func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	for _, m := range p.members {
-		if m.claim == claim && m.wish != nil && m.born == nil && p.seatedHere(m) && m.record.Attachment.Slot == slot {
+		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.seatedHere(m) && m.record.Attachment.Slot == slot {
 			return m
 		}
 	}
@@ -129,7 +129,7 @@ func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 // stepsAside reports whether a member takes another slot than the one it belongs in until another member of its NodeENI, which is
 // to move as well, has left it.
 func (p *planner) stepsAside(m *member) bool {
-	holder := p.at(m.claim, m.wish.Slot)
+	holder := p.at(m.claim, m.desired.Slot)
 	return holder != nil && holder != m && p.moves(holder)
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// inOrder declares subnets in an order, the first at the given index.
+// sequential declares subnets in an order, the first at the given index.
 func inOrder(first int, subnets ...string) plan.Claim {
-	var wishes []plan.Wish
+	var wishes []plan.DesiredInterface
 	for n, subnet := range subnets {
 		wishes = append(wishes, wish(n, first+n, subnet))
 	}
@@ -159,7 +159,7 @@ func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
 }
 
 func subnetsOf(c plan.Claim) (subnets []string) {
-	for _, w := range c.Wishes {
+	for _, w := range c.Interfaces {
 		subnets = append(subnets, w.Subnets...)
 	}
 	return subnets
@@ -181,7 +181,7 @@ func TestEveryOrderIsReached(t *testing.T) {
 			order := rapid.Permutation(subnets).Draw(rt, "order")
 			n := rapid.IntRange(1, len(order)).Draw(rt, "how many")
 			wanted = replacing(inOrder(index, order[:n]...))
-			wanted.Exact = exact
+			wanted.ExactSlot = exact
 		}
 		declare()
 		countDetaches(rt, h, &wanted)
@@ -204,7 +204,7 @@ func TestEveryOrderIsReached(t *testing.T) {
 				rt.Fatalf("not in the declared order: %s\n%s\n%s", diff, c.last.Explain(), strings.Join(c.log, "\n"))
 			}
 			for _, m := range c.last.Members {
-				if len(m.Drift) > 0 || exact && m.Slot != m.Asked {
+				if len(m.Drift) > 0 || exact && m.Slot != m.RequestedSlot {
 					rt.Fatalf("not as declared:\n%s\n%s", c.last.Explain(), strings.Join(c.log, "\n"))
 				}
 			}

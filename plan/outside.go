@@ -28,8 +28,8 @@ func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 
 // outsideCluster is [OutsideCluster] of the plan's instance. Only a look shows its tags.
 func (p *planner) outsideCluster() *Problem {
-	if p.Look == nil {
+	if p.Snapshot == nil {
 		return nil
 	}
-	return OutsideCluster(p.Look.Instance, p.InstanceTags)
+	return OutsideCluster(p.Snapshot.Instance, p.InstanceTags)
 }

@@ -54,10 +54,10 @@ func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 		want plan.Reason
 	}{
 		"nothing else changes": {func(*plan.Claim) {}, ""},
-		"one more is wanted":   {func(c *plan.Claim) { c.Wishes = append(c.Wishes, wish(1, 2, "s2")) }, ""},
+		"one more is wanted":   {func(c *plan.Claim) { c.Interfaces = append(c.Interfaces, wish(1, 2, "s2")) }, ""},
 		"it is to be replaced": {func(c *plan.Claim) {
-			c.Replace, c.Exact = true, true
-			c.Wishes[0].Slot = eni.Slot{Device: 3}
+			c.ReplaceAllowed, c.ExactSlot = true, true
+			c.Interfaces[0].Slot = eni.Slot{Device: 3}
 		}, plan.InstanceOutsideCluster},
 	}
 	for name, tc := range cases {
@@ -96,7 +96,7 @@ func TestWhatWasMadeIsNotAttachedToAnInstanceOutside(t *testing.T) {
 	if p := plan.Compute(d, w.observe(made.Ledger), w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Blocked {
 		t.Fatalf("want it blocked, and no calls:\n%s", p.Explain())
 	}
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Why: "its NodeENI is being deleted"}
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
 	d.Claims = []plan.Claim{released}
 	if w.follow(d, map[ownership.Key]int64{}, 5, time.Minute); len(w.ours()) > 0 {
 		t.Errorf("%v is left", w.ours())

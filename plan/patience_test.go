@@ -22,7 +22,7 @@ import (
 
 // leakedAt is a claim of a NodeENI that does not exist, first missed at a time.
 func leakedAt(missing time.Time) plan.Claim {
-	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released, Leaked: true, MissingSince: missing, Grace: ownership.LiveLeakGrace}
+	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: ownership.AttachedOrphanGrace}
 }
 
 func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
@@ -32,14 +32,14 @@ func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
 	missed := w.now
 	leaked := desired(leakedAt(missed))
 	for after, want := range map[time.Duration]plan.Reason{
-		0: plan.Orphaned, ownership.LiveLeakGrace - time.Second: plan.Orphaned, ownership.LiveLeakGrace: plan.Leaving,
+		0: plan.Orphaned, ownership.AttachedOrphanGrace - time.Second: plan.Orphaned, ownership.AttachedOrphanGrace: plan.Removing,
 	} {
 		p := plan.Compute(leaked, w.observe(nil), missed.Add(after))
-		if got := reasons(p); !slices.Equal(got, []plan.Reason{want}) || (len(p.Actions) > 0) != (want == plan.Leaving) {
+		if got := reasons(p); !slices.Equal(got, []plan.Reason{want}) || (len(p.Actions) > 0) != (want == plan.Removing) {
 			t.Errorf("after %s: %s", after, p.Explain())
 		}
-		if want == plan.Orphaned && !p.LookAgain.Equal(missed.Add(ownership.LiveLeakGrace)) {
-			t.Errorf("after %s it looks again at %s", after, p.LookAgain)
+		if want == plan.Orphaned && !p.RequeueAt.Equal(missed.Add(ownership.AttachedOrphanGrace)) {
+			t.Errorf("after %s it looks again at %s", after, p.RequeueAt)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 			o := w.observe(nil)
 			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
 			tc.change(o.Owned[0].Tags)
-			o.Look.Instance.State = eni.InstanceTerminated
+			o.Snapshot.Instance.State = eni.InstanceTerminated
 			if p := plan.Compute(desired(), o, w.now); (len(p.Actions) == 1) != tc.deleted {
 				t.Errorf("want it deleted: %t\n%s", tc.deleted, p.Explain())
 			}
@@ -86,7 +86,7 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 // TestAPauseHoldsAlsoWhenTheInstanceIsGone: what nobody speaks for stays as well while the node is paused, be it of a NodeENI that
 // nobody knows or of a network.
 func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
-	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": ownership.NetworkUID("a")} {
+	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": ownership.NetworkOwner("a")} {
 		for _, paused := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, paused %t", name, paused), func(t *testing.T) {
 				w := newWorld(limits(4))
@@ -95,7 +95,7 @@ func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 				o := w.observe(nil)
 				o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
 				o.Owned[0].Member.NodeENIUID = uid
-				o.Look.Instance.State = eni.InstanceTerminated
+				o.Snapshot.Instance.State = eni.InstanceTerminated
 				d := desired()
 				d.Paused = paused
 				if p := plan.Compute(d, o, w.now); (len(p.Actions) == 0) != paused {
@@ -114,8 +114,8 @@ func TestAnAttachThatNeverEnds(t *testing.T) {
 	available := func(undone int, ago time.Duration) plan.Observed {
 		o := w.observe(nil)
 		o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
-		o.Owned[0].Undone, o.Owned[0].UndoneAt = undone, w.now.Add(-ago)
-		o.Look.Interfaces = nil
+		o.Owned[0].FailedAttaches, o.Owned[0].LastFailedAttach = undone, w.now.Add(-ago)
+		o.Snapshot.Interfaces = nil
 		return o
 	}
 	cases := map[string]struct {
@@ -151,15 +151,15 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 	}{
 		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
 		"selectors that are not all resolved": {
-			claims: []plan.Claim{unresolved(replacing(claim("a", wish(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.MayReplace = true },
+			claims: []plan.Claim{unresolved(replacing(claim("a", wish(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
 			want: plan.Replacing, says: "selectors of its NodeENI are resolved",
 		},
 		"a member of another NodeENI that has no slot": {
 			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), exactly(claim("b", wish(0, 0, "s1")))},
-			change: func(o *plan.Observed) { o.MayReplace = true }, want: plan.Replacing,
+			change: func(o *plan.Observed) { o.ReplaceAllowed = true }, want: plan.Replacing,
 		},
 		"a slot that another holds": {
-			claims: []plan.Claim{exactly(replacing(claim("a", wish(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.MayReplace = true },
+			claims: []plan.Claim{exactly(replacing(claim("a", wish(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
 			want: plan.SlotTaken,
 		},
 	}
@@ -168,7 +168,7 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 			w := newWorld(limits(4))
 			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 			o := w.observe(nil)
-			o.Turn = "another node has had its turn"
+			o.ReplaceDenied = "another node has had its turn"
 			if tc.change != nil {
 				tc.change(&o)
 			}
@@ -180,29 +180,29 @@ func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-func replacing(c plan.Claim) plan.Claim { c.Replace = true; return c }
+func replacing(c plan.Claim) plan.Claim { c.ReplaceAllowed = true; return c }
 
-func unresolved(c plan.Claim) plan.Claim { c.Resolved = false; return c }
+func unresolved(c plan.Claim) plan.Claim { c.AllResolved = false; return c }
 
-func exactly(c plan.Claim) plan.Claim { c.Exact = true; return c }
+func exactly(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
 
 // TestAPreferredSlotIsNotWaitedForInVain lets EC2 refuse to free the slot that is asked for.
 func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 	for name, tc := range map[string]struct {
-		setback plan.Setback
+		setback plan.Backoff
 		want    eni.Slot
 	}{
-		"refused once for now": {plan.Setback{Class: eni.Transient, Count: 1}, device(1)},
-		"refused for good":     {plan.Setback{Class: eni.Unauthorized, Count: 1}, device(2)},
-		"refused too often":    {plan.Setback{Class: eni.Transient, Count: 5}, device(2)},
+		"refused once for now": {plan.Backoff{Class: eni.Transient, Count: 1}, device(1)},
+		"refused for good":     {plan.Backoff{Class: eni.Unauthorized, Count: 1}, device(2)},
+		"refused too often":    {plan.Backoff{Class: eni.Transient, Count: 5}, device(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
 			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 			o := w.observe(nil)
 			tc.setback.At, tc.setback.Removal = w.now, true
-			o.Setbacks = map[ownership.Key]plan.Setback{o.Owned[0].Member.Key: tc.setback}
-			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released}
+			o.Backoffs = map[ownership.Key]plan.Backoff{o.Owned[0].Member.Key: tc.setback}
+			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}
 			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
 			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
 				t.Errorf("want %s:\n%s", tc.want, p.Explain())
@@ -231,7 +231,7 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1", "s2", "s3")))
 	var tried []string
-	setback := plan.Setback{}
+	setback := plan.Backoff{}
 	for range 5 {
 		now := w.now
 		if setback.Count > 0 && setback.Count%3 == 0 {
@@ -239,7 +239,7 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 		}
 		o := w.observe(nil)
 		if setback.Count > 0 {
-			o.Setbacks = map[ownership.Key]plan.Setback{{NodeENIUID: "uid-a"}: setback}
+			o.Backoffs = map[ownership.Key]plan.Backoff{{NodeENIUID: "uid-a"}: setback}
 		}
 		p := plan.Compute(d, o, now)
 		if len(p.Actions) != 1 {
@@ -259,13 +259,13 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	d := desired(claim("a", wish(0, 1, "s1", "s2")))
 	o := w.observe(nil)
 	soon := w.now.Add(time.Minute)
-	o.Full = map[plan.Room]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: soon}
+	o.SubnetFullUntil = map[plan.SubnetDemand]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: soon}
 	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || p.Actions[0].(plan.Create).SubnetID != "s2" {
 		t.Errorf("want it made in s2:\n%s", p.Explain())
 	}
-	o.Full[plan.Room{NodeENIUID: "uid-a", SubnetID: "s2"}] = soon.Add(time.Minute)
+	o.SubnetFullUntil[plan.SubnetDemand{NodeENIUID: "uid-a", SubnetID: "s2"}] = soon.Add(time.Minute)
 	p := plan.Compute(d, o, w.now)
-	if len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.SubnetFull || !p.LookAgain.Equal(soon) {
+	if len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.SubnetFull || !p.RequeueAt.Equal(soon) {
 		t.Errorf("want it blocked until %s:\n%s", soon, p.Explain())
 	}
 }
@@ -274,12 +274,12 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	w := newWorld(limits(4))
 	d, key := desired(claim("a", wish(0, 1, "s1"))), ownership.Key{NodeENIUID: "uid-a"}
-	setback := plan.Setback{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
+	setback := plan.Backoff{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
 	o := w.observe(nil)
-	o.Setbacks = map[ownership.Key]plan.Setback{key: setback}
-	o.Full = map[plan.Room]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: setback.Retry().Add(time.Minute)}
+	o.Backoffs = map[ownership.Key]plan.Backoff{key: setback}
+	o.SubnetFullUntil = map[plan.SubnetDemand]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: setback.Retry().Add(time.Minute)}
 	refused := plan.Compute(d, o, w.now.Add(time.Second)).Members[0]
-	o.Look = nil
+	o.Snapshot = nil
 	waiting := plan.Compute(d, o, setback.Retry()).Members[0]
 	if refused.Phase != waiting.Phase || refused.Why != waiting.Why || refused.Why.Reason != plan.SubnetFull {
 		t.Errorf("%s %s, and then %s %s", refused.Phase, refused.Why, waiting.Phase, waiting.Why)
@@ -294,7 +294,7 @@ func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 	w.drive(d, nil)
 	twin := w.make("s1", w.observe(nil).Owned[0].Tags)
 	w.interfaces[twin.ID] = twin
-	refused := &eni.Fault{Class: eni.NoAddresses, Operation: "AssignPrivateIpAddresses", Code: "InsufficientFreeAddressesInSubnet"}
+	refused := &eni.APIError{Class: eni.NoAddresses, Operation: "AssignPrivateIpAddresses", Code: "InsufficientFreeAddressesInSubnet"}
 	for name, tc := range map[string]struct {
 		action plan.Action
 		leaves bool
@@ -304,7 +304,7 @@ func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := w.observe(nil)
-			o.Setbacks = map[ownership.Key]plan.Setback{key: plan.Setback{}.After(tc.action, refused, w.now)}
+			o.Backoffs = map[ownership.Key]plan.Backoff{key: plan.Backoff{}.WithFailure(tc.action, refused, w.now)}
 			p := plan.Compute(d, o, w.now)
 			leaves := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { d, is := a.(plan.Delete); return is && d.InterfaceID == twin.ID })
 			if leaves != tc.leaves {
@@ -320,12 +320,12 @@ func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T)
 	w := newWorld(limits(4))
 	key := ownership.Key{NodeENIUID: "uid-a"}
 	o := w.observe(map[ownership.Key]int64{key: w.now.Add(-time.Hour).Unix()})
-	o.Since = w.now
-	released := desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Standing: plan.Released})
-	if p := plan.Compute(released, o, w.now); len(p.Ledger) != 1 || p.LookAgain.IsZero() {
+	o.ObservedSince = w.now
+	released := desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release})
+	if p := plan.Compute(released, o, w.now); len(p.Ledger) != 1 || p.RequeueAt.IsZero() {
 		t.Errorf("the promise is dropped at once:\n%s", p.Explain())
 	}
-	if p := plan.Compute(released, o, w.now.Add(inventory.Newborn)); len(p.Ledger) != 0 {
+	if p := plan.Compute(released, o, w.now.Add(inventory.VisibilityWindow)); len(p.Ledger) != 0 {
 		t.Errorf("the promise is kept for ever:\n%s", p.Explain())
 	}
 }

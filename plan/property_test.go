@@ -66,7 +66,7 @@ func (s *story) judge(operation string, target eni.Interface) {
 		s.fail("%s of %s, which is not ours to touch where it is", operation, target.ID)
 	}
 	if owner := s.intents.find(ownerOf(target)); owner != nil {
-		if standing := owner.claim().Standing; standing != plan.Wanted && standing != plan.Released {
+		if standing := owner.claim().Mode; standing != plan.Ensure && standing != plan.Release {
 			s.fail("%s of %s, which is to be left as it is", operation, target.ID)
 		}
 	}
@@ -84,12 +84,12 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 	}
 	claim := owner.claim()
 	switch {
-	case claim.Standing == plan.Released:
-	case !claim.Resolved && !claim.Replace:
+	case claim.Mode == plan.Release:
+	case !claim.AllResolved && !claim.ReplaceAllowed:
 		s.fail("%s of %s while the subnets of its NodeENI are not resolved", operation, target.ID)
-	case len(claim.Wishes) == 0 && operation == "detach" && target.Attachment != nil && target.Attachment.Status == eni.AttachmentAttached:
+	case len(claim.Interfaces) == 0 && operation == "detach" && target.Attachment != nil && target.Attachment.Status == eni.AttachmentAttached:
 		s.fail("%s of %s, although its NodeENI has no subnet for the node that could replace it", operation, target.ID)
-	case claim.Replace:
+	case claim.ReplaceAllowed:
 		// A difference that only a new interface mends is a reason; that there is one is checked when all is done.
 	case s.soleFor(claim, target):
 		s.fail("%s of %s, which is wanted and has no twin", operation, target.ID)
@@ -98,7 +98,7 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 
 // soleFor reports whether the interface is the only one of its claim in a subnet that the claim wants.
 func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
-	wanted := slices.ContainsFunc(claim.Wishes, func(w plan.Wish) bool { return slices.Contains(w.Subnets, target.SubnetID) })
+	wanted := slices.ContainsFunc(claim.Interfaces, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, target.SubnetID) })
 	twins := 0
 	for _, i := range s.cloud.ours() {
 		if ownerOf(i) == claim.NodeENIUID && i.SubnetID == target.SubnetID {
@@ -160,12 +160,12 @@ func (s *story) settled() {
 }
 
 func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
-	switch claim.Standing {
-	case plan.Released:
+	switch claim.Mode {
+	case plan.Release:
 		if len(have) > 0 {
 			s.fail("%s is released and has %d interfaces", claim.NodeENIUID, len(have))
 		}
-	case plan.Wanted:
+	case plan.Ensure:
 		seen := map[string]bool{}
 		for _, m := range s.c.last.Members {
 			if m.NodeENIUID != claim.NodeENIUID {
@@ -182,8 +182,8 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 			}
 			s.settledMember(claim, m)
 		}
-		if claim.Resolved && len(claim.Wishes) > 0 && len(have) > len(claim.Wishes) {
-			s.fail("%s wants %d interfaces and has %d", claim.NodeENIUID, len(claim.Wishes), len(have))
+		if claim.AllResolved && len(claim.Interfaces) > 0 && len(have) > len(claim.Interfaces) {
+			s.fail("%s wants %d interfaces and has %d", claim.NodeENIUID, len(claim.Interfaces), len(have))
 		}
 		if len(seen) != len(have) {
 			s.fail("%s has %d interfaces, and the plan speaks of %d", claim.NodeENIUID, len(have), len(seen))
@@ -194,35 +194,35 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 // settledMember checks one member of a wanted claim.
 func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	switch {
-	case !m.Wanted:
-		if claim.Resolved {
+	case !m.Desired:
+		if claim.AllResolved {
 			s.fail("%s is neither wanted nor removed", m.Interface.ID)
 		}
-	case m.Why.Reason == plan.NoSubnetInZone && m.Interface == nil && len(claim.Wishes) == 0:
-	case len(claim.Wishes) == 0:
+	case m.Why.Reason == plan.NoSubnetInZone && m.Interface == nil && len(claim.Interfaces) == 0:
+	case len(claim.Interfaces) == 0:
 		if m.Why.Reason != plan.Drifted || len(m.Drift) == 0 {
 			s.fail("%s has no subnet for the node, and is not reported as drifted: %v", m.Interface.ID, m.Why)
 		}
 	case m.Phase == plan.Blocked:
 		s.justified(claim, m)
-	case m.Why.Reason == plan.SlotTaken && claim.Exact && claim.Replace && len(m.Drift) > 0:
+	case m.Why.Reason == plan.SlotTaken && claim.ExactSlot && claim.ReplaceAllowed && len(m.Drift) > 0:
 		// It says that its new slot is held by another.
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.NodeENIUID, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
-		if claim.Replace && claim.Resolved && !claim.Exact && !s.c.last.Unsettled {
+		if claim.ReplaceAllowed && claim.AllResolved && !claim.ExactSlot && !s.c.last.Converging {
 			s.fail("%s may be replaced and is not: %v", m.Interface.ID, m.Drift)
 		}
-	case claim.Exact && m.Slot != m.Asked:
+	case claim.ExactSlot && m.Slot != m.RequestedSlot:
 		s.fail("%s sits at %s without a word of drift", m.Interface.ID, m.Slot)
 	}
-	if m.Ready() && len(claim.Wishes) > 0 {
+	if m.Ready() && len(claim.Interfaces) > 0 {
 		s.attributes(claim, m)
 	}
 }
 
 func (s *story) attributes(claim plan.Claim, m plan.Member) {
-	want := claim.Wishes[0].Spec
+	want := claim.Interfaces[0].Spec
 	i := *m.Interface
 	got := eni.Spec{
 		Description: i.Description, Groups: i.Groups, SourceDestCheck: i.SourceDestCheck,
@@ -239,11 +239,11 @@ func (s *story) justified(claim plan.Claim, m plan.Member) {
 	for _, i := range s.cloud.now() {
 		if i.AttachedTo(instance) {
 			attached++
-			taken = taken || i.Attachment.Slot == m.Asked
+			taken = taken || i.Attachment.Slot == m.RequestedSlot
 		}
 	}
 	full := attached >= s.cloud.limits.Interfaces
-	if !full && (!claim.Exact || !taken) {
+	if !full && (!claim.ExactSlot || !taken) {
 		s.fail("%s[%d] is blocked for %s, and there is room", m.NodeENIUID, m.Ordinal, m.Why.Reason)
 	}
 }

@@ -25,10 +25,10 @@ func situation(rt *rapid.T) (plan.Desired, plan.Observed, time.Time) {
 	s := newStory(rt, trouble{faults: true, lag: 10, strangers: true, mischief: true})
 	s.upheaval(rapid.IntRange(1, 4).Draw(rt, "changes"))
 	look := s.cloud.look()
-	s.c.known.Looked(look)
+	s.c.known.ObserveInstance(look)
 	return s.intents.desired(), plan.Observed{
-		Owned: s.c.known.Of(instance), Spent: s.c.known.Spent(instance), Look: &look, Limits: s.cloud.limits,
-		Ledger: s.c.ledger, Setbacks: s.c.setbacks, MayReplace: rapid.Bool().Draw(rt, "may replace"),
+		Owned: s.c.known.Of(instance), UsedGenerations: s.c.known.UsedGenerations(instance), Snapshot: &look, Limits: s.cloud.limits,
+		Ledger: s.c.ledger, Backoffs: s.c.setbacks, ReplaceAllowed: rapid.Bool().Draw(rt, "may replace"),
 	}, s.c.now()
 }
 
@@ -45,20 +45,20 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 
 		d.Claims = shuffled(rt, d.Claims)
 		o.Owned = shuffled(rt, o.Owned)
-		look := *o.Look
+		look := *o.Snapshot
 		look.Interfaces = shuffled(rt, look.Interfaces)
-		o.Look = &look
+		o.Snapshot = &look
 		for n, claim := range d.Claims {
-			for w := range claim.Wishes {
-				d.Claims[n].Wishes[w].Spec.Groups = shuffled(rt, claim.Wishes[w].Spec.Groups)
+			for w := range claim.Interfaces {
+				d.Claims[n].Interfaces[w].Spec.Groups = shuffled(rt, claim.Interfaces[w].Spec.Groups)
 			}
 		}
 		mixed := plan.Compute(d, o, now)
 		if diff := cmp.Diff(said(ordered), said(mixed)); diff != "" {
 			rt.Errorf("another order of the same facts makes another plan:\n%s", diff)
 		}
-		if !maps.Equal(ordered.Ledger, mixed.Ledger) || !ordered.LookAgain.Equal(mixed.LookAgain) {
-			rt.Errorf("ledgers %v and %v, looks at %s and %s", ordered.Ledger, mixed.Ledger, ordered.LookAgain, mixed.LookAgain)
+		if !maps.Equal(ordered.Ledger, mixed.Ledger) || !ordered.RequeueAt.Equal(mixed.RequeueAt) {
+			rt.Errorf("ledgers %v and %v, looks at %s and %s", ordered.Ledger, mixed.Ledger, ordered.RequeueAt, mixed.RequeueAt)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 		d, o, now := situation(rt)
 		before := plan.Desired{Claims: slices.Clone(d.Claims)}
 		for n := range before.Claims {
-			before.Claims[n].Wishes = slices.Clone(d.Claims[n].Wishes)
+			before.Claims[n].Interfaces = slices.Clone(d.Claims[n].Interfaces)
 		}
 		owned, ledger := slices.Clone(o.Owned), maps.Clone(o.Ledger)
 		for n := range owned {
@@ -106,18 +106,18 @@ func TestCopiedTagsMoveNothing(t *testing.T) {
 		"one of an AWS service":           {Status: eni.InUse, RequesterManaged: true, Attachment: attached(instance, device(1))},
 		"one that is on another instance": {Status: eni.InUse, Attachment: attached("i-00000000000000002", device(1))},
 	}
-	standings := map[string]plan.Standing{"wanted": plan.Wanted, "released": plan.Released, "held": plan.Held}
+	standings := map[string]plan.Mode{"wanted": plan.Ensure, "released": plan.Release, "held": plan.Retain}
 	for name, i := range strangers {
 		for word, standing := range standings {
 			t.Run(name+", "+word, func(t *testing.T) {
 				w := newWorld(limits(4))
 				known := inventory.New(cluster)
-				known.Saw(start.Add(-time.Hour), stranger(i))
-				known.Saw(start, stranger(i))
+				known.ObserveInterfaces(start.Add(-time.Hour), stranger(i))
+				known.ObserveInterfaces(start, stranger(i))
 				o := w.observe(nil)
-				o.Owned, o.MayReplace = known.Of(instance), true
+				o.Owned, o.ReplaceAllowed = known.Of(instance), true
 				c := claim("a", wish(0, 3, "s9"))
-				c.Standing, c.Replace, c.Exact = standing, true, true
+				c.Mode, c.ReplaceAllowed, c.ExactSlot = standing, true, true
 				for _, action := range plan.Compute(desired(c), o, start).Actions {
 					if !strings.HasPrefix(action.String(), "create") {
 						t.Errorf("planned: %s", action)
@@ -143,13 +143,13 @@ func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
 func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
 	w := newWorld(limits(4), device(1))
 	known := inventory.New(cluster)
-	known.Saw(start, stranger(eni.Interface{Status: eni.InUse, Attachment: &eni.Attachment{
+	known.ObserveInterfaces(start, stranger(eni.Interface{Status: eni.InUse, Attachment: &eni.Attachment{
 		ID: "x", InstanceID: "i-00000000000000002", Slot: device(1), Status: eni.AttachmentAttached,
 	}}))
 	o := w.observe(nil)
 	o.Owned = known.Of(instance)
 	leaving := claim("a")
-	leaving.Standing = plan.Released
+	leaving.Mode = plan.Release
 	p := plan.Compute(desired(leaving, claim("b", wish(0, 1, "s1"))), o, start)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(2) {
 		t.Errorf("the slot of another instance is none of this one's:\n%s", p.Explain())
@@ -169,14 +169,14 @@ func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
 
 	o := w.observe(nil)
 	for n := range o.Owned {
-		o.Owned[n].Proven = false
+		o.Owned[n].Confirmed = false
 	}
 	p := plan.Compute(desired(c), o, w.now)
-	if len(p.Actions) > 0 || p.LookAgain.IsZero() {
+	if len(p.Actions) > 0 || p.RequeueAt.IsZero() {
 		t.Errorf("want nothing done, and another look:\n%s", p.Explain())
 	}
-	o.Look = nil
-	if p := plan.Compute(desired(c), o, w.now); !p.NeedsLook {
+	o.Snapshot = nil
+	if p := plan.Compute(desired(c), o, w.now); !p.NeedsDescribe {
 		t.Error("only looking can make it certain")
 	}
 	p = plan.Compute(desired(c), w.observe(nil), w.now)
@@ -198,7 +198,7 @@ func TestOneReplacementAtATime(t *testing.T) {
 		}
 	}
 	wanted = claim("a", wish(0, 1, "s7"), wish(1, 2, "s8"), wish(2, 3, "s9"))
-	wanted.Replace = true
+	wanted.ReplaceAllowed = true
 	c.next = c.now()
 	c.idle(10 * time.Minute)
 	var got []placed

@@ -20,8 +20,8 @@ const (
 	SlotTaken Reason = "SlotTaken"
 	// NotImported: an interface without an owner is in the subnet and at the slot of the one that is wanted.
 	NotImported Reason = "NotImported"
-	// NoSuchCard: the instance type has no network card of that index.
-	NoSuchCard Reason = "NoSuchCard"
+	// NoSuchNetworkCard: the instance type has no network card of that index.
+	NoSuchNetworkCard Reason = "NoSuchCard"
 	// InstanceFull: the instance type carries no more interfaces.
 	InstanceFull Reason = "InstanceFull"
 	// InstanceOutsideCluster: the instance that the Node names has none of the tags of the cluster's instances.
@@ -34,10 +34,10 @@ const (
 	LimitReached Reason = "LimitReached"
 	// Unauthorized: the controller's role may not make the call.
 	Unauthorized Reason = "Unauthorized"
-	// Refused: EC2 refuses the request as it is.
-	Refused Reason = "Refused"
-	// BrakeEngaged: too many interfaces of the cluster exist without being attached, so no more are made.
-	BrakeEngaged Reason = "BrakeEngaged"
+	// RefusedByEC2: EC2 refuses the request as it is.
+	RefusedByEC2 Reason = "Refused"
+	// TooManyUnattached: too many interfaces of the cluster exist without being attached, so no more are made.
+	TooManyUnattached Reason = "BrakeEngaged"
 	// AttachedElsewhere: somebody attached the interface to another instance.
 	AttachedElsewhere Reason = "AttachedElsewhere"
 	// AttachStuck: several times EC2 did not get done with attaching the interface.
@@ -58,26 +58,26 @@ const (
 	Throttled Reason = "Throttled"
 	// Retrying: the last call failed and is tried again soon.
 	Retrying Reason = "Retrying"
-	// NotSeen: EC2 did not show the interface in its last answer; it is looked for again.
-	NotSeen Reason = "NotSeen"
+	// NotVisible: EC2 did not show the interface in its last answer; it is looked for again.
+	NotVisible Reason = "NotSeen"
 	// InProgress: EC2 is at work.
 	InProgress Reason = "InProgress"
-	// RemovedByOthers: somebody else removed the interface shortly after it was made; the next one waits.
-	RemovedByOthers Reason = "RemovedByOthers"
+	// RemovedExternally: somebody else removed the interface shortly after it was made; the next one waits.
+	RemovedExternally Reason = "RemovedByOthers"
 	// Replacing: the interface differs in what only a new one can mend, and waits for its turn to be replaced.
 	Replacing Reason = "Replacing"
-	// Leaving: the interface is being removed.
-	Leaving Reason = "Leaving"
-	// DeviceHeld: the interface is to be removed, and the node has yet to let go of its device.
-	DeviceHeld Reason = "DeviceHeld"
-	// Kept: the interface is left as it is since nothing confirms that it may go.
-	Kept Reason = "Kept"
+	// Removing: the interface is being removed.
+	Removing Reason = "Leaving"
+	// WaitingForDeviceRelease: the interface is to be removed, and the node has yet to let go of its device.
+	WaitingForDeviceRelease Reason = "DeviceHeld"
+	// Retained: the interface is left as it is since nothing confirms that it may go.
+	Retained Reason = "Kept"
 )
 
-// Passing reports whether the reason goes away without anybody doing something.
-func (r Reason) Passing() bool {
+// Transient reports whether the reason goes away without anybody doing something.
+func (r Reason) Transient() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotSeen, InProgress, RemovedByOthers, Replacing, Leaving, DeviceHeld, "":
+	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, "":
 		return true
 	default:
 		return false

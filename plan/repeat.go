@@ -17,50 +17,50 @@ import (
 
 // The waits before a change is made again that EC2 accepted and did not keep, and the age at which it counts as kept.
 const (
-	firstRepeat   = 2 * time.Minute
-	longestRepeat = time.Hour
-	kept          = 2 * longestRepeat
+	firstRepeatDelay = 2 * time.Minute
+	maxRepeatDelay   = time.Hour
+	changeRetention  = 2 * maxRepeatDelay
 )
 
-// Repeat remembers that EC2 accepted a change of one attribute of one interface. The zero value remembers nothing.
-type Repeat struct {
+// RepeatedUpdate remembers that EC2 accepted a change of one attribute of one interface. The zero value remembers nothing.
+type RepeatedUpdate struct {
 	To Attribute
 	// At is when EC2 last accepted the change; Count is how many times it did, each less than two hours after the last.
 	At    time.Time
 	Count int
 }
 
-// Repeats holds the changes of an instance's interfaces by interface ID and [FieldOf].
-type Repeats map[string]map[string]Repeat
+// RepeatedUpdates holds the changes of an instance's interfaces by interface ID and [FieldOf].
+type RepeatedUpdates map[string]map[string]RepeatedUpdate
 
 // Next returns the repeat after EC2 accepted a change at the given time. Another value than the last begins anew.
-func (r Repeat) Next(to Attribute, at time.Time) Repeat {
+func (r RepeatedUpdate) Next(to Attribute, at time.Time) RepeatedUpdate {
 	if r.Count > 0 && (!equal(r.To, to) || r.Over(at)) {
 		r.Count = 0
 	}
-	return Repeat{To: to, At: at, Count: r.Count + 1}
+	return RepeatedUpdate{To: to, At: at, Count: r.Count + 1}
 }
 
 // Over reports whether the change is so old that it counts as kept.
-func (r Repeat) Over(now time.Time) bool { return now.Sub(r.At) > kept }
+func (r RepeatedUpdate) Over(now time.Time) bool { return now.Sub(r.At) > changeRetention }
 
 // Due returns when the change may be made again. The first time that is at once, since anybody may change an interface
 // once; then the wait doubles from two minutes to an hour.
-func (r Repeat) Due() time.Time {
+func (r RepeatedUpdate) Due() time.Time {
 	if r.Count < 2 {
 		return r.At
 	}
-	wait := firstRepeat
-	for n := 2; n < r.Count && wait < longestRepeat; n++ {
+	wait := firstRepeatDelay
+	for n := 2; n < r.Count && wait < maxRepeatDelay; n++ {
 		wait *= 2
 	}
-	return r.At.Add(min(wait, longestRepeat))
+	return r.At.Add(min(wait, maxRepeatDelay))
 }
 
 // Accepted notes that EC2 accepted an action, and drops what is over. Actions that change no attribute are passed over.
-func (r Repeats) Accepted(action Action, at time.Time) {
+func (r RepeatedUpdates) Accepted(action Action, at time.Time) {
 	for id, fields := range r {
-		maps.DeleteFunc(fields, func(_ string, one Repeat) bool { return one.Over(at) })
+		maps.DeleteFunc(fields, func(_ string, one RepeatedUpdate) bool { return one.Over(at) })
 		if len(fields) == 0 {
 			delete(r, id)
 		}
@@ -70,7 +70,7 @@ func (r Repeats) Accepted(action Action, at time.Time) {
 		return
 	}
 	if r[change.InterfaceID] == nil {
-		r[change.InterfaceID] = map[string]Repeat{}
+		r[change.InterfaceID] = map[string]RepeatedUpdate{}
 	}
 	field := FieldOf(change.To)
 	r[change.InterfaceID][field] = r[change.InterfaceID][field].Next(change.To, at)
@@ -89,9 +89,9 @@ func FieldOf(a Attribute) string {
 		return "deleteOnTermination"
 	case Tags:
 		return "tags"
-	case FewerAddresses:
+	case UnassignAddresses:
 		return fmt.Sprintf("surplus of IPv%d addresses and prefixes", a.Family)
-	case MoreAddresses:
+	case AssignAddresses:
 		if a.Prefixes > 0 {
 			return fmt.Sprintf("number of IPv%d prefixes", a.Family)
 		}
@@ -103,51 +103,51 @@ func FieldOf(a Attribute) string {
 
 // equal reports whether two changes want the same. Which addresses are given back does not matter.
 func equal(a, b Attribute) bool {
-	if _, fewer := a.(FewerAddresses); fewer {
+	if _, fewer := a.(UnassignAddresses); fewer {
 		return a.String() == b.String()
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// lasting turns attributes into changes of an interface, and leaves out what EC2 did not keep until it is due again. The
+// withoutReverted turns attributes into changes of an interface, and leaves out what EC2 did not keep until it is due again. The
 // member says so. Shown is when EC2 last showed the interface.
-func (p *planner) lasting(m *member, i eni.Interface, shown time.Time, todo []Attribute) (changes []Action) {
+func (p *planner) withoutReverted(m *member, i eni.Interface, shown time.Time, todo []Attribute) (changes []Action) {
 	for _, attribute := range todo {
-		r := p.Repeats[i.ID][FieldOf(attribute)]
+		r := p.RepeatedUpdates[i.ID][FieldOf(attribute)]
 		known := r.Count > 0 && equal(r.To, attribute) && !r.Over(p.now)
-		if known && r.Count > 1 && p.undone(m, i, shown, r) {
+		if known && r.Count > 1 && p.failedAttaches(m, i, shown, r) {
 			continue
 		}
-		changes = append(changes, Change{Member: m.Member.Member, InterfaceID: i.ID, To: attribute, Again: known})
+		changes = append(changes, Change{Member: m.Member.Member, InterfaceID: i.ID, To: attribute, Repetition: known})
 	}
 	return changes
 }
 
-// undone reports whether a change that was repeated has to wait. Whether EC2 kept it the last time is judged by a reading
+// failedAttaches reports whether a change that was repeated has to wait. Whether EC2 kept it the last time is judged by a reading
 // that is late enough; from the third time on, what was said before holds until then.
-func (p *planner) undone(m *member, i eni.Interface, shown time.Time, r Repeat) (waits bool) {
-	settled := r.At.Add(inventory.Settle)
+func (p *planner) failedAttaches(m *member, i eni.Interface, shown time.Time, r RepeatedUpdate) (waits bool) {
+	settled := r.At.Add(inventory.StaleReadWindow)
 	proven := !shown.Before(settled)
 	if (proven || r.Count > 2) && m.Why.Reason == "" {
-		m.Why = reverted(i, r.To)
+		m.Why = isReverted(i, r.To)
 	}
 	switch {
 	case proven && !p.now.Before(r.Due()):
 		return false
 	case proven:
-		p.again(r.Due())
+		p.requeueAt(r.Due())
 	case p.now.Before(settled):
-		p.again(settled)
-	case p.Look == nil:
-		m.doubtful = true
+		p.requeueAt(settled)
+	case p.Snapshot == nil:
+		m.needsFreshRead = true
 	default:
-		p.again(p.now.Add(doubtful))
+		p.requeueAt(p.now.Add(uncertainRecheck))
 	}
 	return true
 }
 
-// reverted says that somebody sets an attribute back, and how to find out who.
-func reverted(i eni.Interface, to Attribute) Problem {
+// isReverted says that somebody sets an attribute back, and how to find out who.
+func isReverted(i eni.Interface, to Attribute) Problem {
 	return Problem{Reverted, fmt.Sprintf("the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so something sets it back; "+
 		"look in CloudTrail for who else changes it (aws cloudtrail lookup-events --lookup-attributes AttributeKey=ResourceName,AttributeValue=%s), "+
 		"and stop that or declare what it sets; it is set again ever more seldom, at least every hour", FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
@@ -156,10 +156,10 @@ func reverted(i eni.Interface, to Attribute) Problem {
 // wantedOf writes the wanted value of an attribute of an interface.
 func wantedOf(a Attribute, i eni.Interface) string {
 	switch a.(type) {
-	case MoreAddresses, FewerAddresses:
+	case AssignAddresses, UnassignAddresses:
 		return a.String()
 	default:
-		return shownOf(a, a.On(i))
+		return shownOf(a, a.Apply(i))
 	}
 }
 

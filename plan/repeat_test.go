@@ -18,7 +18,7 @@ import (
 )
 
 func TestARepeatedChangeWaitsEverLonger(t *testing.T) {
-	var r plan.Repeat
+	var r plan.RepeatedUpdate
 	var waits []time.Duration
 	now := start
 	for range 9 {
@@ -33,7 +33,7 @@ func TestARepeatedChangeWaitsEverLonger(t *testing.T) {
 }
 
 func TestAnotherValueAndALastingOneBeginAnew(t *testing.T) {
-	often := plan.Repeat{To: plan.Tags{"team": "a"}, At: start, Count: 4}
+	often := plan.RepeatedUpdate{To: plan.Tags{"team": "a"}, At: start, Count: 4}
 	for name, tc := range map[string]struct {
 		to    plan.Attribute
 		after time.Duration
@@ -67,14 +67,14 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 		w := newWorld(limits(4))
 		d := desired(claim("a", wish(0, 1, "s1")))
 		_, ledger := w.drive(d, nil)
-		repeats, calls := plan.Repeats{}, 0
+		repeats, calls := plan.RepeatedUpdates{}, 0
 		var said string
 		for end := w.now.Add(4 * time.Hour); w.now.Before(end); w.now = w.now.Add(pause) {
 			i := w.ours()[0].Clone()
 			spoil[field](&i)
 			w.interfaces[i.ID] = i
 			o := w.observe(ledger)
-			o.Repeats = repeats
+			o.RepeatedUpdates = repeats
 			p := plan.Compute(d, o, w.now)
 			said = string(p.Members[0].Why.Reason) + " " + p.Members[0].Why.Message
 			for _, action := range p.Actions {
@@ -105,9 +105,9 @@ func TestAReadingDecidesWhetherARepeatedChangeLasts(t *testing.T) {
 		i.Description = shown
 		w.interfaces[i.ID] = i
 		o := w.observe(ledger)
-		o.Repeats = plan.Repeats{i.ID: {"description": {To: plan.Description("d"), At: accepted, Count: 2}}}
+		o.RepeatedUpdates = plan.RepeatedUpdates{i.ID: {"description": {To: plan.Description("d"), At: accepted, Count: 2}}}
 		if !look {
-			o.Look, o.Owned[0].Shown = nil, accepted
+			o.Snapshot, o.Owned[0].LastRead = nil, accepted
 		}
 		return plan.Compute(d, o, w.now)
 	}
@@ -117,14 +117,14 @@ func TestAReadingDecidesWhetherARepeatedChangeLasts(t *testing.T) {
 		look   bool
 	}{
 		"it is too early to tell":       {after(time.Second, "theirs", true), "", false},
-		"nothing is known since":        {after(inventory.Settle, "theirs", false), "", true},
-		"a late reading shows theirs":   {after(inventory.Settle, "theirs", true), plan.Reverted, false},
-		"a late reading shows the own":  {after(inventory.Settle, "d", true), "", false},
+		"nothing is known since":        {after(inventory.StaleReadWindow, "theirs", false), "", true},
+		"a late reading shows theirs":   {after(inventory.StaleReadWindow, "theirs", true), plan.Reverted, false},
+		"a late reading shows the own":  {after(inventory.StaleReadWindow, "d", true), "", false},
 		"the wait is over, and theirs":  {after(2*time.Minute, "theirs", true), plan.Reverted, false},
 		"it is long ago, and is theirs": {after(3*time.Hour, "theirs", true), "", false},
 	} {
-		if got := tc.p.Members[0].Why.Reason; got != tc.reason || tc.p.NeedsLook != tc.look {
-			t.Errorf("%s: the reason is %q and a look is needed: %t; want %q and %t", name, got, tc.p.NeedsLook, tc.reason, tc.look)
+		if got := tc.p.Members[0].Why.Reason; got != tc.reason || tc.p.NeedsDescribe != tc.look {
+			t.Errorf("%s: the reason is %q and a look is needed: %t; want %q and %t", name, got, tc.p.NeedsDescribe, tc.reason, tc.look)
 		}
 	}
 }

@@ -11,34 +11,34 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// chooseReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
+// selectReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
 // wanted member of the instance is not attached. A partial answer to the selectors is no reason to give one up. An interface
 // whose new slot is free comes before one that has to step aside for another.
-func (p *planner) chooseReplacement() {
+func (p *planner) selectReplacement() {
 	var drifted []*member
 	for _, m := range p.members {
-		if !m.Wanted || m.born != nil && m.born.Ready() {
+		if !m.Desired || m.launchInterface != nil && m.launchInterface.Ready() {
 			continue
 		}
-		if m.wish == nil {
+		if m.desired == nil {
 			continue // it can never be had here, and waiting for it would keep every replacement from beginning
 		}
 		if !p.settled(m) {
-			p.plan.Unsettled = true
+			p.plan.Converging = true
 			continue
 		}
-		m.Drift = fixedDrift(*m.wish, m.target, m.record.Interface)
+		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)
 		if m.mayBeReplaced() && m.replaceable() && p.outsideCluster() == nil {
 			drifted = append(drifted, m)
 		}
 	}
 	n := p.nextToMove(drifted)
-	if n < 0 || p.plan.Unsettled {
+	if n < 0 || p.plan.Converging {
 		return
 	}
-	p.plan.WouldReplace = drifted[n].NodeENIUID
-	if p.MayReplace {
-		drifted[n].leaving = "it is replaced: " + drifted[n].Drift[0].String()
+	p.plan.ReplaceCandidate = drifted[n].NodeENIUID
+	if p.ReplaceAllowed {
+		drifted[n].removeReason = "it is replaced: " + drifted[n].Drift[0].String()
 	}
 }
 
@@ -54,7 +54,7 @@ func (p *planner) nextToMove(drifted []*member) int {
 
 // getsAway reports whether the plan after the detach would not seat an interface where it was. Otherwise it would be moved without end.
 func (p *planner) getsAway(m *member) bool {
-	if !m.wish.allows(m.record.SubnetID) {
+	if !m.desired.allows(m.record.SubnetID) {
 		return true // it is not attached again
 	}
 	o := p.Observed
@@ -69,7 +69,7 @@ func (p *planner) getsAway(m *member) bool {
 	next := newPlanner(p.Desired, o, p.now)
 	next.place()
 	next.arrange()
-	next.seatAll()
+	next.allocateSlots()
 	return !slices.ContainsFunc(next.members, func(after *member) bool {
 		return after.record != nil && after.record.ID == m.record.ID && after.Slot == m.Slot
 	})
@@ -82,7 +82,7 @@ func (p *planner) settled(m *member) bool {
 
 // mayBeReplaced reports whether the NodeENI allows to make its interfaces anew, and all that a new one needs is known.
 func (m *member) mayBeReplaced() bool {
-	return m.claim.Replace && m.claim.Resolved && m.claim.NoGroups == nil
+	return m.claim.ReplaceAllowed && m.claim.AllResolved && m.claim.SecurityGroupProblem == nil
 }
 
 // replaceable reports whether a live interface with drift may be given up for a new one: it is at rest, its subnet and
@@ -95,7 +95,7 @@ func (m *member) replaceable() bool {
 
 // slotFreeFor reports whether the successor of a live interface will find its slot.
 func (p *planner) slotFreeFor(m *member) bool {
-	return m.Slot == m.target || p.seats.holders[m.target] == ""
+	return m.Slot == m.target || p.slots.holders[m.target] == ""
 }
 
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.
@@ -103,25 +103,25 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 	waits := func(format string, args ...any) Problem {
 		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
 	}
-	if m.claim.NoGroups != nil {
-		return *m.claim.NoGroups
+	if m.claim.SecurityGroupProblem != nil {
+		return *m.claim.SecurityGroupProblem
 	}
 	if outside := p.outsideCluster(); outside != nil {
 		return *outside
 	}
-	if holder := p.seats.holders[m.target]; !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
+	if holder := p.slots.holders[m.target]; !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
 		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.target, holder)}
 	}
 	for _, other := range p.members {
-		if other.Wanted && other != m && (other.record == nil || other.leaving != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
+		if other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
 			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
 		}
 	}
-	if !m.claim.Resolved {
+	if !m.claim.AllResolved {
 		return waits("all selectors of its NodeENI are resolved")
 	}
-	if p.plan.WouldReplace != "" && p.Turn != "" {
-		return waits("%s", p.Turn)
+	if p.plan.ReplaceCandidate != "" && p.ReplaceDenied != "" {
+		return waits("%s", p.ReplaceDenied)
 	}
 	return waits("another one of the node has been")
 }

@@ -31,8 +31,8 @@ type restartable struct {
 
 	known      *inventory.Inventory
 	ledger     map[ownership.Key]int64
-	setbacks   map[ownership.Key]plan.Setback
-	repeats    plan.Repeats
+	setbacks   map[ownership.Key]plan.Backoff
+	repeats    plan.RepeatedUpdates
 	mayReplace bool
 	// since is when it last started.
 	since  time.Time
@@ -51,7 +51,7 @@ func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *r
 // restart loses all that is kept in memory and lists the cluster's interfaces anew.
 func (c *restartable) restart() {
 	c.known = inventory.New(cluster)
-	c.setbacks, c.repeats = map[ownership.Key]plan.Setback{}, plan.Repeats{}
+	c.setbacks, c.repeats = map[ownership.Key]plan.Backoff{}, plan.RepeatedUpdates{}
 	if c.forgetful {
 		c.ledger = map[ownership.Key]int64{}
 	}
@@ -63,7 +63,7 @@ func (c *restartable) now() time.Time { return c.cloud.clock }
 
 func (c *restartable) list() (changed bool) {
 	c.listed = c.now()
-	return len(c.known.Listed(c.now(), c.cloud.list())) > 0
+	return len(c.known.ObserveList(c.now(), c.cloud.list())) > 0
 }
 
 func (c *restartable) say(format string, args ...any) {
@@ -72,22 +72,22 @@ func (c *restartable) say(format string, args ...any) {
 
 // reconcile plans and carries out until a plan asks for no call. It reports whether it crashed on the way.
 func (c *restartable) reconcile() (crashed bool) {
-	var look *eni.Look
+	var look *eni.InstanceSnapshot
 	for range 12 {
 		o := plan.Observed{
-			Owned: c.known.Of(instance), Spent: c.known.Spent(instance), Lost: c.known.Lost(instance), Look: look, Ledger: c.ledger, Setbacks: maps.Clone(c.setbacks),
-			MayReplace: c.mayReplace, Since: c.since, Repeats: c.repeats,
+			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.setbacks),
+			ReplaceAllowed: c.mayReplace, ObservedSince: c.since, RepeatedUpdates: c.repeats,
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits
 		}
 		c.last = plan.Compute(c.desired(), o, c.now())
-		c.next = c.last.LookAgain
+		c.next = c.last.RequeueAt
 		c.known.Judged(c.now(), instance, c.last.Verified, denied(c.last))
-		if c.last.NeedsLook {
+		if c.last.NeedsDescribe {
 			seen := c.cloud.look()
 			look = &seen
-			c.known.Looked(seen)
+			c.known.ObserveInstance(seen)
 			continue
 		}
 		c.ledger = c.last.Ledger
@@ -133,7 +133,7 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 			continue
 		}
 		failed[key] = true
-		c.setbacks[key] = c.setbacks[key].After(action, outcome.Err, c.now())
+		c.setbacks[key] = c.setbacks[key].WithFailure(action, outcome.Err, c.now())
 	}
 	return false
 }
@@ -145,10 +145,10 @@ func (c *restartable) poll() (changed bool) {
 		return false
 	}
 	shown := c.cloud.describe(ids)
-	members := c.known.Saw(c.now(), shown...)
+	members := c.known.ObserveInterfaces(c.now(), shown...)
 	for _, id := range ids {
 		if !slices.ContainsFunc(shown, func(i eni.Interface) bool { return i.ID == id }) {
-			members = append(members, c.known.Missed(c.now(), id)...)
+			members = append(members, c.known.ObserveAbsence(c.now(), id)...)
 		}
 	}
 	return len(members) > 0

@@ -17,19 +17,19 @@ import (
 func TestSetbacksAreWaitedOut(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-a"}
 	cases := map[string]struct {
-		setback plan.Setback
+		setback plan.Backoff
 		subnets []string
 		acts    bool
 		phase   plan.Phase
 		subnet  string
 	}{
-		"throttled":              {setback: plan.Setback{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
-		"subnet full":            {setback: plan.Setback{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
-		"next candidate subnet":  {setback: plan.Setback{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
-		"all candidates full":    {setback: plan.Setback{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
-		"not allowed":            {setback: plan.Setback{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
-		"long enough ago":        {setback: plan.Setback{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
-		"token spent: new token": {setback: plan.Setback{Class: eni.TokenSpent, Count: 1, At: start.Add(-time.Minute)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"throttled":              {setback: plan.Backoff{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
+		"subnet full":            {setback: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"next candidate subnet":  {setback: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
+		"all candidates full":    {setback: plan.Backoff{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
+		"not allowed":            {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"long enough ago":        {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"token spent: new token": {setback: plan.Backoff{Class: eni.IdempotencyMismatch, Count: 1, At: start.Add(-time.Minute)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 			if tc.setback.At.IsZero() {
 				tc.setback.At = start
 			}
-			o.Setbacks = map[ownership.Key]plan.Setback{key: tc.setback}
+			o.Backoffs = map[ownership.Key]plan.Backoff{key: tc.setback}
 			p := plan.Compute(desired(claim("a", wish(0, 1, tc.subnets...))), o, start)
 			if acts := len(p.Actions) > 0; acts != tc.acts || p.Members[0].Phase != tc.phase {
 				t.Fatalf("acts %t, want %t:\n%s", acts, tc.acts, p.Explain())
@@ -46,10 +46,10 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 			if tc.acts && p.Actions[0].(plan.Create).SubnetID != tc.subnet {
 				t.Errorf("creates in %s, want %s", p.Actions[0].(plan.Create).SubnetID, tc.subnet)
 			}
-			if !tc.acts && p.LookAgain != tc.setback.Retry() {
-				t.Errorf("looks again at %s, want %s", p.LookAgain, tc.setback.Retry())
+			if !tc.acts && p.RequeueAt != tc.setback.Retry() {
+				t.Errorf("looks again at %s, want %s", p.RequeueAt, tc.setback.Retry())
 			}
-			if spent := tc.setback.Class == eni.TokenSpent; spent != (p.Ledger[key] > 7) {
+			if spent := tc.setback.Class == eni.IdempotencyMismatch; spent != (p.Ledger[key] > 7) {
 				t.Errorf("generation is %d", p.Ledger[key])
 			}
 		})
@@ -57,8 +57,8 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 }
 
 // refused is a setback after which EC2 has called slots taken.
-func refused(at time.Time, slots ...eni.Slot) plan.Setback {
-	setback := plan.Setback{}
+func refused(at time.Time, slots ...eni.Slot) plan.Backoff {
+	setback := plan.Backoff{}
 	for _, slot := range slots {
 		setback = setback.Next(eni.SlotTaken, "taken", at).Refused(slot, at)
 	}
@@ -69,7 +69,7 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-a"}
 	for name, tc := range map[string]struct {
 		exact   bool
-		setback plan.Setback
+		setback plan.Backoff
 		// after is when the plan is made, counted from the last refusal; the look is as old as the refusal.
 		after time.Duration
 		slot  eni.Slot
@@ -87,9 +87,9 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 			w := newWorld(limits(4))
 			w.now = start.Add(tc.after)
 			c := claim("a", wish(0, 1, "s1"))
-			c.Exact = tc.exact
+			c.ExactSlot = tc.exact
 			o := w.observe(nil)
-			o.Setbacks = map[ownership.Key]plan.Setback{key: tc.setback}
+			o.Backoffs = map[ownership.Key]plan.Backoff{key: tc.setback}
 			m := plan.Compute(desired(c), o, w.now).Members[0]
 			if m.Slot != tc.slot || m.Why.Reason != tc.why {
 				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, tc.why, tc.slot)
@@ -104,10 +104,10 @@ func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
 func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
-	c.Exact = true
+	c.ExactSlot = true
 	p := plan.Compute(desired(c), w.observe(nil), w.now)
 	o := w.observe(p.Ledger)
-	o.Setbacks = map[ownership.Key]plan.Setback{
+	o.Backoffs = map[ownership.Key]plan.Backoff{
 		{NodeENIUID: "uid-a", Ordinal: 1}: refused(w.now.Add(-time.Hour), device(1)),
 		{NodeENIUID: "uid-a"}:             refused(w.now, device(1)),
 	}
@@ -116,7 +116,7 @@ func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
 		t.Fatalf("%s %s: the slot is refused for the second time", m.Phase, m.Why)
 	}
 	tenMinutes := w.now.Add(10 * time.Minute)
-	if o.Look.At = tenMinutes; plan.Compute(desired(c), o, tenMinutes.Add(-time.Second)).Members[0].Phase != plan.Blocked {
+	if o.Snapshot.At = tenMinutes; plan.Compute(desired(c), o, tenMinutes.Add(-time.Second)).Members[0].Phase != plan.Blocked {
 		t.Error("a slot that was refused twice is asked for again within 10 minutes")
 	}
 	if m := plan.Compute(desired(c), o, tenMinutes).Members[0]; m.Phase != plan.Creating {
@@ -139,7 +139,7 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(3))
 			c := claim("a", wish(0, 1, "s1"))
-			c.Exact = tc.exact
+			c.ExactSlot = tc.exact
 			d, key := desired(c), ownership.Key{NodeENIUID: "uid-a"}
 			w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
 			for _, slot := range tc.occupied {
@@ -148,7 +148,7 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 			setback := refused(w.now, tc.refused...)
 			says := func() plan.Member {
 				o := w.observe(nil)
-				o.Setbacks = map[ownership.Key]plan.Setback{key: setback}
+				o.Backoffs = map[ownership.Key]plan.Backoff{key: setback}
 				return plan.Compute(d, o, w.now).Members[0]
 			}
 			w.now = w.now.Add(time.Second)
@@ -165,9 +165,9 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 				t.Errorf("after another refusal it says %s %s, and not %s", m.Phase, m.Why, first.Why)
 			}
 			blind := w.observe(nil)
-			blind.Setbacks, blind.Look = map[ownership.Key]plan.Setback{key: setback}, nil
+			blind.Backoffs, blind.Snapshot = map[ownership.Key]plan.Backoff{key: setback}, nil
 			p := plan.Compute(d, blind, w.now)
-			if m := p.Members[0]; !p.NeedsLook && (m.Phase != first.Phase || m.Why != first.Why) {
+			if m := p.Members[0]; !p.NeedsDescribe && (m.Phase != first.Phase || m.Why != first.Why) {
 				t.Errorf("without a look it says %s %s, and not %s", m.Phase, m.Why, first.Why)
 			}
 		})
@@ -177,16 +177,16 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"))
-	c.Exact = true
+	c.ExactSlot = true
 	p := plan.Compute(desired(c), w.observe(nil), w.now)
 	w.apply(p.Actions[0])
 	o := w.observe(p.Ledger)
-	o.Setbacks = map[ownership.Key]plan.Setback{{NodeENIUID: "uid-a"}: refused(w.now, device(1), device(1))}
+	o.Backoffs = map[ownership.Key]plan.Backoff{{NodeENIUID: "uid-a"}: refused(w.now, device(1), device(1))}
 	first := plan.Compute(desired(c), o, w.now).Members[0].Why
 	later := plan.Compute(desired(c), o, w.now.Add(time.Second)).Members[0].Why
-	o.Look = nil
+	o.Snapshot = nil
 	unseen := plan.Compute(desired(c), o, w.now.Add(time.Second))
-	if first.Reason != plan.SlotTaken || first != later || unseen.NeedsLook || unseen.Members[0].Why != first {
+	if first.Reason != plan.SlotTaken || first != later || unseen.NeedsDescribe || unseen.Members[0].Why != first {
 		t.Errorf("it is not said once for all refusals:\n%s\n%s\n%s", first.Message, later.Message, unseen.Members[0].Why.Message)
 	}
 }
@@ -204,7 +204,7 @@ func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(limits(4))
 			o := w.observe(nil)
-			o.Setbacks = map[ownership.Key]plan.Setback{key: plan.Setback{}.Next(class, "refused", w.now)}
+			o.Backoffs = map[ownership.Key]plan.Backoff{key: plan.Backoff{}.Next(class, "refused", w.now)}
 			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
 			if !strings.Contains(m.Why.Message, says) || !strings.Contains(m.Why.Message, "tried") {
 				t.Errorf("%q does not say %q, or not that it is tried again", m.Why, says)
@@ -226,9 +226,9 @@ func TestTheVPCCNIIsNamedWhereItIsInTheWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(2), device(1))
 			o := w.observe(nil)
-			for i := range o.Look.Interfaces {
-				if at := o.Look.Interfaces[i].Attachment; at != nil && at.Slot == device(1) {
-					o.Look.Interfaces[i].Tags = tc.tags
+			for i := range o.Snapshot.Interfaces {
+				if at := o.Snapshot.Interfaces[i].Attachment; at != nil && at.Slot == device(1) {
+					o.Snapshot.Interfaces[i].Tags = tc.tags
 				}
 			}
 			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]

@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// seats is the seating order of one instance: which interface holds which slot, and how many more there is room for.
-type seats struct {
+// slotTable is the seating order of one instance: which interface holds which slot, and how many more there is room for.
+type slotTable struct {
 	instanceType string
 	limits       eni.Limits
 	// holders names the holder of each taken slot, for people.
@@ -32,73 +32,73 @@ type seats struct {
 
 // seat returns the seating order as the look shows it. Of our own interfaces only what is known otherwise counts, since it
 // can be newer: one that the look shows and that is not known any more is gone, and holds no slot.
-func (p *planner) seat() *seats {
-	s := &seats{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
+func (p *planner) seat() *slotTable {
+	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
 	for _, r := range p.Owned {
-		s.hold(r.Interface, p.InstanceID)
+		s.occupy(r.Interface, p.InstanceID)
 	}
 	for _, i := range p.Launched {
-		s.hold(i, p.InstanceID)
+		s.occupy(i, p.InstanceID)
 	}
 	var lookedAt time.Time
-	if p.Look != nil {
-		lookedAt, s.instanceType = p.Look.At, p.Look.Instance.Type
-		for _, i := range p.Look.Interfaces {
+	if p.Snapshot != nil {
+		lookedAt, s.instanceType = p.Snapshot.At, p.Snapshot.Instance.Type
+		for _, i := range p.Snapshot.Interfaces {
 			member, verdict := ownership.Read(p.Cluster, i.Tags)
-			known := verdict == ownership.Ours && member.InstanceID == p.InstanceID
+			known := verdict == ownership.Owned && member.InstanceID == p.InstanceID
 			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
-				s.hold(i, p.InstanceID)
+				s.occupy(i, p.InstanceID)
 			}
 		}
 	}
 	for slot, refusal := range p.refusals() {
-		s.believe(slot, refusal, lookedAt, p.now)
+		s.markUnusable(slot, refusal, lookedAt, p.now)
 	}
 	return s
 }
 
 // refusals returns what EC2 refused per slot, to whichever member: a slot that nobody can use is the same for all.
-func (p *planner) refusals() map[eni.Slot]Refusal {
-	all := map[eni.Slot]Refusal{}
-	for _, setback := range p.Setbacks {
-		for slot, refusal := range setback.Taken {
+func (p *planner) refusals() map[eni.Slot]UnusableSlot {
+	all := map[eni.Slot]UnusableSlot{}
+	for _, setback := range p.Backoffs {
+		for slot, refusal := range setback.UnusableSlots {
 			known := all[slot]
 			if refusal.At.Before(known.At) {
 				refusal.At = known.At
 			}
-			all[slot] = Refusal{At: refusal.At, Count: known.Count + refusal.Count}
+			all[slot] = UnusableSlot{At: refusal.At, Count: known.Count + refusal.Count}
 		}
 	}
 	return all
 }
 
-// believe takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
+// markUnusable takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
 // an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface"). After the
 // second refusal no further look is waited for.
-func (s *seats) believe(slot eni.Slot, refusal Refusal, lookedAt, now time.Time) {
+func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now time.Time) {
 	if s.holders[slot] != "" {
 		return
 	}
 	s.refused[slot] = true
 	if (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until()) {
-		s.holders[slot] = ghost
+		s.holders[slot] = unusableSlot
 	}
 }
 
-const ghost = "EC2, which shows no interface there; stopping and starting the instance can free it"
+const unusableSlot = "EC2, which shows no interface there; stopping and starting the instance can free it"
 
-// hopeless reports why no further interface fits if EC2 goes on to refuse what it refused: so that asking again, slot by
+// wouldBeFull reports why no further interface fits if EC2 goes on to refuse what it refused: so that asking again, slot by
 // slot, is not told as news.
-func (s *seats) hopeless(slot eni.Slot) *Problem {
+func (s *slotTable) wouldBeFull(slot eni.Slot) *Problem {
 	pessimist := *s
 	pessimist.holders = maps.Clone(s.holders)
 	for refused := range s.refused {
-		pessimist.holders[refused] = ghost
+		pessimist.holders[refused] = unusableSlot
 	}
 	return pessimist.room(slot)
 }
 
-func (s *seats) hold(i eni.Interface, instanceID string) {
+func (s *slotTable) occupy(i eni.Interface, instanceID string) {
 	if !i.AttachedTo(instanceID) {
 		return
 	}
@@ -111,11 +111,11 @@ func (s *seats) hold(i eni.Interface, instanceID string) {
 	}
 }
 
-// leave marks a slot as one that we are making free.
-func (s *seats) leave(slot eni.Slot) { s.leaving[slot] = true }
+// freeWhenGone marks a slot as one that we are making free.
+func (s *slotTable) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
 // reserve keeps a slot from those who would take another as well.
-func (s *seats) reserve(slot eni.Slot) { s.reserved[slot] = true }
+func (s *slotTable) reserve(slot eni.Slot) { s.reserved[slot] = true }
 
 const vpcCNI = "the VPC CNI"
 
@@ -139,20 +139,20 @@ func holderOf(i eni.Interface) string {
 
 // cannotBeMade says what keeps EC2, or us, from making the member's interface, whatever its slot.
 func (p *planner) cannotBeMade(m *member) *Problem {
-	if problem := p.notImported(m.wish); problem != nil {
+	if problem := p.notImported(m.desired); problem != nil {
 		return problem
 	}
-	if m.claim.NoGroups != nil {
-		return m.claim.NoGroups
+	if m.claim.SecurityGroupProblem != nil {
+		return m.claim.SecurityGroupProblem
 	}
-	return addressProblem(m.wish.Spec.AddressCounts, p.Limits, p.seats.instanceType)
+	return addressProblem(m.desired.Spec.AddressCounts, p.Limits, p.slots.instanceType)
 }
 
-// take finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
+// allocate finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
 // above it on the same card.
-func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
+func (s *slotTable) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
 	if exact && s.holders[asked] != "" {
-		return asked, s.occupied(asked)
+		return asked, s.whyTaken(asked)
 	}
 	if p := s.room(asked); p != nil {
 		return asked, p
@@ -160,7 +160,7 @@ func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Pro
 	slot := asked
 	for s.holders[slot] != "" || s.reserved[slot] && !exact {
 		if s.leaving[slot] {
-			return asked, s.waitFor(slot)
+			return asked, s.waitForSlot(slot)
 		}
 		slot.Device++
 	}
@@ -168,23 +168,23 @@ func (s *seats) take(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Pro
 	return slot, nil
 }
 
-// occupied says why a slot cannot be had that alone will do. Whether the instance has room elsewhere does not matter then.
-func (s *seats) occupied(slot eni.Slot) *Problem {
+// whyTaken says why a slot cannot be had that alone will do. Whether the instance has room elsewhere does not matter then.
+func (s *slotTable) whyTaken(slot eni.Slot) *Problem {
 	if s.leaving[slot] {
-		return s.waitFor(slot)
+		return s.waitForSlot(slot)
 	}
 	return &Problem{SlotTaken, fmt.Sprintf(
 		"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", slot, s.holders[slot])}
 }
 
 // room reports why no further interface fits on the card of the slot. Where the limits are not known, EC2 is left to say.
-func (s *seats) room(slot eni.Slot) *Problem {
+func (s *slotTable) room(slot eni.Slot) *Problem {
 	if !s.limits.Known() {
 		return nil
 	}
-	onCard := s.limits.OnCard(slot.Card)
+	onCard := s.limits.MaxOnCard(slot.Card)
 	if onCard == 0 {
-		return &Problem{NoSuchCard, fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
+		return &Problem{NoSuchNetworkCard, fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
 			s.instanceType, s.limits.CardNames(), slot.Card)}
 	}
 	total, there := len(s.holders), 0
@@ -196,7 +196,7 @@ func (s *seats) room(slot eni.Slot) *Problem {
 	full := total >= s.limits.Interfaces || there >= onCard
 	for _, leaving := range slices.SortedFunc(maps.Keys(s.leaving), eni.CompareSlots) {
 		if full && (leaving.Card == slot.Card || there < onCard) {
-			return s.waitFor(leaving)
+			return s.waitForSlot(leaving)
 		}
 	}
 	switch {
@@ -211,18 +211,18 @@ func (s *seats) room(slot eni.Slot) *Problem {
 }
 
 // moreRoom says what a user can do about an instance that is full.
-func (s *seats) moreRoom() string {
+func (s *slotTable) moreRoom() string {
 	if s.cni {
 		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"
 	}
 	return "use a larger instance type, or ask for fewer interfaces"
 }
 
-func (s *seats) waitFor(slot eni.Slot) *Problem {
+func (s *slotTable) waitForSlot(slot eni.Slot) *Problem {
 	return &Problem{InProgress, fmt.Sprintf("%s is waited for: %s is leaving it", slot, s.holders[slot])}
 }
 
-func (s *seats) list() string {
+func (s *slotTable) list() string {
 	slots := slices.SortedFunc(maps.Keys(s.holders), eni.CompareSlots)
 	words := make([]string, len(slots))
 	for n, slot := range slots {

@@ -25,12 +25,12 @@ var zoned = []eni.Subnet{
 // listing returns the claim of a NodeENI that lists subnets, of which some may be unknown to EC2.
 func listing(ids ...string) plan.Claim {
 	c := claim("a")
-	c.Base = device(1)
+	c.FirstSlot = device(1)
 	found := selection.Found{
 		Subnets: selection.MatchSubnets(selection.SubnetTerms{IDs: ids}, zoned),
 		Groups:  selection.MatchGroups(selection.GroupTerms{IDs: []string{"sg-1"}}, []eni.SecurityGroup{{ID: "sg-1", VPCID: "vpc-1"}}),
 	}
-	found.Fill(&c, selection.Place{Zone: zone, VPCID: "vpc-1"}, func(_ selection.Placement, groups []string) eni.Spec { return spec(groups...) })
+	found.DesiredInterfaces(&c, selection.Location{Zone: zone, VPCID: "vpc-1"}, func(_ selection.Placement, groups []string) eni.Spec { return spec(groups...) })
 	return c
 }
 
@@ -83,7 +83,7 @@ func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
 func TestAnInterfaceInUseSaysWhyItKeepsItsGroups(t *testing.T) {
 	none := &plan.Problem{Reason: plan.SecurityGroupNotFound, Message: "there is no security group with ID sg-9 in VPC vpc-1, where the node is; create it there"}
 	lacking := claim("a", wish(0, 1, "s1"))
-	lacking.NoGroups, lacking.Wishes[0].Spec.Groups = none, nil
+	lacking.SecurityGroupProblem, lacking.Interfaces[0].Spec.Groups = none, nil
 	t.Run("made for the NodeENI", func(t *testing.T) {
 		w := newWorld(limits(8))
 		_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)

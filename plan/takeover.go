@@ -13,12 +13,12 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// unclaimedNetworks takes out of the interfaces by owner those that were made for networks and that no claim speaks of.
-func unclaimedNetworks(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+// withoutOwnerNetworks takes out of the interfaces by owner those that were made for networks and that no claim speaks of.
+func withoutOwnerNetworks(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
 	var joined []inventory.Record
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
 		claimed := slices.ContainsFunc(claims, func(c Claim) bool { return c.NodeENIUID == uid })
-		if ownership.IsNetwork(uid) && !claimed {
+		if ownership.IsNetworkOwner(uid) && !claimed {
 			joined = append(joined, byOwner[uid]...)
 			delete(byOwner, uid)
 		}
@@ -26,8 +26,8 @@ func unclaimedNetworks(claims []Claim, byOwner map[string][]inventory.Record) []
 	return joined
 }
 
-// unclaimed returns the interfaces that no claim speaks of.
-func unclaimed(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+// withoutOwner returns the interfaces that no claim speaks of.
+func withoutOwner(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
 	var unknown []inventory.Record
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
 		if !slices.ContainsFunc(claims, func(c Claim) bool { return c.NodeENIUID == uid }) {
@@ -37,8 +37,8 @@ func unclaimed(claims []Claim, byOwner map[string][]inventory.Record) []inventor
 	return unknown
 }
 
-// orphansNotSeen returns the interfaces of NodeENIs that do not exist which EC2's last answer did not show.
-func orphansNotSeen(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+// invisibleOrphans returns the interfaces of NodeENIs that do not exist which EC2's last answer did not show.
+func invisibleOrphans(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
 	var missing []inventory.Record
 	for _, c := range claims {
 		if c.Leaked {
@@ -48,8 +48,8 @@ func orphansNotSeen(claims []Claim, byOwner map[string][]inventory.Record) []inv
 	return missing
 }
 
-// inOrderOfTaking puts the claims first that the ledger speaks of: what they took over stays theirs although no tag may say so.
-func (p *planner) inOrderOfTaking(claims []Claim) []*Claim {
+// inAdoptionOrder puts the claims first that the ledger speaks of: what they took over stays theirs although no tag may say so.
+func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	var known, others []*Claim
 	for n := range claims {
 		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key ownership.Key) bool { return key.NodeENIUID == claims[n].NodeENIUID }) {
@@ -61,31 +61,33 @@ func (p *planner) inOrderOfTaking(claims []Claim) []*Claim {
 	return append(known, others...)
 }
 
-// takeOver gives to wishes of the claim that have none the interfaces that stand for them as they are: those in use that
+// adoptOrphans gives to wishes of the claim that have none the interfaces that stand for them as they are: those in use that
 // were made for a NodeENI of the same name which does not exist any more, so that whoever lost NodeENIs and creates them
 // again loses no interface, and those that the instance got before it joined. They become the claim's own members: their
 // tags are what says so to everybody else, and are mended like any other attribute.
-func (p *planner) takeOver(claim *Claim, byOwner map[string][]inventory.Record) {
-	if p.ended || claim.Standing != Wanted || ownership.IsNetwork(claim.NodeENIUID) {
+func (p *planner) adoptOrphans(claim *Claim, byOwner map[string][]inventory.Record) {
+	if p.ended || claim.Mode != Ensure || ownership.IsNetworkOwner(claim.NodeENIUID) {
 		return
 	}
 	for _, dead := range p.Claims {
-		if dead.Standing == Released && dead.Leaked && dead.NodeENI == claim.NodeENI {
-			byOwner[dead.NodeENIUID] = p.inherit(claim, byOwner, byOwner[dead.NodeENIUID], p.orphanOf)
+		if dead.Mode == Release && dead.Leaked && dead.NodeENI == claim.NodeENI {
+			byOwner[dead.NodeENIUID] = p.adoptFrom(claim, byOwner, byOwner[dead.NodeENIUID], p.bestOrphan)
 		}
 	}
-	p.joined = p.inherit(claim, byOwner, p.joined, func(wish Wish, joined []inventory.Record) int { return p.joinedFor(claim, wish, joined) })
+	p.preJoin = p.adoptFrom(claim, byOwner, p.preJoin, func(wish DesiredInterface, joined []inventory.Record) int {
+		return p.preJoinMatching(claim, wish, joined)
+	})
 }
 
-// inherit moves those of some interfaces that are chosen for wishes to the claim, and returns the others.
-func (p *planner) inherit(claim *Claim, byOwner map[string][]inventory.Record, from []inventory.Record, choose func(Wish, []inventory.Record) int) []inventory.Record {
+// adoptFrom moves those of some interfaces that are chosen for wishes to the claim, and returns the others.
+func (p *planner) adoptFrom(claim *Claim, byOwner map[string][]inventory.Record, from []inventory.Record, choose func(DesiredInterface, []inventory.Record) int) []inventory.Record {
 	if len(from) == 0 {
 		return from
 	}
 	owned, left := byOwner[claim.NodeENIUID], slices.Clone(from)
-	pairs := match(claim.Wishes, owned, p.InstanceID, p.verified)
+	pairs := match(claim.Interfaces, owned, p.InstanceID, p.verified)
 	ordinal := p.ordinals(claim, pairs, owned)
-	for w, wish := range claim.Wishes {
+	for w, wish := range claim.Interfaces {
 		if _, paired := pairs.byWish[w]; paired {
 			continue
 		}
@@ -104,8 +106,8 @@ func (p *planner) inherit(claim *Claim, byOwner map[string][]inventory.Record, f
 	return left
 }
 
-// orphanOf returns the index of the interface in use that stands for a wish, or -1: that of its ordinal before others.
-func (p *planner) orphanOf(wish Wish, orphans []inventory.Record) int {
+// bestOrphan returns the index of the interface in use that stands for a wish, or -1: that of its ordinal before others.
+func (p *planner) bestOrphan(wish DesiredInterface, orphans []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
 		switch {
@@ -118,32 +120,32 @@ func (p *planner) orphanOf(wish Wish, orphans []inventory.Record) int {
 		}
 	}
 	for i, r := range orphans {
-		if !r.Missing && p.inUseFor(wish, r) && (best < 0 || rank(r) < rank(orphans[best])) {
+		if !r.Missing && p.inUseMatching(wish, r) && (best < 0 || rank(r) < rank(orphans[best])) {
 			best = i
 		}
 	}
 	return best
 }
 
-// inUseFor reports whether an interface is attached to the instance, or as good as that, in a subnet that the wish allows.
-func (p *planner) inUseFor(wish Wish, r inventory.Record) bool {
+// inUseMatching reports whether an interface is attached to the instance, or as good as that, in a subnet that the wish allows.
+func (p *planner) inUseMatching(wish DesiredInterface, r inventory.Record) bool {
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && wish.allows(r.SubnetID)
 }
 
-// orphanFor returns the interface that may be taken over for a member that has none, or "": it bears the NodeENI's name,
+// orphanMatching returns the interface that may be taken over for a member that has none, or "": it bears the NodeENI's name,
 // and it, or the NodeENI that it was made for, is not known for certain to exist or not.
-func (p *planner) orphanFor(m *member) string {
+func (p *planner) orphanMatching(m *member) string {
 	for _, r := range p.unknown {
-		if m.wish != nil && r.Member.NodeENI == m.NodeENI && p.inUseFor(*m.wish, r) {
+		if m.desired != nil && r.Member.NodeENI == m.NodeENI && p.inUseMatching(*m.desired, r) {
 			return r.ID
 		}
 	}
 	return ""
 }
 
-// joinedFor returns the index of the interface that stands best for a wish, or -1: one of a network of the NodeENI's name
+// preJoinMatching returns the index of the interface that stands best for a wish, or -1: one of a network of the NodeENI's name
 // before others, and the one in the slot asked for before others. A network that bears another NodeENI's name is left to that.
-func (p *planner) joinedFor(claim *Claim, wish Wish, joined []inventory.Record) int {
+func (p *planner) preJoinMatching(claim *Claim, wish DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
 		switch {

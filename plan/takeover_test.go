@@ -17,14 +17,14 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// joined is an interface that the instance got for a network before it joined the cluster.
-func joined(id, network, subnet string, device int) inventory.Record {
+// joinWords is an interface that the instance got for a network before it joined the cluster.
+func joinWords(id, network, subnet string, device int) inventory.Record {
 	member := ownership.Member{
 		Cluster: cluster, NodeENI: network, Node: instance, InstanceID: instance,
-		Key: ownership.Key{NodeENIUID: ownership.NetworkUID(network)}, Generation: start.Unix(),
+		Key: ownership.Key{NodeENIUID: ownership.NetworkOwner(network)}, Generation: start.Unix(),
 	}
 	return inventory.Record{
-		Member: member, Proven: true,
+		Member: member, Confirmed: true,
 		Interface: eni.Interface{
 			ID: id, SubnetID: subnet, Status: eni.InUse, SourceDestCheck: true, Tags: member.Tags(start, nil),
 			Attachment: &eni.Attachment{ID: "attach-" + id, InstanceID: instance, Slot: eni.Slot{Device: device}, Status: eni.AttachmentAttached, DeleteOnTermination: true},
@@ -34,9 +34,9 @@ func joined(id, network, subnet string, device int) inventory.Record {
 
 // asks is a NodeENI that wants interfaces from device index 1 on, one in each of the subnets.
 func asks(nodeENI string, subnets ...string) plan.Claim {
-	claim := plan.Claim{NodeENI: nodeENI, NodeENIUID: "uid-" + nodeENI, Standing: plan.Wanted, Resolved: true, Base: eni.Slot{Device: 1}}
+	claim := plan.Claim{NodeENI: nodeENI, NodeENIUID: "uid-" + nodeENI, Mode: plan.Ensure, AllResolved: true, FirstSlot: eni.Slot{Device: 1}}
 	for n, subnet := range subnets {
-		claim.Wishes = append(claim.Wishes, plan.Wish{
+		claim.Interfaces = append(claim.Interfaces, plan.DesiredInterface{
 			Ordinal: n, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + n}, Spec: eni.Spec{SourceDestCheck: true, DeleteOnTermination: true},
 		})
 	}
@@ -57,35 +57,35 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 		calls map[string]int
 	}{
 		"in the same slots, whatever the network is called": {
-			[]inventory.Record{joined("eni-1", "multus", "s1", 1), joined("eni-2", "multus", "s2", 2)}, []plan.Claim{asks("upf", "s1", "s2")},
+			[]inventory.Record{joinWords("eni-1", "multus", "s1", 1), joinWords("eni-2", "multus", "s2", 2)}, []plan.Claim{asks("upf", "s1", "s2")},
 			map[string]standing{"eni-1": {"upf", true, plan.Attached}, "eni-2": {"upf", true, plan.Attached}}, map[string]int{"tag": 2},
 		},
 		"the one of its own name first": {
-			[]inventory.Record{joined("eni-1", "other", "s1", 1), joined("eni-2", "upf", "s1", 2)}, []plan.Claim{asks("upf", "s1")},
+			[]inventory.Record{joinWords("eni-1", "other", "s1", 1), joinWords("eni-2", "upf", "s1", 2)}, []plan.Claim{asks("upf", "s1")},
 			map[string]standing{"eni-1": {"other", false, plan.Attached}, "eni-2": {"upf", true, plan.Attached}}, map[string]int{"tag": 1},
 		},
 		"but not what bears another NodeENI's name": {
-			[]inventory.Record{joined("eni-1", "upf", "s1", 1)}, []plan.Claim{asks("a", "s1"), asks("upf", "s1")},
+			[]inventory.Record{joinWords("eni-1", "upf", "s1", 1)}, []plan.Claim{asks("a", "s1"), asks("upf", "s1")},
 			map[string]standing{"eni-1": {"upf", true, plan.Attached}}, map[string]int{"tag": 1, "create": 1},
 		},
 		"without a NodeENI it stays as it is": {
-			[]inventory.Record{joined("eni-1", "multus", "s1", 1)}, nil,
+			[]inventory.Record{joinWords("eni-1", "multus", "s1", 1)}, nil,
 			map[string]standing{"eni-1": {"multus", false, plan.Attached}}, map[string]int{},
 		},
 		"in another subnet it stays as it is": {
-			[]inventory.Record{joined("eni-1", "multus", "s9", 1)}, []plan.Claim{asks("multus", "s1")},
+			[]inventory.Record{joinWords("eni-1", "multus", "s9", 1)}, []plan.Claim{asks("multus", "s1")},
 			map[string]standing{"eni-1": {"multus", false, plan.Attached}}, map[string]int{"create": 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: tc.claims}
-			look := &eni.Look{At: start.Add(time.Hour), Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
-			o := plan.Observed{Owned: tc.owned, Look: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}
+			look := &eni.InstanceSnapshot{At: start.Add(time.Hour), Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+			o := plan.Observed{Owned: tc.owned, Snapshot: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}
 			p := plan.Compute(d, o, start.Add(time.Hour))
 			got := map[string]standing{}
 			for _, m := range p.Members {
 				if m.Interface != nil {
-					got[m.Interface.ID] = standing{m.NodeENI, m.Wanted, m.Phase}
+					got[m.Interface.ID] = standing{m.NodeENI, m.Desired, m.Phase}
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -106,7 +106,7 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 // else is to be changed is not, as long as somebody else has it by its tags, who would change it back.
 func TestATakeoverWaitsForNoTag(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-upf"}
-	refused := &eni.Fault{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
+	refused := &eni.APIError{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
 	for name, tc := range map[string]struct {
 		groups []string
 		ready  bool
@@ -119,11 +119,11 @@ func TestATakeoverWaitsForNoTag(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := start.Add(time.Hour)
 			claim := asks("upf", "s1")
-			claim.Wishes[0].Spec.Groups = tc.groups
+			claim.Interfaces[0].Spec.Groups = tc.groups
 			o := plan.Observed{
-				Owned:  []inventory.Record{joined("eni-1", "multus", "s1", 1)},
-				Look:   &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
-				Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
+				Owned:    []inventory.Record{joinWords("eni-1", "multus", "s1", 1)},
+				Snapshot: &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
+				Limits:   eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
 			}
 			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}
 			for range 3 {
@@ -131,18 +131,18 @@ func TestATakeoverWaitsForNoTag(t *testing.T) {
 				if m := p.Members[0]; !slices.Equal(undertaken(p), []string{"tags"}) || !m.Ready() {
 					t.Fatalf("it does\n%s", p.Explain())
 				}
-				o.Setbacks = map[ownership.Key]plan.Setback{key: o.Setbacks[key].After(p.Actions[0], refused, now)}
+				o.Backoffs = map[ownership.Key]plan.Backoff{key: o.Backoffs[key].WithFailure(p.Actions[0], refused, now)}
 				p = plan.Compute(d, o, now)
 				if m := p.Members[0]; m.Phase != plan.Attached || m.Ready() != tc.ready || m.NodeENI != "upf" || m.Why.Reason != tc.why {
 					t.Errorf("it stands as %+v", m)
 				}
-				if len(p.Actions) > 0 || p.LookAgain.Before(now.Add(5*time.Minute)) {
-					t.Errorf("it is tried again at %s:\n%s", p.LookAgain, p.Explain())
+				if len(p.Actions) > 0 || p.RequeueAt.Before(now.Add(5*time.Minute)) {
+					t.Errorf("it is tried again at %s:\n%s", p.RequeueAt, p.Explain())
 				}
-				now = p.LookAgain
+				now = p.RequeueAt
 			}
 			tags := plan.Compute(d, o, now).Actions[0].(plan.Change).To
-			o.Owned[0].Interface, o.Owned[0].Member.Key, o.Setbacks = tags.On(o.Owned[0].Interface), key, nil
+			o.Owned[0].Interface, o.Owned[0].Member.Key, o.Backoffs = tags.Apply(o.Owned[0].Interface), key, nil
 			if p := plan.Compute(d, o, now); !slices.Equal(undertaken(p), tc.then) {
 				t.Errorf("when the tags are written it does\n%s", p.Explain())
 			}
@@ -154,16 +154,16 @@ func TestATakeoverWaitsForNoTag(t *testing.T) {
 func TestTagsHoldNothingElseUp(t *testing.T) {
 	key := ownership.Key{NodeENIUID: "uid-upf"}
 	claim := asks("upf", "s1")
-	claim.Wishes[0].Spec.Groups, claim.Wishes[0].Spec.Tags = []string{"sg-2"}, map[string]string{"team": "ran"}
-	owned := joined("eni-1", "upf", "s1", 1)
+	claim.Interfaces[0].Spec.Groups, claim.Interfaces[0].Spec.Tags = []string{"sg-2"}, map[string]string{"team": "ran"}
+	owned := joinWords("eni-1", "upf", "s1", 1)
 	owned.Member.Key = key
 	owned.Interface.Tags = owned.Member.Tags(start, nil)
-	refused := &eni.Fault{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
+	refused := &eni.APIError{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
 	o := plan.Observed{
 		Owned:    []inventory.Record{owned},
-		Look:     &eni.Look{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
+		Snapshot: &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
 		Limits:   eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
-		Setbacks: map[ownership.Key]plan.Setback{key: plan.Setback{}.After(plan.Change{To: plan.Tags{}}, refused, start)},
+		Backoffs: map[ownership.Key]plan.Backoff{key: plan.Backoff{}.WithFailure(plan.Change{To: plan.Tags{}}, refused, start)},
 	}
 	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{claim}}, o, start)
 	if m := p.Members[0]; !slices.Equal(undertaken(p), []string{"security groups sg-2"}) || m.Ready() || m.Why.Reason != plan.Unauthorized {
@@ -200,9 +200,9 @@ func TestWhatWasTakenOverStays(t *testing.T) {
 		"and is the first one's without any": {nil, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			look := &eni.Look{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+			look := &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
 			p := plan.Compute(d, plan.Observed{
-				Owned: []inventory.Record{joined("eni-1", "multus", "s1", 1)}, Look: look, Ledger: tc.ledger, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4},
+				Owned: []inventory.Record{joinWords("eni-1", "multus", "s1", 1)}, Snapshot: look, Ledger: tc.ledger, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4},
 			}, start)
 			for _, m := range p.Members {
 				if m.Interface != nil && m.NodeENI != tc.of {
@@ -214,10 +214,10 @@ func TestWhatWasTakenOverStays(t *testing.T) {
 }
 
 func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
-	record := joined("eni-1", "multus", "s1", 1)
+	record := joinWords("eni-1", "multus", "s1", 1)
 	record.Attachment, record.Status = nil, eni.Available
-	look := &eni.Look{At: start, Instance: eni.Instance{ID: instance, State: eni.InstanceTerminated}}
-	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance}, plan.Observed{Owned: []inventory.Record{record}, Look: look}, start)
+	look := &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, State: eni.InstanceTerminated}}
+	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance}, plan.Observed{Owned: []inventory.Record{record}, Snapshot: look}, start)
 	if len(p.Actions) != 1 || p.Actions[0].String() != "delete eni-1: its instance is gone" {
 		t.Errorf("the actions are %v", p.Actions)
 	}
@@ -225,7 +225,7 @@ func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
 
 // outlived is an interface in use of an earlier NodeENI of a name.
 func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
-	r := joined(id, nodeENI, subnet, 1+ordinal)
+	r := joinWords(id, nodeENI, subnet, 1+ordinal)
 	r.Member.Key = ownership.Key{NodeENIUID: "uid-earlier-" + nodeENI, Ordinal: ordinal}
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	return r
@@ -253,8 +253,8 @@ func kinds(p plan.Plan) []string {
 func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	gone := func(nodeENI string) plan.Claim {
 		return plan.Claim{
-			NodeENI: nodeENI, NodeENIUID: "uid-earlier-" + nodeENI, Standing: plan.Released, Leaked: true,
-			MissingSince: start, Grace: ownership.LossGrace,
+			NodeENI: nodeENI, NodeENIUID: "uid-earlier-" + nodeENI, Mode: plan.Release, Leaked: true,
+			MissingSince: start, Grace: ownership.MassLossGrace,
 		}
 	}
 	unseen := outlived("eni-1", "upf", "s1", 0)
@@ -266,7 +266,7 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	detaching := outlived("eni-1", "upf", "s1", 0)
 	detaching.Attachment.Status = eni.AttachmentDetaching
 	moved := asks("upf", "s1")
-	moved.Replace, moved.Wishes[0].Slot = true, eni.Slot{Device: 2}
+	moved.ReplaceAllowed, moved.Interfaces[0].Slot = true, eni.Slot{Device: 2}
 	for name, tc := range map[string]struct {
 		owned  []inventory.Record
 		claims []plan.Claim
@@ -313,8 +313,8 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: tc.claims}
 			now := start.Add(time.Hour)
-			look := &eni.Look{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
-			p := plan.Compute(d, plan.Observed{Owned: tc.owned, Look: look, MayReplace: true, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}, now)
+			look := &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+			p := plan.Compute(d, plan.Observed{Owned: tc.owned, Snapshot: look, ReplaceAllowed: true, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}, now)
 			var kept []string
 			for _, m := range p.Members {
 				if m.Interface != nil && m.NodeENIUID == "uid-upf" {

@@ -16,7 +16,7 @@ import (
 // up for it. One that is being deleted counts as missing: it need not exist any more.
 func (o Observed) expected() []inventory.Record {
 	records := slices.Clone(o.Owned)
-	for _, action := range o.UnderWay {
+	for _, action := range o.InFlight {
 		if create, is := action.(Create); is {
 			if !slices.ContainsFunc(o.Owned, create.made) {
 				records = append(records, create.expected())
@@ -62,12 +62,12 @@ func expect(r inventory.Record, action Action) inventory.Record {
 	return r
 }
 
-// onlyExpected reports whether an attachment has been asked for, and EC2 has not answered yet.
-func onlyExpected(a *eni.Attachment) bool { return a.ID == "" }
+// isExpected reports whether an attachment has been asked for, and EC2 has not answered yet.
+func isExpected(a *eni.Attachment) bool { return a.ID == "" }
 
 // slotOf returns the slot that the interface of a member is being made for.
 func (o Observed) slotOf(key ownership.Key) (slot eni.Slot, is bool) {
-	for _, action := range o.UnderWay {
+	for _, action := range o.InFlight {
 		if create, makes := action.(Create); makes && create.Member.Key == key {
 			return create.Slot, true
 		}
@@ -79,7 +79,7 @@ func (o Observed) slotOf(key ownership.Key) (slot eni.Slot, is bool) {
 // each other, and nothing is begun for a member while it is being made.
 func (o Observed) waitsForAnswer(action Action) bool {
 	_, makes := action.(Create)
-	return slices.ContainsFunc(o.UnderWay, func(before Action) bool {
+	return slices.ContainsFunc(o.InFlight, func(before Action) bool {
 		_, made := before.(Create)
 		if makes || made {
 			return action.Of().Key == before.Of().Key
@@ -88,8 +88,8 @@ func (o Observed) waitsForAnswer(action Action) bool {
 	})
 }
 
-// await says that EC2 has not answered yet whether it makes the interface.
-func (p *planner) await(m *member) {
+// awaitAnswer says that EC2 has not answered yet whether it makes the interface.
+func (p *planner) awaitAnswer(m *member) {
 	m.Phase, m.Interface = Creating, nil
 	m.Why = Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
 }

@@ -19,10 +19,10 @@ func halfReplaced(t *testing.T) (*world, plan.Desired, plan.Create, plan.Delete,
 	w := newWorld(limits(4))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))), nil)
 	exchanged := claim("a", wish(0, 1, "s3"), wish(1, 2, "s2"))
-	exchanged.Replace = true
+	exchanged.ReplaceAllowed = true
 	d := desired(exchanged)
 	observed := w.observe(ledger)
-	observed.MayReplace = true
+	observed.ReplaceAllowed = true
 	planned := plan.Compute(d, observed, w.now)
 	if _, detaches := planned.Actions[0].(plan.Detach); !detaches {
 		t.Fatalf("planned %v, want a detach", planned.Actions)
@@ -73,16 +73,16 @@ func TestAReplacementIsMadeOnce(t *testing.T) {
 			}
 			observed := w.observe(planned.Ledger)
 			if s.deleted {
-				observed.Spent[remove.Member.Key] = remove.Member.Generation
+				observed.UsedGenerations[remove.Member.Key] = remove.Member.Generation
 			}
 			if s.creating {
-				observed.UnderWay = append(observed.UnderWay, create)
+				observed.InFlight = append(observed.InFlight, create)
 			}
 			if s.deleting {
-				observed.UnderWay = append(observed.UnderWay, remove)
+				observed.InFlight = append(observed.InFlight, remove)
 			}
 			if s.lost {
-				observed.Setbacks = map[ownership.Key]plan.Setback{create.Member.Key: plan.Setback{}.Next(eni.Transient, "no answer", w.now.Add(-time.Minute))}
+				observed.Backoffs = map[ownership.Key]plan.Backoff{create.Member.Key: plan.Backoff{}.Next(eni.Transient, "no answer", w.now.Add(-time.Minute))}
 			}
 			for _, action := range plan.Compute(d, observed, w.now).Actions {
 				again, creates := action.(plan.Create)
@@ -100,7 +100,7 @@ func TestAReplacementIsMadeOnce(t *testing.T) {
 // TestAnAttachUnderWayLeavesNoRoom has as many interfaces being attached as may be on their way: EC2 may refuse all of the calls.
 func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 	w := newWorld(limits(8))
-	var wishes []plan.Wish
+	var wishes []plan.DesiredInterface
 	for n := range plan.MaxUnattached + 2 {
 		wishes = append(wishes, wish(n, n+1, "s1"))
 	}
@@ -111,7 +111,7 @@ func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
 	}
 	attaching := plan.Compute(d, w.observe(planned.Ledger), w.now)
 	observed := w.observe(attaching.Ledger)
-	observed.UnderWay = attaching.Actions
+	observed.InFlight = attaching.Actions
 	if next := plan.Compute(d, observed, w.now); len(attaching.Actions) != plan.MaxUnattached || len(next.Actions) > 0 {
 		t.Errorf("%v are under way, and %v is to begin", attaching.Actions, next.Actions)
 	}
@@ -122,15 +122,15 @@ func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
 	w := newWorld(limits(4))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))), nil)
 	exchanged := claim("a", wish(0, 1, "s3"), wish(1, 2, "s4"))
-	exchanged.Replace = true
+	exchanged.ReplaceAllowed = true
 	observed := w.observe(ledger)
-	observed.MayReplace = true
+	observed.ReplaceAllowed = true
 	planned := plan.Compute(desired(exchanged), observed, w.now)
 	if len(planned.Actions) != 1 {
 		t.Fatalf("planned %v, want a detach", planned.Actions)
 	}
-	observed.UnderWay = planned.Actions
-	if next := plan.Compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || !next.Unsettled {
+	observed.InFlight = planned.Actions
+	if next := plan.Compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || !next.Converging {
 		t.Errorf("%v is under way, and %v is to begin", planned.Actions, next.Actions)
 	}
 }

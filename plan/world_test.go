@@ -105,19 +105,19 @@ func (w *world) apply(action plan.Action) {
 		delete(w.interfaces, a.InterfaceID)
 	case plan.Change:
 		i := w.must(a.InterfaceID)
-		if more, ok := a.To.(plan.MoreAddresses); ok {
+		if more, ok := a.To.(plan.AssignAddresses); ok {
 			i = w.more(i, more)
 		}
-		w.interfaces[i.ID] = a.To.On(i)
+		w.interfaces[i.ID] = a.To.Apply(i)
 	}
 }
 
 func (w *world) assign(i eni.Interface, c eni.AddressCounts) eni.Interface {
-	i = w.more(i, plan.MoreAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
-	return w.more(i, plan.MoreAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
+	i = w.more(i, plan.AssignAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
+	return w.more(i, plan.AssignAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
 }
 
-func (w *world) more(i eni.Interface, m plan.MoreAddresses) eni.Interface {
+func (w *world) more(i eni.Interface, m plan.AssignAddresses) eni.Interface {
 	for range m.Addresses {
 		w.serial++
 		if m.Family == plan.IPv4 {
@@ -184,17 +184,17 @@ func (w *world) pass(d time.Duration) {
 // observe reads everything afresh, and remembers what calls were made for.
 func (w *world) observe(ledger map[ownership.Key]int64) plan.Observed {
 	known := inventory.New(cluster)
-	look := &eni.Look{At: w.now, Instance: w.instance}
+	look := &eni.InstanceSnapshot{At: w.now, Instance: w.instance}
 	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
 		i := w.interfaces[id].Clone()
-		known.Saw(w.now.Add(-inventory.Settle), i)
-		known.Saw(w.now, i)
+		known.ObserveInterfaces(w.now.Add(-inventory.StaleReadWindow), i)
+		known.ObserveInterfaces(w.now, i)
 		if i.AttachedTo(instance) || i.Tags[ownership.TagInstanceID] == instance {
 			look.Interfaces = append(look.Interfaces, i)
 		}
 	}
 	known.Judged(w.now, instance, slices.Sorted(maps.Keys(w.verified)), nil)
-	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Look: look, Limits: w.limits, Ledger: ledger, Spent: map[ownership.Key]int64{}}
+	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, UsedGenerations: map[ownership.Key]int64{}}
 }
 
 // ours returns the interfaces made for NodeENIs, by ID.
@@ -216,12 +216,12 @@ func (w *world) drive(d plan.Desired, ledger map[ownership.Key]int64) (plan.Plan
 		for _, action := range p.Actions {
 			w.apply(action)
 		}
-		if len(p.Actions) == 0 && p.LookAgain.IsZero() {
+		if len(p.Actions) == 0 && p.RequeueAt.IsZero() {
 			return p, ledger
 		}
 		w.pass(5 * time.Second)
 		if len(p.Actions) == 0 {
-			w.now = w.now.Add(inventory.Newborn)
+			w.now = w.now.Add(inventory.VisibilityWindow)
 		}
 	}
 	panic("the plan never settles:\n" + plan.Compute(d, w.observe(ledger), w.now).Explain())
@@ -233,7 +233,7 @@ func (w *world) follow(d plan.Desired, ledger map[ownership.Key]int64, times int
 	var p plan.Plan
 	for range times {
 		o := w.observe(ledger)
-		o.MayReplace = true
+		o.ReplaceAllowed = true
 		p = plan.Compute(d, o, w.now)
 		ledger = p.Ledger
 		for _, action := range p.Actions {
@@ -251,12 +251,12 @@ func spec(groups ...string) eni.Spec {
 	return eni.Spec{Description: "d", Groups: groups, SourceDestCheck: true, DeleteOnTermination: true}
 }
 
-func wish(ordinal, device int, subnets ...string) plan.Wish {
-	return plan.Wish{Ordinal: ordinal, Subnets: subnets, Slot: eni.Slot{Device: device}, Spec: spec()}
+func wish(ordinal, device int, subnets ...string) plan.DesiredInterface {
+	return plan.DesiredInterface{Ordinal: ordinal, Subnets: subnets, Slot: eni.Slot{Device: device}, Spec: spec()}
 }
 
-func claim(name string, wishes ...plan.Wish) plan.Claim {
-	return plan.Claim{NodeENI: name, NodeENIUID: "uid-" + name, Standing: plan.Wanted, Wishes: wishes, Resolved: true}
+func claim(name string, wishes ...plan.DesiredInterface) plan.Claim {
+	return plan.Claim{NodeENI: name, NodeENIUID: "uid-" + name, Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
 }
 
 func desired(claims ...plan.Claim) plan.Desired {

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// Place is where an instance is; the VPC is empty while it is not known.
-type Place struct{ Zone, VPCID string }
+// Location is where an instance is; the VPC is empty while it is not known.
+type Location struct{ Zone, VPCID string }
 
 // Found is what the selectors of one declaration stand for.
 type Found struct {
@@ -20,28 +20,28 @@ type Found struct {
 	Groups  GroupMatch
 }
 
-// Fill works out what a claim wishes for at a place. The spec function says what the interface of a placement shall be, given
+// DesiredInterfaces works out what a claim wishes for at a place. The spec function says what the interface of a placement shall be, given
 // the IDs of its security groups.
-func (f Found) Fill(claim *plan.Claim, at Place, spec func(p Placement, groupIDs []string) eni.Spec) {
-	placements, _ := f.Subnets.Place(at.Zone, at.VPCID)
-	claim.Resolved = len(f.Subnets.Unknown) == 0
-	claim.Lacking = f.Subnets.Problems()
-	if lacking := f.Subnets.Lacking(at.Zone, at.VPCID); lacking != nil {
-		claim.Lacking = append(claim.Lacking, *lacking)
+func (f Found) DesiredInterfaces(claim *plan.Claim, at Location, spec func(p Placement, groupIDs []string) eni.Spec) {
+	placements, _ := f.Subnets.ForZone(at.Zone, at.VPCID)
+	claim.AllResolved = len(f.Subnets.Unknown) == 0
+	claim.Unresolvable = f.Subnets.Problems()
+	if lacking := f.Subnets.NoSubnetProblem(at.Zone, at.VPCID); lacking != nil {
+		claim.Unresolvable = append(claim.Unresolvable, *lacking)
 	}
-	groupIDs, problems := f.Groups.In(at.VPCID)
+	groupIDs, problems := f.Groups.ForVPC(at.VPCID)
 	if len(problems) > 0 {
-		claim.NoGroups, groupIDs = &problems[0], nil
+		claim.SecurityGroupProblem, groupIDs = &problems[0], nil
 	}
 	for _, p := range placements {
-		wish := plan.Wish{
+		wish := plan.DesiredInterface{
 			Ordinal: p.Ordinal,
 			Subnets: subnetIDs(p.Candidates),
-			Slot:    eni.Slot{Card: claim.Base.Card, Device: claim.Base.Device + p.Ordinal},
+			Slot:    eni.Slot{Card: claim.FirstSlot.Card, Device: claim.FirstSlot.Device + p.Ordinal},
 			Spec:    spec(p, groupIDs),
 		}
 		wish.Spec.Description = strings.ReplaceAll(wish.Spec.Description, DeviceIndex, strconv.Itoa(wish.Slot.Device))
-		claim.Wishes = append(claim.Wishes, wish)
+		claim.Interfaces = append(claim.Interfaces, wish)
 	}
 }
 

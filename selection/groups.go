@@ -36,9 +36,9 @@ func MatchGroups(terms GroupTerms, groups []eni.SecurityGroup) GroupMatch {
 	return GroupMatch{terms: terms, groups: groups}
 }
 
-// In returns the IDs of the chosen groups of the VPC, sorted and each once, and what is wrong with the terms there. An empty
+// ForVPC returns the IDs of the chosen groups of the VPC, sorted and each once, and what is wrong with the terms there. An empty
 // vpcID stands for all VPCs together: a group is then unknown only if no VPC has it, and ambiguous only if one VPC has it twice.
-func (m GroupMatch) In(vpcID string) (ids []string, problems []plan.Problem) {
+func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem) {
 	here := filter(m.groups, func(g eni.SecurityGroup) bool { return vpcID == "" || g.VPCID == vpcID })
 	var chosen []eni.SecurityGroup
 	for _, t := range m.terms.split() {
@@ -69,12 +69,12 @@ type groupTerm struct {
 // split returns the terms one by one.
 func (t GroupTerms) split() []groupTerm {
 	var terms []groupTerm
-	for _, id := range unrepeated(t.IDs) {
+	for _, id := range distinctTerms(t.IDs) {
 		terms = append(terms, groupTerm{"ID " + id, true, []func(eni.SecurityGroup) bool{
 			func(g eni.SecurityGroup) bool { return g.ID == id },
 		}})
 	}
-	for _, name := range unrepeated(t.Names) {
+	for _, name := range distinctTerms(t.Names) {
 		terms = append(terms, groupTerm{"name " + strconv.Quote(name), true, []func(eni.SecurityGroup) bool{
 			func(g eni.SecurityGroup) bool { return g.Name == name },
 			func(g eni.SecurityGroup) bool { return g.Tags["Name"] == name },

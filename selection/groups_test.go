@@ -66,7 +66,7 @@ func TestGroupsInVPC(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			ids, problems := selection.MatchGroups(tc.terms, groups).In(tc.vpc)
+			ids, problems := selection.MatchGroups(tc.terms, groups).ForVPC(tc.vpc)
 			if diff := cmp.Diff(tc.want, ids); diff != "" {
 				t.Errorf("groups (-want +got):\n%s", diff)
 			}
@@ -83,7 +83,7 @@ func TestMoreGroupsThanAnInterfaceTakes(t *testing.T) {
 		for n := range count {
 			groups = append(groups, group(fmt.Sprintf("sg-%02d", n), fmt.Sprint(n), "vpc-1"))
 		}
-		_, problems := selection.MatchGroups(selection.GroupTerms{Tags: map[string]string{"team": "net"}}, groups).In("vpc-1")
+		_, problems := selection.MatchGroups(selection.GroupTerms{Tags: map[string]string{"team": "net"}}, groups).ForVPC("vpc-1")
 		if diff := cmp.Diff(want, reasons(problems)); diff != "" {
 			t.Errorf("%d groups (-want +got):\n%s", count, diff)
 		}
@@ -99,8 +99,8 @@ func TestGroupsAreSortedOnceAndIndependentOfOrder(t *testing.T) {
 			groups = append(groups, group(fmt.Sprintf("sg-%d", n), word.Draw(t, "name"), vpc, word.Draw(t, "tag")))
 		}
 		terms := selection.GroupTerms{Names: rapid.SliceOfN(word, 1, 3).Draw(t, "names")}
-		ids, problems := selection.MatchGroups(terms, groups).In("vpc-1")
-		again, problemsAgain := selection.MatchGroups(terms, shuffle(t, groups)).In("vpc-1")
+		ids, problems := selection.MatchGroups(terms, groups).ForVPC("vpc-1")
+		again, problemsAgain := selection.MatchGroups(terms, shuffle(t, groups)).ForVPC("vpc-1")
 		if diff := cmp.Diff(ids, again) + cmp.Diff(problems, problemsAgain); diff != "" {
 			t.Fatalf("after shuffling (-before +after):\n%s", diff)
 		}

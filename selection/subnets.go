@@ -83,8 +83,8 @@ type Placement struct {
 	Candidates []eni.Subnet
 }
 
-// Passed is a matching subnet that is of no use at a place.
-type Passed struct {
+// Skipped is a matching subnet that is of no use at a place.
+type Skipped struct {
 	Subnet eni.Subnet
 	Reason PassReason
 }
@@ -98,10 +98,10 @@ const (
 	OtherVPC  PassReason = "OtherVPC"
 )
 
-// Place says which interfaces a node in the zone gets, and which matching subnets were passed over for it. An empty
+// ForZone says which interfaces a node in the zone gets, and which matching subnets were passed over for it. An empty
 // vpcID means that the node's VPC is not known yet: then subnets of any VPC count. A subnet that two terms name, one by its ID
 // and one by its name, is placed once.
-func (m SubnetMatch) Place(zone, vpcID string) (placements []Placement, passed []Passed) {
+func (m SubnetMatch) ForZone(zone, vpcID string) (placements []Placement, passed []Skipped) {
 	placed := map[string]bool{}
 	for _, t := range m.matched {
 		here := filter(t.subnets, func(s eni.Subnet) bool { return passReason(s, zone, vpcID) == "" })
@@ -112,21 +112,21 @@ func (m SubnetMatch) Place(zone, vpcID string) (placements []Placement, passed [
 		for _, s := range here {
 			placed[s.ID] = true
 		}
-		slices.SortFunc(here, byRoom)
+		slices.SortFunc(here, byFreeAddresses)
 		placements = append(placements, Placement{Ordinal: len(placements), Term: t.term, Candidates: here})
 	}
 	for _, s := range m.Subnets() {
 		if reason := passReason(s, zone, vpcID); reason != "" {
-			passed = append(passed, Passed{Subnet: s, Reason: reason})
+			passed = append(passed, Skipped{Subnet: s, Reason: reason})
 		}
 	}
 	return placements, passed
 }
 
-// Lacking returns the problem of a place at which no matching subnet is of use, and nil where at least one is. It is also
+// NoSubnetProblem returns the problem of a place at which no matching subnet is of use, and nil where at least one is. It is also
 // nil when nothing matches anywhere, of which [SubnetMatch.Problems] speaks.
-func (m SubnetMatch) Lacking(zone, vpcID string) *plan.Problem {
-	placements, passed := m.Place(zone, vpcID)
+func (m SubnetMatch) NoSubnetProblem(zone, vpcID string) *plan.Problem {
+	placements, passed := m.ForZone(zone, vpcID)
 	if len(placements) > 0 || len(passed) == 0 {
 		return nil
 	}
@@ -158,8 +158,8 @@ func passReason(s eni.Subnet, zone, vpcID string) PassReason {
 	}
 }
 
-// byRoom puts the subnet with most free addresses first.
-func byRoom(a, b eni.Subnet) int {
+// byFreeAddresses puts the subnet with most free addresses first.
+func byFreeAddresses(a, b eni.Subnet) int {
 	return cmp.Or(cmp.Compare(b.FreeIPv4, a.FreeIPv4), strings.Compare(a.ID, b.ID))
 }
 
@@ -178,10 +178,10 @@ type subnetTerm struct {
 // split returns the terms one by one. A term that is listed twice counts once.
 func (t SubnetTerms) split() []subnetTerm {
 	var terms []subnetTerm
-	for _, id := range unrepeated(t.IDs) {
+	for _, id := range distinctTerms(t.IDs) {
 		terms = append(terms, subnetTerm{"ID " + id, func(s eni.Subnet) bool { return s.ID == id }})
 	}
-	for _, name := range unrepeated(t.Names) {
+	for _, name := range distinctTerms(t.Names) {
 		terms = append(terms, subnetTerm{"name " + strconv.Quote(name), func(s eni.Subnet) bool { return s.Name == name }})
 	}
 	if len(t.Tags) > 0 {

@@ -106,7 +106,7 @@ func TestPlace(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			placements, passed := selection.MatchSubnets(tc.terms, fleet).Place(tc.zone, tc.vpc)
+			placements, passed := selection.MatchSubnets(tc.terms, fleet).ForZone(tc.zone, tc.vpc)
 			if diff := cmp.Diff(tc.want, placed(t, placements)); diff != "" {
 				t.Errorf("placements (-want +got):\n%s", diff)
 			}
@@ -168,7 +168,7 @@ func TestLacking(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got plan.Reason
-			if p := tc.match.Lacking(tc.zone, tc.vpc); p != nil {
+			if p := tc.match.NoSubnetProblem(tc.zone, tc.vpc); p != nil {
 				got = p.Reason
 			}
 			if got != tc.want {
@@ -181,10 +181,10 @@ func TestLacking(t *testing.T) {
 // The VPC of a node is not known at all times: what is said must not change for that, unless it is the VPC that decides.
 func TestOtherZonesAreToldAlikeInAnyVPC(t *testing.T) {
 	m := selection.MatchSubnets(selection.SubnetTerms{IDs: []string{"subnet-b1", "subnet-o1"}}, fleet)
-	if diff := cmp.Diff(m.Lacking("z-c", ""), m.Lacking("z-c", "vpc-1")); diff != "" {
+	if diff := cmp.Diff(m.NoSubnetProblem("z-c", ""), m.NoSubnetProblem("z-c", "vpc-1")); diff != "" {
 		t.Error(diff)
 	}
-	if p := m.Lacking("z-a", "vpc-1"); !strings.Contains(p.Message, "z-a of VPC vpc-1") {
+	if p := m.NoSubnetProblem("z-a", "vpc-1"); !strings.Contains(p.Message, "z-a of VPC vpc-1") {
 		t.Errorf("the VPC decides, and is not told: %s", p.Message)
 	}
 }
@@ -223,7 +223,7 @@ func TestEveryMatchedSubnetIsPlacedInExactlyOneZone(t *testing.T) {
 		m := selection.MatchSubnets(drawSubnetTerms(t), drawSubnets(t))
 		var used []string
 		for _, zone := range []string{"z-a", "z-b", "z-c"} {
-			placements, passed := m.Place(zone, "")
+			placements, passed := m.ForZone(zone, "")
 			var here []string
 			for _, p := range placements {
 				here = append(here, subnetIDs(p.Candidates)...)
@@ -245,8 +245,8 @@ func TestOrderOfSubnetsDoesNotMatter(t *testing.T) {
 		terms, subnets := drawSubnetTerms(t), drawSubnets(t)
 		shuffled := shuffle(t, subnets)
 		for _, zone := range []string{"z-a", "z-b"} {
-			want, wantPassed := selection.MatchSubnets(terms, subnets).Place(zone, "vpc-1")
-			got, gotPassed := selection.MatchSubnets(terms, shuffled).Place(zone, "vpc-1")
+			want, wantPassed := selection.MatchSubnets(terms, subnets).ForZone(zone, "vpc-1")
+			got, gotPassed := selection.MatchSubnets(terms, shuffled).ForZone(zone, "vpc-1")
 			if diff := cmp.Diff(want, got, prefixes) + cmp.Diff(wantPassed, gotPassed, prefixes); diff != "" {
 				t.Fatalf("after shuffling (-before +after):\n%s", diff)
 			}
@@ -256,7 +256,7 @@ func TestOrderOfSubnetsDoesNotMatter(t *testing.T) {
 
 func TestCandidatesAreOfThePlaceAndRoomiestFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		placements, _ := selection.MatchSubnets(drawSubnetTerms(t), drawSubnets(t)).Place("z-a", "vpc-1")
+		placements, _ := selection.MatchSubnets(drawSubnetTerms(t), drawSubnets(t)).ForZone("z-a", "vpc-1")
 		for n, p := range placements {
 			if p.Ordinal != n || len(p.Candidates) == 0 {
 				t.Fatalf("placement %d: %+v", n, p)
@@ -287,12 +287,12 @@ func TestADescriptionNamesTheDeviceIndex(t *testing.T) {
 		Subnets: selection.MatchSubnets(selection.SubnetTerms{IDs: []string{"subnet-a1", "subnet-a3"}}, append(slices.Clone(fleet), next)),
 		Groups:  selection.MatchGroups(selection.GroupTerms{}, nil),
 	}
-	claim := plan.Claim{Base: eni.Slot{Device: 2}}
-	found.Fill(&claim, selection.Place{Zone: "z-a", VPCID: "vpc-1"}, func(selection.Placement, []string) eni.Spec {
+	claim := plan.Claim{FirstSlot: eni.Slot{Device: 2}}
+	found.DesiredInterfaces(&claim, selection.Location{Zone: "z-a", VPCID: "vpc-1"}, func(selection.Placement, []string) eni.Spec {
 		return eni.Spec{Description: "VRF{deviceIndex} of {cnf}"}
 	})
 	var got []string
-	for _, w := range claim.Wishes {
+	for _, w := range claim.Interfaces {
 		got = append(got, w.Spec.Description)
 	}
 	if diff := cmp.Diff([]string{"VRF2 of {cnf}", "VRF3 of {cnf}"}, got); diff != "" {

@@ -23,8 +23,8 @@ func filter[T any](all []T, keep func(T) bool) []T {
 	return kept
 }
 
-// unrepeated drops what was listed before, and keeps the order.
-func unrepeated(list []string) []string {
+// distinctTerms drops what was listed before, and keeps the order.
+func distinctTerms(list []string) []string {
 	var kept []string
 	for _, one := range list {
 		if !slices.Contains(kept, one) {

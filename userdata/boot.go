@@ -31,8 +31,8 @@ const (
 	Continue = "continue"
 )
 
-// Boot says how a node gives itself its interfaces before its kubelet starts.
-type Boot struct {
+// Bootstrap says how a node gives itself its interfaces before its kubelet starts.
+type Bootstrap struct {
 	Family Family
 	// Networks is what eni-bootstrap is told with --config. Instead, SSMParameter names where it stands, or the instance's
 	// tags hold the parameters.
@@ -51,7 +51,7 @@ type Boot struct {
 }
 
 // Render writes the user data. The same input gives the same output, to the letter. Its errors name the flag to change.
-func (b Boot) Render() (string, error) {
+func (b Bootstrap) Render() (string, error) {
 	if err := b.check(); err != nil {
 		return "", err
 	}
@@ -63,8 +63,8 @@ func (b Boot) Render() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(text) > Max {
-		return "", fmt.Errorf("the user data comes to %d bytes and EC2 takes %d: keep the networks in an SSM parameter (--ssm-parameter), or let a part of --merge load the rest from S3", len(text), Max)
+	if len(text) > MaxSize {
+		return "", fmt.Errorf("the user data comes to %d bytes and EC2 takes %d: keep the networks in an SSM parameter (--ssm-parameter), or let a part of --merge load the rest from S3", len(text), MaxSize)
 	}
 	return text, nil
 }
@@ -77,7 +77,7 @@ var (
 	wordPattern      = regexp.MustCompile(`^[A-Za-z0-9_./:=@+-]*$`)
 )
 
-func (b Boot) check() error {
+func (b Bootstrap) check() error {
 	sources := 0
 	for _, given := range []bool{b.Networks != "", b.SSMParameter != "", b.InstanceTags} {
 		if given {
@@ -115,7 +115,7 @@ func (c Cluster) check() error {
 }
 
 // linux writes the parts for Amazon Linux.
-func (b Boot) linux() (string, error) {
+func (b Bootstrap) linux() (string, error) {
 	theirs, err := Split(b.User)
 	if err != nil {
 		return "", fmt.Errorf("--merge cannot be merged: %w", err)
@@ -131,15 +131,15 @@ func (b Boot) linux() (string, error) {
 	switch {
 	case !b.Cluster.Complete():
 	case b.Family == AL2:
-		parts = append(parts, Part{KindScript, b.joinAL2()})
+		parts = append(parts, Part{KindScript, b.joinScriptAL2()})
 	default:
 		parts = slices.Insert(parts, 1, Part{KindNodeConfig, NodeConfig(b.Cluster, Node{})})
 	}
 	return MIME(parts), nil
 }
 
-// joinAL2 calls the program by which a node on Amazon Linux 2 joins its cluster.
-func (b Boot) joinAL2() string {
+// joinScriptAL2 calls the program by which a node on Amazon Linux 2 joins its cluster.
+func (b Bootstrap) joinScriptAL2() string {
 	text := fmt.Sprintf("#!/bin/bash\nset -euo pipefail\n/etc/eks/bootstrap.sh '%s' --apiserver-endpoint '%s' --b64-cluster-ca '%s'",
 		b.Cluster.ClusterName, b.Cluster.Endpoint, b.Cluster.CA)
 	if b.Cluster.ClusterDNS != "" {
@@ -150,7 +150,7 @@ func (b Boot) joinAL2() string {
 
 // bottlerocket writes settings. Bottlerocket has no shell: a container does the work before the kubelet starts, and is told
 // the networks by its user data.
-func (b Boot) bottlerocket() (string, error) {
+func (b Bootstrap) bottlerocket() (string, error) {
 	const table = "settings.bootstrap-containers.multieni"
 	ours := []string{table}
 	if b.Cluster.Complete() {

@@ -72,7 +72,7 @@ func (m machine) run(script string) (string, error) {
 }
 
 // boot runs the first script of the user data, as cloud-init does.
-func (m machine) boot(b userdata.Boot) {
+func (m machine) boot(b userdata.Bootstrap) {
 	m.t.Helper()
 	text, err := b.Render()
 	if err != nil {
@@ -98,7 +98,7 @@ func TestTheScriptInstallsAndStartsTheUnit(t *testing.T) {
 		for policy, need := range map[string]string{userdata.Fail: "RequiredBy=", userdata.Taint: "RequiredBy=", userdata.Continue: "WantedBy="} {
 			t.Run(fmt.Sprint(family, policy), func(t *testing.T) {
 				m := newMachine(t)
-				m.boot(userdata.Boot{Family: family, Networks: "cluster: 'it''s $HOME `x`'\n", OnFailure: policy})
+				m.boot(userdata.Bootstrap{Family: family, Networks: "cluster: 'it''s $HOME `x`'\n", OnFailure: policy})
 				if got := m.read("etc/multieni/networks.yaml"); got != "cluster: 'it''s $HOME `x`'\n" {
 					t.Errorf("the networks are %q", got)
 				}
@@ -120,7 +120,7 @@ func TestTheScriptInstallsAndStartsTheUnit(t *testing.T) {
 func TestTheKubeletTakesOurFlags(t *testing.T) {
 	m := newMachine(t)
 	for range 2 {
-		m.boot(userdata.Boot{Family: userdata.AL2, InstanceTags: true, OnFailure: userdata.Fail})
+		m.boot(userdata.Bootstrap{Family: userdata.AL2, InstanceTags: true, OnFailure: userdata.Fail})
 	}
 	if got := m.read("etc/systemd/system/kubelet.service"); !strings.HasSuffix(got, " $KUBELET_EXTRA_ARGS $MULTIENI_KUBELET_ARGS\n") {
 		t.Error(got)
@@ -133,7 +133,7 @@ func TestTheKubeletTakesOurFlags(t *testing.T) {
 // The program is loaded once, and never run if it is another than was promised.
 func TestTheProgramIsLoaded(t *testing.T) {
 	m := newMachine(t)
-	b := userdata.Boot{Family: userdata.AL2023, Networks: "x\n", OnFailure: userdata.Fail, ProgramURL: "https://x/eni-bootstrap", ProgramSHA256: sum(served)}
+	b := userdata.Bootstrap{Family: userdata.AL2023, Networks: "x\n", OnFailure: userdata.Fail, ProgramURL: "https://x/eni-bootstrap", ProgramSHA256: sum(served)}
 	m.boot(b)
 	load := m.read("etc/multieni/load")
 	for range 2 {

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Max is the most bytes of user data before they are encoded (EC2 user guide, "User data").
-const Max = 16 * 1024
+// MaxSize is the most bytes of user data before they are encoded (EC2 user guide, "User data").
+const MaxSize = 16 * 1024
 
 // The kinds of parts, as cloud-init and nodeadm know them.
 const (

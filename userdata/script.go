@@ -25,7 +25,7 @@ const endOfFile = "MULTIENI_END"
 
 // script installs the unit that runs the program, and starts it. Everything that can fail is left to the unit: should it
 // fail, systemd does not start the kubelet, at this boot or another, whatever cloud-init does with the script.
-func (b Boot) script() (string, error) {
+func (b Bootstrap) script() (string, error) {
 	if slices.Contains(strings.Split(b.Networks, "\n"), endOfFile) {
 		return "", fmt.Errorf("--config has a line %s, which would end it", endOfFile)
 	}
@@ -62,7 +62,7 @@ done
 `
 
 // load loads the program, unless an earlier boot has.
-func (b Boot) load() string {
+func (b Bootstrap) load() string {
 	return fmt.Sprintf(`#!/bin/bash
 set -euo pipefail
 program=%s
@@ -76,7 +76,7 @@ mv "$program.new" "$program"
 }
 
 // unit runs the program before what starts the kubelet, which needs it unless nodes are to join without networks.
-func (b Boot) unit() string {
+func (b Bootstrap) unit() string {
 	kubelet, after, tell := "nodeadm-run.service", " nodeadm-config.service", "--node-config="+pathNodeConfig
 	if b.Family == AL2 {
 		kubelet, after, tell = "kubelet.service", "", "--environment="+pathKubeletEnv

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Adoptions are what taking over another controller's interfaces and objects comes to.
-type Adoptions struct {
-	Adopt  []Adopted  `json:"adopt"`
-	Passed []PassedBy `json:"passed,omitempty"`
+// ImportPlan are what taking over another controller's interfaces and objects comes to.
+type ImportPlan struct {
+	Adopt  []ImportedInterface `json:"adopt"`
+	Passed []SkippedInterface  `json:"passed,omitempty"`
 	// Objects are the NodeENIs from which the other controller's marks are removed.
 	Objects []string `json:"objects,omitempty"`
 }
 
-// Adopted is one interface that is taken over.
-type Adopted struct {
+// ImportedInterface is one interface that is taken over.
+type ImportedInterface struct {
 	ENIID   string `json:"eniID"`
 	NodeENI string `json:"nodeENI"`
 	Node    string `json:"node"`
@@ -25,14 +25,14 @@ type Adopted struct {
 	Slot    string `json:"slot"`
 }
 
-// PassedBy is one interface that is left as it is.
-type PassedBy struct {
+// SkippedInterface is one interface that is left as it is.
+type SkippedInterface struct {
 	ENIID string `json:"eniID"`
 	Why   string `json:"why"`
 }
 
 // Text prints the adoptions.
-func (v Adoptions) Text(p Page) string {
+func (v ImportPlan) Text(p Page) string {
 	var b strings.Builder
 	var rows [][]cell
 	for _, a := range v.Adopt {

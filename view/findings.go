@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// Grade is how a finding is to be taken.
-type Grade string
+// Severity is how a finding is to be taken.
+type Severity string
 
 // The grades of a finding.
 const (
-	OK      Grade = "ok"
-	Warning Grade = "warning"
-	Failed  Grade = "failed"
+	OK      Severity = "ok"
+	Warning Severity = "warning"
+	Failed  Severity = "failed"
 )
 
-// Finding is what one check of the surroundings found.
-type Finding struct {
-	Check string `json:"check"`
-	Grade Grade  `json:"grade"`
+// Check is what one check of the surroundings found.
+type Check struct {
+	Check string   `json:"check"`
+	Grade Severity `json:"grade"`
 	// Found is what is so, in a sentence.
 	Found string `json:"found"`
 	// Next is what to do about it; empty when it is OK.
 	Next string `json:"next,omitempty"`
 }
 
-// Findings are all that a look at the surroundings found.
-type Findings []Finding
+// Checks are all that a look at the surroundings found.
+type Checks []Check
 
 // Failed reports whether one is.
-func (f Findings) Failed() bool {
-	return slices.ContainsFunc(f, func(f Finding) bool { return f.Grade == Failed })
+func (f Checks) Failed() bool {
+	return slices.ContainsFunc(f, func(f Check) bool { return f.Grade == Failed })
 }
 
 // Text prints the findings.
-func (f Findings) Text(p Page) string {
+func (f Checks) Text(p Page) string {
 	var b strings.Builder
-	counts := map[Grade]int{}
+	counts := map[Severity]int{}
 	for _, one := range f {
 		counts[one.Grade]++
-		m := map[Grade]mood{OK: good, Warning: busy, Failed: bad}[one.Grade]
+		m := map[Severity]severity{OK: good, Warning: busy, Failed: bad}[one.Grade]
 		b.WriteString(p.paragraph(p.sign(m)+" ", one.Check+": "+one.Found))
 		if one.Next != "" {
 			b.WriteString(p.paragraph("  → ", one.Next))

@@ -112,9 +112,9 @@ func whatKept(i eni.Interface, member ownership.Member, verdict ownership.Verdic
 		return ""
 	case verdict == ownership.Launched:
 		return WhatLaunched
-	case verdict == ownership.Damaged:
+	case verdict == ownership.Malformed:
 		return WhatTagsEdited
-	case ownership.IsNetwork(member.NodeENIUID):
+	case ownership.IsNetworkOwner(member.NodeENIUID):
 		return WhatPrepared
 	case !known.Recorded[i.ID] && !known.Promised[Promise{member.InstanceID, member.Key, member.Generation}]:
 		return WhatUnverified
@@ -134,14 +134,14 @@ func (l *Leak) judge(i eni.Interface, verdict ownership.Verdict, now time.Time) 
 	switch {
 	case verdict == ownership.Launched:
 		l.Verdict = "launched with an instance that is gone; delete it by hand"
-	case verdict == ownership.Damaged:
+	case verdict == ownership.Malformed:
 		l.Verdict = "its tags were edited; delete it by hand if you know it"
 	case i.Attachment != nil:
 		l.Verdict = "attached; the controller detaches it"
 	case i.Status != eni.Available:
 		l.Verdict = "EC2 is at work on it"
-	case !ownership.OldEnough(i.Tags, now):
-		l.Verdict = fmt.Sprintf("younger than %s", ownership.LeakAge)
+	case !ownership.PastMinLeakAge(i.Tags, now):
+		l.Verdict = fmt.Sprintf("younger than %s", ownership.MinLeakAge)
 	default:
 		l.Collectable, l.Verdict = true, "can be deleted"
 	}

@@ -20,29 +20,29 @@ type Page struct {
 	Wide bool
 }
 
-// mood is how something is to be taken.
-type mood int
+// severity is how something is to be taken.
+type severity int
 
 const (
-	plain mood = iota
-	idle       // nothing there, nothing wanted
-	busy       // goes on by itself
+	plain severity = iota
+	idle           // nothing there, nothing wanted
+	busy           // goes on by itself
 	good
 	bad
 	strong // a heading
 )
 
 // sign is the sign of a mood, so that it takes no colours to see it.
-func (m mood) sign() string {
+func (m severity) sign() string {
 	return [...]string{plain: " ", idle: "·", busy: "◐", good: "●", bad: "✗", strong: " "}[m]
 }
 
 // attributes are those of ECMA-48, "Select graphic rendition".
-func (m mood) attribute() string {
+func (m severity) attribute() string {
 	return [...]string{plain: "", idle: "2", busy: "33", good: "32", bad: "31", strong: "1"}[m]
 }
 
-func (p Page) paint(m mood, text string) string {
+func (p Page) paint(m severity, text string) string {
 	if !p.Colours || m == plain || text == "" {
 		return text
 	}
@@ -52,7 +52,7 @@ func (p Page) paint(m mood, text string) string {
 // cell is one field of a table.
 type cell struct {
 	text string
-	mood mood
+	mood severity
 }
 
 // column is one column of a table.

@@ -14,27 +14,27 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// Picture is the slots of one node with what is in them.
-type Picture struct {
+// NodeMap is the slots of one node with what is in them.
+type NodeMap struct {
 	Node
 	// Cards are the network cards of the instance type, with all slots, taken or free.
 	Cards []Card `json:"cards"`
 	// Waiting are the wanted interfaces that are in no slot yet.
-	Waiting []Seat `json:"waiting,omitempty"`
+	Waiting []SlotView `json:"waiting,omitempty"`
 	// Unseen says why EC2 could not be asked, so that only what is ours is shown; empty when it was.
 	Unseen string `json:"unseen,omitempty"`
 }
 
 // Card is one network card.
 type Card struct {
-	Index int    `json:"index"`
-	Used  int    `json:"used"`
-	Takes int    `json:"takes"`
-	Seats []Seat `json:"slots"`
+	Index int        `json:"index"`
+	Used  int        `json:"used"`
+	Takes int        `json:"takes"`
+	Seats []SlotView `json:"slots"`
 }
 
-// Seat is one slot.
-type Seat struct {
+// SlotView is one slot.
+type SlotView struct {
 	Device    int    `json:"deviceIndex"`
 	Owner     string `json:"owner"`
 	ENIID     string `json:"eniID,omitempty"`
@@ -42,21 +42,21 @@ type Seat struct {
 	SubnetID  string `json:"subnetID,omitempty"`
 	State     string `json:"state,omitempty"`
 	Link      string `json:"link,omitempty"`
-	mood      mood
+	mood      severity
 	taken     bool
 }
 
-// NewPicture draws a node. The look is nil when EC2 could not be asked, for the reason that unseen gives; limits that are
+// NewNodeMap draws a node. The look is nil when EC2 could not be asked, for the reason that unseen gives; limits that are
 // not known are taken from the offline table.
-func NewPicture(n Node, look *eni.Look, limits eni.Limits, unseen string) Picture {
+func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen string) NodeMap {
 	if look != nil {
 		n.Type = cmp.Or(look.Instance.Type, n.Type)
 	}
 	if !limits.Known() {
 		limits, _ = instancetype.Offline(n.Type)
 	}
-	p := Picture{Node: n, Unseen: unseen}
-	seats := map[eni.Slot]Seat{}
+	p := NodeMap{Node: n, Unseen: unseen}
+	seats := map[eni.Slot]SlotView{}
 	if look != nil {
 		for _, i := range look.Interfaces {
 			if i.AttachedTo(n.InstanceID) {
@@ -64,10 +64,10 @@ func NewPicture(n Node, look *eni.Look, limits eni.Limits, unseen string) Pictur
 			}
 		}
 	} else {
-		seats[eni.Primary] = Seat{Owner: "primary", taken: true, mood: idle}
+		seats[eni.Primary] = SlotView{Owner: "primary", taken: true, mood: idle}
 	}
 	for _, i := range n.Interfaces {
-		seat := i.seat()
+		seat := i.slotView()
 		if there, occupied := seats[i.Slot]; i.Phase == "Attached" || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
 			seats[i.Slot] = seat
 		} else {
@@ -80,14 +80,14 @@ func NewPicture(n Node, look *eni.Look, limits eni.Limits, unseen string) Pictur
 
 // cards sorts seats into cards and fills the free slots in. Indices above the number that a card takes exist: EC2 counts
 // interfaces, and not indices.
-func cards(seats map[eni.Slot]Seat, limits eni.Limits) []Card {
+func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 	var all []Card
 	number := len(limits.Cards)
 	for slot := range seats {
 		number = max(number, slot.Card+1)
 	}
 	for index := range number {
-		card := Card{Index: index, Takes: limits.OnCard(index)}
+		card := Card{Index: index, Takes: limits.MaxOnCard(index)}
 		for slot, seat := range seats {
 			if slot.Card == index {
 				seat.Device = slot.Device
@@ -96,20 +96,20 @@ func cards(seats map[eni.Slot]Seat, limits eni.Limits) []Card {
 			}
 		}
 		for device, free := 0, card.Takes-card.Used; free > 0; device++ {
-			if !slices.ContainsFunc(card.Seats, func(s Seat) bool { return s.taken && s.Device == device }) {
-				card.Seats = append(card.Seats, Seat{Device: device, Owner: "free", mood: idle})
+			if !slices.ContainsFunc(card.Seats, func(s SlotView) bool { return s.taken && s.Device == device }) {
+				card.Seats = append(card.Seats, SlotView{Device: device, Owner: "free", mood: idle})
 				free--
 			}
 		}
-		slices.SortFunc(card.Seats, func(a, b Seat) int { return cmp.Compare(a.Device, b.Device) })
+		slices.SortFunc(card.Seats, func(a, b SlotView) int { return cmp.Compare(a.Device, b.Device) })
 		all = append(all, card)
 	}
 	return all
 }
 
 // seatOf is an interface as EC2 shows it.
-func seatOf(i eni.Interface) Seat {
-	s := Seat{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, mood: idle, State: string(i.Attachment.Status)}
+func seatOf(i eni.Interface) SlotView {
+	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, mood: idle, State: string(i.Attachment.Status)}
 	if i.PrimaryIPv4.IsValid() {
 		s.PrivateIP = i.PrimaryIPv4.String()
 	}
@@ -123,7 +123,7 @@ func ownerOf(i eni.Interface) string {
 		return "primary"
 	case i.Tags[ownership.TagNodeTemplate] != "" && i.Tags[ownership.TagNodeENIUID] == "":
 		return "AWSNodeTemplate " + i.Tags[ownership.TagNodeTemplate]
-	case ownership.IsNetwork(i.Tags[ownership.TagNodeENIUID]):
+	case ownership.IsNetworkOwner(i.Tags[ownership.TagNodeENIUID]):
 		return "network " + i.Tags[ownership.TagNodeENI]
 	case i.Tags[ownership.TagNodeENI] != "":
 		return i.Tags[ownership.TagNodeENI]
@@ -136,9 +136,9 @@ func ownerOf(i eni.Interface) string {
 	}
 }
 
-// seat is an interface as its NodeENIState tells.
-func (i Interface) seat() Seat {
-	s := Seat{
+// slotView is an interface as its NodeENIState tells.
+func (i Interface) slotView() SlotView {
+	s := SlotView{
 		Device: i.Slot.Device, Owner: fmt.Sprintf("%s[%d]", i.NodeENI, i.Ordinal), ENIID: i.ENIID, PrivateIP: i.PrivateIP,
 		SubnetID: i.SubnetID, State: strings.ToLower(i.Phase), taken: true, mood: i.mood(),
 	}
@@ -158,7 +158,7 @@ func (i Interface) seat() Seat {
 }
 
 // Text prints the picture.
-func (v Picture) Text(p Page) string {
+func (v NodeMap) Text(p Page) string {
 	var b strings.Builder
 	facts := strings.Join(slices.DeleteFunc([]string{v.InstanceID, v.Type, v.Zone}, func(s string) bool { return s == "" }), ", ")
 	b.WriteString(p.paint(strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
@@ -177,7 +177,7 @@ func (v Picture) Text(p Page) string {
 	if v.Unseen != "" {
 		b.WriteString("\n" + p.paragraph("", "Only multieni's own interfaces are shown, since EC2 could not be asked: "+v.Unseen))
 	}
-	for _, t := range troubles([]Node{v.Node}) {
+	for _, t := range issues([]Node{v.Node}) {
 		b.WriteString("\n" + t.text(p))
 	}
 	return b.String()
@@ -206,7 +206,7 @@ func seatColumns() []column {
 	}
 }
 
-func seatRows(seats []Seat) [][]cell {
+func seatRows(seats []SlotView) [][]cell {
 	var rows [][]cell
 	for _, s := range seats {
 		owner, state := cell{s.Owner, plain}, cell{s.State, s.mood}

@@ -15,8 +15,8 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// Planned is what a change of the declarations would come to.
-type Planned struct {
+// PlanDiff is what a change of the declarations would come to.
+type PlanDiff struct {
 	Create  int `json:"create"`
 	Change  int `json:"change"`
 	Remove  int `json:"remove"`
@@ -24,7 +24,7 @@ type Planned struct {
 	// Drifted is how many interfaces would stay as they are although they differ.
 	Drifted int `json:"drifted"`
 	// Nodes are those for which something would be done, blocked or left as it is; those that lose interfaces come first.
-	Nodes []PlannedNode `json:"nodes"`
+	Nodes []NodeDiff `json:"nodes"`
 	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
 	Unchanged int `json:"unchanged"`
 	// Calls counts the calls to EC2 by operation.
@@ -36,8 +36,8 @@ type Planned struct {
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// PlannedNode is what would be done for one node.
-type PlannedNode struct {
+// NodeDiff is what would be done for one node.
+type NodeDiff struct {
 	Name string `json:"name"`
 	// Steps are the calls, one sentence each.
 	Steps []string `json:"steps,omitempty"`
@@ -46,22 +46,22 @@ type PlannedNode struct {
 	// Drifted are the interfaces that would stay as they are although they differ.
 	Drifted []string `json:"drifted,omitempty"`
 	removes int
-	signs   []mood
+	signs   []severity
 	shape   string
 }
 
-// Drafted is the outcome of a plan for one node.
-type Drafted struct {
+// SimulatedNode is the outcome of a plan for one node.
+type SimulatedNode struct {
 	Node    string
 	Outcome forecast.Outcome
 	// Blocked are the members, as NodeENI and ordinal, that are blocked today: they are no news.
 	Blocked map[string]bool
 }
 
-// NewPlanned sums the outcomes for nodes up. Rates are those at which EC2 is asked.
-func NewPlanned(drafts []Drafted, rates map[string]forecast.Rate) Planned {
-	v := Planned{Nodes: []PlannedNode{}, Calls: map[string]int{}}
-	slices.SortFunc(drafts, func(a, b Drafted) int { return cmp.Compare(a.Node, b.Node) })
+// NewPlanDiff sums the outcomes for nodes up. Rates are those at which EC2 is asked.
+func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDiff {
+	v := PlanDiff{Nodes: []NodeDiff{}, Calls: map[string]int{}}
+	slices.SortFunc(drafts, func(a, b SimulatedNode) int { return cmp.Compare(a.Node, b.Node) })
 	for _, d := range drafts {
 		node := v.node(d)
 		if len(node.Steps) == 0 && len(node.Blocked) == 0 && len(node.Drifted) == 0 {
@@ -73,15 +73,15 @@ func NewPlanned(drafts []Drafted, rates map[string]forecast.Rate) Planned {
 			v.Calls[operation] += n
 		}
 	}
-	slices.SortStableFunc(v.Nodes, func(a, b PlannedNode) int { return cmp.Compare(min(b.removes, 1), min(a.removes, 1)) })
-	least, slowest := forecast.LeastTime(v.Calls, rates)
+	slices.SortStableFunc(v.Nodes, func(a, b NodeDiff) int { return cmp.Compare(min(b.removes, 1), min(a.removes, 1)) })
+	least, slowest := forecast.MinDuration(v.Calls, rates)
 	v.Seconds, v.Slowest = least.Seconds(), slowest
 	return v
 }
 
 // node sums one node up: what is removed, made and changed, not each call that it takes.
-func (v *Planned) node(d Drafted) PlannedNode {
-	node := PlannedNode{Name: d.Node}
+func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
+	node := NodeDiff{Name: d.Node}
 	v.removals(&node, d.Outcome.Actions)
 	fresh := map[string]bool{}
 	for _, action := range d.Outcome.Actions {
@@ -104,7 +104,7 @@ func (v *Planned) node(d Drafted) PlannedNode {
 }
 
 // removals says which interfaces a node would lose, before anything else: they can be in use.
-func (v *Planned) removals(node *PlannedNode, actions []plan.Action) {
+func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
 	attached := map[string]bool{}
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -124,7 +124,7 @@ func (v *Planned) removals(node *PlannedNode, actions []plan.Action) {
 }
 
 // standing says which interfaces a node would not get, and which would stay as they are although they differ.
-func (v *Planned) standing(node *PlannedNode, members []plan.Member) {
+func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
 	for _, m := range members {
 		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
 		switch {
@@ -134,7 +134,7 @@ func (v *Planned) standing(node *PlannedNode, members []plan.Member) {
 				node.Blocked = append(node.Blocked, text)
 			}
 			node.shape += string(m.Why.Reason) + m.NodeENI
-		case len(m.Drift) > 0 && m.Why.Reason != plan.Leaving:
+		case len(m.Drift) > 0 && m.Why.Reason != plan.Removing:
 			v.Drifted++
 			if m.Why.Reason != plan.Drifted {
 				text += fmt.Sprintf(", and it differs in %s", m.Drift[0])
@@ -147,16 +147,16 @@ func (v *Planned) standing(node *PlannedNode, members []plan.Member) {
 
 func memberName(nodeENI string, ordinal int) string { return fmt.Sprintf("%s[%d]", nodeENI, ordinal) }
 
-func (n *PlannedNode) step(m mood, text, shape string) {
+func (n *NodeDiff) step(m severity, text, shape string) {
 	n.Steps, n.signs = append(n.Steps, text), append(n.signs, m)
 	n.shape += shape + "\n"
 }
 
 // Text prints the plan, like nodes together.
-func (v Planned) Text(p Page) string {
+func (v PlanDiff) Text(p Page) string {
 	var b strings.Builder
 	b.WriteString(v.warning(p))
-	for _, group := range alike(v.Nodes) {
+	for _, group := range groupEqual(v.Nodes) {
 		first := group[0]
 		names := make([]string, len(group))
 		for i, n := range group {
@@ -187,7 +187,7 @@ func (v Planned) Text(p Page) string {
 }
 
 // warning says before all else what would be lost.
-func (v Planned) warning(p Page) string {
+func (v PlanDiff) warning(p Page) string {
 	if v.Remove == 0 {
 		return ""
 	}
@@ -200,7 +200,7 @@ func (v Planned) warning(p Page) string {
 }
 
 // withNext prints a message in two parts: what is so, and below it the next step.
-func (p Page) withNext(m mood, sign, message string) string {
+func (p Page) withNext(m severity, sign, message string) string {
 	cause, next := split(message)
 	text := p.paint(m, p.paragraph(sign, cause))
 	if next != "" {
@@ -209,7 +209,7 @@ func (p Page) withNext(m mood, sign, message string) string {
 	return text
 }
 
-func (v Planned) cost(p Page) string {
+func (v PlanDiff) cost(p Page) string {
 	calls := 0
 	var parts []string
 	for _, operation := range slices.Sorted(maps.Keys(v.Calls)) {
@@ -229,10 +229,10 @@ func (v Planned) cost(p Page) string {
 	return p.paragraph("", text)
 }
 
-// alike groups nodes for which the same would be done, in the order of their first.
-func alike(nodes []PlannedNode) [][]PlannedNode {
+// groupEqual groups nodes for which the same would be done, in the order of their first.
+func groupEqual(nodes []NodeDiff) [][]NodeDiff {
 	at := map[string]int{}
-	var groups [][]PlannedNode
+	var groups [][]NodeDiff
 	for _, n := range nodes {
 		i, known := at[n.shape]
 		if !known {

@@ -14,7 +14,7 @@ import (
 type Status struct {
 	NodeENIs   []NodeENI  `json:"nodeENIs"`
 	Nodes      NodeCounts `json:"nodes"`
-	Troubles   []Trouble  `json:"troubles"`
+	Troubles   []Issue    `json:"troubles"`
 	Concerned  []Node     `json:"-"`
 	now        time.Time
 	attaching  int
@@ -32,7 +32,7 @@ type NodeCounts struct {
 // NewStatus sums a fleet up.
 func NewStatus(f Fleet, now time.Time) Status {
 	f = f.sorted()
-	s := Status{NodeENIs: f.NodeENIs, now: now, Troubles: troubles(f.Nodes)}
+	s := Status{NodeENIs: f.NodeENIs, now: now, Troubles: issues(f.Nodes)}
 	for _, n := range f.Nodes {
 		if !n.Absent {
 			s.Nodes.All++
@@ -133,7 +133,7 @@ func (n NodeENI) readyCell() cell {
 
 // readiness writes a condition with its sign.
 func readiness(c Condition) cell {
-	m := map[string]mood{"True": good, "False": bad}[c.Status]
+	m := map[string]severity{"True": good, "False": bad}[c.Status]
 	if m == plain || m == bad && (passing(c.Reason) || c.Reason == "Progressing" || c.Reason == "Deleting") {
 		m = busy
 	}
@@ -141,7 +141,7 @@ func readiness(c Condition) cell {
 }
 
 // number writes a count, and marks one that is not zero.
-func number(n int, m mood) cell {
+func number(n int, m severity) cell {
 	if n == 0 && m == bad {
 		return cell{"0", idle}
 	}

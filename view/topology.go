@@ -37,7 +37,7 @@ type Port struct {
 	NodeENI string `json:"nodeENI"`
 	Subnet  string `json:"subnetID,omitempty"`
 	State   string `json:"state"`
-	mood    mood
+	mood    severity
 }
 
 // NewTopology sorts the nodes that a NodeENI concerns by zone and likeness.
@@ -160,7 +160,7 @@ func (g Group) draw(b *strings.Builder, x, y int) int {
 		x+10, y+lineHeight, escape(clip(title, 42)), x+zoneWidth-10, y+lineHeight, escape(g.Type))
 	for i, port := range g.Interfaces {
 		line := y + (i+2)*lineHeight
-		class := map[mood]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
+		class := map[severity]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
 		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class, escape(port.State))
 		fmt.Fprintf(b, `<text x="%d" y="%d" class="fact">card %d device %d</text><text x="%d" y="%d">%s</text>`,
 			x+28, line, port.Card, port.Device, x+140, line, escape(clip(port.NodeENI, 22)))

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// Trouble is one reason for which interfaces of one NodeENI are not as wanted, over all the nodes it holds for.
-type Trouble struct {
+// Issue is one reason for which interfaces of one NodeENI are not as wanted, over all the nodes it holds for.
+type Issue struct {
 	Reason  string `json:"reason"`
 	NodeENI string `json:"nodeENI"`
 	// Passing is set when nobody has to do anything.
@@ -23,15 +23,15 @@ type Trouble struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-// troubles groups what is not as wanted, what needs somebody first, then what concerns most nodes.
-func troubles(nodes []Node) []Trouble {
+// issues groups what is not as wanted, what needs somebody first, then what concerns most nodes.
+func issues(nodes []Node) []Issue {
 	type key struct{ nodeENI, reason string }
-	groups := map[key]*Trouble{}
+	groups := map[key]*Issue{}
 	var order []key
 	note := func(node string, k key, message string) {
 		group, known := groups[k]
 		if !known {
-			group = &Trouble{Reason: k.reason, NodeENI: k.nodeENI, Passing: passing(k.reason), Message: message, Advice: Advice(k.reason)}
+			group = &Issue{Reason: k.reason, NodeENI: k.nodeENI, Passing: passing(k.reason), Message: message, Advice: Remediation(k.reason)}
 			groups[k] = group
 			order = append(order, k)
 		}
@@ -46,17 +46,17 @@ func troubles(nodes []Node) []Trouble {
 			}
 		}
 	}
-	all := make([]Trouble, 0, len(order))
+	all := make([]Issue, 0, len(order))
 	for _, k := range order {
 		all = append(all, *groups[k])
 	}
-	slices.SortStableFunc(all, func(a, b Trouble) int {
+	slices.SortStableFunc(all, func(a, b Issue) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Reason, b.Reason))
 	})
 	return all
 }
 
-func rank(t Trouble) int {
+func rank(t Issue) int {
 	if t.Passing {
 		return 1
 	}
@@ -65,7 +65,7 @@ func rank(t Trouble) int {
 
 // passing reports whether a reason goes away by itself.
 func passing(reason string) bool {
-	return plan.Reason(reason).Passing() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
+	return plan.Reason(reason).Transient() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
 }
 
 // linkPrefix begins the reasons that come from the agent on the node.
@@ -75,7 +75,7 @@ const linkPrefix = "Link"
 func (i Interface) trouble() (reason, message string) {
 	differs := "differs in " + strings.Join(i.Drift, ", and in ")
 	switch {
-	case i.Reason == string(plan.Kept) && len(i.Drift) > 0:
+	case i.Reason == string(plan.Retained) && len(i.Drift) > 0:
 		return i.Reason, i.Message + ", and it " + differs
 	case i.Reason != "":
 		return i.Reason, i.Message
@@ -91,7 +91,7 @@ func (i Interface) trouble() (reason, message string) {
 }
 
 // mood is how the state of an interface is to be taken.
-func (i Interface) mood() mood {
+func (i Interface) mood() severity {
 	switch reason, _ := i.trouble(); {
 	case reason == "":
 		return good
@@ -103,7 +103,7 @@ func (i Interface) mood() mood {
 }
 
 // text prints a trouble as a paragraph.
-func (t Trouble) text(p Page) string {
+func (t Issue) text(p Page) string {
 	m := bad
 	if t.Passing {
 		m = busy
@@ -127,4 +127,4 @@ func split(message string) (cause, next string) {
 // mostNames is how many names are listed before the rest is counted.
 const mostNames = 4
 
-func (p Page) sign(m mood) string { return p.paint(m, m.sign()) }
+func (p Page) sign(m severity) string { return p.paint(m, m.sign()) }

@@ -101,24 +101,24 @@ func large() view.Fleet {
 }
 
 // look is what EC2 shows of node-a1: the primary interface, one of the VPC CNI, and ours.
-func look() *eni.Look {
+func look() *eni.InstanceSnapshot {
 	at := func(id string, device int, tags map[string]string) eni.Interface {
 		return eni.Interface{ID: id, SubnetID: "subnet-0aa0000000000000a", Tags: tags, Attachment: &eni.Attachment{
 			InstanceID: "i-0a10000000000000a", Slot: eni.Slot{Device: device}, Status: eni.AttachmentAttached,
 		}}
 	}
-	return &eni.Look{Instance: eni.Instance{Type: "m5.xlarge"}, Interfaces: []eni.Interface{
+	return &eni.InstanceSnapshot{Instance: eni.Instance{Type: "m5.xlarge"}, Interfaces: []eni.Interface{
 		at("eni-0primary", 0, nil), at("eni-0cni", 1, map[string]string{"node.k8s.amazonaws.com/instance_id": "i-0a10000000000000a"}),
 		at("eni-00000000000000002", 2, map[string]string{ownership.TagNodeENI: "multus-eni-config"}),
 	}}
 }
 
-func drafts(n int) []view.Drafted {
-	var all []view.Drafted
+func drafts(n int) []view.SimulatedNode {
+	var all []view.SimulatedNode
 	for i := range n {
 		member := ownership.Member{NodeENI: "multus-eni-config", Node: fmt.Sprintf("node-%04d", i), InstanceID: "i-00000000000000001"}
 		id := fmt.Sprintf("eni-%d", i)
-		all = append(all, view.Drafted{Node: member.Node, Outcome: forecast.Outcome{
+		all = append(all, view.SimulatedNode{Node: member.Node, Outcome: forecast.Outcome{
 			Actions: []plan.Action{
 				plan.Create{Member: member, SubnetID: "subnet-0f59b4f14737be9ad", Slot: eni.Slot{Device: 2}},
 				plan.Attach{Member: member, InterfaceID: id, Slot: eni.Slot{Device: 2}},
@@ -129,20 +129,20 @@ func drafts(n int) []view.Drafted {
 	}
 	gone := ownership.Member{NodeENI: "multus-eni-config", Node: "old"}
 	return append(all,
-		view.Drafted{Node: "old", Outcome: forecast.Outcome{Actions: []plan.Action{
+		view.SimulatedNode{Node: "old", Outcome: forecast.Outcome{Actions: []plan.Action{
 			plan.Detach{Member: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
 			plan.Delete{Member: gone, InterfaceID: "eni-9", Why: "the node's labels no longer match its NodeENI"},
 		}}},
-		view.Drafted{Node: "changed", Outcome: forecast.Outcome{Actions: []plan.Action{plan.Change{Member: gone, InterfaceID: "eni-8", To: plan.Groups{"sg-1"}}}}},
-		view.Drafted{Node: "other-zone", Outcome: forecast.Outcome{Members: []plan.Member{
+		view.SimulatedNode{Node: "changed", Outcome: forecast.Outcome{Actions: []plan.Action{plan.Change{Member: gone, InterfaceID: "eni-8", To: plan.Groups{"sg-1"}}}}},
+		view.SimulatedNode{Node: "other-zone", Outcome: forecast.Outcome{Members: []plan.Member{
 			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
 			{Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Blocked, Why: plan.Problem{Reason: plan.NoSubnetInZone, Message: noSubnet}},
 		}}},
-		view.Drafted{Node: "drifted", Outcome: forecast.Outcome{Members: []plan.Member{{
+		view.SimulatedNode{Node: "drifted", Outcome: forecast.Outcome{Members: []plan.Member{{
 			Member: ownership.Member{NodeENI: "multus-eni-config"}, Phase: plan.Attached, Drift: []plan.Drift{{Field: "slot", Want: "card 0 device 3", Have: "card 0 device 2"}},
 			Why: plan.Problem{Reason: plan.Drifted, Message: "eni-7 differs in what only a new interface can mend (slot: want card 0 device 3, have card 0 device 2); set updatePolicy: Replace, or change the NodeENI back"},
 		}}}},
-		view.Drafted{Node: "same"},
+		view.SimulatedNode{Node: "same"},
 	)
 }
 
@@ -163,7 +163,7 @@ func leaks() view.Leaks {
 		return eni.Interface{ID: id, Status: eni.InUse, Tags: tags, Attachment: &eni.Attachment{InstanceID: "i-00000000000000001"}}
 	}
 	prepared, edited := member, maps.Clone(damaged.Tags)
-	prepared.NodeENIUID = ownership.NetworkUID("user-plane")
+	prepared.NodeENIUID = ownership.NetworkOwner("user-plane")
 	launched := map[string]string{ownership.TagCluster: "c", ownership.TagNodeTemplate: "workers"}
 	return view.NewLeaks("c", []eni.Interface{
 		attached("eni-launched-1", launched), attached("eni-launched-2", launched), attached("eni-launched-3", launched), attached("eni-launched-4", launched),
@@ -191,15 +191,15 @@ func screens() map[string]string {
 	nobody.Selector = map[string]string{"ng": "user-plane"}
 	fargate := view.Node{Name: "fargate", NotEC2: "providerID \"x\" names no EC2 instance"}
 	rates := map[string]forecast.Rate{"AttachNetworkInterface": {Burst: 35, PerSecond: 3.5}}
-	planned := view.NewPlanned(drafts(1200), rates)
-	findings := view.Findings{
+	planned := view.NewPlanDiff(drafts(1200), rates)
+	findings := view.Checks{
 		{Check: "region", Grade: view.OK, Found: "us-west-2, by the configuration"},
 		{Check: "subnet subnet-1", Grade: view.Warning, Found: "3 addresses free in us-west-2a", Next: "Add a further subnet to the NodeENIs that use it."},
 		{Check: "VPC CNI", Grade: view.Failed, Found: "ENABLE_IMDS_ONLY_MODE is on", Next: "kubectl set env -n kube-system daemonset/aws-node ENABLE_IMDS_ONLY_MODE=false"},
 	}
-	adoptions := view.Adoptions{
-		Adopt:  []view.Adopted{{ENIID: "eni-1", NodeENI: "multus", Node: "node-a1", Slot: "card 0 device 2"}},
-		Passed: []view.PassedBy{{ENIID: "eni-2", Why: "it is not attached, so nothing says that it is this cluster's"}}, Objects: []string{"multus"},
+	adoptions := view.ImportPlan{
+		Adopt:  []view.ImportedInterface{{ENIID: "eni-1", NodeENI: "multus", Node: "node-a1", Slot: "card 0 device 2"}},
+		Passed: []view.SkippedInterface{{ENIID: "eni-2", Why: "it is not attached, so nothing says that it is this cluster's"}}, Objects: []string{"multus"},
 	}
 	return map[string]string{
 		"status":           view.NewStatus(f, now).Text(page),
@@ -217,11 +217,11 @@ func screens() map[string]string {
 		"why-node-other":   view.WhyNode(f, find(f, "node-c1")).Text(page),
 		"why-node-first":   view.WhyNode(view.Fleet{Nodes: f.Nodes[3:]}, find(f, "node-c1")).Text(page),
 		"why-fargate":      view.WhyNode(f, fargate).Text(page),
-		"node":             view.NewPicture(find(f, "node-a1"), look(), eni.Limits{}, "").Text(view.Page{Width: 140}),
-		"node-narrow":      view.NewPicture(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
-		"node-blocked":     view.NewPicture(find(f, "node-b1"), nil, eni.Limits{}, "no credentials").Text(page),
+		"node":             view.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(view.Page{Width: 140}),
+		"node-narrow":      view.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
+		"node-blocked":     view.NewNodeMap(find(f, "node-b1"), nil, eni.Limits{}, "no credentials").Text(page),
 		"plan":             planned.Text(page),
-		"plan-nothing":     view.NewPlanned(nil, rates).Text(page),
+		"plan-nothing":     view.NewPlanDiff(nil, rates).Text(page),
 		"leaks":            leaks().Text(page),
 		"leaks-none":       view.NewLeaks("c", nil, view.Evidence{}, now).Text(page),
 		"doctor":           findings.Text(page),
@@ -273,7 +273,7 @@ func TestNoLineIsLongerThanThePage(t *testing.T) {
 }
 
 func TestFiveThousandNodesFitAScreen(t *testing.T) {
-	for _, text := range []string{view.NewStatus(large(), now).Text(view.Page{Width: 100}), view.NewTopology(large()).Text(view.Page{}), view.NewPlanned(drafts(5000), nil).Text(view.Page{})} {
+	for _, text := range []string{view.NewStatus(large(), now).Text(view.Page{Width: 100}), view.NewTopology(large()).Text(view.Page{}), view.NewPlanDiff(drafts(5000), nil).Text(view.Page{})} {
 		if n := strings.Count(text, "\n"); n > 24 {
 			t.Errorf("%d lines", n)
 		}
@@ -302,7 +302,7 @@ func TestJSONNamesWhatTheTextShows(t *testing.T) {
 func TestWhatIsEmptyIsAListInJSON(t *testing.T) {
 	for name, v := range map[string]any{
 		"status": view.NewStatus(view.Fleet{}, now), "topology": view.NewTopology(view.Fleet{}),
-		"plan": view.NewPlanned(nil, nil), "leaks": view.NewLeaks("c", nil, view.Evidence{}, now),
+		"plan": view.NewPlanDiff(nil, nil), "leaks": view.NewLeaks("c", nil, view.Evidence{}, now),
 	} {
 		t.Run(name, func(t *testing.T) {
 			content, err := json.Marshal(v)
@@ -378,16 +378,16 @@ func TestDriftIsToldInFull(t *testing.T) {
 // TestEveryReasonHasAdvice reads the reasons from the troubleshooting page, which another test compares with the code.
 func TestEveryReasonHasAdvice(t *testing.T) {
 	for _, reason := range []plan.Reason{
-		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NotImported, plan.NoSuchCard,
-		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.LimitReached, plan.Unauthorized, plan.Refused, plan.BrakeEngaged,
-		plan.AttachedElsewhere, plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotSeen, plan.InProgress, plan.RemovedByOthers,
-		plan.AttachStuck, plan.Leaving, plan.Kept,
+		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NotImported, plan.NoSuchNetworkCard,
+		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.LimitReached, plan.Unauthorized, plan.RefusedByEC2, plan.TooManyUnattached,
+		plan.AttachedElsewhere, plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InProgress, plan.RemovedExternally,
+		plan.AttachStuck, plan.Removing, plan.Retained,
 	} {
-		if view.Advice(string(reason)) == "" {
+		if view.Remediation(string(reason)) == "" {
 			t.Errorf("nothing is said about %s", reason)
 		}
 	}
-	if view.Advice("NotAReason") != "" {
+	if view.Remediation("NotAReason") != "" {
 		t.Error("advice for anything")
 	}
 }

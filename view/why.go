@@ -21,14 +21,14 @@ type Why struct {
 	// Verdict is the answer in one sentence.
 	Verdict string `json:"verdict"`
 	// Notes are what else is to be known, each a sentence or two.
-	Notes    []string  `json:"notes,omitempty"`
-	Troubles []Trouble `json:"troubles,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Troubles []Issue  `json:"troubles,omitempty"`
 }
 
 // WhyNodeENI explains a NodeENI of the fleet.
 func WhyNodeENI(f Fleet, n NodeENI) Why {
 	w := Why{Kind: "NodeENI", Name: n.Name}
-	for _, t := range troubles(f.sorted().Nodes) {
+	for _, t := range issues(f.sorted().Nodes) {
 		if t.NodeENI == n.Name {
 			w.Troubles = append(w.Troubles, t)
 		}
@@ -44,11 +44,11 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 	case n.Deleting:
 		w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
 		if n.Paused {
-			w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Advice(reasonPaused))
+			w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Remediation(reasonPaused))
 		}
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
-		w.Notes = append(w.Notes, Advice(reasonPaused))
+		w.Notes = append(w.Notes, Remediation(reasonPaused))
 	case n.Desired == 0 && n.Nodes == 0:
 		w.Verdict = fmt.Sprintf("No node carries the labels %s, so nothing is wanted.", pairs(n.Selector))
 		w.Notes = append(w.Notes, nearest(f.Nodes, n)...)
@@ -63,15 +63,15 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 
 const notRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n eni-controller-system deployment/eni-controller."
 
-// says reports whether a trouble says already what the message of a condition does.
-func (w *Why) says(message string) bool {
-	return slices.ContainsFunc(w.Troubles, func(t Trouble) bool { return strings.Contains(message, t.Message) })
+// explain reports whether a trouble says already what the message of a condition does.
+func (w *Why) explain(message string) bool {
+	return slices.ContainsFunc(w.Troubles, func(t Issue) bool { return strings.Contains(message, t.Message) })
 }
 
 // noteConditions adds what is false beside Ready, unless a trouble says it already.
 func (w *Why) noteConditions(conditions []Condition) {
 	for _, c := range conditions {
-		if c.Status == "False" && c.Type != "Ready" && !w.says(c.Message) {
+		if c.Status == "False" && c.Type != "Ready" && !w.explain(c.Message) {
 			w.Notes = append(w.Notes, fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
 		}
 	}
@@ -79,11 +79,11 @@ func (w *Why) noteConditions(conditions []Condition) {
 
 // explainReady adds what the condition says, unless a trouble says it already.
 func (w *Why) explainReady(ready Condition) {
-	if ready.Status == "True" || ready.Message == "" || w.says(ready.Message) {
+	if ready.Status == "True" || ready.Message == "" || w.explain(ready.Message) {
 		return
 	}
 	w.Notes = append(w.Notes, fmt.Sprintf("%s: %s", ready.Reason, ready.Message))
-	if advice := Advice(ready.Reason); advice != "" && len(w.Troubles) == 0 {
+	if advice := Remediation(ready.Reason); advice != "" && len(w.Troubles) == 0 {
 		w.Notes = append(w.Notes, advice)
 	}
 }
@@ -100,7 +100,7 @@ func nearest(nodes []Node, n NodeENI) []string {
 		if len(missing) < least {
 			least, byLack = len(missing), map[string][]string{}
 		}
-		lack := strings.Join(lacks(n, node.Labels, missing), " and ")
+		lack := strings.Join(missingLabels(n, node.Labels, missing), " and ")
 		byLack[lack] = append(byLack[lack], node.Name)
 	}
 	var notes []string
@@ -118,7 +118,7 @@ func nearest(nodes []Node, n NodeENI) []string {
 	return notes
 }
 
-func lacks(n NodeENI, labels map[string]string, missing []string) []string {
+func missingLabels(n NodeENI, labels map[string]string, missing []string) []string {
 	var all []string
 	for _, key := range missing {
 		if have, ok := labels[key]; ok {
@@ -132,7 +132,7 @@ func lacks(n NodeENI, labels map[string]string, missing []string) []string {
 
 // WhyNode explains a node of the fleet.
 func WhyNode(f Fleet, n Node) Why {
-	w := Why{Kind: "Node", Name: n.Name, Troubles: troubles([]Node{n})}
+	w := Why{Kind: "Node", Name: n.Name, Troubles: issues([]Node{n})}
 	var meant []string
 	for _, e := range f.sorted().NodeENIs {
 		if e.Selects(n.Labels) {
@@ -150,7 +150,7 @@ func WhyNode(f Fleet, n Node) Why {
 		w.Notes = append(w.Notes, unmatched(f, n)...)
 	case n.Paused:
 		w.Verdict = "It is paused: nothing is made, changed or removed for it."
-		w.Notes = append(w.Notes, Advice(reasonPaused))
+		w.Notes = append(w.Notes, Remediation(reasonPaused))
 	case !n.Concerned:
 		w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller has not begun.", strings.Join(meant, ", "))
 		w.Notes = append(w.Notes, notRunning)
@@ -202,7 +202,7 @@ func unmatched(f Fleet, n Node) []string {
 	var notes []string
 	for _, e := range f.sorted().NodeENIs {
 		if missing := e.missing(n.Labels); len(missing) > 0 && len(notes) < mostNames {
-			notes = append(notes, fmt.Sprintf("NodeENI %s selects nodes with %s: %s.", e.Name, pairs(e.Selector), strings.Join(lacks(e, n.Labels, missing), " and ")))
+			notes = append(notes, fmt.Sprintf("NodeENI %s selects nodes with %s: %s.", e.Name, pairs(e.Selector), strings.Join(missingLabels(e, n.Labels, missing), " and ")))
 		}
 	}
 	return notes
@@ -222,7 +222,7 @@ func (w Why) Text(p Page) string {
 	switch {
 	case w.Fine:
 		m = good
-	case !slices.ContainsFunc(w.Troubles, func(t Trouble) bool { return !t.Passing }) && len(w.Troubles) > 0:
+	case !slices.ContainsFunc(w.Troubles, func(t Issue) bool { return !t.Passing }) && len(w.Troubles) > 0:
 		m = busy
 	case len(w.Troubles) == 0:
 		m = idle

@@ -282,7 +282,7 @@ func (p *pool) takeNamed(text string) (netip.Addr, error) {
 	return address, nil
 }
 
-// giveBack returns what was granted to the pool.
+// restore returns what was granted to the pool.
 func (p *pool) giveBack(g grant) {
 	if g.primary.IsValid() {
 		p.release(g.primary)

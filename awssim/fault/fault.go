@@ -3,7 +3,7 @@
 
 // Package fault describes what should go wrong in the simulator, when, and how often.
 //
-// A [Fault] is data: its kind, which calls it is for, and how often it strikes. A [Set] holds the faults in force;
+// A [APIError] is data: its kind, which calls it is for, and how often it strikes. A [Set] holds the faults in force;
 // whoever can do the damage asks [Set.Draw] at the point where it would happen. The request-handling kinds (throttle,
 // error, lost requests and replies, delay) are drawn by the HTTP server for any action, the others by the model of the
 // service that they are about. Nothing here knows what a kind does.

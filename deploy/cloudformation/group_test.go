@@ -42,7 +42,7 @@ func TestASelfManagedGroupIsMadeWithItsHooks(t *testing.T) {
 	for n, one := range properties["LifecycleHookSpecificationList"].([]any) {
 		hook := one.(map[string]any)
 		transitions[hook["LifecycleTransition"]] = hook["DefaultResult"]
-		if !p.Mine(lifecycle.HookRef{Name: names[n]}) {
+		if !p.Owns(lifecycle.HookRef{Name: names[n]}) {
 			t.Errorf("the function does not complete %s", names[n])
 		}
 	}

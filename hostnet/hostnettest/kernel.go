@@ -59,7 +59,7 @@ func (k *Kernel) Apply(op hostnet.Operation) error {
 	case hostnet.RemoveRoute:
 		return remove(&k.facts.Routes, op.Route)
 	}
-	link, err := k.link(op.On())
+	link, err := k.link(op.LinkIndex())
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@
 // Package addresses finds the lowest free address of a subnet for an interface that is about to be made: it reads what
 // package addressing decides on.
 //
-// A [Book] is for a process that makes all interfaces of its cluster itself, or nearly so: it promises each address once. A
-// [Queue] is for processes that know nothing of each other, such as a function that runs once for each instance: everybody
+// A [Reservations] is for a process that makes all interfaces of its cluster itself, or nearly so: it promises each address once. A
+// [Ranked] is for processes that know nothing of each other, such as a function that runs once for each instance: everybody
 // takes the address at its own place among those who wait.
 package addresses
 
@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// reservationsKeep is how long the reservations of a subnet are kept: people seldom make one, and EC2 allows few questions.
-	reservationsKeep = 10 * time.Minute
-	// useKeep is how long a listing of a subnet's interfaces serves those who ask at the same time.
-	useKeep = 500 * time.Millisecond
+	// reservationsTTL is how long the reservations of a subnet are kept: people seldom make one, and EC2 allows few questions.
+	reservationsTTL = 10 * time.Minute
+	// subnetUseTTL is how long a listing of a subnet's interfaces serves those who ask at the same time.
+	subnetUseTTL = 500 * time.Millisecond
 )
 
 // Reader is what finding addresses asks of EC2.
@@ -70,7 +70,7 @@ func (s *subnets) read(ctx context.Context, subnetID string) (addressing.Subnet,
 		return addressing.Subnet{}, nil, err
 	}
 	subnet := constant.Subnet
-	interfaces, err := shared(ctx, s, question[[]eni.Interface]{"use " + subnetID, s.use, useKeep}, func(ctx context.Context) ([]eni.Interface, error) {
+	interfaces, err := shared(ctx, s, sharedRead[[]eni.Interface]{"use " + subnetID, s.use, subnetUseTTL}, func(ctx context.Context) ([]eni.Interface, error) {
 		return s.reader.SubnetInterfaces(ctx, subnetID)
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Add
 	}
 	block := subnet.CIDR
 	subnet.CIDR = constant.ipv6
-	beside, free, err := addressing.Beside(block, address, subnet)
+	beside, free, err := addressing.WithIPv4Suffix(block, address, subnet)
 	if err != nil || !free {
 		return netip.Addr{}, err
 	}
@@ -102,7 +102,7 @@ func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Add
 }
 
 func (s *subnets) blocks(ctx context.Context, subnetID string) (blocks, error) {
-	return shared(ctx, s, question[blocks]{"block " + subnetID, s.constant, reservationsKeep}, func(ctx context.Context) (blocks, error) {
+	return shared(ctx, s, sharedRead[blocks]{"block " + subnetID, s.constant, reservationsTTL}, func(ctx context.Context) (blocks, error) {
 		return s.block(ctx, subnetID)
 	})
 }
@@ -113,14 +113,14 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 		return blocks{}, err
 	}
 	if len(known) != 1 {
-		return blocks{}, &eni.Fault{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
+		return blocks{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
 	}
 	reserved, err := s.reader.SubnetReservations(ctx, subnetID)
 	return blocks{addressing.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, known[0].IPv6CIDR}, err
 }
 
-// question is what is asked, where its answers are kept, and for how long one serves.
-type question[T any] struct {
+// sharedRead is what is asked, where its answers are kept, and for how long one serves.
+type sharedRead[T any] struct {
 	words   string
 	answers map[string]kept[T]
 	keep    time.Duration
@@ -128,7 +128,7 @@ type question[T any] struct {
 
 // shared answers from what is kept, or asks once for all who ask at the same time. A caller whose context ends goes, and
 // leaves the question to the others.
-func shared[T any](ctx context.Context, s *subnets, q question[T], ask func(context.Context) (T, error)) (T, error) {
+func shared[T any](ctx context.Context, s *subnets, q sharedRead[T], ask func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
 	known, ok := q.answers[q.words]
 	s.mu.Unlock()
@@ -174,7 +174,7 @@ func usedBy(a eni.Addresses) []netip.Prefix {
 
 // full is the fault of a subnet that has no address left.
 func full(subnetID string) error {
-	return &eni.Fault{
+	return &eni.APIError{
 		Class: eni.NoAddresses, Operation: "CreateNetworkInterface", Code: "InsufficientFreeAddressesInSubnet",
 		Message: fmt.Sprintf("%s has no free address outside of its CIDR reservations", subnetID),
 	}

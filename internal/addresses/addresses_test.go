@@ -34,7 +34,7 @@ const (
 func member(n int) ownership.Member {
 	id := fmt.Sprintf("i-%017x", n)
 	return ownership.Member{
-		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: ownership.Key{NodeENIUID: ownership.NetworkUID("multus")}, Generation: 1,
+		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: ownership.Key{NodeENIUID: ownership.NetworkOwner("multus")}, Generation: 1,
 	}
 }
 
@@ -54,13 +54,13 @@ func simulate(t *testing.T) (*awssim.Simulator, func() *awsec2.Client) {
 // make makes an interface with an address that was taken for it, and looks for the next as long as EC2 calls it used.
 func create(ctx context.Context, cloud apply.Cloud, from apply.Addresses, m ownership.Member) (netip.Addr, error) {
 	for {
-		address, err := from.Take(ctx, subnet, m)
+		address, err := from.Reserve(ctx, subnet, m)
 		if err == nil {
 			_, err = cloud.CreateInterface(ctx, apply.CreateRequest{
 				Token: m.Token(), SubnetID: subnet, Groups: []string{group}, Tags: m.Tags(time.Unix(1, 0), nil), PrimaryIPv4: address,
 			})
 		}
-		switch eni.ClassOf(err) {
+		switch eni.ErrorClass(err) {
 		case eni.AddressTaken:
 			from.Taken(subnet, address)
 		case eni.Throttled, eni.Transient:
@@ -108,7 +108,7 @@ func TestManyInOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sim, client := simulate(t)
 		cloud := client()
-		book := addresses.NewBook(cloud, time.Now)
+		book := addresses.NewReservations(cloud, time.Now)
 		fromTheStart(t, race(t, 200, func(n int) (netip.Addr, error) { return create(t.Context(), cloud, book, member(n)) }))
 		if failed := sim.Calls().Actions["CreateNetworkInterface"].Failed; failed > 0 {
 			t.Errorf("%d calls collided", failed)
@@ -136,7 +136,7 @@ func TestManyProcesses(t *testing.T) {
 		fromTheStart(t, race(t, n, func(i int) (netip.Addr, error) {
 			cloud := client()
 			time.Sleep(time.Duration(i*i%97) * 50 * time.Millisecond)
-			return create(t.Context(), cloud, addresses.NewQueue(cloud, instances, wanting, time.Now), member(i))
+			return create(t.Context(), cloud, addresses.NewRanked(cloud, instances, wanting, time.Now), member(i))
 		}))
 		collided := sim.Calls().Actions["CreateNetworkInterface"].Errors["InvalidIPAddress.InUse"]
 		t.Logf("%d processes, %d collisions", n, collided)
@@ -151,10 +151,10 @@ func TestReservationsAreLeftAlone(t *testing.T) {
 		_, client := simulate(t)
 		cloud := &reserved{client(), netip.MustParsePrefix("10.0.64.0/20")}
 		for name, from := range map[string]apply.Addresses{
-			"book":  addresses.NewBook(cloud, time.Now),
-			"queue": addresses.NewQueue(cloud, func(context.Context) ([]eni.Instance, error) { return nil, nil }, nil, time.Now),
+			"book":  addresses.NewReservations(cloud, time.Now),
+			"queue": addresses.NewRanked(cloud, func(context.Context) ([]eni.Instance, error) { return nil, nil }, nil, time.Now),
 		} {
-			if address, err := from.Take(t.Context(), subnet, member(1)); eni.ClassOf(err) != eni.NoAddresses {
+			if address, err := from.Reserve(t.Context(), subnet, member(1)); eni.ErrorClass(err) != eni.NoAddresses {
 				t.Errorf("%s: %s, %v", name, address, err)
 			}
 		}

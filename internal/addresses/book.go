@@ -15,24 +15,24 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-var _ apply.Addresses = (*Book)(nil)
+var _ apply.Addresses = (*Reservations)(nil)
 
-// Book promises the lowest free addresses of subnets. It is safe for concurrent use.
-type Book struct {
+// Reservations promises the lowest free addresses of subnets. It is safe for concurrent use.
+type Reservations struct {
 	subnets *subnets
 	now     func() time.Time
 
 	mu     sync.Mutex
-	claims addressing.Claims
+	claims addressing.Reservations
 }
 
-// NewBook returns a Book without promises.
-func NewBook(reader Reader, now func() time.Time) *Book {
-	return &Book{subnets: newSubnets(reader, now), now: now}
+// NewReservations returns a Book without promises.
+func NewReservations(reader Reader, now func() time.Time) *Reservations {
+	return &Reservations{subnets: newSubnets(reader, now), now: now}
 }
 
-// Take implements [apply.Addresses]. Asked again for the same interface it promises the same address, as long as that is free.
-func (b *Book) Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error) {
+// Reserve implements [apply.Addresses]. Asked again for the same interface it promises the same address, as long as that is free.
+func (b *Reservations) Reserve(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error) {
 	subnet, _, err := b.subnets.read(ctx, subnetID)
 	if err != nil {
 		return netip.Addr{}, err
@@ -49,13 +49,13 @@ func (b *Book) Take(ctx context.Context, subnetID string, member ownership.Membe
 	return address, nil
 }
 
-// Beside implements [apply.Addresses].
-func (b *Book) Beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
+// WithIPv4Suffix implements [apply.Addresses].
+func (b *Reservations) WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
 	return b.subnets.beside(ctx, subnetID, address)
 }
 
 // Taken implements [apply.Addresses].
-func (b *Book) Taken(subnetID string, address netip.Addr) {
+func (b *Reservations) Taken(subnetID string, address netip.Addr) {
 	b.subnets.forget(subnetID)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,20 +16,20 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-var _ apply.Addresses = (*Queue)(nil)
+var _ apply.Addresses = (*Ranked)(nil)
 
 // Instances lists the instances that get interfaces of networks, and are not on their way out.
 type Instances func(context.Context) ([]eni.Instance, error)
 
-// Wanting returns the names of those who want an address of a subnet on an instance, and of those of them that have an
+// WaitingNodes returns the names of those who want an address of a subnet on an instance, and of those of them that have an
 // interface there already, by [Name].
-type Wanting func(ctx context.Context, subnetID string, instance eni.Instance) (members []ownership.Member, err error)
+type WaitingNodes func(ctx context.Context, subnetID string, instance eni.Instance) (members []ownership.Member, err error)
 
-// Queue lets everybody who waits for an address take the free one at its own place. It is safe for concurrent use.
-type Queue struct {
+// Ranked lets everybody who waits for an address take the free one at its own place. It is safe for concurrent use.
+type Ranked struct {
 	subnets   *subnets
 	instances Instances
-	wanting   Wanting
+	wanting   WaitingNodes
 	now       func() time.Time
 
 	mu sync.Mutex
@@ -37,13 +37,13 @@ type Queue struct {
 	taken map[netip.Addr]time.Time
 }
 
-// NewQueue returns a Queue.
-func NewQueue(reader Reader, instances Instances, wanting Wanting, now func() time.Time) *Queue {
-	return &Queue{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now, taken: map[netip.Addr]time.Time{}}
+// NewRanked returns a Queue.
+func NewRanked(reader Reader, instances Instances, wanting WaitingNodes, now func() time.Time) *Ranked {
+	return &Ranked{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now, taken: map[netip.Addr]time.Time{}}
 }
 
-// Take implements [apply.Addresses].
-func (q *Queue) Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error) {
+// Reserve implements [apply.Addresses].
+func (q *Ranked) Reserve(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error) {
 	subnet, interfaces, err := q.subnets.read(ctx, subnetID)
 	if err != nil {
 		return netip.Addr{}, err
@@ -53,7 +53,7 @@ func (q *Queue) Take(ctx context.Context, subnetID string, member ownership.Memb
 		return netip.Addr{}, err
 	}
 	subnet.Used = append(subnet.Used, q.believedTaken()...)
-	turn := addressing.Turn(waiting, place(member))
+	turn := addressing.Rank(waiting, rankOf(member))
 	free, err := subnet.Free(turn + 1)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
@@ -65,20 +65,20 @@ func (q *Queue) Take(ctx context.Context, subnetID string, member ownership.Memb
 	return free[min(turn, len(free)-1)], nil
 }
 
-// Beside implements [apply.Addresses].
-func (q *Queue) Beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
+// WithIPv4Suffix implements [apply.Addresses].
+func (q *Ranked) WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
 	return q.subnets.beside(ctx, subnetID, address)
 }
 
 // Taken implements [apply.Addresses].
-func (q *Queue) Taken(subnetID string, address netip.Addr) {
+func (q *Ranked) Taken(subnetID string, address netip.Addr) {
 	q.subnets.forget(subnetID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken[address] = q.now().Add(5 * time.Second)
 }
 
-func (q *Queue) believedTaken() []netip.Prefix {
+func (q *Ranked) believedTaken() []netip.Prefix {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var taken []netip.Prefix
@@ -93,11 +93,11 @@ func (q *Queue) believedTaken() []netip.Prefix {
 }
 
 // waiting returns the places of those who want an address of the subnet and have none.
-func (q *Queue) waiting(ctx context.Context, subnetID, cluster string, interfaces []eni.Interface) ([]string, error) {
+func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfaces []eni.Interface) ([]string, error) {
 	served := map[string]bool{}
 	for _, i := range interfaces {
-		if m, verdict := ownership.Read(cluster, i.Tags); verdict == ownership.Ours {
-			served[place(m)] = true
+		if m, verdict := ownership.Read(cluster, i.Tags); verdict == ownership.Owned {
+			served[rankOf(m)] = true
 		}
 	}
 	instances, err := q.instances(ctx)
@@ -111,15 +111,15 @@ func (q *Queue) waiting(ctx context.Context, subnetID, cluster string, interface
 			return nil, err
 		}
 		for _, m := range members {
-			if !served[place(m)] {
-				waiting = append(waiting, place(m))
+			if !served[rankOf(m)] {
+				waiting = append(waiting, rankOf(m))
 			}
 		}
 	}
 	return waiting, nil
 }
 
-// place is by what those who wait are ordered.
-func place(m ownership.Member) string {
+// rankOf is by what those who wait are ordered.
+func rankOf(m ownership.Member) string {
 	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.NodeENIUID, m.Ordinal)
 }

@@ -85,9 +85,9 @@ type Agent struct {
 }
 
 const (
-	// passesPerSecond and passesAtOnce bound the work if somebody undoes ours again and again.
-	passesPerSecond = 10
-	passesAtOnce    = 40
+	// reconcilesPerSecond and reconcileBurst bound the work if somebody undoes ours again and again.
+	reconcilesPerSecond = 10
+	reconcileBurst      = 40
 	// rounds is how many looks at the host one pass takes at most: the kernel does more than it is told, so the first
 	// round may not be the last.
 	rounds = 4
@@ -95,15 +95,15 @@ const (
 
 // New returns an agent.
 func New(o Options) *Agent {
-	a := &Agent{Options: o, devices: map[string]string{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(passesPerSecond, passesAtOnce)}
+	a := &Agent{Options: o, devices: map[string]string{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)
 	}
 	return a
 }
 
-// subject is what one pass is about.
-type subject struct {
+// snapshot is what one pass is about.
+type snapshot struct {
 	// state and node are nil if there is no such object. They are not to be changed.
 	state *v1alpha1.NodeENIState
 	node  *corev1.Node
@@ -112,7 +112,7 @@ type subject struct {
 	// links are those of the kernel, devices those of programs in user space.
 	links   []hostnet.Link
 	devices []hostpci.Device
-	records []hostpci.Record
+	records []hostpci.OriginalBinding
 	// metadata is what the instance knows about itself, or nil; facts is what the kernel knew last.
 	metadata *eni.Metadata
 	facts    hostnet.Facts
@@ -120,23 +120,23 @@ type subject struct {
 	observed []hostnet.Observation
 }
 
-// pass makes the links as promised, says how far they are, and returns when to look again if nothing is heard before. A
+// reconcile makes the links as promised, says how far they are, and returns when to look again if nothing is heard before. A
 // failure to configure one link keeps neither the others from being configured nor anything from being reported.
-func (a *Agent) pass(ctx context.Context) (next time.Duration, err error) {
+func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	s := a.gather()
 	failure := a.configure(s)
 	if s.observed == nil && failure != nil {
 		return a.Resync, failure
 	}
-	if err := errors.Join(a.writeFiles(s), a.keepRecord(s)); err != nil { // others wait for these files, the interfaces do not
+	if err := errors.Join(a.writeFiles(s), a.writeCheckpoint(s)); err != nil { // others wait for these files, the interfaces do not
 		a.Log.Warn("files could not be written", "err", err)
 	}
-	return a.next(s), errors.Join(failure, a.tell(ctx, s))
+	return a.next(s), errors.Join(failure, a.publish(ctx, s))
 }
 
-// tell says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for this
+// publish says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for this
 // node.
-func (a *Agent) tell(ctx context.Context, s *subject) error {
+func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	if s.recalled {
 		return nil // there is nobody to tell
 	}
@@ -145,27 +145,29 @@ func (a *Agent) tell(ctx context.Context, s *subject) error {
 	writes.Go(func() {
 		reported = panics.AsError("the report of node "+a.Node, func() error { return a.report(ctx, s) })
 	})
-	writes.Go(func() { marked = panics.AsError("the mark of node "+a.Node, func() error { return a.mark(ctx, s) }) })
+	writes.Go(func() {
+		marked = panics.AsError("the mark of node "+a.Node, func() error { return a.updateNode(ctx, s) })
+	})
 	writes.Wait()
 	return errors.Join(reported, marked)
 }
 
 // gather puts together what is known of the node.
-func (a *Agent) gather() *subject {
-	s := &subject{}
+func (a *Agent) gather() *snapshot {
+	s := &snapshot{}
 	if a.metadata != nil {
 		s.metadata = a.metadata.known()
 	}
 	if a.API.Synced() {
 		s.state, s.node = a.API.state(), a.API.nodeObject()
 	} else {
-		s.state, s.recalled = Recall(a.recalled, a.Node, s.metadata), true
+		s.state, s.recalled = RestoreCheckpoint(a.recalled, a.Node, s.metadata), true
 	}
 	if s.recalled && s.metadata == nil && a.metadata != nil {
 		a.metadata.want()
 	}
-	s.links, s.devices = Wanted(s.state, a.DefaultMTU)
-	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.Record) bool { return !s.wants(r.MAC) && s.spares(r.MAC) })
+	s.links, s.devices = DesiredLinks(s.state, a.DefaultMTU)
+	s.records = slices.DeleteFunc(records(s.state), func(r hostpci.OriginalBinding) bool { return !s.wants(r.MAC) && s.preserves(r.MAC) })
 	for n, link := range s.links {
 		s.links[n].Device = cmp.Or(a.devices[link.MAC], link.Device)
 	}
@@ -176,7 +178,7 @@ func (a *Agent) gather() *subject {
 }
 
 // configure carries out what is to be done until nothing is left, and keeps what it saw in the end.
-func (a *Agent) configure(s *subject) error {
+func (a *Agent) configure(s *snapshot) error {
 	failures := map[string]error{}
 	for range rounds {
 		operations, bindings, err := a.decide(s)
@@ -197,14 +199,14 @@ func (a *Agent) configure(s *subject) error {
 		}
 	}
 	a.remember(s.observed)
-	if crossCheck(s.observed, s.state, s.metadata) && a.metadata != nil {
+	if explainMissing(s.observed, s.state, s.metadata) && a.metadata != nil {
 		a.metadata.want()
 	}
-	return s.blame(failures)
+	return s.attachErrors(failures)
 }
 
 // decide looks at the host, and returns what is to be done there.
-func (a *Agent) decide(s *subject) (operations []hostnet.Operation, bindings []hostpci.Binding, err error) {
+func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []hostpci.Binding, err error) {
 	var devices []string
 	for _, link := range s.links {
 		if link.Device != "" {
@@ -217,7 +219,7 @@ func (a *Agent) decide(s *subject) (operations []hostnet.Operation, bindings []h
 	markPrimary(&s.facts, s.metadata)
 	s.observed = hostnet.Observe(s.links, s.facts)
 	operations = hostnet.Diff(hostnet.Configure(s.links, s.facts), s.facts)
-	operations = slices.DeleteFunc(operations, s.touchesSpared)
+	operations = slices.DeleteFunc(operations, s.changesPreserved)
 	bindings, err = a.decideBindings(s)
 	return operations, bindings, err
 }
@@ -234,8 +236,8 @@ func (a *Agent) remember(observed []hostnet.Observation) {
 	a.devices = devices
 }
 
-// blame puts failures down to the links that are not configured because of them, and returns them.
-func (s *subject) blame(failures map[string]error) error {
+// attachErrors puts failures down to the links that are not configured because of them, and returns them.
+func (s *snapshot) attachErrors(failures map[string]error) error {
 	var all []error
 	for _, operation := range slices.Sorted(maps.Keys(failures)) {
 		all = append(all, failures[operation])

@@ -89,7 +89,7 @@ func TestLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := plain
 			c.want(&want)
-			got, devices := agent.Wanted(state(c.change), 8500)
+			got, devices := agent.DesiredLinks(state(c.change), 8500)
 			if len(devices) > 0 {
 				t.Errorf("there are devices: %v", devices)
 			}
@@ -101,7 +101,7 @@ func TestLinks(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	links, devices := agent.Wanted(state(func(s *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
+	links, devices := agent.DesiredLinks(state(func(s *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) {
 		i.DPDKDriver, i.DPDKPCIAddress = v1alpha1.DPDKDriverVFIO, "0000:00:07.0"
 		s.Status.Links = []v1alpha1.LinkState{{MACAddress: mac, PCIAddress: "0000:00:06.0"}}
 	}), 0)
@@ -120,7 +120,7 @@ func TestNoLinks(t *testing.T) {
 		"being detached": state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDetaching }),
 		"being deleted":  state(func(_ *v1alpha1.NodeENIState, i *v1alpha1.InterfaceState) { i.Phase = v1alpha1.PhaseDeleting }),
 	} {
-		if got, devices := agent.Wanted(s, 0); len(got)+len(devices) != 0 {
+		if got, devices := agent.DesiredLinks(s, 0); len(got)+len(devices) != 0 {
 			t.Errorf("%s: the links are %v, want none", name, got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := agent.Judge(c.state, c.observed)
+			got := agent.EvaluateReadiness(c.state, c.observed)
 			if got.Status != c.status || got.Reason != c.reason || got.Message == "" {
 				t.Errorf("the verdict is %+v, want %s (%s)", got, c.status, c.reason)
 			}

@@ -90,11 +90,11 @@ func (a *API) object(client rest.Interface, resource string, kind runtime.Object
 		a.log.Warn("what is known of the API server is read anew", "resource", resource, "err", err)
 	})
 	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: source, ObjectType: kind, Transform: slim,
+		ListerWatcher: source, ObjectType: kind, Transform: trim,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { a.wake() }, DeleteFunc: func(any) { a.wake() },
 			UpdateFunc: func(was, is any) {
-				if matters(was, is) {
+				if isRelevant(was, is) {
 					a.wake()
 				}
 			},
@@ -152,8 +152,8 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// slim takes off an object what the agent never looks at: of the status of a Node all but the conditions.
-func slim(known any) (any, error) {
+// trim takes off an object what the agent never looks at: of the status of a Node all but the conditions.
+func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
 	}
@@ -163,8 +163,8 @@ func slim(known any) (any, error) {
 	return known, nil
 }
 
-// matters reports whether a change is one that the agent may have to act on: of a Node not heartbeats, but what it says there.
-func matters(was, is any) bool {
+// isRelevant reports whether a change is one that the agent may have to act on: of a Node not heartbeats, but what it says there.
+func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
 	return !ok || before.UID != now.UID || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) ||

@@ -26,7 +26,7 @@ type failure struct {
 
 // decideBindings adds how far the devices for user space are to what was observed, and returns what is to be done. The
 // bus is read only if there is such a device.
-func (a *Agent) decideBindings(s *subject) ([]hostpci.Binding, error) {
+func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 	if len(s.devices)+len(s.records) == 0 {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (a *Agent) decideBindings(s *subject) ([]hostpci.Binding, error) {
 			facts.Failed[b] = f.message
 		}
 	}
-	bindings, observed := hostpci.Decide(s.devices, s.records, facts, s.facts)
+	bindings, observed := hostpci.Plan(s.devices, s.records, facts, s.facts)
 	s.observed = append(s.observed, observed...)
 	return bindings, nil
 }
@@ -57,7 +57,7 @@ func (a *Agent) bind(b hostpci.Binding) {
 }
 
 // next returns when to look at the host again if nothing is heard before.
-func (a *Agent) next(s *subject) time.Duration {
+func (a *Agent) next(s *snapshot) time.Duration {
 	for _, o := range s.observed {
 		if o.State == hostnet.Binding || o.Reason == hostpci.ReasonInUse {
 			return min(a.Resync, heldRetry)

@@ -15,8 +15,8 @@ import (
 )
 
 // writeFiles writes the files that tell other programs of the host about the interfaces, where that is asked for.
-func (a *Agent) writeFiles(s *subject) error {
-	if !s.certain() {
+func (a *Agent) writeFiles(s *snapshot) error {
+	if !s.isConfirmed() {
 		return nil // what is there may well be right
 	}
 	var failures []error
@@ -30,7 +30,7 @@ func (a *Agent) writeFiles(s *subject) error {
 }
 
 // writeNetworkd makes the folder hold one file of ours for each interface, and no others of ours.
-func writeNetworkd(dir string, s *subject) error {
+func writeNetworkd(dir string, s *snapshot) error {
 	var macs []string
 	for _, link := range s.links {
 		macs = append(macs, link.MAC)
@@ -43,7 +43,7 @@ func writeNetworkd(dir string, s *subject) error {
 }
 
 // writePluginConfig lists the devices that pods can ask for. A file that somebody else wrote is not touched.
-func writePluginConfig(path string, s *subject) error {
+func writePluginConfig(path string, s *snapshot) error {
 	var resources []hostpci.Resource
 	for _, o := range s.observed {
 		i := interfaceOf(s.state, o.Link.MAC)

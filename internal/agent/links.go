@@ -13,15 +13,15 @@ import (
 	"github.com/multieni/multieni/hostpci"
 )
 
-// Wanted returns the links that a node shall have, and the devices that programs in user space shall have: those of the
+// DesiredLinks returns the links that a node shall have, and the devices that programs in user space shall have: those of the
 // interfaces that EC2 attached or is attaching. What belongs to an interface that is being detached is given back before it
 // goes. There are none without a state.
-func Wanted(state *v1alpha1.NodeENIState, defaultMTU int) (links []hostnet.Link, devices []hostpci.Device) {
+func DesiredLinks(state *v1alpha1.NodeENIState, defaultMTU int) (links []hostnet.Link, devices []hostpci.Device) {
 	if state == nil {
 		return nil, nil
 	}
 	for _, i := range state.Status.Interfaces {
-		if i.MACAddress == "" || leaving(i) {
+		if i.MACAddress == "" || removing(i) {
 			continue
 		}
 		link := hostnet.Link{
@@ -48,20 +48,20 @@ func Wanted(state *v1alpha1.NodeENIState, defaultMTU int) (links []hostnet.Link,
 }
 
 // records returns which devices are bound, or were about to be, as the node's state remembers it.
-func records(state *v1alpha1.NodeENIState) []hostpci.Record {
+func records(state *v1alpha1.NodeENIState) []hostpci.OriginalBinding {
 	if state == nil {
 		return nil
 	}
-	var all []hostpci.Record
+	var all []hostpci.OriginalBinding
 	for _, link := range state.Status.Links {
 		if link.State == v1alpha1.LinkBinding || link.State == v1alpha1.LinkBound {
-			all = append(all, hostpci.Record{Name: link.NodeENI, MAC: link.MACAddress, Address: link.PCIAddress})
+			all = append(all, hostpci.OriginalBinding{Name: link.NodeENI, MAC: link.MACAddress, Address: link.PCIAddress})
 		}
 	}
 	return all
 }
 
-func leaving(i v1alpha1.InterfaceState) bool {
+func removing(i v1alpha1.InterfaceState) bool {
 	return i.Phase == v1alpha1.PhaseDetaching || i.Phase == v1alpha1.PhaseDeleting
 }
 

@@ -102,8 +102,8 @@ func markPrimary(facts *hostnet.Facts, known *eni.Metadata) {
 	}
 }
 
-// crossCheck adds what instance metadata knows about links that are missing, and reports whether there are any.
-func crossCheck(observed []hostnet.Observation, state *v1alpha1.NodeENIState, known *eni.Metadata) (missing bool) {
+// explainMissing adds what instance metadata knows about links that are missing, and reports whether there are any.
+func explainMissing(observed []hostnet.Observation, state *v1alpha1.NodeENIState, known *eni.Metadata) (missing bool) {
 	for n, o := range observed {
 		if o.State != hostnet.Missing || o.Reason != hostnet.ReasonNotFound {
 			continue

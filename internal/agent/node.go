@@ -31,12 +31,12 @@ type Interface struct {
 	PCIAddress string `json:"pciAddress,omitempty"`
 }
 
-// mark says on the Node how its interfaces are, and opens it for pods, last of all.
-func (a *Agent) mark(ctx context.Context, s *subject) error {
+// updateNode says on the Node how its interfaces are, and opens it for pods, last of all.
+func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	if s.node == nil {
 		return nil
 	}
-	verdict := Judge(s.state, s.observed)
+	verdict := EvaluateReadiness(s.state, s.observed)
 	node := s.node.DeepCopy()
 	if setCondition(node, verdict) {
 		var err error
@@ -89,7 +89,7 @@ func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 }
 
 // setCondition puts the verdict into the conditions, and reports whether that is news. Its times move only with what it says.
-func setCondition(node *corev1.Node, v Verdict) (news bool) {
+func setCondition(node *corev1.Node, v Readiness) (news bool) {
 	now := metav1.Now()
 	condition := corev1.NodeCondition{
 		Type: v1alpha1.NodeConditionInterfacesReady, Status: v.Status, Reason: v.Reason, Message: v.Message,
@@ -113,7 +113,7 @@ func setCondition(node *corev1.Node, v Verdict) (news bool) {
 }
 
 // describe labels the node with its usable interfaces.
-func (s *subject) describe(node *corev1.Node) error {
+func (s *snapshot) describe(node *corev1.Node) error {
 	labels := maps.Clone(node.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, v1alpha1.InterfaceLabelPrefix) })
 	usable := map[string]Interface{}
@@ -147,7 +147,7 @@ func (s *subject) describe(node *corev1.Node) error {
 }
 
 // taint takes the startup taint away from a node that is ready, and gives it back if it is to be so continuously.
-func (a *Agent) taint(node *corev1.Node, v Verdict) {
+func (a *Agent) taint(node *corev1.Node, v Readiness) {
 	ours := func(t corev1.Taint) bool { return t.Key == a.Taint }
 	switch {
 	case v.Status == corev1.ConditionTrue:

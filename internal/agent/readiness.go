@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/hostnet"
 )
 
-// Verdict says whether the interfaces of a node are ready, in the words of a Node condition.
-type Verdict struct {
+// Readiness says whether the interfaces of a node are ready, in the words of a Node condition.
+type Readiness struct {
 	// Status is Unknown while nobody has promised the node any interface: then nothing can be said, and a node that was
 	// born with the taint waits.
 	Status          corev1.ConditionStatus
@@ -27,23 +27,23 @@ const (
 	reasonPending     = "StatusPending"
 )
 
-// Judge says whether every required interface is attached and its link usable.
-func Judge(state *v1alpha1.NodeENIState, observed []hostnet.Observation) Verdict {
-	if state == nil || len(state.Spec.Members) == 0 && staying(state) == 0 {
-		return Verdict{corev1.ConditionUnknown, reasonNotDeclared, "no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
+// EvaluateReadiness says whether every required interface is attached and its link usable.
+func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observation) Readiness {
+	if state == nil || len(state.Spec.Members) == 0 && notRemoved(state) == 0 {
+		return Readiness{corev1.ConditionUnknown, reasonNotDeclared, "no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
 	}
 	if state.Status.ObservedGeneration != state.Generation {
-		return Verdict{corev1.ConditionFalse, reasonPending, "the controller has yet to say what became of the promised interfaces"}
+		return Readiness{corev1.ConditionFalse, reasonPending, "the controller has yet to say what became of the promised interfaces"}
 	}
-	if staying(state) == 0 {
-		return Verdict{corev1.ConditionUnknown, reasonNotDeclared, "every interface of this node is on its way out"}
+	if notRemoved(state) == 0 {
+		return Readiness{corev1.ConditionUnknown, reasonNotDeclared, "every interface of this node is on its way out"}
 	}
 	required, absent := 0, 0
 	for _, i := range state.Status.Interfaces {
-		if leaving(i) {
+		if removing(i) {
 			continue
 		}
-		fault := fault(i, observed)
+		fault := problem(i, observed)
 		switch needed := i.Required == nil || *i.Required; {
 		case needed && fault != nil:
 			return *fault
@@ -57,28 +57,28 @@ func Judge(state *v1alpha1.NodeENIState, observed []hostnet.Observation) Verdict
 	if absent > 0 {
 		text += fmt.Sprintf("; %d that are not required are not", absent)
 	}
-	return Verdict{corev1.ConditionTrue, reasonReady, text}
+	return Readiness{corev1.ConditionTrue, reasonReady, text}
 }
 
-// staying returns how many interfaces the node has, or is getting.
-func staying(state *v1alpha1.NodeENIState) int {
+// notRemoved returns how many interfaces the node has, or is getting.
+func notRemoved(state *v1alpha1.NodeENIState) int {
 	count := 0
 	for _, i := range state.Status.Interfaces {
-		if !leaving(i) {
+		if !removing(i) {
 			count++
 		}
 	}
 	return count
 }
 
-// fault says what is wrong with an interface, or nil.
-func fault(i v1alpha1.InterfaceState, observed []hostnet.Observation) *Verdict {
+// problem says what is wrong with an interface, or nil.
+func problem(i v1alpha1.InterfaceState, observed []hostnet.Observation) *Readiness {
 	if i.Phase != v1alpha1.PhaseAttached {
 		message := fmt.Sprintf("the interface of NodeENI %s is %s", i.NodeENI, i.Phase)
 		if i.Message != "" {
 			message += ": " + i.Message
 		}
-		return &Verdict{corev1.ConditionFalse, "Interface" + string(i.Phase), message}
+		return &Readiness{corev1.ConditionFalse, "Interface" + string(i.Phase), message}
 	}
 	for _, o := range observed {
 		if o.Link.MAC != i.MACAddress {
@@ -87,7 +87,7 @@ func fault(i v1alpha1.InterfaceState, observed []hostnet.Observation) *Verdict {
 		if o.State.Usable() {
 			return nil
 		}
-		return &Verdict{corev1.ConditionFalse, o.Reason, fmt.Sprintf("the link of NodeENI %s (%s) is %s: %s", i.NodeENI, i.ENIID, o.State, o.Message)}
+		return &Readiness{corev1.ConditionFalse, o.Reason, fmt.Sprintf("the link of NodeENI %s (%s) is %s: %s", i.NodeENI, i.ENIID, o.State, o.Message)}
 	}
-	return &Verdict{corev1.ConditionFalse, hostnet.ReasonNotFound, fmt.Sprintf("the link of NodeENI %s (%s) has not been looked for", i.NodeENI, i.ENIID)}
+	return &Readiness{corev1.ConditionFalse, hostnet.ReasonNotFound, fmt.Sprintf("the link of NodeENI %s (%s) has not been looked for", i.NodeENI, i.ENIID)}
 }

@@ -53,8 +53,8 @@ func TestRecall(t *testing.T) {
 			if c.record != nil {
 				c.record.Spec.InstanceID = "i-0123456789abcdef0"
 			}
-			recalled := agent.Recall(c.record, "node", c.known)
-			links, devices := agent.Wanted(recalled, 0)
+			recalled := agent.RestoreCheckpoint(c.record, "node", c.known)
+			links, devices := agent.DesiredLinks(recalled, 0)
 			if len(links) != c.want || len(devices) != 0 {
 				t.Errorf("the links are %v and the devices %v, want %d links", links, devices, c.want)
 			}

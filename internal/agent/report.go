@@ -22,7 +22,7 @@ import (
 const maxMessage = 1024
 
 // report writes status.links of the node's state if they changed. Nothing else of the object is sent.
-func (a *Agent) report(ctx context.Context, s *subject) error {
+func (a *Agent) report(ctx context.Context, s *snapshot) error {
 	if s.state == nil {
 		return nil
 	}
@@ -56,8 +56,8 @@ func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState) error 
 
 // linkStates returns what is to be said about the links, in the order of their MAC addresses. What was said of those that are
 // left as they are stays: it may be the only record of a bound device.
-func (s *subject) linkStates() []v1alpha1.LinkState {
-	states := s.spared()
+func (s *snapshot) linkStates() []v1alpha1.LinkState {
+	states := s.preserved()
 	for _, o := range s.observed {
 		nodeENI, eniID := s.owner(o)
 		state := v1alpha1.LinkState{
@@ -82,7 +82,7 @@ func (s *subject) linkStates() []v1alpha1.LinkState {
 }
 
 // owner returns whose the link is: as the controller says or, for what is being given back, as was said before.
-func (s *subject) owner(o hostnet.Observation) (nodeENI, eniID string) {
+func (s *snapshot) owner(o hostnet.Observation) (nodeENI, eniID string) {
 	if i := interfaceOf(s.state, o.Link.MAC); i != nil {
 		return i.NodeENI, i.ENIID
 	}
@@ -94,7 +94,7 @@ func (s *subject) owner(o hostnet.Observation) (nodeENI, eniID string) {
 
 func interfaceOf(state *v1alpha1.NodeENIState, mac string) *v1alpha1.InterfaceState {
 	for n, i := range state.Status.Interfaces {
-		if i.MACAddress == mac && !leaving(i) {
+		if i.MACAddress == mac && !removing(i) {
 			return &state.Status.Interfaces[n]
 		}
 	}

@@ -20,8 +20,8 @@ const (
 	// firstRetry and lastRetry bound the time until what failed is tried again.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// patience is how long to wait for the API server before the agent goes by what it knew last.
-	patience = 3 * time.Second
+	// apiServerTimeout is how long to wait for the API server before the agent goes by what it knew last.
+	apiServerTimeout = 3 * time.Second
 )
 
 // Run looks after the links until the context ends: at every change of the host or of the node's objects, and from time to
@@ -45,7 +45,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		var next time.Duration
 		err := panics.AsError("the pass over node "+a.Node, func() (err error) {
-			next, err = a.pass(ctx)
+			next, err = a.reconcile(ctx)
 			return err
 		})
 		if err == nil {
@@ -72,7 +72,7 @@ func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 // prepare waits until it is known what the API server has. If that takes long it goes by what the node was promised in an
 // earlier life until it is known. It reports whether there is something to go by.
 func (a *Agent) prepare(ctx context.Context) bool {
-	early, cancel := context.WithTimeout(ctx, patience)
+	early, cancel := context.WithTimeout(ctx, apiServerTimeout)
 	defer cancel()
 	if a.API.synced(early) {
 		return true
@@ -81,7 +81,7 @@ func (a *Agent) prepare(ctx context.Context) bool {
 		return false
 	}
 	var err error
-	if a.recalled, err = a.readRecord(); err != nil {
+	if a.recalled, err = a.readCheckpoint(); err != nil {
 		a.Log.Warn("the record of an earlier life is of no use", "err", err)
 	}
 	interfaces := 0

@@ -10,10 +10,10 @@ import (
 	"github.com/multieni/multieni/hostnet"
 )
 
-// spares reports whether what belongs to the MAC address, and is not wanted, is left as it is, because nobody says that it is
+// preserves reports whether what belongs to the MAC address, and is not wanted, is left as it is, because nobody says that it is
 // to go: to know nothing of an interface is no reason to lose it. So it is as long as the controller has not reported on the
 // node, and while it looks for an interface of the same NodeENI, which may be this one.
-func (s *subject) spares(mac string) bool {
+func (s *snapshot) preserves(mac string) bool {
 	if s.state == nil || s.state.Status.ObservedGeneration == 0 {
 		return true
 	}
@@ -25,33 +25,33 @@ func (s *subject) spares(mac string) bool {
 	})
 }
 
-// spared returns what was said of links that are left as they are.
-func (s *subject) spared() []v1alpha1.LinkState {
+// preserved returns what was said of links that are left as they are.
+func (s *snapshot) preserved() []v1alpha1.LinkState {
 	if s.state == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.state.Status.Links), func(l v1alpha1.LinkState) bool {
-		return s.wants(l.MACAddress) || !s.spares(l.MACAddress)
+		return s.wants(l.MACAddress) || !s.preserves(l.MACAddress)
 	})
 }
 
-// certain reports whether nothing is to be left as it is.
-func (s *subject) certain() bool { return !s.spares("") && len(s.spared()) == 0 }
+// isConfirmed reports whether nothing is to be left as it is.
+func (s *snapshot) isConfirmed() bool { return !s.preserves("") && len(s.preserved()) == 0 }
 
-// touchesSpared reports whether an operation would change something that is to be left as it is.
-func (s *subject) touchesSpared(o hostnet.Operation) bool {
+// changesPreserved reports whether an operation would change something that is to be left as it is.
+func (s *snapshot) changesPreserved(o hostnet.Operation) bool {
 	switch o.(type) {
 	case hostnet.AddRule: // of a link that is wanted
 		return false
 	case hostnet.RemoveRule: // nothing says whose it was
-		return !s.certain()
+		return !s.isConfirmed()
 	}
-	n := slices.IndexFunc(s.facts.Links, func(l hostnet.LinkFacts) bool { return l.Index == o.On() })
-	return n < 0 || !s.wants(s.facts.Links[n].MAC) && s.spares(s.facts.Links[n].MAC)
+	n := slices.IndexFunc(s.facts.Links, func(l hostnet.LinkFacts) bool { return l.Index == o.LinkIndex() })
+	return n < 0 || !s.wants(s.facts.Links[n].MAC) && s.preserves(s.facts.Links[n].MAC)
 }
 
 // wants reports whether the MAC address is that of a link or a device that the node shall have.
-func (s *subject) wants(mac string) bool {
+func (s *snapshot) wants(mac string) bool {
 	for _, link := range s.links {
 		if link.MAC == mac {
 			return true

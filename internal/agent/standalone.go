@@ -13,12 +13,12 @@ import (
 	"github.com/multieni/multieni/hostnet"
 )
 
-// lagging is how soon to ask instance metadata again while there is a link that it does not know.
-const lagging = 2 * time.Second
+// metadataLag is how soon to ask instance metadata again while there is a link that it does not know.
+const metadataLag = 2 * time.Second
 
-// RunWithoutKubernetes makes the links of all interfaces usable that instance metadata lists beside the primary one, until
+// RunFromMetadata makes the links of all interfaces usable that instance metadata lists beside the primary one, until
 // the context ends. Nobody says which of them belong to whom, so it is for hosts where nobody else has interfaces.
-func (a *Agent) RunWithoutKubernetes(ctx context.Context) error {
+func (a *Agent) RunFromMetadata(ctx context.Context) error {
 	var known *eni.Metadata
 	said := map[string]hostnet.State{}
 	for {
@@ -31,14 +31,14 @@ func (a *Agent) RunWithoutKubernetes(ctx context.Context) error {
 		} else {
 			known = &answer
 		}
-		s := &subject{metadata: known}
+		s := &snapshot{metadata: known}
 		if known != nil {
 			s.links = FromMetadata(*known, a.DefaultMTU)
 		}
 		if err := a.configure(s); err != nil {
 			a.Log.Error("links could not be configured", "err", err)
 		}
-		a.say(s.observed, said)
+		a.logChanges(s.observed, said)
 		if err := a.await(ctx, a.untilNext(s)); err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func assignedTo(a eni.Addresses) []netip.Prefix {
 	return append(append(all, a.IPv4Prefixes...), a.IPv6Prefixes...)
 }
 
-// say logs what is new about the links.
-func (a *Agent) say(observed []hostnet.Observation, said map[string]hostnet.State) {
+// logChanges logs what is new about the links.
+func (a *Agent) logChanges(observed []hostnet.Observation, said map[string]hostnet.State) {
 	for _, o := range observed {
 		if said[o.Link.MAC] != o.State {
 			a.Log.Info("link", "mac", o.Link.MAC, "altname", o.AltName, "state", string(o.State), "why", o.Message)
@@ -88,10 +88,10 @@ func (a *Agent) say(observed []hostnet.Observation, said map[string]hostnet.Stat
 }
 
 // untilNext returns how long to wait for events: not long while the kernel knows more than instance metadata.
-func (a *Agent) untilNext(s *subject) time.Duration {
+func (a *Agent) untilNext(s *snapshot) time.Duration {
 	for _, link := range s.facts.Links {
 		if link.Device != "" && (s.metadata == nil || s.metadata.ByMAC(link.MAC) == nil) {
-			return min(a.Resync, lagging)
+			return min(a.Resync, metadataLag)
 		}
 	}
 	return a.Resync

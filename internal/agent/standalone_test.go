@@ -53,7 +53,7 @@ type paper struct {
 func (p *paper) Facts([]string) (hostnet.Facts, error) { return p.facts, nil }
 
 func (p *paper) Apply(op hostnet.Operation) error {
-	p.touched[op.On()]++
+	p.touched[op.LinkIndex()]++
 	return errors.New("it is paper")
 }
 
@@ -62,7 +62,7 @@ func (p *paper) Events() <-chan struct{} { return p.events }
 // Interfaces of an earlier life of the agent are not given back because instance metadata does not answer, or does not
 // know them (yet, or any more), and neither are the primary interface and virtual links of one's own.
 func TestNothingIsTakenBackWithoutKubernetes(t *testing.T) {
-	record := hostnet.Record{MTU: 1500}.String()
+	record := hostnet.OriginalState{MTU: 1500}.String()
 	host := func() *paper {
 		return &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Links: []hostnet.LinkFacts{
 			{Index: 1, Name: "ens5", MAC: "02:00:00:00:00:01", Device: "0000:00:05.0", Up: true},
@@ -85,7 +85,7 @@ func TestNothingIsTakenBackWithoutKubernetes(t *testing.T) {
 				a := agent.New(agent.Options{Host: h, Metadata: c.read, Resync: 30 * time.Second, Log: slog.New(slog.DiscardHandler)})
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
-				if err := a.RunWithoutKubernetes(ctx); err != nil {
+				if err := a.RunFromMetadata(ctx); err != nil {
 					t.Fatal(err)
 				}
 				got := map[int]bool{}

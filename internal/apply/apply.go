@@ -21,17 +21,17 @@ import (
 // attachmentAspect is what attaching and detaching change.
 const attachmentAspect = "attachment"
 
-// Notes is where the effects of accepted calls are noted. The inventory package says what they mean.
-type Notes interface {
-	// Newborn reports whether an interface is known for so short a time that EC2 may not know it everywhere yet.
-	Newborn(now time.Time, id string) bool
-	Did(now time.Time, after eni.Interface, effect inventory.Effect)
-	// Altered is Did for what changes of an interface as it is last known. It is one step: calls for other attributes of the
+// Recorder is where the effects of accepted calls are noted. The inventory package says what they mean.
+type Recorder interface {
+	// RecentlyCreated reports whether an interface is known for so short a time that EC2 may not know it everywhere yet.
+	RecentlyCreated(now time.Time, id string) bool
+	RecordCall(now time.Time, after eni.Interface, effect inventory.Effect)
+	// RecordChange is Did for what changes of an interface as it is last known. It is one step: calls for other attributes of the
 	// interface end at the same time.
-	Altered(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
+	RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
-	// Asked notes that an interface was asked for, and that EC2 did not say which one it made, if it made one.
-	Asked(now time.Time, nodeENIUID string)
+	// RecordUnansweredCreate notes that an interface was asked for, and that EC2 did not say which one it made, if it made one.
+	RecordUnansweredCreate(now time.Time, nodeENIUID string)
 }
 
 // Options are the settings of an Applier.
@@ -54,11 +54,11 @@ type Options struct {
 type Applier struct {
 	Options
 	cloud Cloud
-	notes Notes
+	notes Recorder
 }
 
 // New returns an Applier.
-func New(cloud Cloud, notes Notes, options Options) *Applier {
+func New(cloud Cloud, notes Recorder, options Options) *Applier {
 	return &Applier{Options: options, cloud: cloud, notes: notes}
 }
 
@@ -79,27 +79,27 @@ func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
 	return outcomesOf(chains)
 }
 
-// ClassOf returns the class of work an action belongs to. What the making of an interface ends with belongs to it.
+// ErrorClass returns the class of work an action belongs to. What the making of an interface ends with belongs to it.
 func ClassOf(action plan.Action) pace.Class {
 	switch action := action.(type) {
 	case plan.Create, plan.Attach:
-		return pace.Joining
+		return pace.Attach
 	case plan.Detach, plan.Delete:
 		return pace.Removal
 	case plan.Change:
 		switch action.To.(type) {
 		case plan.DeleteOnTermination, plan.SourceDestCheck:
-			return pace.Joining
+			return pace.Attach
 		}
 	}
-	return pace.Repair
+	return pace.Update
 }
 
 func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	answered := false
 	defer func() { // also when the call panics: EC2 may have made something
 		if !answered {
-			a.notes.Asked(a.Now(), c.Member.NodeENIUID)
+			a.notes.RecordUnansweredCreate(a.Now(), c.Member.NodeENIUID)
 		}
 	}()
 	made, err := a.request(ctx, c)
@@ -107,21 +107,21 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 		return err
 	}
 	answered = true
-	if m, verdict := ownership.Read(c.Member.Cluster, made.Tags); verdict != ownership.Ours || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {
-		return &eni.Fault{Class: eni.TokenSpent, Operation: "CreateNetworkInterface", Code: "tags", Message: fmt.Sprintf(
+	if m, verdict := ownership.Read(c.Member.Cluster, made.Tags); verdict != ownership.Owned || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {
+		return &eni.APIError{Class: eni.IdempotencyMismatch, Operation: "CreateNetworkInterface", Code: "tags", Message: fmt.Sprintf(
 			"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}
 	}
 	// Create answers "pending" once and EC2 does nothing more: the interface can be attached at once.
 	if made.Status == eni.Pending {
 		made.Status = eni.Available
 	}
-	a.notes.Did(a.Now(), made, inventory.Effect{Aspect: "existence", Shown: func(eni.Interface) bool { return true }})
+	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }})
 	return nil
 }
 
-// addressTries bounds how many addresses one action asks EC2 for. What EC2 does not show as used is seldom more than one or
+// maxAddressAttempts bounds how many addresses one action asks EC2 for. What EC2 does not show as used is seldom more than one or
 // two; each address costs a call, and a member that has failed waits for its next turn behind others.
-const addressTries = 16
+const maxAddressAttempts = 16
 
 // request asks EC2 for the interface. Where the lowest free address is wanted, one that EC2 calls used is followed by the
 // next; nothing else is a reason to try another.
@@ -140,29 +140,29 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		return a.cloud.CreateInterface(ctx, request)
 	}
 	var last error
-	for range addressTries {
+	for range maxAddressAttempts {
 		var err error
-		if request.PrimaryIPv4, err = a.Addresses.Take(ctx, c.SubnetID, c.Member); err != nil {
+		if request.PrimaryIPv4, err = a.Addresses.Reserve(ctx, c.SubnetID, c.Member); err != nil {
 			return eni.Interface{}, err
 		}
 		made, err := a.createWith(ctx, c, request)
-		if eni.ClassOf(err) != eni.AddressTaken || ctx.Err() != nil {
+		if eni.ErrorClass(err) != eni.AddressTaken || ctx.Err() != nil {
 			return made, err
 		}
 		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
 		last = err
 	}
 	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; see who takes "+
-		"addresses there, or reserve a part of the subnet for multieni: %w", addressTries, c.SubnetID, request.PrimaryIPv4, last)
+		"addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID, request.PrimaryIPv4, last)
 }
 
 // createWith makes the interface with the IPv4 address, and where that is wanted with the IPv6 address beside it. What EC2 has
 // against the request may be about either address, so that it is made again with the IPv6 address left to EC2.
 func (a *Applier) createWith(ctx context.Context, c plan.Create, request CreateRequest) (eni.Interface, error) {
-	if !c.Spec.IPv6Beside || c.Spec.IPv6 != 1 {
+	if !c.Spec.MatchIPv4Suffix || c.Spec.IPv6 != 1 {
 		return a.cloud.CreateInterface(ctx, request)
 	}
-	beside, err := a.Addresses.Beside(ctx, c.SubnetID, request.PrimaryIPv4)
+	beside, err := a.Addresses.WithIPv4Suffix(ctx, c.SubnetID, request.PrimaryIPv4)
 	if err != nil {
 		return eni.Interface{}, err
 	}
@@ -172,7 +172,7 @@ func (a *Applier) createWith(ctx context.Context, c plan.Create, request CreateR
 	named := request
 	named.IPv6, named.Counts.IPv6 = beside, 0
 	made, err := a.cloud.CreateInterface(ctx, named)
-	if class := eni.ClassOf(err); class != eni.AddressTaken && class != eni.Invalid || ctx.Err() != nil {
+	if class := eni.ErrorClass(err); class != eni.AddressTaken && class != eni.Invalid || ctx.Err() != nil {
 		return made, err
 	}
 	return a.cloud.CreateInterface(ctx, request)
@@ -186,7 +186,7 @@ func (a *Applier) attach(ctx context.Context, at plan.Attach) error {
 	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {
 		i.Status, i.Attachment = eni.InUse, &attachment
 		return i
-	}, inventory.Effect{Aspect: attachmentAspect, Shown: func(i eni.Interface) bool { return i.Attachment != nil }})
+	}, inventory.Effect{Aspect: attachmentAspect, IsVisible: func(i eni.Interface) bool { return i.Attachment != nil }})
 	return nil
 }
 
@@ -201,7 +201,7 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 			i.Attachment = &leaving
 		}
 		return i
-	}, inventory.Effect{Aspect: attachmentAspect, Shown: func(i eni.Interface) bool {
+	}, inventory.Effect{Aspect: attachmentAspect, IsVisible: func(i eni.Interface) bool {
 		return i.Attachment == nil || i.Attachment.ID != d.AttachmentID || i.Attachment.Status == eni.AttachmentDetaching
 	}})
 	return nil
@@ -210,7 +210,7 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)
 	// What EC2 does not know is as wanted, unless it will only come to know it.
-	if gone := eni.ClassOf(err) == eni.NotFound && !a.notes.Newborn(a.Now(), d.InterfaceID); err != nil && !gone {
+	if gone := eni.ErrorClass(err) == eni.NotFound && !a.notes.RecentlyCreated(a.Now(), d.InterfaceID); err != nil && !gone {
 		return err
 	}
 	a.notes.Deleted(a.Now(), d.InterfaceID)
@@ -218,7 +218,7 @@ func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 }
 
 func (a *Applier) change(ctx context.Context, c plan.Change) error {
-	after := c.To.On
+	after := c.To.Apply
 	var err error
 	switch to := c.To.(type) {
 	case plan.Groups:
@@ -231,19 +231,19 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 		err = a.cloud.SetDeleteOnTermination(ctx, c.InterfaceID, to.AttachmentID, to.Enabled)
 	case plan.Tags:
 		err = a.cloud.PutTags(ctx, c.InterfaceID, to)
-	case plan.MoreAddresses:
+	case plan.AssignAddresses:
 		after, err = a.assign(ctx, c.InterfaceID, to)
-	case plan.FewerAddresses:
+	case plan.UnassignAddresses:
 		err = a.unassign(ctx, c.InterfaceID, to)
 	}
-	if err != nil || c.Again { // what was not kept before is believed when EC2 shows it
+	if err != nil || c.Repetition { // what was not kept before is believed when EC2 shows it
 		return err
 	}
-	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), Shown: c.To.Shown})
+	a.note(c.InterfaceID, after, inventory.Effect{Aspect: plan.FieldOf(c.To), IsVisible: c.To.IsSatisfiedBy})
 	return nil
 }
 
-func (a *Applier) assign(ctx context.Context, id string, more plan.MoreAddresses) (func(eni.Interface) eni.Interface, error) {
+func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddresses) (func(eni.Interface) eni.Interface, error) {
 	call := a.cloud.AssignIPv4
 	if more.Family == plan.IPv6 {
 		call = a.cloud.AssignIPv6
@@ -258,7 +258,7 @@ func (a *Applier) assign(ctx context.Context, id string, more plan.MoreAddresses
 	}, err
 }
 
-func (a *Applier) unassign(ctx context.Context, id string, fewer plan.FewerAddresses) error {
+func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAddresses) error {
 	if fewer.Family == plan.IPv6 {
 		return a.cloud.UnassignIPv6(ctx, id, fewer.Surplus)
 	}
@@ -267,5 +267,5 @@ func (a *Applier) unassign(ctx context.Context, id string, fewer plan.FewerAddre
 
 // note tells what a call made of an interface.
 func (a *Applier) note(id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
-	a.notes.Altered(a.Now(), id, change, effect)
+	a.notes.RecordChange(a.Now(), id, change, effect)
 }

@@ -130,7 +130,7 @@ func member(ordinal int) ownership.Member {
 // known returns an inventory with one attached interface, eni-1, of member 0.
 func known() *inventory.Inventory {
 	v := inventory.New(cluster)
-	v.Saw(start, eni.Interface{
+	v.ObserveInterfaces(start, eni.Interface{
 		ID: "eni-1", Status: eni.InUse, SubnetID: "s1", SourceDestCheck: true, Tags: member(0).Tags(start, nil),
 		Addresses: eni.Addresses{
 			SecondaryIPv4: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, IPv6: []netip.Addr{netip.MustParseAddr("2001:db8::9")},
@@ -171,9 +171,9 @@ func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
 			plan.Detach{Member: member(0), InterfaceID: "eni-1", AttachmentID: "attach-1", Force: true}, "detach attach-1 true",
 			func(i eni.Interface) bool { return i.Attachment.Status == eni.AttachmentDetaching },
 		},
-		"groups":      {change(plan.Groups{"sg-2", "sg-1"}), "groups eni-1 [sg-2 sg-1]", plan.Groups{"sg-1", "sg-2"}.Shown},
-		"description": {change(plan.Description("new")), "description eni-1 new", plan.Description("new").Shown},
-		"source/dest": {change(plan.SourceDestCheck(false)), "source-dest-check eni-1 false", plan.SourceDestCheck(false).Shown},
+		"groups":      {change(plan.Groups{"sg-2", "sg-1"}), "groups eni-1 [sg-2 sg-1]", plan.Groups{"sg-1", "sg-2"}.IsSatisfiedBy},
+		"description": {change(plan.Description("new")), "description eni-1 new", plan.Description("new").IsSatisfiedBy},
+		"source/dest": {change(plan.SourceDestCheck(false)), "source-dest-check eni-1 false", plan.SourceDestCheck(false).IsSatisfiedBy},
 		"delete on termination": {
 			change(plan.DeleteOnTermination{AttachmentID: "attach-1", Enabled: true}), "delete-on-termination eni-1 attach-1 true",
 			func(i eni.Interface) bool { return i.Attachment.DeleteOnTermination },
@@ -183,28 +183,28 @@ func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
 			func(i eni.Interface) bool { return i.Tags["k"] == "v" && i.Tags[ownership.TagCluster] == cluster },
 		},
 		"more IPv4 addresses": {
-			change(plan.MoreAddresses{Family: plan.IPv4, Addresses: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv4 eni-1 2 0",
+			change(plan.AssignAddresses{Family: plan.IPv4, Addresses: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv4 eni-1 2 0",
 			func(i eni.Interface) bool { return len(i.SecondaryIPv4) == 3 },
 		},
 		"more IPv4 prefixes": {
-			change(plan.MoreAddresses{Family: plan.IPv4, Prefixes: 1, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv4 eni-1 0 1",
+			change(plan.AssignAddresses{Family: plan.IPv4, Prefixes: 1, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv4 eni-1 0 1",
 			func(i eni.Interface) bool { return len(i.IPv4Prefixes) == 1 && len(i.SecondaryIPv4) == 1 },
 		},
 		"more IPv6 addresses": {
-			change(plan.MoreAddresses{Family: plan.IPv6, Addresses: 1, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv6 eni-1 1 0",
+			change(plan.AssignAddresses{Family: plan.IPv6, Addresses: 1, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv6 eni-1 1 0",
 			func(i eni.Interface) bool { return len(i.IPv6) == 2 },
 		},
 		"more IPv6 prefixes": {
-			change(plan.MoreAddresses{Family: plan.IPv6, Prefixes: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv6 eni-1 0 2",
+			change(plan.AssignAddresses{Family: plan.IPv6, Prefixes: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}), "assign IPv6 eni-1 0 2",
 			func(i eni.Interface) bool { return len(i.IPv6Prefixes) == 2 },
 		},
 		"fewer IPv4 addresses": {
-			change(plan.FewerAddresses{Family: plan.IPv4, Surplus: eni.Addresses{SecondaryIPv4: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}}),
+			change(plan.UnassignAddresses{Family: plan.IPv4, Surplus: eni.Addresses{SecondaryIPv4: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}}),
 			"unassign IPv4 eni-1 {SecondaryIPv4:1 IPv4Prefixes:0 IPv6:0 IPv6Prefixes:0}",
 			func(i eni.Interface) bool { return len(i.SecondaryIPv4) == 0 && len(i.IPv6) == 1 },
 		},
 		"fewer IPv6 addresses": {
-			change(plan.FewerAddresses{Family: plan.IPv6, Surplus: eni.Addresses{IPv6: []netip.Addr{netip.MustParseAddr("2001:db8::9")}}}),
+			change(plan.UnassignAddresses{Family: plan.IPv6, Surplus: eni.Addresses{IPv6: []netip.Addr{netip.MustParseAddr("2001:db8::9")}}}),
 			"unassign IPv6 eni-1 {SecondaryIPv4:0 IPv4Prefixes:0 IPv6:1 IPv6Prefixes:0}",
 			func(i eni.Interface) bool { return len(i.IPv6) == 0 && len(i.SecondaryIPv4) == 1 },
 		},
@@ -220,7 +220,7 @@ func (e effect) verify(t *testing.T) {
 	before, _ := v.Interface("eni-1")
 	if _, attaches := e.action.(plan.Attach); attaches {
 		before.Status, before.Attachment = eni.Available, nil
-		v.Saw(start, before)
+		v.ObserveInterfaces(start, before)
 	}
 	outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Action{e.action})
 	if len(outcomes) != 1 || outcomes[0].Err != nil {
@@ -233,14 +233,14 @@ func (e effect) verify(t *testing.T) {
 	if !e.noted(noted) {
 		t.Errorf("noted: %+v", noted)
 	}
-	v.Saw(start.Add(61*time.Second), before)
-	if after, _ := v.Interface("eni-1"); !inventory.Same(after, noted) {
+	v.ObserveInterfaces(start.Add(61*time.Second), before)
+	if after, _ := v.Interface("eni-1"); !inventory.Equal(after, noted) {
 		t.Error("a reading from before the call is believed")
 	}
 }
 
 func TestAFailureIsNotNoted(t *testing.T) {
-	refused := &eni.Fault{Class: eni.Unauthorized}
+	refused := &eni.APIError{Class: eni.Unauthorized}
 	r := recorder{fails: map[string]error{"detach attach-1 false": refused, "delete eni-1": refused, "description eni-1 x": refused}}
 	v := known()
 	for _, action := range []plan.Action{
@@ -249,12 +249,12 @@ func TestAFailureIsNotNoted(t *testing.T) {
 		plan.Change{Member: member(0), InterfaceID: "eni-1", To: plan.Description("x")},
 	} {
 		outcomes := applier(cloud(r.call), v).Do(t.Context(), []plan.Action{action})
-		if eni.ClassOf(outcomes[0].Err) != eni.Unauthorized {
+		if eni.ErrorClass(outcomes[0].Err) != eni.Unauthorized {
 			t.Errorf("%s: %v", action, outcomes[0].Err)
 		}
 	}
 	before, _ := known().Interface("eni-1")
-	if after, there := v.Interface("eni-1"); !there || !inventory.Same(before, after) {
+	if after, there := v.Interface("eni-1"); !there || !inventory.Equal(before, after) {
 		t.Error("a refused call left its mark")
 	}
 }
@@ -263,18 +263,18 @@ func TestDeleteIsNoted(t *testing.T) {
 	var r recorder
 	v := known()
 	applier(cloud(r.call), v).Do(t.Context(), []plan.Action{plan.Delete{Member: member(0), InterfaceID: "eni-1"}})
-	if v.Len() != 0 || v.Spent(instance)[member(0).Key] != member(0).Generation {
+	if v.Len() != 0 || v.UsedGenerations(instance)[member(0).Key] != member(0).Generation {
 		t.Error("the deletion is not noted")
 	}
 }
 
 // TestDeletingWhatEC2DoesNotKnow takes NotFound for success only once EC2 has had the time to come to know the interface.
 func TestDeletingWhatEC2DoesNotKnow(t *testing.T) {
-	for known, want := range map[time.Duration]bool{0: false, inventory.Newborn - time.Second: false, inventory.Newborn: true} {
+	for known, want := range map[time.Duration]bool{0: false, inventory.VisibilityWindow - time.Second: false, inventory.VisibilityWindow: true} {
 		t.Run(fmt.Sprintf("first heard of %s before", known), func(t *testing.T) {
 			v := inventory.New(cluster)
-			v.Saw(start, eni.Interface{ID: "eni-1", Status: eni.Available, Tags: member(0).Tags(start.Add(-time.Hour), nil)})
-			r := recorder{fails: map[string]error{"delete eni-1": &eni.Fault{Class: eni.NotFound}}}
+			v.ObserveInterfaces(start, eni.Interface{ID: "eni-1", Status: eni.Available, Tags: member(0).Tags(start.Add(-time.Hour), nil)})
+			r := recorder{fails: map[string]error{"delete eni-1": &eni.APIError{Class: eni.NotFound}}}
 			a := apply.New(cloud(r.call), v, apply.Options{Members: 1, Removals: 1, Now: func() time.Time { return start.Add(known) }})
 			outcomes := a.Do(t.Context(), []plan.Action{plan.Delete{Member: member(0), InterfaceID: "eni-1"}})
 			if gone := outcomes[0].Err == nil; gone != want || (v.Len() == 0) != want {
@@ -293,7 +293,7 @@ func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
 	actions := []plan.Action{describe(1, "a"), describe(2, "a"), describe(1, "b"), describe(2, "b"), describe(1, "c")}
 	for _, members := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d at the same time", members), func(t *testing.T) {
-			r := recorder{fails: map[string]error{"description eni-1 b": &eni.Fault{Class: eni.Throttled}}}
+			r := recorder{fails: map[string]error{"description eni-1 b": &eni.APIError{Class: eni.Throttled}}}
 			a := apply.New(cloud(r.call), silent{}, apply.Options{Members: members, Removals: 1, Now: time.Now})
 			var got []string
 			for _, o := range a.Do(t.Context(), actions) {
@@ -317,7 +317,7 @@ func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
 
 // TestTwoInterfacesOfAMemberDoNotWaitForEachOther has one of a member's interfaces to be mended, in vain, and another removed.
 func TestTwoInterfacesOfAMemberDoNotWaitForEachOther(t *testing.T) {
-	r := recorder{fails: map[string]error{"description eni-1 a": &eni.Fault{Class: eni.NoAddresses}}}
+	r := recorder{fails: map[string]error{"description eni-1 a": &eni.APIError{Class: eni.NoAddresses}}}
 	a := apply.New(cloud(r.call), silent{}, apply.Options{Members: 1, Removals: 1, Now: time.Now})
 	outcomes := a.Do(t.Context(), []plan.Action{describe(1, "a"), plan.Delete{Member: member(1), InterfaceID: "eni-2"}})
 	if len(outcomes) != 2 || outcomes[1].Err != nil {
@@ -338,12 +338,12 @@ func TestNoCallAfterTheEnd(t *testing.T) {
 // silent notes nothing.
 type silent struct{}
 
-func (silent) Did(time.Time, eni.Interface, inventory.Effect) {}
-func (silent) Altered(time.Time, string, func(eni.Interface) eni.Interface, inventory.Effect) {
+func (silent) RecordCall(time.Time, eni.Interface, inventory.Effect) {}
+func (silent) RecordChange(time.Time, string, func(eni.Interface) eni.Interface, inventory.Effect) {
 }
-func (silent) Deleted(time.Time, string)      {}
-func (silent) Asked(time.Time, string)        {}
-func (silent) Newborn(time.Time, string) bool { return false }
+func (silent) Deleted(time.Time, string)                {}
+func (silent) RecordUnansweredCreate(time.Time, string) {}
+func (silent) RecentlyCreated(time.Time, string) bool   { return false }
 
 // TestRemovalsOfAnInstanceAreBounded removes interfaces of several instances with one applier: those of one instance are
 // bounded, and nothing but EC2's request rates bounds the instances.

@@ -56,11 +56,11 @@ type CreateRequest struct {
 
 // Addresses chooses the primary addresses of interfaces that are to have the lowest one free.
 type Addresses interface {
-	// Take returns an address of the subnet for the member's interface. That there is none is an [eni.NoAddresses] fault.
-	Take(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error)
-	// Beside returns the IPv6 address at the place in the subnet's IPv6 block that an IPv4 address has in the IPv4 block, or one
+	// Reserve returns an address of the subnet for the member's interface. That there is none is an [eni.NoAddresses] fault.
+	Reserve(ctx context.Context, subnetID string, member ownership.Member) (netip.Addr, error)
+	// WithIPv4Suffix returns the IPv6 address at the place in the subnet's IPv6 block that an IPv4 address has in the IPv4 block, or one
 	// that is not valid where an interface could not be given it.
-	Beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error)
+	WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error)
 	// Taken is told that EC2 calls an address used that it had not shown as used.
 	Taken(subnetID string, address netip.Addr)
 }

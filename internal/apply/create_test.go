@@ -46,11 +46,11 @@ type promises struct {
 	taken []netip.Addr
 }
 
-func (p *promises) Take(context.Context, string, ownership.Member) (netip.Addr, error) {
+func (p *promises) Reserve(context.Context, string, ownership.Member) (netip.Addr, error) {
 	return p.next, nil
 }
 
-func (p *promises) Beside(_ context.Context, _ string, address netip.Addr) (netip.Addr, error) {
+func (p *promises) WithIPv4Suffix(_ context.Context, _ string, address netip.Addr) (netip.Addr, error) {
 	return netip.MustParseAddr("fd00::" + address.String()[len("10.0.0."):]), nil
 }
 
@@ -68,7 +68,7 @@ type naming struct {
 func (c *naming) CreateInterface(ctx context.Context, r apply.CreateRequest) (eni.Interface, error) {
 	c.asked = append(c.asked, fmt.Sprintf("%s %v +%d", r.PrimaryIPv4, r.IPv6, r.Counts.IPv6))
 	if slices.Contains(c.used, r.PrimaryIPv4.String()) || slices.Contains(c.used, r.IPv6.String()) {
-		return eni.Interface{}, &eni.Fault{Class: eni.AddressTaken}
+		return eni.Interface{}, &eni.APIError{Class: eni.AddressTaken}
 	}
 	return c.cloud.CreateInterface(ctx, r)
 }
@@ -86,7 +86,7 @@ func TestAddressesThatAreUsed(t *testing.T) {
 			ec2 := &naming{cloud: cloud(r.call), used: c.used}
 			a := apply.New(ec2, silent{}, apply.Options{Members: 1, Removals: 1, Now: time.Now, Addresses: &promises{next: netip.MustParseAddr("10.0.0.4")}})
 			outcomes := a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1", Spec: eni.Spec{
-				LowestFree: true, IPv6Beside: true, AddressCounts: eni.AddressCounts{IPv6: 1},
+				LowestFree: true, MatchIPv4Suffix: true, AddressCounts: eni.AddressCounts{IPv6: 1},
 			}}})
 			if diff := cmp.Diff(c.want, ec2.asked); diff != "" || outcomes[0].Err != nil {
 				t.Errorf("%v (-want +got):\n%s", outcomes[0].Err, diff)
@@ -103,7 +103,7 @@ type everyAddressIsUsed struct {
 
 func (c *everyAddressIsUsed) CreateInterface(context.Context, apply.CreateRequest) (eni.Interface, error) {
 	c.calls++
-	return eni.Interface{}, &eni.Fault{Class: eni.AddressTaken, Operation: "CreateNetworkInterface", Code: "InvalidIPAddress.InUse"}
+	return eni.Interface{}, &eni.APIError{Class: eni.AddressTaken, Operation: "CreateNetworkInterface", Code: "InvalidIPAddress.InUse"}
 }
 
 func TestTriesForAnAddressAreBounded(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTriesForAnAddressAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	outcomes := a.Do(ctx, []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1", Spec: eni.Spec{LowestFree: true}}})
-	if ec2.calls != most || len(addresses.taken) != most || eni.ClassOf(outcomes[0].Err) != eni.AddressTaken {
+	if ec2.calls != most || len(addresses.taken) != most || eni.ErrorClass(outcomes[0].Err) != eni.AddressTaken {
 		t.Errorf("%d calls, %d addresses noted as used, outcome %v", ec2.calls, len(addresses.taken), outcomes[0].Err)
 	}
 }
@@ -155,7 +155,7 @@ func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 			v := inventory.New(cluster)
 			outcomes := applier(retagged{tags: tc.tags}, v).Do(t.Context(), []plan.Action{plan.Create{Member: member(1), SubnetID: "s1"}})
 			_, noted := v.Interface("eni-new")
-			if err := outcomes[0].Err; (err == nil) != tc.want || noted != tc.want || !tc.want && eni.ClassOf(err) != eni.TokenSpent {
+			if err := outcomes[0].Err; (err == nil) != tc.want || noted != tc.want || !tc.want && eni.ErrorClass(err) != eni.IdempotencyMismatch {
 				t.Errorf("outcome %v, noted %t; that it is taken is wanted %t", err, noted, tc.want)
 			}
 		})
@@ -166,13 +166,13 @@ func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 // may have been the one that made something.
 func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
 	for name, err := range map[string]error{
-		"it succeeds": nil, "no answer": errors.New("no answer"), "throttled": &eni.Fault{Class: eni.Throttled}, "the token is spent": &eni.Fault{Class: eni.TokenSpent},
+		"it succeeds": nil, "no answer": errors.New("no answer"), "throttled": &eni.APIError{Class: eni.Throttled}, "the token is spent": &eni.APIError{Class: eni.IdempotencyMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := inventory.New(cluster)
 			a := applier(cloud(func(context.Context, string) error { return err }), v)
 			a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1"}})
-			if got := v.Expects(start, member(0).NodeENIUID); got != (err != nil) {
+			if got := v.MayHavePendingCreate(start, member(0).NodeENIUID); got != (err != nil) {
 				t.Errorf("something is expected: %t", got)
 			}
 		})
@@ -192,13 +192,13 @@ func TestAPanicIsAFailureOfItsAction(t *testing.T) {
 	a := apply.New(c, v, apply.Options{Members: 4, Removals: 1, Now: func() time.Time { return start }})
 	outcomes := a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "s1"}, describe(1, "a")})
 	var caught *panics.Error
-	if !errors.As(outcomes[0].Err, &caught) || caught.Of != "NodeENI a on node node-1" || eni.ClassOf(outcomes[0].Err) != eni.Transient {
+	if !errors.As(outcomes[0].Err, &caught) || caught.Of != "NodeENI a on node node-1" || eni.ErrorClass(outcomes[0].Err) != eni.Transient {
 		t.Errorf("the action that panics: %v", outcomes[0].Err)
 	}
 	if outcomes[1].Err != nil {
 		t.Errorf("the other one: %v", outcomes[1].Err)
 	}
-	if !v.Expects(start, member(0).NodeENIUID) {
+	if !v.MayHavePendingCreate(start, member(0).NodeENIUID) {
 		t.Error("that EC2 may have made something is not noted")
 	}
 }

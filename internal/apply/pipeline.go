@@ -20,7 +20,7 @@ import (
 
 // Pipeline carries out successive plans of one instance. Calls for one interface do not wait for calls for another one: as
 // soon as some have ended, the caller plans again with what they did, and starts what follows beside those under way.
-// A Pipeline is for one goroutine, which has to call [Pipeline.Next] until nothing is under way.
+// A Pipeline is for one goroutine, which has to call [Pipeline.Pop] until nothing is under way.
 type Pipeline struct {
 	applier           *Applier
 	members, removals *semaphore.Weighted
@@ -57,14 +57,14 @@ func (g goroutines) Go(function func()) {
 // Wait implements [Group].
 func (g goroutines) Wait() { <-g }
 
-// inOrder is a Group that runs each function to its end before the next begins.
-type inOrder struct{}
+// sequential is a Group that runs each function to its end before the next begins.
+type sequential struct{}
 
 // Go implements [Group].
-func (inOrder) Go(function func()) { function() }
+func (sequential) Go(function func()) { function() }
 
 // Wait implements [Group].
-func (inOrder) Wait() {}
+func (sequential) Wait() {}
 
 // chain is the actions for one interface of a member. They follow each other and stop at the first that fails.
 type chain struct {
@@ -88,7 +88,7 @@ func (a *Applier) newGroup() Group {
 	case a.Group != nil:
 		return a.Group()
 	case a.Members == 1:
-		return inOrder{}
+		return sequential{}
 	default:
 		return make(goroutines, 1)
 	}
@@ -97,8 +97,8 @@ func (a *Applier) newGroup() Group {
 // Busy reports whether calls are under way.
 func (p *Pipeline) Busy() bool { return len(p.underWay) > 0 }
 
-// UnderWay returns the actions of which [Pipeline.Next] has not returned what became of them.
-func (p *Pipeline) UnderWay() (actions []plan.Action) {
+// InFlight returns the actions of which [Pipeline.Pop] has not returned what became of them.
+func (p *Pipeline) InFlight() (actions []plan.Action) {
 	for _, c := range p.underWay {
 		actions = append(actions, c.actions...)
 	}
@@ -113,7 +113,7 @@ func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func())
 	left.Store(int64(len(chains)))
 	for _, c := range chains {
 		p.group.Go(func() {
-			p.follow(ctx, c)
+			p.runChain(ctx, c)
 			if left.Add(-1) == 0 {
 				end()
 			}
@@ -128,7 +128,7 @@ func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func())
 // returns none.
 func (p *Pipeline) Next() []Outcome {
 	for p.Busy() {
-		if ended := p.take(); len(ended) > 0 {
+		if ended := p.collectEnded(); len(ended) > 0 {
 			p.underWay = slices.DeleteFunc(p.underWay, func(c *chain) bool { return slices.Contains(ended, c) })
 			return outcomesOf(ended)
 		}
@@ -137,8 +137,8 @@ func (p *Pipeline) Next() []Outcome {
 	return nil
 }
 
-// take returns the chains that have ended since it was last called.
-func (p *Pipeline) take() (ended []*chain) {
+// collectEnded returns the chains that have ended since it was last called.
+func (p *Pipeline) collectEnded() (ended []*chain) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ended, p.ended = p.ended, nil
@@ -174,8 +174,8 @@ func byInterface(actions []plan.Action) (chains []*chain) {
 	return chains
 }
 
-// follow makes the calls of a chain.
-func (p *Pipeline) follow(ctx context.Context, c *chain) {
+// runChain makes the calls of a chain.
+func (p *Pipeline) runChain(ctx context.Context, c *chain) {
 	// The context of the calls ends this wait too, and each call finds that out by itself.
 	if p.members.Acquire(ctx, 1) == nil {
 		defer p.members.Release(1)
@@ -183,7 +183,7 @@ func (p *Pipeline) follow(ctx context.Context, c *chain) {
 	for _, action := range c.actions {
 		err := ctx.Err()
 		if err == nil {
-			err = p.one(ctx, action)
+			err = p.runAction(ctx, action)
 		}
 		c.outcomes = append(c.outcomes, Outcome{action, err})
 		if err != nil {
@@ -192,7 +192,7 @@ func (p *Pipeline) follow(ctx context.Context, c *chain) {
 	}
 }
 
-func (p *Pipeline) one(ctx context.Context, action plan.Action) error {
+func (p *Pipeline) runAction(ctx context.Context, action plan.Action) error {
 	ctx, end := traced(pace.In(ctx, ClassOf(action)), action)
 	err := panics.AsError(objectOf(action), func() error { return p.carryOut(ctx, action) })
 	end(err)
@@ -218,16 +218,16 @@ func (p *Pipeline) carryOut(ctx context.Context, action plan.Action) error {
 	case plan.Change:
 		return a.change(ctx, action)
 	case plan.Detach:
-		return p.removing(ctx, func() error { return a.detach(ctx, action) })
+		return p.limitRemovals(ctx, func() error { return a.detach(ctx, action) })
 	case plan.Delete:
-		return p.removing(ctx, func() error { return a.delete(ctx, action) })
+		return p.limitRemovals(ctx, func() error { return a.delete(ctx, action) })
 	default:
 		return nil
 	}
 }
 
-// removing bounds how many removals are under way.
-func (p *Pipeline) removing(ctx context.Context, call func() error) error {
+// limitRemovals bounds how many removals are under way.
+func (p *Pipeline) limitRemovals(ctx context.Context, call func() error) error {
 	if err := p.removals.Acquire(ctx, 1); err != nil {
 		return err
 	}

@@ -34,15 +34,15 @@ func TestOneInterfaceDoesNotWaitForAnother(t *testing.T) {
 		begun := time.Now()
 		var ended atomic.Int32
 		p.Start(t.Context(), []plan.Action{attach(1, 1), attach(2, 2)}, func() { ended.Add(1) })
-		if len(p.UnderWay()) != 2 {
-			t.Errorf("under way are %v, want both", p.UnderWay())
+		if len(p.InFlight()) != 2 {
+			t.Errorf("under way are %v, want both", p.InFlight())
 		}
 		first := p.Next()
 		if len(first) != 1 || first[0].Action.Of().Ordinal != 2 || time.Since(begun) != time.Second {
 			t.Errorf("after %s ended %v, want the second one after 1s", time.Since(begun), first)
 		}
 		p.Start(t.Context(), []plan.Action{describe(2, "next")}, func() { ended.Add(1) })
-		if left := p.UnderWay(); len(left) != 2 || left[0].Of().Ordinal != 1 {
+		if left := p.InFlight(); len(left) != 2 || left[0].Of().Ordinal != 1 {
 			t.Errorf("under way are %v, want the slow one and the next of the other", left)
 		}
 		second := p.Next()

@@ -26,7 +26,7 @@ func traced(ctx context.Context, action plan.Action) (context.Context, func(erro
 	))
 	return ctx, func(err error) {
 		if err != nil {
-			span.SetAttributes(attribute.String("error.type", string(eni.ClassOf(err))))
+			span.SetAttributes(attribute.String("error.type", string(eni.ErrorClass(err))))
 			span.SetStatus(codes.Error, err.Error())
 		}
 		span.End()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// answerLimit bounds what is read of an answer. The largest real one is DescribeInstances of a full [lookBatch] whose
+	// answerLimit bounds what is read of an answer. The largest real one is DescribeInstances of a full [describeBatchSize] whose
 	// instances have 15 interfaces with 50 addresses each, about 37 MB.
 	answerLimit = 40 << 20
 	// refusalLimit bounds what is read of an error, which the SDK keeps in memory as a whole.

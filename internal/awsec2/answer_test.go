@@ -53,7 +53,7 @@ func TestAnAnswerThatIsNone(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := &fake{answer: func(r request) reply { return reply{verbatim: strings.NewReader(body(r.action))} }}
 					err := do(t.Context(), server.client(t, awsec2.Options{}))
-					var fault *eni.Fault
+					var fault *eni.APIError
 					if !errors.As(err, &fault) || fault.Class != eni.Transient || fault.Operation == "" {
 						t.Errorf("%s: %v, want a fault of class %s that names the action", call, err, eni.Transient)
 					}
@@ -73,7 +73,7 @@ func TestAnAnswerWithoutItsElement(t *testing.T) {
 			for _, call := range []string{"create", "attach", "look", "subnets", "groups read", "more IPv4", "reservations"} {
 				synctest.Test(t, func(t *testing.T) {
 					err := calls[call](t.Context(), always(reply{body: body}).client(t, awsec2.Options{}))
-					if err == nil || eni.ClassOf(err) != eni.Transient {
+					if err == nil || eni.ErrorClass(err) != eni.Transient {
 						t.Errorf("%s: %v, want a fault of class %s", call, err, eni.Transient)
 					}
 				})
@@ -118,7 +118,7 @@ func TestWhatIsReadOfAnAnswerIsBounded(t *testing.T) {
 			endless := &counted{}
 			server := always(reply{status: tc.status, verbatim: io.MultiReader(strings.NewReader(tc.begins), endless)})
 			err := calls["detach"](t.Context(), server.client(t, awsec2.Options{}))
-			if err == nil || eni.ClassOf(err) != eni.Transient {
+			if err == nil || eni.ErrorClass(err) != eni.Transient {
 				t.Errorf("got %v", err)
 			}
 			if endless.read > limit {

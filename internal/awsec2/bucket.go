@@ -83,21 +83,21 @@ type BucketState struct {
 	Waiting, InFlight int
 }
 
-// spender spends the tokens of one bucket on those who wait in line for them.
-type spender struct {
+// actionLimiter spends the tokens of one bucket on those who wait in line for them.
+type actionLimiter struct {
 	action string
 	size   Bucket
 
 	mu   sync.Mutex
-	pace pace.Pace
+	pace pace.AdaptiveRate
 	// paced is when the pace was last brought up to date.
 	paced time.Time
-	// all is what the bucket would have beyond the reserve if nobody else used it; ours is how much of that we dare to use.
-	all, ours *rate.Limiter
-	// known is when the bucket was last found empty, or taken for full.
-	known    time.Time
-	line     pace.Line[*waiter]
-	inFlight int
+	// accountBucket is what the bucket would have beyond the reserve if nobody else used it; ours is how much of that we dare to use.
+	accountBucket, ownBucket *rate.Limiter
+	// lastEmpty is when the bucket was last found empty, or taken for full.
+	lastEmpty time.Time
+	line      pace.PriorityQueue[*waiter]
+	inFlight  int
 	// wake serves the line when the next tokens are there.
 	wake *time.Timer
 }
@@ -108,23 +108,23 @@ type waiter struct {
 	turn  chan error
 }
 
-func newSpender(action string, size Bucket, share float64) *spender {
+func newSpender(action string, size Bucket, share float64) *actionLimiter {
 	now := time.Now()
-	s := &spender{action: action, size: size, pace: pace.New(share), paced: now, known: now}
-	s.all = rate.NewLimiter(rate.Limit(size.Refill), size.Usable())
-	s.ours = rate.NewLimiter(rate.Limit(share*size.Refill), s.burst(share))
+	s := &actionLimiter{action: action, size: size, pace: pace.New(share), paced: now, lastEmpty: now}
+	s.accountBucket = rate.NewLimiter(rate.Limit(size.Refill), size.Usable())
+	s.ownBucket = rate.NewLimiter(rate.Limit(share*size.Refill), s.burst(share))
 	return s
 }
 
 // burst is how many requests may be made at once when a share of the bucket is used.
-func (s *spender) burst(share float64) int {
+func (s *actionLimiter) burst(share float64) int {
 	return max(1, min(s.size.Usable(), int(share*float64(s.size.Capacity))))
 }
 
 // wait returns when the turn of a request has come, or an error if it is not to be sent.
-func (s *spender) wait(ctx context.Context) error {
-	ticket := pace.From(ctx)
-	w := &waiter{still: ticket.Still, turn: make(chan error, 1)}
+func (s *actionLimiter) wait(ctx context.Context) error {
+	ticket := pace.FromContext(ctx)
+	w := &waiter{still: ticket.StillValid, turn: make(chan error, 1)}
 	place := s.join(ticket.Rank, w)
 	select {
 	case err := <-w.turn:
@@ -133,54 +133,54 @@ func (s *spender) wait(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line.Leave(place)
+	s.line.Remove(place)
 	err := fmt.Errorf("wait for the request rate of %s: %w", s.action, context.Cause(ctx))
 	if ctx.Err() == context.DeadlineExceeded {
-		return &eni.Fault{Class: eni.Throttled, Operation: s.action, Err: err}
+		return &eni.APIError{Class: eni.Throttled, Operation: s.action, Err: err}
 	}
 	return err
 }
 
-func (s *spender) join(rank pace.Rank, w *waiter) *pace.Place[*waiter] {
+func (s *actionLimiter) join(rank pace.Rank, w *waiter) *pace.Item[*waiter] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.keepPace(now)
-	place := s.line.Join(rank, w)
+	s.adaptShare(now)
+	place := s.line.Push(rank, w)
 	s.serve(now)
 	return place
 }
 
-// keepPace brings the pace up to date.
-func (s *spender) keepPace(now time.Time) {
+// adaptShare brings the pace up to date.
+func (s *actionLimiter) adaptShare(now time.Time) {
 	s.pace = s.pace.After(now.Sub(s.paced), s.line.Len() > 0)
 	s.paced = now
 	share := s.pace.Share()
-	s.ours.SetLimitAt(now, rate.Limit(share*s.size.Refill))
-	s.ours.SetBurstAt(now, s.burst(share))
+	s.ownBucket.SetLimitAt(now, rate.Limit(share*s.size.Refill))
+	s.ownBucket.SetBurstAt(now, s.burst(share))
 }
 
 // serve gives tokens to those whose turn it is, train by train, and sees to it that it is called again while some wait.
-func (s *spender) serve(now time.Time) {
+func (s *actionLimiter) serve(now time.Time) {
 	for s.line.Len() > 0 {
-		train := min(s.train(), s.line.Len())
-		if missing := max(s.until(now, s.all, train), s.until(now, s.ours, train)); missing > 0 {
-			s.later(missing)
+		train := min(s.batch(), s.line.Len())
+		if missing := max(s.until(now, s.accountBucket, train), s.until(now, s.ownBucket, train)); missing > 0 {
+			s.scheduleWake(missing)
 			return
 		}
 		for range train {
-			s.give(now, s.line.Next())
+			s.grant(now, s.line.Pop())
 		}
 	}
 }
 
-// train is how many requests are sent together: as many as take no longer than two seconds to collect tokens for.
-func (s *spender) train() int {
-	return max(1, min(pace.Train, int(2*s.ours.Limit()), s.ours.Burst(), s.all.Burst()))
+// batch is how many requests are sent together: as many as take no longer than two seconds to collect tokens for.
+func (s *actionLimiter) batch() int {
+	return max(1, min(pace.BatchSize, int(2*s.ownBucket.Limit()), s.ownBucket.Burst(), s.accountBucket.Burst()))
 }
 
 // until returns how long it takes until a limiter has tokens.
-func (s *spender) until(now time.Time, l *rate.Limiter, tokens int) time.Duration {
+func (s *actionLimiter) until(now time.Time, l *rate.Limiter, tokens int) time.Duration {
 	missing := float64(tokens) - l.TokensAt(now)
 	if missing <= 0 {
 		return 0
@@ -188,8 +188,8 @@ func (s *spender) until(now time.Time, l *rate.Limiter, tokens int) time.Duratio
 	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + time.Microsecond
 }
 
-// later calls serve in a while. The pace changes meanwhile, so it does not wait for long.
-func (s *spender) later(d time.Duration) {
+// scheduleWake calls serve in a while. The pace changes meanwhile, so it does not wait for long.
+func (s *actionLimiter) scheduleWake(d time.Duration) {
 	d = min(d, time.Second)
 	if s.wake != nil {
 		s.wake.Reset(d)
@@ -199,48 +199,48 @@ func (s *spender) later(d time.Duration) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := time.Now()
-		s.keepPace(now)
+		s.adaptShare(now)
 		s.serve(now)
 	})
 }
 
-// give announces a turn. Work that is no longer worth doing costs no token.
-func (s *spender) give(now time.Time, w *waiter) {
+// grant announces a turn. Work that is no longer worth doing costs no token.
+func (s *actionLimiter) grant(now time.Time, w *waiter) {
 	if w.still != nil {
 		if err := w.still(); err != nil {
-			w.turn <- &eni.Fault{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
+			w.turn <- &eni.APIError{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
 			return
 		}
 	}
-	s.all.AllowN(now, 1)
-	s.ours.AllowN(now, 1)
+	s.accountBucket.AllowN(now, 1)
+	s.ownBucket.AllowN(now, 1)
 	w.turn <- nil
 }
 
-// sent notes that a request is on its way.
-func (s *spender) sent() {
+// onRequest notes that a request is on its way.
+func (s *actionLimiter) onRequest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight++
 }
 
-// answered takes the answer to a request into account: a refusal for the rate shows that the bucket is empty, whatever
+// onResponse takes the answer to a request into account: a refusal for the rate shows that the bucket is empty, whatever
 // we thought to be in it. Those of requests sent before an earlier one was known tell nothing new.
-func (s *spender) answered(sentAt time.Time, class eni.Class) {
+func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight--
-	if class != eni.Throttled || sentAt.Before(s.known) {
+	if class != eni.Throttled || sentAt.Before(s.lastEmpty) {
 		return
 	}
 	now := time.Now()
-	s.keepPace(now)
-	spare, since := s.all.TokensAt(now)+float64(s.size.reserve()), now.Sub(s.known)
-	s.pace = s.pace.Refused(pace.Left(spare, s.size.Refill, since), since)
-	s.known = now
+	s.adaptShare(now)
+	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.reserve()), now.Sub(s.lastEmpty)
+	s.pace = s.pace.Refused(pace.AvailableShare(spare, s.size.Refill, since), since)
+	s.lastEmpty = now
 	// The reserve comes back first. Our share waits for as much again: a group that finds the bucket empty goes on for a while.
-	s.all, s.ours = s.size.owing(now, s.size.reserve()), s.size.owing(now, 2*s.size.reserve())
-	s.keepPace(now)
+	s.accountBucket, s.ownBucket = s.size.owing(now, s.size.reserve()), s.size.owing(now, 2*s.size.reserve())
+	s.adaptShare(now)
 }
 
 // owing returns a limiter that has no token, and gets none before a number of tokens has come back; no more than are usable.
@@ -252,13 +252,13 @@ func (b Bucket) owing(now time.Time, tokens int) *rate.Limiter {
 }
 
 // state returns how the bucket stands.
-func (s *spender) state() BucketState {
+func (s *actionLimiter) state() BucketState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.keepPace(now)
+	s.adaptShare(now)
 	return BucketState{
-		Action: s.action, Bucket: s.size, Share: s.pace.Share(), Level: max(0, min(s.all.TokensAt(now), s.ours.TokensAt(now))),
+		Action: s.action, Bucket: s.size, Share: s.pace.Share(), Level: max(0, min(s.accountBucket.TokensAt(now), s.ownBucket.TokensAt(now))),
 		Waiting: s.line.Len(), InFlight: s.inFlight,
 	}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// moment is how long a read waits for others that it can share a call with, and window the least time between two calls
+	// batchDelay is how long a read waits for others that it can share a call with, and window the least time between two calls
 	// that could be shared: one read waits for nothing, and many make few calls.
-	moment = 5 * time.Millisecond
-	window = 100 * time.Millisecond
+	batchDelay = 5 * time.Millisecond
+	window     = 100 * time.Millisecond
 	// readAttempts is how often the SDK tries a read before it gives up.
 	readAttempts = 3
 	// throttledAttempts is how often a change is tried that EC2 refuses for its rate.
@@ -34,9 +34,9 @@ type Options struct {
 	Buckets map[string]Bucket
 	// Share is the part of every bucket to use at first, before it shows whether others use it; 0 means [pace.Begin].
 	Share float64
-	// Permit is asked before every mutating request, after its turn has come; an error keeps it from being sent. It may
+	// AllowMutation is asked before every mutating request, after its turn has come; an error keeps it from being sent. It may
 	// be nil.
-	Permit func() error
+	AllowMutation func() error
 	// Observe is told of every request; it may be nil.
 	Observe Observer
 }
@@ -46,7 +46,7 @@ type Client struct {
 	api      API
 	launches LaunchAPI
 	cluster  string
-	looks    *coalescer[eni.Look]
+	looks    *batcher[eni.InstanceSnapshot]
 	types    *typeCache
 	pacing   *pacing
 }
@@ -64,14 +64,14 @@ func New(cfg aws.Config, options Options) *Client {
 		})
 	})
 	c := &Client{api: api, launches: api, cluster: options.Cluster, pacing: pacing}
-	c.looks = newCoalescer(lookBatch, c.lookAt)
+	c.looks = newCoalescer(describeBatchSize, c.describeInstances)
 	c.types = newTypeCache(c.describeTypes)
 	return c
 }
 
-// once makes a call a single attempt, as far as anybody can tell: only one that EC2 refused for its rate, which has done
+// noRetry makes a call a single attempt, as far as anybody can tell: only one that EC2 refused for its rate, which has done
 // nothing, is made again.
-func once(o *ec2.Options) {
+func noRetry(o *ec2.Options) {
 	o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) {
 		s.MaxAttempts = throttledAttempts
 		s.Retryables = []retry.IsErrorRetryable{retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes}}

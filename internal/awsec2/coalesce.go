@@ -15,10 +15,10 @@ import (
 	"github.com/multieni/multieni/pace"
 )
 
-// coalescer answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
+// batcher answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
 // keys for a moment, or longer where the last batch began less than a window before, or until it is full. No caller joins a batch that is under way, since its answer
 // may be older than what the caller just did.
-type coalescer[V any] struct {
+type batcher[V any] struct {
 	size int
 	call func(context.Context, []string) (map[string]V, error)
 
@@ -42,12 +42,12 @@ type batch[V any] struct {
 	err    error
 }
 
-func newCoalescer[V any](size int, call func(context.Context, []string) (map[string]V, error)) *coalescer[V] {
-	return &coalescer[V]{size: size, call: call}
+func newCoalescer[V any](size int, call func(context.Context, []string) (map[string]V, error)) *batcher[V] {
+	return &batcher[V]{size: size, call: call}
 }
 
 // get returns the answer for the key, or the error of its batch, or of the caller's own context.
-func (c *coalescer[V]) get(ctx context.Context, key string) (V, error) {
+func (c *batcher[V]) get(ctx context.Context, key string) (V, error) {
 	b := c.join(ctx, key)
 	defer c.leave(b)
 	select {
@@ -59,7 +59,7 @@ func (c *coalescer[V]) get(ctx context.Context, key string) (V, error) {
 	}
 }
 
-func (c *coalescer[V]) join(ctx context.Context, key string) *batch[V] {
+func (c *batcher[V]) join(ctx context.Context, key string) *batch[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.collecting == nil {
@@ -79,12 +79,12 @@ func (c *coalescer[V]) join(ctx context.Context, key string) *batch[V] {
 
 // open begins a batch. It keeps the values of the first caller's context, for tracing, but neither its end nor its
 // ticket: a batch is as urgent as the most urgent that may join it.
-func (c *coalescer[V]) open(ctx context.Context) *batch[V] {
+func (c *batcher[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
-	ctx = pace.With(context.WithoutCancel(ctx), pace.Ticket{Rank: pace.Rank{Class: pace.Joining}})
+	ctx = pace.WithRequest(context.WithoutCancel(ctx), pace.Request{Rank: pace.Rank{Class: pace.Attach}})
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	now := time.Now()
-	begin := now.Add(moment)
+	begin := now.Add(batchDelay)
 	if c.next.After(begin) {
 		begin = c.next
 	}
@@ -97,7 +97,7 @@ func (c *coalescer[V]) open(ctx context.Context) *batch[V] {
 }
 
 // close keeps further callers from joining.
-func (c *coalescer[V]) close(b *batch[V]) {
+func (c *batcher[V]) close(b *batch[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.collecting == b {
@@ -105,7 +105,7 @@ func (c *coalescer[V]) close(b *batch[V]) {
 	}
 }
 
-func (c *coalescer[V]) run(b *batch[V]) {
+func (c *batcher[V]) run(b *batch[V]) {
 	defer close(b.done)
 	if b.err = b.ctx.Err(); b.err == nil {
 		keys := slices.Sorted(maps.Keys(b.keys))
@@ -116,7 +116,7 @@ func (c *coalescer[V]) run(b *batch[V]) {
 	}
 }
 
-func (c *coalescer[V]) leave(b *batch[V]) {
+func (c *batcher[V]) leave(b *batch[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b.callers--; b.callers > 0 {

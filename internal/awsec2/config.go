@@ -25,8 +25,8 @@ const (
 	// metadataTimeout is the most that instance metadata may take, which nothing answers outside of EC2, or in a pod when
 	// the hop limit of the instance forbids it.
 	metadataTimeout = time.Second
-	// metadataPatience is the same when nothing else can tell, such as while an instance boots.
-	metadataPatience = 5 * time.Second
+	// metadataTotalTimeout is the same when nothing else can tell, such as while an instance boots.
+	metadataTotalTimeout = 5 * time.Second
 )
 
 // DefaultRegion is where a cluster is taken to be when nothing says otherwise.
@@ -53,7 +53,7 @@ var ErrNoRegion = errors.New("nothing says which AWS region is meant: set --regi
 // Region finds out the region to work in. Its error is [ErrNoRegion] when nothing tells it. Instance metadata is not asked
 // when AWS_EC2_METADATA_DISABLED is set.
 func Region(ctx context.Context, flag string) (string, error) {
-	region, _, err := toldRegion(ctx, flag, metadataPatience)
+	region, _, err := toldRegion(ctx, flag, metadataTotalTimeout)
 	if err == nil && region == "" {
 		err = ErrNoRegion
 	}

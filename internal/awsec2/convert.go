@@ -125,11 +125,11 @@ func limits(t types.InstanceTypeInfo) eni.Limits {
 		return eni.Limits{}
 	}
 	converted := eni.Limits{
-		Cards:      make([]int, len(info.NetworkCards)),
-		Interfaces: int(aws.ToInt32(info.MaximumNetworkInterfaces)),
-		IPv4:       int(aws.ToInt32(info.Ipv4AddressesPerInterface)),
-		IPv6:       int(aws.ToInt32(info.Ipv6AddressesPerInterface)),
-		Xen:        t.Hypervisor == types.InstanceTypeHypervisorXen,
+		Cards:         make([]int, len(info.NetworkCards)),
+		Interfaces:    int(aws.ToInt32(info.MaximumNetworkInterfaces)),
+		IPv4:          int(aws.ToInt32(info.Ipv4AddressesPerInterface)),
+		IPv6:          int(aws.ToInt32(info.Ipv6AddressesPerInterface)),
+		XenHypervisor: t.Hypervisor == types.InstanceTypeHypervisorXen,
 	}
 	if info.EfaInfo != nil {
 		converted.EFAs = int(aws.ToInt32(info.EfaInfo.MaximumEfaInterfaces))

@@ -15,10 +15,10 @@ import (
 	"github.com/multieni/multieni/eni"
 )
 
-// classes says what EC2's error codes mean (EC2 API reference, "Error codes"; testdata/error-codes.txt goes through that list).
+// codeClasses says what EC2's error codes mean (EC2 API reference, "Error codes"; testdata/error-codes.txt goes through that list).
 // Codes that are not listed are judged by whether the SDK takes them for throttling, then by their ending, then by the HTTP
 // status.
-var classes = map[string]eni.Class{
+var codeClasses = map[string]eni.Class{
 	"InternalError":                     eni.Transient,
 	"InternalFailure":                   eni.Transient,
 	"ServiceUnavailable":                eni.Transient,
@@ -64,15 +64,15 @@ var classes = map[string]eni.Class{
 	"ExpiredTokenException":       eni.Unauthorized,
 	"InvalidIdentityToken":        eni.Unauthorized,
 
-	"IdempotentParameterMismatch":  eni.TokenSpent,
-	"IdempotentInstanceTerminated": eni.TokenSpent,
+	"IdempotentParameterMismatch":  eni.IdempotencyMismatch,
+	"IdempotentInstanceTerminated": eni.IdempotencyMismatch,
 
 	// Not a limit of the account, in spite of its ending: the request holds too many filter values.
 	"FilterLimitExceeded": eni.Invalid,
 }
 
-// endings says what codes mean by how they end.
-var endings = []struct {
+// codeSuffixClasses says what codes mean by how they end.
+var codeSuffixClasses = []struct {
 	ending string
 	class  eni.Class
 }{
@@ -95,17 +95,17 @@ var texts = []struct {
 	{"InvalidParameterCombination", "not in the same availability zone", eni.WrongZone},
 }
 
-// fault turns an error of the SDK into an [eni.Fault], and keeps nil.
-func fault(err error) error {
+// toAPIError turns an error of the SDK into an [eni.Fault], and keeps nil.
+func toAPIError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return faultOf(err)
+	return asAPIError(err)
 }
 
-// gone is fault for a call that wants an attachment to be absent: one that EC2 does not know is as wanted.
-func gone(err error) error {
-	if err := fault(err); eni.ClassOf(err) != eni.NotFound {
+// ignoreNotFound is fault for a call that wants an attachment to be absent: one that EC2 does not know is as wanted.
+func ignoreNotFound(err error) error {
+	if err := toAPIError(err); eni.ErrorClass(err) != eni.NotFound {
 		return err
 	}
 	return nil
@@ -115,11 +115,11 @@ func gone(err error) error {
 // of another server, and as good as no answer.
 const noCode = "UnknownError"
 
-func faultOf(err error) *eni.Fault {
-	if known := (*eni.Fault)(nil); errors.As(err, &known) {
+func asAPIError(err error) *eni.APIError {
+	if known := (*eni.APIError)(nil); errors.As(err, &known) {
 		return known
 	}
-	f := &eni.Fault{Err: err, Class: eni.Transient}
+	f := &eni.APIError{Err: err, Class: eni.Transient}
 	if operation := (*smithy.OperationError)(nil); errors.As(err, &operation) {
 		f.Operation = operation.Operation()
 	}
@@ -141,13 +141,13 @@ func Classify(code, message string, status int) eni.Class {
 			return t.class
 		}
 	}
-	if class, listed := classes[code]; listed {
+	if class, listed := codeClasses[code]; listed {
 		return class
 	}
 	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
 		return eni.Throttled
 	}
-	for _, e := range endings {
+	for _, e := range codeSuffixClasses {
 		if strings.HasSuffix(code, e.ending) {
 			return e.class
 		}

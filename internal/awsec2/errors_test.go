@@ -52,7 +52,7 @@ func TestErrorClasses(t *testing.T) {
 		"not allowed":               {reply{code: "UnauthorizedOperation", status: 403}, eni.Unauthorized},
 		"bad credentials":           {reply{code: "AuthFailure", status: 401}, eni.Unauthorized},
 		"forbidden, unknown code":   {reply{code: "SomethingNew", status: 403}, eni.Unauthorized},
-		"token reused":              {reply{code: "IdempotentParameterMismatch"}, eni.TokenSpent},
+		"token reused":              {reply{code: "IdempotentParameterMismatch"}, eni.IdempotencyMismatch},
 		"internal error":            {reply{code: "InternalError", status: 500}, eni.Transient},
 		"unavailable":               {reply{code: "Unavailable", status: 503}, eni.Transient},
 		"server, unknown code":      {reply{code: "SomethingNew", status: 500}, eni.Transient},
@@ -64,10 +64,10 @@ func TestErrorClasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := always(tc.reply)
 			_, err := server.client(t, quick).AttachInterface(t.Context(), "eni-1", "i-1", eni.Slot{Device: 1})
-			if got := eni.ClassOf(err); err == nil || got != tc.want {
+			if got := eni.ErrorClass(err); err == nil || got != tc.want {
 				t.Errorf("class %s, want %s (%v)", got, tc.want, err)
 			}
-			var fault *eni.Fault
+			var fault *eni.APIError
 			if !errors.As(err, &fault) || fault.Code != tc.reply.code || fault.Operation != "AttachNetworkInterface" {
 				t.Errorf("fault %+v", fault)
 			}
@@ -113,7 +113,7 @@ func TestAnErrorWithoutACode(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
 		for _, body := range []string{"", "<html><body>Sign in</body></html>", "<html><body>Sign in<br></body></html>", "Not here."} {
 			_, err := always(reply{status: status, verbatim: strings.NewReader(body)}).client(t, quick).AttachInterface(t.Context(), "eni-1", "i-1", eni.Slot{Device: 1})
-			if got := eni.ClassOf(err); err == nil || got != eni.Transient {
+			if got := eni.ErrorClass(err); err == nil || got != eni.Transient {
 				t.Errorf("%d with %q is %s, want %s (%v)", status, body, got, eni.Transient, err)
 			}
 		}

@@ -142,7 +142,7 @@ type parties struct {
 
 // launchAs publishes a template as the controller does, launches from it as a group does, and compares.
 func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template launch.Template, kind string) error {
-	id, warnings, err := a.client.CreateLaunchTemplate(ctx, launch.Publication{Name: n.TemplateName(template), Hash: template.Hash, Data: template.Data, Tags: n.Identity()})
+	id, warnings, err := a.client.CreateLaunchTemplate(ctx, launch.NewTemplate{Name: n.TemplateName(template), Hash: template.Hash, Data: template.Data, Tags: n.Identity()})
 	if err != nil || len(warnings) > 0 {
 		return fmt.Errorf("create: %w, warnings %q", err, warnings)
 	}
@@ -150,7 +150,7 @@ func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template l
 	if template.Zone == "" {
 		subnet = nodesSubnet.ID
 	}
-	if err := a.client.TryLaunch(ctx, launch.Trial{TemplateID: id, Version: 1, Data: template.Data, InstanceType: kind, SubnetID: subnet}); err != nil {
+	if err := a.client.DryRunLaunch(ctx, launch.DryRun{TemplateID: id, Version: 1, Data: template.Data, InstanceType: kind, SubnetID: subnet}); err != nil {
 		return fmt.Errorf("dry run: %w", err)
 	}
 	override := types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(kind)}
@@ -184,7 +184,7 @@ func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template l
 
 // wanted are the interfaces as EC2 should show them.
 func wanted(template launch.Template, subnet string) []eni.Interface {
-	chosen := launch.Chosen(template.Data)
+	chosen := launch.ChosenSubnets(template.Data)
 	var all []eni.Interface
 	for _, i := range template.Interfaces {
 		all = append(all, i.AsLaunched(cmp.Or(chosen[i.Slot], subnet)))

@@ -33,7 +33,7 @@ func (c *Client) fleetReferences(ctx context.Context) ([]launch.Reference, error
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the EC2 Fleets: %w", fault(err))
+			return nil, fmt.Errorf("read the EC2 Fleets: %w", toAPIError(err))
 		}
 		for _, f := range page.Fleets {
 			if isOver(string(f.FleetState)) {
@@ -53,7 +53,7 @@ func (c *Client) spotFleetReferences(ctx context.Context) ([]launch.Reference, e
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the Spot Fleet requests: %w", fault(err))
+			return nil, fmt.Errorf("read the Spot Fleet requests: %w", toAPIError(err))
 		}
 		for _, r := range page.SpotFleetRequestConfigs {
 			if r.SpotFleetRequestConfig == nil || isOver(string(r.SpotFleetRequestState)) {

@@ -95,7 +95,7 @@ func rules() []rule {
 			i.Groups = slices.Repeat([]string{"sg-05da196f3314d4af8"}, 17)
 		})},
 		{"no more interfaces than the card takes", launch.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launch.NodeTemplate, _ int, l eni.Limits) {
-			for device := range l.OnCard(0) {
+			for device := range l.MaxOnCard(0) {
 				n.Interfaces = append(n.Interfaces, launch.Interface{Slot: eni.Slot{Device: 40 + device}, DeleteOnTermination: true})
 			}
 		}},

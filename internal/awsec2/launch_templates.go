@@ -31,7 +31,7 @@ func (c *Client) InstanceTypes(ctx context.Context) ([]launch.InstanceType, erro
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the instance types: %w", fault(err))
+			return nil, fmt.Errorf("read the instance types: %w", toAPIError(err))
 		}
 		for _, t := range page.InstanceTypes {
 			all = append(all, launch.InstanceType{Name: string(t.InstanceType), Limits: limits(t)})
@@ -57,7 +57,7 @@ func (c *Client) newest(ctx context.Context, input *ec2.DescribeImagesInput) (id
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return "", "", fmt.Errorf("read images: %w", fault(err))
+			return "", "", fmt.Errorf("read images: %w", toAPIError(err))
 		}
 		for _, image := range page.Images {
 			if aws.ToString(image.CreationDate) >= aws.ToString(newest.CreationDate) {
@@ -78,7 +78,7 @@ func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read launch templates: %w", fault(err))
+			return nil, fmt.Errorf("read launch templates: %w", toAPIError(err))
 		}
 		for _, t := range page.LaunchTemplates {
 			all = append(all, launch.Existing{
@@ -105,7 +105,7 @@ func (c *Client) LaunchTemplateVersion(ctx context.Context, templateID, name, ve
 		return launch.Version{}, err
 	}
 	if len(all) != 1 {
-		return launch.Version{}, &eni.Fault{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions", Code: "NotFound",
+		return launch.Version{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions", Code: "NotFound",
 			Message: fmt.Sprintf("launch template %s has no version %s", templateID+name, version)}
 	}
 	return all[0], nil
@@ -117,7 +117,7 @@ func (c *Client) versions(ctx context.Context, input *ec2.DescribeLaunchTemplate
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the versions of a launch template: %w", fault(err))
+			return nil, fmt.Errorf("read the versions of a launch template: %w", toAPIError(err))
 		}
 		for _, v := range page.LaunchTemplateVersions {
 			version, err := launchVersion(v)
@@ -154,7 +154,7 @@ func launchVersion(v types.LaunchTemplateVersion) (launch.Version, error) {
 }
 
 // CreateLaunchTemplate makes a launch template, and returns its ID and what EC2 doubts.
-func (c *Client) CreateLaunchTemplate(ctx context.Context, p launch.Publication) (id string, warnings []string, err error) {
+func (c *Client) CreateLaunchTemplate(ctx context.Context, p launch.NewTemplate) (id string, warnings []string, err error) {
 	request, err := requestData(p.Data)
 	if err != nil {
 		return "", nil, err
@@ -163,11 +163,11 @@ func (c *Client) CreateLaunchTemplate(ctx context.Context, p launch.Publication)
 		LaunchTemplateName: aws.String(p.Name), LaunchTemplateData: request, ClientToken: aws.String(p.Token),
 		VersionDescription: aws.String(launch.Describe(p.Hash)),
 		TagSpecifications:  []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(p.Tags)}},
-	}, once)
+	}, noRetry)
 	if err != nil {
-		return "", nil, fault(err)
+		return "", nil, toAPIError(err)
 	}
-	return aws.ToString(out.LaunchTemplate.LaunchTemplateId), doubts(out.Warning), nil
+	return aws.ToString(out.LaunchTemplate.LaunchTemplateId), isUncertain(out.Warning), nil
 }
 
 // CreateLaunchTemplateVersion adds a version with the hash, and returns its number and what EC2 doubts.
@@ -179,14 +179,14 @@ func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, token, templat
 	out, err := c.launches.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: aws.String(templateID), LaunchTemplateData: request, ClientToken: aws.String(token),
 		VersionDescription: aws.String(launch.Describe(hash)),
-	}, once)
+	}, noRetry)
 	if err != nil {
-		return 0, nil, fault(err)
+		return 0, nil, toAPIError(err)
 	}
-	return aws.ToInt64(out.LaunchTemplateVersion.VersionNumber), doubts(out.Warning), nil
+	return aws.ToInt64(out.LaunchTemplateVersion.VersionNumber), isUncertain(out.Warning), nil
 }
 
-func doubts(warning *types.ValidationWarning) []string {
+func isUncertain(warning *types.ValidationWarning) []string {
 	if warning == nil {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (c *Client) eachInstance(ctx context.Context, which types.Filter, do func(t
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return fault(err)
+			return toAPIError(err)
 		}
 		for _, reservation := range page.Reservations {
 			for _, i := range reservation.Instances {
@@ -243,8 +243,8 @@ const tagLaunchedFrom = "aws:ec2launchtemplate:"
 
 // DeleteLaunchTemplate deletes a launch template with all its versions; one that is gone is as wanted.
 func (c *Client) DeleteLaunchTemplate(ctx context.Context, templateID string) error {
-	_, err := c.launches.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(templateID)}, once)
-	return gone(err)
+	_, err := c.launches.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(templateID)}, noRetry)
+	return ignoreNotFound(err)
 }
 
 // DeleteLaunchTemplateVersions deletes versions; EC2 takes 200 at a time.
@@ -252,17 +252,17 @@ func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID st
 	for some := range slices.Chunk(numbers, templatesPerPage) {
 		_, err := c.launches.DeleteLaunchTemplateVersions(ctx, &ec2.DeleteLaunchTemplateVersionsInput{
 			LaunchTemplateId: aws.String(templateID), Versions: convertAll(some, func(n int64) string { return fmt.Sprint(n) }),
-		}, once)
+		}, noRetry)
 		if err != nil {
-			return gone(err)
+			return ignoreNotFound(err)
 		}
 	}
 	return nil
 }
 
-// TryLaunch asks EC2 whether it would launch an instance, without launching one. Where the data leaves the subnet open, it
+// DryRunLaunch asks EC2 whether it would launch an instance, without launching one. Where the data leaves the subnet open, it
 // is said for every interface, as an Auto Scaling group does.
-func (c *Client) TryLaunch(ctx context.Context, t launch.Trial) error {
+func (c *Client) DryRunLaunch(ctx context.Context, t launch.DryRun) error {
 	input := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(t.InstanceType),
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(t.TemplateID), Version: aws.String(fmt.Sprint(t.Version))},
@@ -274,9 +274,9 @@ func (c *Client) TryLaunch(ctx context.Context, t launch.Trial) error {
 		}
 		input.NetworkInterfaces = interfaces
 	}
-	_, err := c.launches.RunInstances(ctx, input, once)
-	err = fault(err)
-	if answer := (*eni.Fault)(nil); err == nil || errors.As(err, &answer) && answer.Code == "DryRunOperation" {
+	_, err := c.launches.RunInstances(ctx, input, noRetry)
+	err = toAPIError(err)
+	if answer := (*eni.APIError)(nil); err == nil || errors.As(err, &answer) && answer.Code == "DryRunOperation" {
 		return nil
 	}
 	return err

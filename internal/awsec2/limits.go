@@ -20,10 +20,10 @@ import (
 const (
 	// typesPerPage is the most results of a page of DescribeInstanceTypes (EC2 API reference).
 	typesPerPage = 100
-	// limitsFresh is for how long limits that EC2 gave are kept; AWS seldom changes them.
-	limitsFresh = 24 * time.Hour
-	// limitsStopgap is for how long figures of the offline table serve before EC2 is asked again.
-	limitsStopgap = 10 * time.Minute
+	// limitsTTL is for how long limits that EC2 gave are kept; AWS seldom changes them.
+	limitsTTL = 24 * time.Hour
+	// limitsErrorTTL is for how long figures of the offline table serve before EC2 is asked again.
+	limitsErrorTTL = 10 * time.Minute
 )
 
 // Limits returns what the instance type can carry: EC2's figures, or those of the offline table when EC2 does not give any.
@@ -41,7 +41,7 @@ func (c *Client) describeTypes(ctx context.Context, names []string) (map[string]
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fault(err)
+			return nil, toAPIError(err)
 		}
 		for _, t := range page.InstanceTypes {
 			found[string(t.InstanceType)] = limits(t)
@@ -52,7 +52,7 @@ func (c *Client) describeTypes(ctx context.Context, names []string) (map[string]
 
 // typeCache remembers the limits of instance types.
 type typeCache struct {
-	asked *coalescer[eni.Limits]
+	asked *batcher[eni.Limits]
 
 	mu    sync.Mutex
 	known map[string]knownLimits
@@ -73,7 +73,7 @@ func (c *typeCache) limits(ctx context.Context, instanceType string) (eni.Limits
 	}
 	described, err := c.asked.get(ctx, instanceType)
 	if described.Known() {
-		return c.remember(instanceType, described, limitsFresh), nil
+		return c.remember(instanceType, described, limitsTTL), nil
 	}
 	if ctx.Err() != nil {
 		return eni.Limits{}, context.Cause(ctx)
@@ -82,7 +82,7 @@ func (c *typeCache) limits(ctx context.Context, instanceType string) (eni.Limits
 	if err != nil && !listed {
 		return eni.Limits{}, fmt.Errorf("read the limits of instance type %s: %w", instanceType, err)
 	}
-	return c.remember(instanceType, offline, limitsStopgap), nil
+	return c.remember(instanceType, offline, limitsErrorTTL), nil
 }
 
 func (c *typeCache) recall(instanceType string) (eni.Limits, bool) {

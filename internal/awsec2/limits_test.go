@@ -74,7 +74,7 @@ func TestLimitsWithoutEC2(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				if (err != nil) != (tc.class != "") || err != nil && eni.ClassOf(err) != tc.class {
+				if (err != nil) != (tc.class != "") || err != nil && eni.ErrorClass(err) != tc.class {
 					t.Errorf("got %v, want class %q", err, tc.class)
 				}
 			})

@@ -17,23 +17,23 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// lookBatch is how many instances one batch reads: as many as one request can name beside the cluster's tag.
-const lookBatch = maxFilterValues - 1
+// describeBatchSize is how many instances one batch reads: as many as one request can name beside the cluster's tag.
+const describeBatchSize = maxFilterValues - 1
 
-// Look reads everything EC2 shows about an instance. An instance EC2 does not know is no error: its state is then
+// DescribeInstance reads everything EC2 shows about an instance. An instance EC2 does not know is no error: its state is then
 // [eni.InstanceMissing]. Callers at about the same time share the calls.
-func (c *Client) Look(ctx context.Context, instanceID string) (eni.Look, error) {
+func (c *Client) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	look, err := c.looks.get(ctx, instanceID)
 	if err != nil {
-		return eni.Look{}, fmt.Errorf("read instance %s: %w", instanceID, err)
+		return eni.InstanceSnapshot{}, fmt.Errorf("read instance %s: %w", instanceID, err)
 	}
 	// Callers for the same instance share the answer.
 	look.Interfaces = clones(look.Interfaces)
 	return look, nil
 }
 
-// lookAt reads the given instances: what they are, what is attached to them, and what carries our tags for them.
-func (c *Client) lookAt(ctx context.Context, ids []string) (map[string]eni.Look, error) {
+// describeInstances reads the given instances: what they are, what is attached to them, and what carries our tags for them.
+func (c *Client) describeInstances(ctx context.Context, ids []string) (map[string]eni.InstanceSnapshot, error) {
 	at := time.Now()
 	var instances []eni.Instance
 	var attached, tagged []eni.Interface
@@ -61,13 +61,13 @@ func (c *Client) lookAt(ctx context.Context, ids []string) (map[string]eni.Look,
 
 // assemble sorts what was read by instance. An interface that one reading shows attached and the other does not is taken
 // as attached, the one of the two that forbids more.
-func assemble(at time.Time, ids []string, instances []eni.Instance, attached, tagged []eni.Interface) map[string]eni.Look {
-	looks := make(map[string]eni.Look, len(ids))
+func assemble(at time.Time, ids []string, instances []eni.Instance, attached, tagged []eni.Interface) map[string]eni.InstanceSnapshot {
+	looks := make(map[string]eni.InstanceSnapshot, len(ids))
 	for _, id := range ids {
-		looks[id] = eni.Look{At: at, Instance: eni.Instance{ID: id, State: eni.InstanceMissing}}
+		looks[id] = eni.InstanceSnapshot{At: at, Instance: eni.Instance{ID: id, State: eni.InstanceMissing}}
 	}
 	for _, instance := range instances {
-		looks[instance.ID] = eni.Look{At: at, Instance: instance}
+		looks[instance.ID] = eni.InstanceSnapshot{At: at, Instance: instance}
 	}
 	add := func(instanceID string, i eni.Interface) {
 		if look, wanted := looks[instanceID]; wanted {

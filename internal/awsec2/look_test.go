@@ -57,7 +57,7 @@ func TestManyLooksShareFewCalls(t *testing.T) {
 		var wg sync.WaitGroup
 		for n := range looks {
 			wg.Go(func() {
-				look, err := client.Look(t.Context(), instanceID(n))
+				look, err := client.DescribeInstance(t.Context(), instanceID(n))
 				if err != nil {
 					t.Error(err)
 					return
@@ -92,7 +92,7 @@ func TestLooksThatFollowEachOther(t *testing.T) {
 		for n := range 100 {
 			begun := time.Now()
 			wg.Go(func() {
-				if _, err := client.Look(t.Context(), instanceID(n)); err != nil {
+				if _, err := client.DescribeInstance(t.Context(), instanceID(n)); err != nil {
 					t.Error(err)
 				}
 				if took := time.Since(begun); n == 0 && took > 60*time.Millisecond || took > 160*time.Millisecond {
@@ -114,7 +114,7 @@ func TestUnknownInstanceHarmsNobody(t *testing.T) {
 		var wg sync.WaitGroup
 		for n, want := range []eni.InstanceState{eni.InstanceRunning, eni.InstanceMissing, eni.InstanceRunning} {
 			wg.Go(func() {
-				look, err := client.Look(t.Context(), instanceID(n))
+				look, err := client.DescribeInstance(t.Context(), instanceID(n))
 				if err != nil || look.Instance.ID != instanceID(n) || look.Instance.State != want {
 					t.Errorf("%s: %+v, %v", instanceID(n), look.Instance, err)
 				}
@@ -131,7 +131,7 @@ func TestLookersForOneInstanceShareNothingThatCanChange(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				look, err := client.Look(t.Context(), "i-1")
+				look, err := client.DescribeInstance(t.Context(), "i-1")
 				if err != nil {
 					t.Error(err)
 					return
@@ -160,7 +160,7 @@ func TestOneCallerGoesTheOthersStay(t *testing.T) {
 			wg.Go(func() {
 				defer cancel()
 				begun := time.Now()
-				_, err := client.Look(ctx, instanceID(n))
+				_, err := client.DescribeInstance(ctx, instanceID(n))
 				if n > 0 && err != nil {
 					t.Errorf("a caller that stayed: %v", err)
 				}
@@ -179,7 +179,7 @@ func TestNobodyLeftNothingAsked(t *testing.T) {
 		client := server.client(t, awsec2.Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := client.Look(ctx, "i-1"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := client.DescribeInstance(ctx, "i-1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Second)
@@ -195,11 +195,11 @@ func TestFailedBatchFailsItsCallersAndNoMore(t *testing.T) {
 		answer := server.answer
 		server.answer = func(request) reply { return reply{code: "UnauthorizedOperation", status: 403} }
 		client := server.client(t, awsec2.Options{})
-		if _, err := client.Look(t.Context(), "i-1"); eni.ClassOf(err) != eni.Unauthorized {
+		if _, err := client.DescribeInstance(t.Context(), "i-1"); eni.ErrorClass(err) != eni.Unauthorized {
 			t.Errorf("got %v", err)
 		}
 		server.answer = answer
-		if _, err := client.Look(t.Context(), "i-1"); err != nil {
+		if _, err := client.DescribeInstance(t.Context(), "i-1"); err != nil {
 			t.Errorf("the next look: %v", err)
 		}
 	})
@@ -218,7 +218,7 @@ func TestInterfaceThatJustLeft(t *testing.T) {
 				return reply{body: "<networkInterfaceSet>" + interfaceItem("eni-2", "", map[string]string{ownership.TagInstanceID: "i-1"}) + "</networkInterfaceSet>"}
 			}
 		}}
-		look, err := server.client(t, awsec2.Options{}).Look(t.Context(), "i-1")
+		look, err := server.client(t, awsec2.Options{}).DescribeInstance(t.Context(), "i-1")
 		if err != nil || len(look.Interfaces) != 1 || !look.Interfaces[0].AttachedTo("i-1") {
 			t.Errorf("%+v, %v", look, err)
 		}
@@ -236,12 +236,12 @@ func TestAPanicIsAnErrorOfItsLook(t *testing.T) {
 			return reply{}
 		}}
 		c := server.client(t, awsec2.Options{})
-		_, err := c.Look(t.Context(), "i-1")
+		_, err := c.DescribeInstance(t.Context(), "i-1")
 		if caught := (*panics.Error)(nil); !errors.As(err, &caught) || !strings.Contains(caught.Of, "i-1") {
 			t.Errorf("got %v", err)
 		}
 		broken = false
-		if _, err := c.Look(t.Context(), "i-1"); err != nil {
+		if _, err := c.DescribeInstance(t.Context(), "i-1"); err != nil {
 			t.Errorf("the next look: %v", err)
 		}
 	})

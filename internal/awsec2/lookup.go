@@ -50,7 +50,7 @@ func (c *Client) SubnetsOf(ctx context.Context, vpcID string) ([]eni.Subnet, err
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the subnets of VPC %s: %w", vpcID, fault(err))
+			return nil, fmt.Errorf("read the subnets of VPC %s: %w", vpcID, toAPIError(err))
 		}
 		all = append(all, convertAll(page.Subnets, subnet)...)
 	}
@@ -66,7 +66,7 @@ func (c *Client) SecurityGroupsOf(ctx context.Context, vpcID string) ([]eni.Secu
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the security groups of VPC %s: %w", vpcID, fault(err))
+			return nil, fmt.Errorf("read the security groups of VPC %s: %w", vpcID, toAPIError(err))
 		}
 		all = append(all, convertAll(page.SecurityGroups, securityGroup)...)
 	}

@@ -61,17 +61,17 @@ func DocumentedBuckets() map[string]Bucket {
 
 // pacing holds requests back so that EC2 need not refuse them, and lets the most urgent go first.
 type pacing struct {
-	spenders map[string]*spender
-	permit   func() error
-	observe  Observer
+	spenders      map[string]*actionLimiter
+	allowMutation func() error
+	observe       Observer
 }
 
 func newPacing(o Options) *pacing {
 	all := DocumentedBuckets()
 	maps.Copy(all, o.Buckets)
-	p := &pacing{spenders: map[string]*spender{}, permit: o.Permit, observe: o.Observe}
+	p := &pacing{spenders: map[string]*actionLimiter{}, allowMutation: o.AllowMutation, observe: o.Observe}
 	for action, bucket := range all {
-		p.spenders[action] = newSpender(action, bucket, cmp.Or(o.Share, pace.Begin))
+		p.spenders[action] = newSpender(action, bucket, cmp.Or(o.Share, pace.InitialShare))
 	}
 	return p
 }
@@ -92,7 +92,7 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 	return middleware.FinalizeMiddlewareFunc(pacingID, func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
-		call := Call{Action: awsmiddleware.GetOperationName(ctx), Priority: pace.From(ctx).Rank.Class}
+		call := Call{Action: awsmiddleware.GetOperationName(ctx), Priority: pace.FromContext(ctx).Rank.Class}
 		begun := time.Now()
 		spender := p.spenders[call.Action]
 		if err := p.admit(ctx, spender); err != nil {
@@ -101,15 +101,15 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 		sentAt := time.Now()
 		call.Waited = sentAt.Sub(begun)
 		trace.SpanFromContext(ctx).SetAttributes(attribute.Float64("multieni.waited_seconds", call.Waited.Seconds()))
-		spender.sent()
+		spender.onRequest()
 		out, metadata, err = next.HandleFinalize(ctx, in)
 		call.Duration = time.Since(sentAt)
 		call.Ahead, call.Dated = awsmiddleware.GetAttemptSkew(metadata)
 		if err != nil {
-			fault := faultOf(err)
+			fault := asAPIError(err)
 			call.Class, call.Code = fault.Class, fault.Code
 		}
-		spender.answered(sentAt, call.Class)
+		spender.onResponse(sentAt, call.Class)
 		if p.observe != nil {
 			p.observe(call)
 		}
@@ -118,15 +118,15 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 }
 
 // admit returns when a request may be sent.
-func (p *pacing) admit(ctx context.Context, s *spender) error {
+func (p *pacing) admit(ctx context.Context, s *actionLimiter) error {
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
-	if p.permit == nil || IsRead(s.action) {
+	if p.allowMutation == nil || IsRead(s.action) {
 		return nil
 	}
-	if err := p.permit(); err != nil {
-		return &eni.Fault{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
+	if err := p.allowMutation(); err != nil {
+		return &eni.APIError{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func attach(t *testing.T, client *awsec2.Client, requests int) time.Duration {
 				if err == nil || t.Context().Err() != nil {
 					return
 				}
-				if eni.ClassOf(err) != eni.Throttled {
+				if eni.ErrorClass(err) != eni.Throttled {
 					t.Error(err)
 				}
 			}
@@ -211,17 +211,17 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		server := always(reply{})
 		client := server.client(t, slow)
 		var wg sync.WaitGroup
-		for n, ticket := range []pace.Ticket{
+		for n, ticket := range []pace.Request{
 			{Rank: pace.Rank{Class: pace.Removal, Name: "first"}},
-			{Rank: pace.Rank{Class: pace.Listing, Name: "d"}},
-			{Rank: pace.Rank{Class: pace.Joining, Since: time.Unix(1, 0), Name: "b"}},
+			{Rank: pace.Rank{Class: pace.Read, Name: "d"}},
+			{Rank: pace.Rank{Class: pace.Attach, Since: time.Unix(1, 0), Name: "b"}},
 			{Rank: pace.Rank{Class: pace.Removal, Name: "c"}},
-			{Rank: pace.Rank{Class: pace.Joining, Since: time.Unix(2, 0), Name: "a"}},
-			{Rank: pace.Rank{Class: pace.Joining, Since: time.Unix(3, 0), Name: "dead"}, Still: func() error { return errors.New("the node is gone") }},
+			{Rank: pace.Rank{Class: pace.Attach, Since: time.Unix(2, 0), Name: "a"}},
+			{Rank: pace.Rank{Class: pace.Attach, Since: time.Unix(3, 0), Name: "dead"}, StillValid: func() error { return errors.New("the node is gone") }},
 		} {
 			wg.Go(func() {
-				err := client.DeleteInterface(pace.With(t.Context(), ticket), ticket.Name)
-				if (err != nil) != (ticket.Still != nil) {
+				err := client.DeleteInterface(pace.WithRequest(t.Context(), ticket), ticket.Name)
+				if (err != nil) != (ticket.StillValid != nil) {
 					t.Errorf("%s: %v", ticket.Name, err)
 				}
 			})
@@ -261,7 +261,7 @@ func TestRetriesOfReadsSpendTokens(t *testing.T) {
 		client := server.client(t, awsec2.Options{Buckets: map[string]awsec2.Bucket{"DescribeNetworkInterfaces": {Capacity: 1, Refill: 0.01}}})
 		begun := time.Now()
 		_, _, err := client.ListOwned(t.Context())
-		if eni.ClassOf(err) != eni.Transient || server.count() != 3 {
+		if eni.ErrorClass(err) != eni.Transient || server.count() != 3 {
 			t.Errorf("%d attempts: %v", server.count(), err)
 		}
 		if took := time.Since(begun).Round(time.Second); took < 160*time.Second {
@@ -279,7 +279,7 @@ func TestTurnBeyondTheDeadline(t *testing.T) {
 		if err := client.DeleteInterface(ctx, "eni-1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.DeleteInterface(ctx, "eni-2"); eni.ClassOf(err) != eni.Throttled || server.count() != 1 {
+		if err := client.DeleteInterface(ctx, "eni-2"); eni.ErrorClass(err) != eni.Throttled || server.count() != 1 {
 			t.Errorf("%d requests: %v", server.count(), err)
 		}
 	})
@@ -386,7 +386,7 @@ func TestEveryRequestIsObserved(t *testing.T) {
 			Observe: func(c awsec2.Call) { c.Waited = c.Waited.Round(time.Second); calls = append(calls, c) },
 			Buckets: map[string]awsec2.Bucket{"DescribeNetworkInterfaces": {Capacity: 1, Refill: 0.1}},
 		})
-		if _, _, err := client.ListOwned(pace.In(t.Context(), pace.Repair)); err != nil {
+		if _, _, err := client.ListOwned(pace.In(t.Context(), pace.Update)); err != nil {
 			t.Fatal(err)
 		}
 		if len(calls) != 2 || calls[1].Waited < 5*time.Second {
@@ -394,8 +394,8 @@ func TestEveryRequestIsObserved(t *testing.T) {
 		}
 		calls[1].Waited = 0
 		want := []awsec2.Call{
-			{Action: "DescribeNetworkInterfaces", Class: eni.Transient, Code: "Unavailable", Priority: pace.Repair, Duration: time.Second},
-			{Action: "DescribeNetworkInterfaces", Priority: pace.Repair, Duration: time.Second},
+			{Action: "DescribeNetworkInterfaces", Class: eni.Transient, Code: "Unavailable", Priority: pace.Update, Duration: time.Second},
+			{Action: "DescribeNetworkInterfaces", Priority: pace.Update, Duration: time.Second},
 		}
 		if !reflect.DeepEqual(calls, want) {
 			t.Errorf("got %+v", calls)

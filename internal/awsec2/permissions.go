@@ -20,8 +20,8 @@ type Grant string
 const (
 	Granted Grant = "granted"
 	Denied  Grant = "denied"
-	// Unsure is when EC2 answered with something else than yes or no.
-	Unsure Grant = "unsure"
+	// Unknown is when EC2 answered with something else than yes or no.
+	Unknown Grant = "unsure"
 )
 
 // Permission is what EC2 says about one action of [API].
@@ -52,12 +52,12 @@ func (c *Client) Permissions(ctx context.Context) []Permission {
 }
 
 func permission(action string, err error) Permission {
-	p := Permission{Action: "ec2:" + action, Grant: Unsure, Err: err}
+	p := Permission{Action: "ec2:" + action, Grant: Unknown, Err: err}
 	if err == nil {
 		p.Grant = Granted
 		return p
 	}
-	switch f := faultOf(err); {
+	switch f := asAPIError(err); {
 	case f.Code == "DryRunOperation", f.Class == eni.NotFound:
 		// What may not be done is refused before it is looked for.
 		p.Grant, p.Err = Granted, nil
@@ -103,7 +103,7 @@ func (c *Client) dryRuns() []dryRun {
 // dry makes a dry run of an operation. Only one attempt is made.
 func dry[In, Out any](operation func(context.Context, *In, ...func(*ec2.Options)) (*Out, error), input *In) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := operation(ctx, input, once)
+		_, err := operation(ctx, input, noRetry)
 		return err
 	}
 }

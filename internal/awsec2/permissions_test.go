@@ -39,7 +39,7 @@ func TestPermissionsAreAskedForWithoutDoingAnything(t *testing.T) {
 			want[method.Name] = awsec2.Granted
 		}
 	}
-	want["AttachNetworkInterface"], want["DeleteNetworkInterface"] = awsec2.Denied, awsec2.Unsure
+	want["AttachNetworkInterface"], want["DeleteNetworkInterface"] = awsec2.Denied, awsec2.Unknown
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

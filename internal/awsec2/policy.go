@@ -111,14 +111,14 @@ func beginning(all, prefixes []string) []string {
 func (o PolicyOptions) controller() []statement {
 	return []statement{
 		o.look(),
-		o.allow("CreateForTheCluster", called("CreateNetworkInterface"), o.having("aws:RequestTag"), "network-interface"),
+		o.allow("CreateForTheCluster", called("CreateNetworkInterface"), o.withCondition("aws:RequestTag"), "network-interface"),
 		o.allow("CreateInSubnets", called("CreateNetworkInterface"), o.inSubnets(), "subnet"),
 		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
-			with(o.having("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
+			with(o.withCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
 		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "network-interface"),
 		o.allow("ChangeWhatIsTheClusters", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"),
-			o.having("aws:ResourceTag"), "network-interface"),
+			o.withCondition("aws:ResourceTag"), "network-interface"),
 		o.allow("AttachToInstances", called("Attach", "Detach", "Modify"), o.tagged(), "instance"),
 		o.allow("UseSecurityGroups", called("Modify"), o.withGroups(), "security-group"),
 	}
@@ -135,23 +135,23 @@ func (o PolicyOptions) nodeTemplates() []statement {
 	fromTemplate := condition{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*", o.Partition)}}
 	return []statement{
 		{Sid: "LookAtLaunches", Effect: "Allow", Action: launching("Describe"), Resource: []string{"*"}},
-		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.having("aws:RequestTag"), "launch-template"),
-		o.allow("TagWhatIsCreated", called("CreateTags"), created("CreateLaunchTemplate", o.having("aws:RequestTag")), "launch-template"),
+		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.withCondition("aws:RequestTag"), "launch-template"),
+		o.allow("TagWhatIsCreated", called("CreateTags"), created("CreateLaunchTemplate", o.withCondition("aws:RequestTag")), "launch-template"),
 		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "launch-template"),
-		o.allow("ChangeWhatIsTheClusters", launching("CreateLaunchTemplateVersion", "Delete"), o.having("aws:ResourceTag"), "launch-template"),
-		o.allow("TryWhatIsTheClusters", launching("RunInstances"), o.having("aws:ResourceTag"), "launch-template"),
+		o.allow("ChangeWhatIsTheClusters", launching("CreateLaunchTemplateVersion", "Delete"), o.withCondition("aws:ResourceTag"), "launch-template"),
+		o.allow("TryWhatIsTheClusters", launching("RunInstances"), o.withCondition("aws:ResourceTag"), "launch-template"),
 		o.allow("TryFromLaunchTemplates", launching("RunInstances"), fromTemplate, "instance", "volume", "network-interface", "subnet", "security-group", "image", "snapshot"),
-		o.allow("TagWhatIsTried", called("CreateTags"), created("RunInstances", o.having("aws:RequestTag")), "instance", "volume", "network-interface"),
+		o.allow("TagWhatIsTried", called("CreateTags"), created("RunInstances", o.withCondition("aws:RequestTag")), "instance", "volume", "network-interface"),
 		{Sid: "SeeWhoLaunches", Effect: "Allow", Action: []string{"autoscaling:DescribeAutoScalingGroups"}, Resource: []string{"*"}},
 		{Sid: "ResolveImages", Effect: "Allow", Action: []string{"ssm:GetParameters"}, Resource: []string{fmt.Sprintf("arn:%s:ssm:*::parameter/aws/service/*", o.Partition)}},
 	}
 }
 
 func (o PolicyOptions) operator() []statement {
-	stranger := with(o.having("aws:RequestTag"), "Null", "aws:ResourceTag/"+ownership.TagCluster, "true")
+	stranger := with(o.withCondition("aws:RequestTag"), "Null", "aws:ResourceTag/"+ownership.TagCluster, "true")
 	return []statement{
 		o.look(),
-		o.allow("CollectLeaks", called("DeleteNetworkInterface"), o.having("aws:ResourceTag"), "network-interface"),
+		o.allow("CollectLeaks", called("DeleteNetworkInterface"), o.withCondition("aws:ResourceTag"), "network-interface"),
 		o.allow("ImportWhatIsNobodys", called("CreateTags"), stranger, "network-interface"),
 	}
 }
@@ -179,14 +179,14 @@ func (o PolicyOptions) bootstrap() []statement {
 	itself := condition{"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
 	return []statement{
 		o.look(),
-		o.allow("CreateForItself", called("CreateNetworkInterface"), o.own("aws:RequestTag"), "network-interface"),
+		o.allow("CreateForItself", called("CreateNetworkInterface"), o.ownedCondition("aws:RequestTag"), "network-interface"),
 		o.allow("CreateInSubnets", called("CreateNetworkInterface"), o.inSubnets(), "subnet"),
 		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
-			with(o.own("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
-		o.allow("TagItsOwn", called("CreateTags"), o.keeping(o.own("aws:ResourceTag"), ownership.TagCluster, ownership.TagInstanceID),
+			with(o.ownedCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
+		o.allow("TagItsOwn", called("CreateTags"), o.unchangedTags(o.ownedCondition("aws:ResourceTag"), ownership.TagCluster, ownership.TagInstanceID),
 			"network-interface"),
-		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"), o.own("aws:ResourceTag"), "network-interface"),
+		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"), o.ownedCondition("aws:ResourceTag"), "network-interface"),
 		o.allow("AttachToItself", called("Attach", "Detach", "Modify"), itself, "instance"),
 		o.allow("UseSecurityGroups", called("Modify"), o.withGroups(), "security-group"),
 	}
@@ -239,8 +239,8 @@ func (o PolicyOptions) allow(sid string, actions []string, c condition, kinds ..
 	return s
 }
 
-// having asks for the cluster's tag, in the request or on the resource.
-func (o PolicyOptions) having(where string) condition {
+// withCondition asks for the cluster's tag, in the request or on the resource.
+func (o PolicyOptions) withCondition(where string) condition {
 	key := where + "/" + ownership.TagCluster
 	if o.Cluster == "" {
 		return condition{"StringLike": {key: "?*"}}
@@ -248,11 +248,11 @@ func (o PolicyOptions) having(where string) condition {
 	return condition{"StringEquals": {key: o.Cluster}}
 }
 
-// own asks for the tags of the cluster and of the instance that calls, in the request or on the resource. A wildcard in a
+// ownedCondition asks for the tags of the cluster and of the instance that calls, in the request or on the resource. A wildcard in a
 // requested instance ID would match every caller.
-func (o PolicyOptions) own(where string) condition {
+func (o PolicyOptions) ownedCondition(where string) condition {
 	key := where + "/" + ownership.TagInstanceID
-	c := with(o.having(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s}", key))
+	c := with(o.withCondition(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s}", key))
 	if where == "aws:RequestTag" {
 		c = with(c, "StringNotLike", key, []string{"*${*}*", "*${?}*"})
 	}
@@ -261,11 +261,11 @@ func (o PolicyOptions) own(where string) condition {
 
 // keepingIts asks for the cluster's tag on the resource, and that a request gives no other.
 func (o PolicyOptions) keepingIts() condition {
-	return o.keeping(o.having("aws:ResourceTag"), ownership.TagCluster)
+	return o.unchangedTags(o.withCondition("aws:ResourceTag"), ownership.TagCluster)
 }
 
-// keeping asks that a request which gives one of the tags gives the value that the resource has.
-func (o PolicyOptions) keeping(c condition, tags ...string) condition {
+// unchangedTags asks that a request which gives one of the tags gives the value that the resource has.
+func (o PolicyOptions) unchangedTags(c condition, tags ...string) condition {
 	for _, tag := range tags {
 		value := "${aws:ResourceTag/" + tag + "}"
 		if tag == ownership.TagCluster && o.Cluster != "" {

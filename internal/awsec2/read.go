@@ -83,7 +83,7 @@ func (c *Client) Subnets(ctx context.Context, terms selection.SubnetTerms) ([]en
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("read subnets: %w", fault(err))
+				return nil, fmt.Errorf("read subnets: %w", toAPIError(err))
 			}
 			all = append(all, convertAll(page.Subnets, subnet)...)
 		}
@@ -103,7 +103,7 @@ func (c *Client) SecurityGroups(ctx context.Context, terms selection.GroupTerms)
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("read security groups: %w", fault(err))
+				return nil, fmt.Errorf("read security groups: %w", toAPIError(err))
 			}
 			all = append(all, convertAll(page.SecurityGroups, securityGroup)...)
 		}
@@ -118,7 +118,7 @@ func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fault(err)
+			return nil, toAPIError(err)
 		}
 		all = append(all, convertAll(page.NetworkInterfaces, networkInterface)...)
 	}
@@ -131,7 +131,7 @@ func (c *Client) instances(ctx context.Context, filters ...types.Filter) ([]eni.
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fault(err)
+			return nil, toAPIError(err)
 		}
 		for _, reservation := range page.Reservations {
 			all = append(all, convertAll(reservation.Instances, instance)...)

@@ -76,7 +76,7 @@ func TestHalfAListIsNoList(t *testing.T) {
 		return answer(r)
 	}
 	all, _, err := server.client(t, awsec2.Options{}).ListOwned(t.Context())
-	if eni.ClassOf(err) != eni.Transient || all != nil {
+	if eni.ErrorClass(err) != eni.Transient || all != nil {
 		t.Errorf("%d interfaces, %v", len(all), err)
 	}
 }
@@ -187,7 +187,7 @@ func TestInstanceFacts(t *testing.T) {
 				<vpcId>vpc-1</vpcId><launchTime>2026-01-02T03:04:05Z</launchTime><privateDnsName>ip-10-0-0-4.ec2.internal</privateDnsName>
 				<tagSet><item><key>role</key><value>upf</value></item></tagSet></item></instancesSet></item></reservationSet>`}
 		}}
-		look, err := server.client(t, awsec2.Options{}).Look(t.Context(), "i-1")
+		look, err := server.client(t, awsec2.Options{}).DescribeInstance(t.Context(), "i-1")
 		want := eni.Instance{
 			ID: "i-1", Type: "m5.large", Zone: "us-west-2a", VPCID: "vpc-1", State: eni.InstanceStopped,
 			LaunchedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), PrivateDNSName: "ip-10-0-0-4.ec2.internal", Tags: map[string]string{"role": "upf"},

@@ -31,7 +31,7 @@ func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]net
 	for {
 		page, err := c.api.GetSubnetCidrReservations(ctx, input)
 		if err != nil {
-			return nil, fmt.Errorf("list the CIDR reservations of %s: %w", subnetID, fault(err))
+			return nil, fmt.Errorf("list the CIDR reservations of %s: %w", subnetID, toAPIError(err))
 		}
 		for _, r := range append(page.SubnetIpv4CidrReservations, page.SubnetIpv6CidrReservations...) {
 			all = append(all, prefix(r.Cidr))

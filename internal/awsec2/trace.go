@@ -35,7 +35,7 @@ func tracing() middleware.FinalizeMiddleware {
 			span.SetAttributes(attribute.String("aws.request_id", id))
 		}
 		if err != nil {
-			f := faultOf(err)
+			f := asAPIError(err)
 			span.SetAttributes(attribute.String("error.type", string(f.Class)), attribute.String("multieni.ec2.code", f.Code))
 			span.SetStatus(codes.Error, f.Error())
 		}

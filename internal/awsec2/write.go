@@ -43,9 +43,9 @@ func (c *Client) CreateInterface(ctx context.Context, request apply.CreateReques
 			Tags:         tagList(request.Tags),
 		}}
 	}
-	out, err := c.api.CreateNetworkInterface(ctx, input, once)
+	out, err := c.api.CreateNetworkInterface(ctx, input, noRetry)
 	if err != nil {
-		return eni.Interface{}, fault(err)
+		return eni.Interface{}, toAPIError(err)
 	}
 	return networkInterface(*out.NetworkInterface), nil
 }
@@ -58,9 +58,9 @@ func (c *Client) AttachInterface(ctx context.Context, interfaceID, instanceID st
 		InstanceId:         aws.String(instanceID),
 		NetworkCardIndex:   aws.Int32(int32(slot.Card)),
 		DeviceIndex:        aws.Int32(int32(slot.Device)),
-	}, once)
+	}, noRetry)
 	if err != nil {
-		return eni.Attachment{}, fault(err)
+		return eni.Attachment{}, toAPIError(err)
 	}
 	return eni.Attachment{
 		ID: aws.ToString(out.AttachmentId), InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttaching,
@@ -72,14 +72,14 @@ func (c *Client) DetachInterface(ctx context.Context, attachmentID string, force
 	_, err := c.api.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{
 		AttachmentId: aws.String(attachmentID),
 		Force:        aws.Bool(force),
-	}, once)
-	return gone(err)
+	}, noRetry)
+	return ignoreNotFound(err)
 }
 
 // DeleteInterface implements [apply.Cloud].
 func (c *Client) DeleteInterface(ctx context.Context, interfaceID string) error {
-	_, err := c.api.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(interfaceID)}, once)
-	return fault(err)
+	_, err := c.api.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(interfaceID)}, noRetry)
+	return toAPIError(err)
 }
 
 // SetDeleteOnTermination implements [apply.Cloud].
@@ -115,14 +115,14 @@ func (c *Client) SetDescription(ctx context.Context, interfaceID, description st
 
 // modify changes one attribute: EC2 takes no more per call (EC2 API reference, ModifyNetworkInterfaceAttribute).
 func (c *Client) modify(ctx context.Context, input *ec2.ModifyNetworkInterfaceAttributeInput) error {
-	_, err := c.api.ModifyNetworkInterfaceAttribute(ctx, input, once)
-	return fault(err)
+	_, err := c.api.ModifyNetworkInterfaceAttribute(ctx, input, noRetry)
+	return toAPIError(err)
 }
 
 // PutTags implements [apply.Cloud].
 func (c *Client) PutTags(ctx context.Context, interfaceID string, tags map[string]string) error {
-	_, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{interfaceID}, Tags: tagList(tags)}, once)
-	return fault(err)
+	_, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{interfaceID}, Tags: tagList(tags)}, noRetry)
+	return toAPIError(err)
 }
 
 // AssignIPv4 implements [apply.Cloud].
@@ -131,9 +131,9 @@ func (c *Client) AssignIPv4(ctx context.Context, interfaceID string, addresses, 
 		NetworkInterfaceId:             aws.String(interfaceID),
 		SecondaryPrivateIpAddressCount: unlessZero(addresses),
 		Ipv4PrefixCount:                unlessZero(prefixes),
-	}, once)
+	}, noRetry)
 	if err != nil {
-		return eni.Addresses{}, fault(err)
+		return eni.Addresses{}, toAPIError(err)
 	}
 	return eni.Addresses{
 		SecondaryIPv4: convertAll(out.AssignedPrivateIpAddresses, func(a types.AssignedPrivateIpAddress) netip.Addr { return addr(a.PrivateIpAddress) }),
@@ -147,9 +147,9 @@ func (c *Client) AssignIPv6(ctx context.Context, interfaceID string, addresses, 
 		NetworkInterfaceId: aws.String(interfaceID),
 		Ipv6AddressCount:   unlessZero(addresses),
 		Ipv6PrefixCount:    unlessZero(prefixes),
-	}, once)
+	}, noRetry)
 	if err != nil {
-		return eni.Addresses{}, fault(err)
+		return eni.Addresses{}, toAPIError(err)
 	}
 	return eni.Addresses{
 		IPv6:         convertAll(out.AssignedIpv6Addresses, func(a string) netip.Addr { return addr(&a) }),
@@ -163,8 +163,8 @@ func (c *Client) UnassignIPv4(ctx context.Context, interfaceID string, surplus e
 		NetworkInterfaceId: aws.String(interfaceID),
 		PrivateIpAddresses: convertAll(surplus.SecondaryIPv4, netip.Addr.String),
 		Ipv4Prefixes:       convertAll(surplus.IPv4Prefixes, netip.Prefix.String),
-	}, once)
-	return fault(err)
+	}, noRetry)
+	return toAPIError(err)
 }
 
 // UnassignIPv6 implements [apply.Cloud].
@@ -173,8 +173,8 @@ func (c *Client) UnassignIPv6(ctx context.Context, interfaceID string, surplus e
 		NetworkInterfaceId: aws.String(interfaceID),
 		Ipv6Addresses:      convertAll(surplus.IPv6, netip.Addr.String),
 		Ipv6Prefixes:       convertAll(surplus.IPv6Prefixes, netip.Prefix.String),
-	}, once)
-	return fault(err)
+	}, noRetry)
+	return toAPIError(err)
 }
 
 // tagList is sorted, so that a request made again is the same to the letter, as its client token demands.

@@ -72,7 +72,10 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 	"less IPv6": func(ctx context.Context, c *awsec2.Client) error {
 		return c.UnassignIPv6(ctx, "eni-1", eni.Addresses{IPv6Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:0:1::/80")}})
 	},
-	"look": func(ctx context.Context, c *awsec2.Client) error { _, err := c.Look(ctx, "i-1"); return err },
+	"look": func(ctx context.Context, c *awsec2.Client) error {
+		_, err := c.DescribeInstance(ctx, "i-1")
+		return err
+	},
 	"subnets": func(ctx context.Context, c *awsec2.Client) error {
 		_, err := c.Subnets(ctx, selection.SubnetTerms{IDs: []string{"subnet-1"}})
 		return err
@@ -194,7 +197,7 @@ func TestLostReplyOnCreate(t *testing.T) {
 		return reply{fault: syscall.ECONNRESET}
 	}
 	client := server.client(t, awsec2.Options{})
-	if _, err := client.CreateInterface(t.Context(), createRequest); eni.ClassOf(err) != eni.Transient || server.count() != 1 {
+	if _, err := client.CreateInterface(t.Context(), createRequest); eni.ErrorClass(err) != eni.Transient || server.count() != 1 {
 		t.Fatalf("%d requests: %v", server.count(), err)
 	}
 	created, err := client.CreateInterface(t.Context(), createRequest)

@@ -23,8 +23,8 @@ import (
 	"github.com/multieni/multieni/lifecycle"
 )
 
-// linkPoll is how often the links are looked at while one is not there yet.
-const linkPoll = 250 * time.Millisecond
+// linkPollInterval is how often the links are looked at while one is not there yet.
+const linkPollInterval = 250 * time.Millisecond
 
 // Host is the network of the host.
 type Host interface {
@@ -52,7 +52,7 @@ type Options struct {
 
 // Report is how a boot ended.
 type Report struct {
-	Record
+	Checkpoint
 	// Failed says what required thing is missing; empty when nothing is.
 	Failed string
 }
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	record, err := o.boot(ctx, metadata)
-	report := Report{Record: record}
+	report := Report{Checkpoint: record}
 	if err != nil {
 		report.Failed = err.Error()
 	}
@@ -73,13 +73,13 @@ func Run(ctx context.Context, o Options) (Report, error) {
 }
 
 // boot returns what the instance has, as far as it came.
-func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Record, error) {
+func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Checkpoint, error) {
 	record, err := o.load()
 	if err != nil {
 		o.Log.Warn("the record of the last boot cannot be used", "err", err)
 	}
 	first := record.InstanceID != metadata.InstanceID
-	if first || len(record.Lacking) > 0 || !record.shownBy(metadata) {
+	if first || len(record.Lacking) > 0 || !record.presentIn(metadata) {
 		if record, err = o.prepare(ctx, record, metadata.InstanceID, first); err != nil {
 			return record, err
 		}
@@ -90,12 +90,12 @@ func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Record, error
 }
 
 // prepare has EC2 give the instance its interfaces, and keeps the record of them.
-func (o Options) prepare(ctx context.Context, last Record, instanceID string, first bool) (Record, error) {
+func (o Options) prepare(ctx context.Context, last Checkpoint, instanceID string, first bool) (Checkpoint, error) {
 	result, err := o.Ensure(ctx, instanceID, first)
 	if err != nil {
 		return last, err
 	}
-	record := recordOf(instanceID, result)
+	record := checkpointOf(instanceID, result)
 	if result.Outcome != lifecycle.Ready {
 		return record, errors.New(cmp.Or(result.Why, string(result.Outcome)))
 	}
@@ -103,7 +103,7 @@ func (o Options) prepare(ctx context.Context, last Record, instanceID string, fi
 }
 
 // configure makes the links usable, and waits for those that the kernel does not show yet.
-func (o Options) configure(ctx context.Context, record Record, primary string) error {
+func (o Options) configure(ctx context.Context, record Checkpoint, primary string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.LinkTimeout)
 	defer cancel()
 	links := record.links(o.MTU)
@@ -121,7 +121,7 @@ func (o Options) configure(ctx context.Context, record Record, primary string) e
 				return err
 			}
 			return fmt.Errorf("within %s: %s", o.LinkTimeout, waiting)
-		case <-time.After(linkPoll):
+		case <-time.After(linkPollInterval):
 		}
 	}
 }

@@ -69,8 +69,8 @@ func newInstance() *instance {
 	return &instance{
 		kernel: links(), linkAt: time.Now().Add(5 * time.Second),
 		metadata: eni.Metadata{InstanceID: id, PrimaryMAC: primaryMAC},
-		result: join.Result{Verdict: lifecycle.Verdict{Outcome: lifecycle.Ready}, Members: []plan.Member{
-			{Member: ownership.Member{NodeENI: "multus"}, Wanted: true, Phase: plan.Attached, Interface: &attached},
+		result: join.Result{Result: lifecycle.Result{Outcome: lifecycle.Ready}, Members: []plan.Member{
+			{Member: ownership.Member{NodeENI: "multus"}, Desired: true, Phase: plan.Attached, Interface: &attached},
 		}},
 	}
 }
@@ -169,7 +169,7 @@ func TestFailuresAreReported(t *testing.T) {
 	}{
 		"EC2 does not answer": {func(i *instance) { i.err = errors.New("throttled") }, "throttled"},
 		"a required network": {func(i *instance) {
-			i.result.Verdict = lifecycle.Verdict{Outcome: lifecycle.Failed, Why: "the subnet is full"}
+			i.result.Result = lifecycle.Result{Outcome: lifecycle.Failed, Why: "the subnet is full"}
 		}, "the subnet is full"},
 		"a link that does not come":  {func(i *instance) { i.linkAt = time.Now().Add(time.Hour) }, mac},
 		"a record that is not to be": {func(i *instance) {}, "keep the record"},
@@ -193,7 +193,7 @@ func TestFailuresAreReported(t *testing.T) {
 }
 
 func TestWhatTheKubeletIsTold(t *testing.T) {
-	r := bootstrap.Report{Record: bootstrap.Record{Interfaces: []bootstrap.Interface{{Network: "n3"}, {Network: "multus"}, {Network: "n3", NetworkCardIndex: 1}}}}
+	r := bootstrap.Report{Checkpoint: bootstrap.Checkpoint{Interfaces: []bootstrap.Interface{{Network: "n3"}, {Network: "multus"}, {Network: "n3", NetworkCardIndex: 1}}}}
 	want := `apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
 spec:
@@ -227,7 +227,7 @@ func TestTheNumberOfPods(t *testing.T) {
 		"a type that nobody knows":            {two, eni.Limits{}, 4, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := bootstrap.Report{Record: bootstrap.Record{Interfaces: tc.interfaces, Limits: tc.limits}}
+			r := bootstrap.Report{Checkpoint: bootstrap.Checkpoint{Interfaces: tc.interfaces, Limits: tc.limits}}
 			_, got, _ := strings.Cut(r.Environment(false, tc.processors), " --max")
 			if got = strings.TrimSuffix(got, "\"\n"); got != strings.TrimPrefix(tc.want, "--max") {
 				t.Errorf("the kubelet is told %q", got)

@@ -73,7 +73,7 @@ func (r Report) maxPods(processors int) int {
 	if processors >= 30 {
 		most = 250
 	}
-	return min((r.Limits.OnCard(0)-ours)*(r.Limits.IPv4-1)+2, most)
+	return min((r.Limits.MaxOnCard(0)-ours)*(r.Limits.IPv4-1)+2, most)
 }
 
 // onCard0 counts the interfaces on the network card whose slots the VPC CNI counts on.

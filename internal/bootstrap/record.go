@@ -20,11 +20,11 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// recordName is the record's file name.
-const recordName = "bootstrap.json"
+// checkpointFile is the record's file name.
+const checkpointFile = "bootstrap.json"
 
-// Record is what a boot did. It is kept on the disk, which an image can be made of: it counts for one instance only.
-type Record struct {
+// Checkpoint is what a boot did. It is kept on the disk, which an image can be made of: it counts for one instance only.
+type Checkpoint struct {
 	InstanceID string      `json:"instanceID"`
 	Interfaces []Interface `json:"interfaces"`
 	// Lacking are the optional networks that the instance goes without.
@@ -47,8 +47,8 @@ type Interface struct {
 	Sysctls map[hostnet.Setting]int `json:"sysctls,omitempty"`
 }
 
-func recordOf(instanceID string, result join.Result) Record {
-	r := Record{InstanceID: instanceID, Lacking: result.Lacking, Limits: result.Limits}
+func checkpointOf(instanceID string, result join.Result) Checkpoint {
+	r := Checkpoint{InstanceID: instanceID, Lacking: result.Missing, Limits: result.Limits}
 	for _, m := range result.Members {
 		if m.Interface != nil && m.Interface.Ready() {
 			r.add(m.NodeENI, *m.Interface)
@@ -57,7 +57,7 @@ func recordOf(instanceID string, result join.Result) Record {
 	return r
 }
 
-func (r *Record) add(network string, i eni.Interface) {
+func (r *Checkpoint) add(network string, i eni.Interface) {
 	made := Interface{
 		Network: network, ENIID: i.ID, MACAddress: i.MAC, SubnetID: i.SubnetID,
 		NetworkCardIndex: i.Attachment.Slot.Card, DeviceIndex: i.Attachment.Slot.Device,
@@ -72,8 +72,8 @@ func (r *Record) add(network string, i eni.Interface) {
 	r.Interfaces = append(r.Interfaces, made)
 }
 
-// shownBy reports whether instance metadata shows every interface of the record.
-func (r Record) shownBy(m eni.Metadata) bool {
+// presentIn reports whether instance metadata shows every interface of the record.
+func (r Checkpoint) presentIn(m eni.Metadata) bool {
 	for _, i := range r.Interfaces {
 		if shown := m.ByMAC(i.MACAddress); shown == nil || shown.ID != i.ENIID {
 			return false
@@ -82,7 +82,7 @@ func (r Record) shownBy(m eni.Metadata) bool {
 	return len(r.Interfaces) > 0
 }
 
-func (r Record) macs() []string {
+func (r Checkpoint) macs() []string {
 	var macs []string
 	for _, i := range r.Interfaces {
 		macs = append(macs, i.MACAddress)
@@ -91,7 +91,7 @@ func (r Record) macs() []string {
 }
 
 // links are the links of the interfaces, named after their networks.
-func (r Record) links(mtu int) []hostnet.Link {
+func (r Checkpoint) links(mtu int) []hostnet.Link {
 	var links []hostnet.Link
 	seen := map[string]int{}
 	for _, i := range r.Interfaces {
@@ -109,23 +109,23 @@ func (r Record) links(mtu int) []hostnet.Link {
 }
 
 // load returns the record of the last boot, an empty one if there is none.
-func (o Options) load() (Record, error) {
-	text, err := os.ReadFile(filepath.Join(o.Dir, recordName))
+func (o Options) load() (Checkpoint, error) {
+	text, err := os.ReadFile(filepath.Join(o.Dir, checkpointFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return Record{}, nil
+		return Checkpoint{}, nil
 	}
 	if err != nil {
-		return Record{}, err
+		return Checkpoint{}, err
 	}
-	var r Record
+	var r Checkpoint
 	if err := json.Unmarshal(text, &r); err != nil {
-		return Record{}, fmt.Errorf("read %s: %w", recordName, err)
+		return Checkpoint{}, fmt.Errorf("read %s: %w", checkpointFile, err)
 	}
 	return r, nil
 }
 
 // store writes the record so that it is there whole or not at all.
-func (o Options) store(r Record) error {
+func (o Options) store(r Checkpoint) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (o Options) store(r Record) error {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return fmt.Errorf("keep the record: %w", err)
 	}
-	path := filepath.Join(o.Dir, recordName)
+	path := filepath.Join(o.Dir, checkpointFile)
 	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("keep the record: %w", err)
 	}

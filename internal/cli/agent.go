@@ -23,12 +23,12 @@ func newAgent() *cobra.Command {
 are its own.`,
 		Example:            "  multieni agent --help",
 		DisableFlagParsing: true,
-		RunE:               func(_ *cobra.Command, args []string) error { return become(agentProgram, args) },
+		RunE:               func(_ *cobra.Command, args []string) error { return execProgram(agentProgram, args) },
 	}
 }
 
-// become runs the program beside this one in its stead. It returns only if that fails.
-func become(program string, args []string) error {
+// execProgram runs the program beside this one in its stead. It returns only if that fails.
+func execProgram(program string, args []string) error {
 	this, err := os.Executable()
 	if err == nil {
 		this, err = filepath.EvalSymlinks(this)

@@ -50,14 +50,14 @@ const leaseName = "networking.k8s.aws"
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 const (
-	// resolveAgain is how long subnets and security groups that were found count as found.
-	resolveAgain = 30 * time.Minute
-	// resolveMissing is how long ones that were not found are not asked for again.
-	resolveMissing = 30 * time.Second
+	// resolveInterval is how long subnets and security groups that were found count as found.
+	resolveInterval = 30 * time.Minute
+	// resolveMissingInterval is how long ones that were not found are not asked for again.
+	resolveMissingInterval = 30 * time.Second
 	// reconcileTimeout bounds one reconciliation, which waits for EC2's request rate at most that long.
 	reconcileTimeout = 2 * time.Minute
-	// membersAtOnce is how many interfaces of one node are worked on at the same time: no instance takes many more.
-	membersAtOnce = 16
+	// maxParallelMembers is how many interfaces of one node are worked on at the same time: no instance takes many more.
+	maxParallelMembers = 16
 	// drain is how long calls under way may take after the signal to stop.
 	drain = 20 * time.Second
 )
@@ -91,8 +91,8 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 			}
 			log := slog.New(logging.Calm(c.Context(), logging.New(c.ErrOrStderr(), o.Logging).Handler()))
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			keepHeapSmall()
-			s, err := findSurroundings(log)
+			setGCPercent()
+			s, err := findEnvironment(log)
 			if err != nil {
 				return err
 			}
@@ -109,16 +109,16 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 	return command
 }
 
-// keepHeapSmall lets the heap grow by half, and not to twice its size, before it is collected, unless GOGC says otherwise.
+// setGCPercent lets the heap grow by half, and not to twice its size, before it is collected, unless GOGC says otherwise.
 // A controller holds much and does little: the collections cost it next to nothing.
-func keepHeapSmall() {
+func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
 }
 
-// Surroundings are what a controller works with and its options do not say.
-type Surroundings struct {
+// Environment are what a controller works with and its options do not say.
+type Environment struct {
 	// Kubernetes is how the API server is reached.
 	Kubernetes *rest.Config
 	// AWS returns the configuration with which EC2 is reached in a region.
@@ -130,11 +130,11 @@ type Surroundings struct {
 	Log    *slog.Logger
 }
 
-// findSurroundings returns those of a process of its own.
-func findSurroundings(log *slog.Logger) (Surroundings, error) {
+// findEnvironment returns those of a process of its own.
+func findEnvironment(log *slog.Logger) (Environment, error) {
 	access, err := config.GetConfig()
 	if err != nil {
-		return Surroundings{}, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
+		return Environment{}, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
 	}
 	// Priority and fairness of the API server paces us; a limit of our own would only add waiting.
 	access.QPS = -1
@@ -142,17 +142,17 @@ func findSurroundings(log *slog.Logger) (Surroundings, error) {
 	load := func(ctx context.Context, region string) (aws.Config, error) {
 		return awsec2.Load(ctx, region, version.String(), log)
 	}
-	return Surroundings{Kubernetes: access, AWS: load, Metrics: metrics.Registry, Log: log}, nil
+	return Environment{Kubernetes: access, AWS: load, Metrics: metrics.Registry, Log: log}, nil
 }
 
 // RunController runs a controller until the context ends, or the leader lease is lost. A process may run several, each
 // with a registry of its own for its metrics.
-func RunController(ctx context.Context, o options.Controller, s Surroundings) error {
+func RunController(ctx context.Context, o options.Controller, s Environment) error {
 	permit, lock, err := newLock(s.Kubernetes, o)
 	if err != nil {
 		return err
 	}
-	if err := awaitDefinitions(ctx, s.Kubernetes, o.ProbeAddress, s.Log); err != nil {
+	if err := waitForCRDs(ctx, s.Kubernetes, o.ProbeAddress, s.Log); err != nil {
 		return err
 	}
 	mgr, err := newManager(s.Kubernetes, o, lock)
@@ -202,7 +202,7 @@ func (s *services) references(ctx context.Context) ([]launch.Reference, error) {
 	return append(groups, fleets...), err
 }
 
-func connectAWS(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Surroundings) (*services, error) {
+func connectAWS(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Environment) (*services, error) {
 	region, source, err := awsec2.ClusterRegion(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func connectAWS(ctx context.Context, reader client.Reader, permit func() error, 
 	calls, refusals, clock := telemetry.NewEC2Calls(s.Metrics), &controller.Refusals{}, &controller.Clock{Log: s.Log}
 	telemetry.RegisterClock(s.Metrics, clock.Ahead)
 	client := awsec2.New(cfg, awsec2.Options{
-		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2Share, Permit: permit,
+		Cluster: o.ClusterName, Buckets: buckets, Share: o.EC2RateShare, AllowMutation: permit,
 		Observe: func(call awsec2.Call) {
 			calls.Observe(call)
 			refusals.Note(call.Action, call.Class)
@@ -247,21 +247,21 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 }
 
 // wire connects the parts with each other and with the manager.
-func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Controller, s Surroundings) error {
+func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Controller, s Environment) error {
 	ec2 := aws.ec2
 	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log, Traces: s.Traces})
 	var watch *observer.Observer
 	watch = observer.New(ec2, observer.Options{
 		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,
-		AfterListing: func(ctx context.Context) time.Duration { return sweep.Pass(ctx, watch) },
+		AfterListing: func(ctx context.Context) time.Duration { return sweep.Run(ctx, watch) },
 	})
-	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: time.Now})
+	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveInterval, Doubtful: resolveMissingInterval, Now: time.Now})
 	instanceTags, err := options.ParseInstanceTags(o.InstanceTags)
 	if err != nil {
 		return err
 	}
-	inFlight, ledgers, repairs := &controller.InFlight{}, &controller.Ledgers{}, &controller.Repairs{}
-	refusedWrites := &controller.RefusedWrites{}
+	inFlight, ledgers, repairs := &controller.InFlight{}, &controller.PreviousLedgers{}, &controller.InPlaceUpdates{}
+	refusedWrites := &controller.RejectedWrites{}
 	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -271,9 +271,9 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	nodes := node.New(node.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
 		Applier: apply.New(ec2, watch, apply.Options{
-			Members: membersAtOnce, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewBook(ec2, time.Now), Now: time.Now,
+			Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewReservations(ec2, time.Now), Now: time.Now,
 		}),
-		Limiter: ec2, Sweeper: sweep, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, Repairs: repairs,
+		Limiter: ec2, GC: sweep, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, Repairs: repairs,
 		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
 		Cluster:       o.ClusterName, InstanceTags: instanceTags, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
 		Attached: telemetry.NewAttachTimes(s.Metrics).Observe,
@@ -281,17 +281,17 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
 		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
 		Leaked: func() int { return sweep.Leaks(watch) }, Unverified: func() int { return len(watch.Denied()) },
-		Braked: nodes.Braked, Lost: sweep.Loss, Refused: refusedWrites.Count,
+		Braked: nodes.CreationBlocked, Lost: sweep.MassLoss, Refused: refusedWrites.Count,
 	})
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
 	}
 	nodeENIs := nodeeni.New(nodeeni.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
-		Refusals: aws.refusals, Events: mgr.GetEventRecorder("multieni"), Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: o.MaxConcurrentReconciles,
+		Refusals: aws.refusals, Events: mgr.GetEventRecorder("multieni"), Reresolve: resolveInterval, ReresolveMissing: resolveMissingInterval, Concurrency: o.MaxConcurrentReconciles,
 		RefusedWrites: refusedWrites, Now: time.Now, Log: s.Log,
 	})
-	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Standings)
+	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Counts)
 	telemetry.RegisterBlocked(s.Metrics, nodeENIs.Blocked)
 	if err := nodeENIs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the NodeENI controller up: %w", err)

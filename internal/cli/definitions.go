@@ -26,14 +26,14 @@ import (
 // definitionsPoll is the time between two looks for definitions that are missing.
 const definitionsPoll = 2 * time.Second
 
-// awaitDefinitions returns once the API server knows all kinds that a controller watches. A manager cannot be made before,
+// waitForCRDs returns once the API server knows all kinds that a controller watches. A manager cannot be made before,
 // and one that ends instead is started more and more seldom. Meanwhile the process is live, and not ready.
-func awaitDefinitions(ctx context.Context, access *rest.Config, probeAddress string, log *slog.Logger) error {
+func waitForCRDs(ctx context.Context, access *rest.Config, probeAddress string, log *slog.Logger) error {
 	api, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
 		return fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
-	missing, err := undefined(ctx, api)
+	missing, err := missingCRDs(ctx, api)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -44,7 +44,7 @@ func awaitDefinitions(ctx context.Context, access *rest.Config, probeAddress str
 	defer ended()
 	said := ""
 	err = wait.PollUntilContextCancel(ctx, definitionsPoll, true, func(ctx context.Context) (bool, error) {
-		missing, err := undefined(ctx, api)
+		missing, err := missingCRDs(ctx, api)
 		if what := strings.Join(missing, ", "); what != said && what != "" {
 			log.LogAttrs(ctx, slog.LevelWarn, "the API server does not know what is worked on; this waits until its definition is applied: "+
 				"helm upgrade, or kubectl apply --server-side -f deploy/crds", slog.String("missing", what))
@@ -58,8 +58,8 @@ func awaitDefinitions(ctx context.Context, access *rest.Config, probeAddress str
 	return err
 }
 
-// undefined returns which of our kinds the API server does not know.
-func undefined(ctx context.Context, api *discovery.DiscoveryClient) ([]string, error) {
+// missingCRDs returns which of our kinds the API server does not know.
+func missingCRDs(ctx context.Context, api *discovery.DiscoveryClient) ([]string, error) {
 	served, err := api.ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.SchemeGroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		served, err = &metav1.APIResourceList{}, nil

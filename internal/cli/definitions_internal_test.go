@@ -56,7 +56,7 @@ func TestAControllerWaitsForItsDefinitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			if err := awaitDefinitions(t.Context(), knows(t, tc.looks...), "127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			if err := waitForCRDs(t.Context(), knows(t, tc.looks...), "127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(log.String(), tc.says) || tc.says == "" && log.Len() > 0 {
@@ -96,7 +96,7 @@ func TestAProcessThatWaitsIsLiveAndNotReady(t *testing.T) {
 func TestAControllerThatWaitsForDefinitionsCanBeStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := awaitDefinitions(ctx, knows(t, nil), "0", slog.New(slog.DiscardHandler))
+	err := waitForCRDs(ctx, knows(t, nil), "0", slog.New(slog.DiscardHandler))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}

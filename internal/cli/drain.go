@@ -65,7 +65,7 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 			}
 			log := logging.New(c.ErrOrStderr(), o.Logging)
 			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			s, err := findSurroundings(log)
+			s, err := findEnvironment(log)
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 }
 
 // drainCluster deletes the NodeENIs, and runs a controller until nothing is left of them.
-func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out io.Writer) error {
+func drainCluster(ctx context.Context, o options.Controller, s Environment, out io.Writer) error {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
@@ -92,7 +92,7 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 		return fmt.Errorf("connect to the Kubernetes API: %w", err)
 	}
 	if left, err := drainOnce(ctx, api); err != nil || left == "" {
-		return done(out, err)
+		return isDrained(out, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,7 +110,7 @@ func drainCluster(ctx context.Context, o options.Controller, s Surroundings, out
 			return err
 		case err == nil && left == "":
 			cancel()
-			return done(out, waitFor(ended))
+			return isDrained(out, waitFor(ended))
 		case err == nil && left != said:
 			fmt.Fprintln(out, left)
 			said = left
@@ -152,15 +152,15 @@ func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err e
 	return left, nil
 }
 
-// done says that nothing is left, unless there was an error.
-func done(out io.Writer, err error) error {
+// isDrained says that nothing is left, unless there was an error.
+func isDrained(out io.Writer, err error) error {
 	if err == nil {
 		fmt.Fprintln(out, "nothing is left")
 	}
 	return err
 }
 
-// waitFor waits until a worker has ended; nil has ended.
+// waitForSlot waits until a worker has ended; nil has ended.
 func waitFor(worker <-chan error) error {
 	if worker == nil {
 		return nil

@@ -56,7 +56,7 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 		return nil, nil, fmt.Errorf("set the leader lease up: %w", err)
 	}
 	fence := &controller.Fence{Deadline: o.LeaseDuration, Now: time.Now}
-	return fence.Check, fence.Guard(lock), nil
+	return fence.Check, fence.Wrap(lock), nil
 }
 
 func renewDeadline(o options.Controller) time.Duration { return o.LeaseDuration * 2 / 3 }
@@ -79,7 +79,7 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 			DefaultTransform: cache.TransformStripManagedFields(),
 			NewInformer:      restore.NewInformer,
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Node{}: {Transform: controller.SlimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.SlimState},
+				&corev1.Node{}: {Transform: controller.TrimNode}, &v1alpha1.NodeENIState{}: {Transform: controller.TrimState},
 			},
 		},
 		Metrics:                             metricsOptions(o),

@@ -25,19 +25,19 @@ type parts struct {
 	aws     *services
 	watch   *observer.Observer
 	resolve *resolver.Resolver
-	repairs *controller.Repairs
+	repairs *controller.InPlaceUpdates
 }
 
 // wireNodeTemplates connects what keeps launch templates. It asks nothing of EC2 while there is no AWSNodeTemplate.
-func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Surroundings) error {
+func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Environment) error {
 	version, err := kubernetesVersion(mgr)
 	if err != nil {
 		return err
 	}
 	settings := awsnodetemplate.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: p.watch, Resolver: p.resolve,
-		Launches: resolver.NewLaunches(p.aws.ec2, o.FollowPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, Repairs: p.repairs, References: p.aws.references,
-		Cluster: o.ClusterName, Follow: o.FollowPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Launches: resolver.NewLaunches(p.aws.ec2, o.SourceRefreshPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, Repairs: p.repairs, References: p.aws.references,
+		Cluster: o.ClusterName, Follow: o.SourceRefreshPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	}
 	if o.LaunchTemplateOverride {
 		settings.CheckOverride = awsec2.CheckLaunchTemplateData
@@ -45,7 +45,7 @@ func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Sur
 	nodeTemplates := awsnodetemplate.New(settings)
 	telemetry.RegisterNodeTemplates(s.Metrics, func() map[string]telemetry.NodeTemplate {
 		all := map[string]telemetry.NodeTemplate{}
-		for name, s := range nodeTemplates.Standings() {
+		for name, s := range nodeTemplates.Counts() {
 			all[name] = telemetry.NodeTemplate(s)
 		}
 		return all

@@ -16,15 +16,15 @@ import (
 func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 	return plan.Claim{
 		NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),
-		Base:    eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
-		Exact:   nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
-		Replace: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
+		FirstSlot:      eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
+		ExactSlot:      nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
+		ReplaceAllowed: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
 	}
 }
 
-// FillClaim works out what a NodeENI wishes for at a place, from what its selectors stand for.
-func FillClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selection.Found, at selection.Place) {
-	found.Fill(claim, at, func(_ selection.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
+// ResolveClaim works out what a NodeENI wishes for at a place, from what its selectors stand for.
+func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selection.Found, at selection.Location) {
+	found.DesiredInterfaces(claim, at, func(_ selection.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
 }
 
 func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {

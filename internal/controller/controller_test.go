@@ -75,7 +75,7 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 		},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"big"}}}},
 	}
-	slim, err := controller.SlimNode(node)
+	slim, err := controller.TrimNode(node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestASlimNodeIsStillANode(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if other, err := controller.SlimNode("a tombstone"); err != nil || other != "a tombstone" {
+	if other, err := controller.TrimNode("a tombstone"); err != nil || other != "a tombstone" {
 		t.Errorf("what is no node became %v, %v", other, err)
 	}
 }
@@ -113,7 +113,7 @@ func TestWhatANodeLacks(t *testing.T) {
 				tc.interfaces[n].NodeENIUID = "u"
 			}
 			state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: tc.interfaces}}
-			if diff := cmp.Diff(tc.want, controller.Lacking(state)); diff != "" {
+			if diff := cmp.Diff(tc.want, controller.OwnersNotReady(state)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -134,7 +134,7 @@ func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
 	}
 	want := state.DeepCopy()
 	state.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
-	object, err := controller.SlimState(state)
+	object, err := controller.TrimState(state)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
 	if cap(slim.Spec.Members) > 1 || cap(slim.Status.Interfaces) > 1 {
 		t.Errorf("there is room for %d members and %d interfaces", cap(slim.Spec.Members), cap(slim.Status.Interfaces))
 	}
-	if other, err := controller.SlimState("a tombstone"); err != nil || other != "a tombstone" {
+	if other, err := controller.TrimState("a tombstone"); err != nil || other != "a tombstone" {
 		t.Errorf("what is no state became %v, %v", other, err)
 	}
 }
@@ -222,30 +222,30 @@ func TestLedgers(t *testing.T) {
 		return &v1alpha1.NodeENIState{Spec: v1alpha1.NodeENIStateSpec{Former: []v1alpha1.FormerInstance{{Members: speaking(uid).Spec.Members}}}}
 	}
 	cases := map[string]struct {
-		happens  func(*controller.Ledgers)
+		happens  func(*controller.PreviousLedgers)
 		selected []string
 		want     bool
 	}{
 		"no node is selected":                      {want: true},
 		"a node was not read yet":                  {selected: []string{"n"}},
-		"a node had no ledger":                     {func(l *controller.Ledgers) { l.Read("n", nil) }, []string{"n"}, false},
-		"a node had no ledger, and has one by now": {func(l *controller.Ledgers) { l.Read("n", nil); l.Read("n", speaking()) }, []string{"n"}, false},
-		"a ledger speaks of others only":           {func(l *controller.Ledgers) { l.Read("n", speaking("b")) }, []string{"n"}, true},
-		"a ledger speaks of it":                    {func(l *controller.Ledgers) { l.Read("n", speaking("a", "b")) }, []string{"n"}, false},
-		"a ledger spoke of it and is lost":         {func(l *controller.Ledgers) { l.Read("n", speaking("a")); l.Read("n", nil) }, []string{"n"}, false},
-		"what it said is settled":                  {func(l *controller.Ledgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "a") }, []string{"n"}, true},
-		"what it said of another is settled":       {func(l *controller.Ledgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "b") }, []string{"n"}, false},
-		"a node that is not selected any more":     {func(l *controller.Ledgers) { l.Read("n", speaking("a")) }, nil, false},
-		"a former instance of a node":              {func(l *controller.Ledgers) { l.Read("n", former("a")) }, nil, false},
-		"one node of two":                          {func(l *controller.Ledgers) { l.Read("n", speaking()); l.Read("m", nil) }, []string{"n", "m"}, false},
+		"a node had no ledger":                     {func(l *controller.PreviousLedgers) { l.Read("n", nil) }, []string{"n"}, false},
+		"a node had no ledger, and has one by now": {func(l *controller.PreviousLedgers) { l.Read("n", nil); l.Read("n", speaking()) }, []string{"n"}, false},
+		"a ledger speaks of others only":           {func(l *controller.PreviousLedgers) { l.Read("n", speaking("b")) }, []string{"n"}, true},
+		"a ledger speaks of it":                    {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")) }, []string{"n"}, false},
+		"a ledger spoke of it and is lost":         {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a")); l.Read("n", nil) }, []string{"n"}, false},
+		"what it said is settled":                  {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "a") }, []string{"n"}, true},
+		"what it said of another is settled":       {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "b") }, []string{"n"}, false},
+		"a node that is not selected any more":     {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a")) }, nil, false},
+		"a former instance of a node":              {func(l *controller.PreviousLedgers) { l.Read("n", former("a")) }, nil, false},
+		"one node of two":                          {func(l *controller.PreviousLedgers) { l.Read("n", speaking()); l.Read("m", nil) }, []string{"n", "m"}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var l controller.Ledgers
+			var l controller.PreviousLedgers
 			if tc.happens != nil {
 				tc.happens(&l)
 			}
-			if got := l.Account("a", tc.selected); got != tc.want {
+			if got := l.AllAccountedFor("a", tc.selected); got != tc.want {
 				t.Errorf("ledgers account for it: %t, want %t", got, tc.want)
 			}
 		})
@@ -308,7 +308,7 @@ func TestOneWideChangeAfterTheOther(t *testing.T) {
 		"fewer than it has let in by then": {v1alpha1.NodeENIStatus{Nodes: 5000, Ramp: &first}, 10 * time.Minute, 400, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, controller.Widen(tc.before, tc.after, start.Add(tc.passed))); diff != "" {
+			if diff := cmp.Diff(tc.want, controller.NextRamp(tc.before, tc.after, start.Add(tc.passed))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -333,7 +333,7 @@ func TestTheFence(t *testing.T) {
 	var failure error
 	took := 4 * time.Second
 	fence := &controller.Fence{Deadline: 10 * time.Second, Now: func() time.Time { return now }}
-	guarded := fence.Guard(lock{identity: "me", call: func() error { now = now.Add(took); return failure }})
+	guarded := fence.Wrap(lock{identity: "me", call: func() error { now = now.Add(took); return failure }})
 	renew := func(holder string) {
 		_ = guarded.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder})
 	}

@@ -24,9 +24,9 @@ type Fence struct {
 	renewed time.Time
 }
 
-// Guard returns the lock with every success of its renewal noted.
-func (f *Fence) Guard(lock resourcelock.Interface) resourcelock.Interface {
-	return &guarded{Interface: lock, fence: f}
+// Wrap returns the lock with every success of its renewal noted.
+func (f *Fence) Wrap(lock resourcelock.Interface) resourcelock.Interface {
+	return &fencedLock{Interface: lock, fence: f}
 }
 
 // Check returns an error when the lease may have passed to somebody else.
@@ -45,24 +45,24 @@ func (f *Fence) note(begun time.Time) {
 	f.renewed = begun
 }
 
-type guarded struct {
+type fencedLock struct {
 	resourcelock.Interface
 	fence *Fence
 }
 
 // Create implements [resourcelock.Interface].
-func (g *guarded) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (g *fencedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return g.noting(record, func() error { return g.Interface.Create(ctx, record) })
 }
 
 // Update implements [resourcelock.Interface].
-func (g *guarded) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (g *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return g.noting(record, func() error { return g.Interface.Update(ctx, record) })
 }
 
 // noting notes the time before a call that succeeds: the lease counts from when the server took it, which is later. A
 // record that names nobody, or another, gives the lease up.
-func (g *guarded) noting(record resourcelock.LeaderElectionRecord, call func() error) error {
+func (g *fencedLock) noting(record resourcelock.LeaderElectionRecord, call func() error) error {
 	begun := g.fence.Now()
 	if record.HolderIdentity != g.Identity() {
 		begun = time.Time{}

@@ -57,7 +57,7 @@ func Indexed(object client.Object, field string) []string {
 		case stateOwners:
 			return Owners(object)
 		case stateLacking:
-			return Lacking(object)
+			return OwnersNotReady(object)
 		case InstanceIDs:
 			return instancesOf(object)
 		}
@@ -75,14 +75,14 @@ func StatesOf(uid types.UID) client.ListOption {
 	return client.MatchingFields{stateOwners: string(uid)}
 }
 
-// StatesLacking is the list option for the NodeENIStates that lack an interface of a NodeENI.
-func StatesLacking(uid types.UID) client.ListOption {
+// StatesNotReady is the list option for the NodeENIStates that lack an interface of a NodeENI.
+func StatesNotReady(uid types.UID) client.ListOption {
 	return client.MatchingFields{stateLacking: string(uid)}
 }
 
 // Owners returns the UIDs of the NodeENIs that a state speaks of, in its ledger or its status, each once.
 func Owners(state *v1alpha1.NodeENIState) []string {
-	uids := Promised(state.Spec)
+	uids := OwnersInSpec(state.Spec)
 	for _, i := range state.Status.Interfaces {
 		uids = append(uids, string(i.NodeENIUID))
 	}
@@ -93,14 +93,14 @@ func Owners(state *v1alpha1.NodeENIState) []string {
 	return slices.Compact(uids)
 }
 
-// Lacking returns the UIDs of the NodeENIs of which an interface is not attached, or about to leave, each once. What could
+// OwnersNotReady returns the UIDs of the NodeENIs of which an interface is not attached, or about to leave, each once. What could
 // never be had, for example for want of a subnet in the zone, is not lacked: it would keep every rollout from beginning.
-func Lacking(state *v1alpha1.NodeENIState) []string {
+func OwnersNotReady(state *v1alpha1.NodeENIState) []string {
 	var uids []string
 	for _, i := range state.Status.Interfaces {
 		never := i.Phase == v1alpha1.PhaseBlocked && i.ENIID == "" &&
 			(i.Reason == string(plan.NoSubnetInZone) || i.Reason == string(plan.SubnetNotFound))
-		if !never && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving)) {
+		if !never && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Removing)) {
 			uids = append(uids, string(i.NodeENIUID))
 		}
 	}

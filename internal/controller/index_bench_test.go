@@ -27,7 +27,7 @@ func BenchmarkStatesLacking(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var states v1alpha1.NodeENIStateList
-				if err := reader.List(b.Context(), &states, controller.StatesLacking("uid"), client.Limit(2), client.UnsafeDisableDeepCopy); err != nil {
+				if err := reader.List(b.Context(), &states, controller.StatesNotReady("uid"), client.Limit(2), client.UnsafeDisableDeepCopy); err != nil {
 					b.Fatal(err)
 				}
 				if len(states.Items) != min(2, lacking) {

@@ -10,10 +10,10 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// Ledgers remembers what earlier processes had written into the ledgers of nodes when this one first read them, and what of
+// PreviousLedgers remembers what earlier processes had written into the ledgers of nodes when this one first read them, and what of
 // that is settled. A ledger is written before anything is made, so it speaks for its node; one that is missing, or was lost
 // since, says nothing. The zero value is ready for use.
-type Ledgers struct {
+type PreviousLedgers struct {
 	mu sync.Mutex
 	// open holds, by node, the UIDs of the NodeENIs that its ledger spoke of and that are not settled. A node that had no
 	// ledger is in none, and in read.
@@ -22,7 +22,7 @@ type Ledgers struct {
 }
 
 // Read notes the ledger of a node, nil if it has none. Only the first one counts: what is in later ones is this process' own.
-func (l *Ledgers) Read(node string, state *v1alpha1.NodeENIState) {
+func (l *PreviousLedgers) Read(node string, state *v1alpha1.NodeENIState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.read[node] {
@@ -36,13 +36,13 @@ func (l *Ledgers) Read(node string, state *v1alpha1.NodeENIState) {
 		return
 	}
 	l.open[node] = map[string]bool{}
-	for _, uid := range Promised(state.Spec) {
+	for _, uid := range OwnersInSpec(state.Spec) {
 		l.open[node][uid] = true
 	}
 }
 
 // Settled notes that nothing is left of what a node's ledger said of some NodeENIs.
-func (l *Ledgers) Settled(node string, nodeENIUIDs ...string) {
+func (l *PreviousLedgers) Settled(node string, nodeENIUIDs ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, uid := range nodeENIUIDs {
@@ -50,9 +50,9 @@ func (l *Ledgers) Settled(node string, nodeENIUIDs ...string) {
 	}
 }
 
-// Account reports whether ledgers account for all that earlier processes can have made for a NodeENI on the nodes it selects:
+// AllAccountedFor reports whether ledgers account for all that earlier processes can have made for a NodeENI on the nodes it selects:
 // each had one, and what any ledger said of the NodeENI is settled.
-func (l *Ledgers) Account(nodeENIUID string, selected []string) bool {
+func (l *PreviousLedgers) AllAccountedFor(nodeENIUID string, selected []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, open := range l.open {
@@ -63,8 +63,8 @@ func (l *Ledgers) Account(nodeENIUID string, selected []string) bool {
 	return !slices.ContainsFunc(selected, func(node string) bool { return l.open[node] == nil })
 }
 
-// Promised returns the UIDs of the NodeENIs that a ledger speaks of, each once.
-func Promised(spec v1alpha1.NodeENIStateSpec) []string {
+// OwnersInSpec returns the UIDs of the NodeENIs that a ledger speaks of, each once.
+func OwnersInSpec(spec v1alpha1.NodeENIStateSpec) []string {
 	var uids []string
 	add := func(members []v1alpha1.Member) {
 		for _, m := range members {

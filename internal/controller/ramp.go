@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// RampFrom is how many nodes a change of a selector may always reach at once.
-	RampFrom = 50
+	// RampStart is how many nodes a change of a selector may always reach at once.
+	RampStart = 50
 	// RampPerMinute is how many more nodes are let in per minute while a change ramps up.
 	RampPerMinute = 50
 )
 
 // Ramp says whether a change from before to after selected nodes is so wide that it ramps up, and from how many.
 func Ramp(before, after int32) (from int32, wide bool) {
-	from = max(RampFrom, 2*before)
+	from = max(RampStart, 2*before)
 	return from, after > from
 }
 
-// Widen returns the ramp at which a NodeENI goes on whose selector was changed so that it selects some number of nodes; nil when
+// NextRamp returns the ramp at which a NodeENI goes on whose selector was changed so that it selects some number of nodes; nil when
 // that is not far more than it has reached. What an earlier change selects and has not reached yet does not count, so that one
 // mistake after the other lets no more nodes in than the first: a ramp that is under way goes on unless it has let in more.
-func Widen(before v1alpha1.NodeENIStatus, after int32, now time.Time) *v1alpha1.Ramp {
+func NextRamp(before v1alpha1.NodeENIStatus, after int32, now time.Time) *v1alpha1.Ramp {
 	if before.Ramp == nil {
 		return begin(before.Nodes, after, now)
 	}

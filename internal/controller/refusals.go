@@ -52,8 +52,8 @@ func (r *Refusals) Watch(changed func()) {
 	r.changed = append(r.changed, changed)
 }
 
-// Blind reports whether a read is refused without which nothing can be decided.
-func (r *Refusals) Blind() bool {
+// CannotRead reports whether a read is refused without which nothing can be decided.
+func (r *Refusals) CannotRead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(runTimeReads, func(action string) bool { return r.refused[action] })

@@ -29,8 +29,8 @@ func TestRefusalsHoldUntilAReadIsAllowed(t *testing.T) {
 		{"DescribeInstances", "", false, 3},
 	} {
 		r.Note(step.action, step.class)
-		if r.Blind() != step.blind || told != step.told {
-			t.Errorf("after %s %q: blind %t and told %d times, want %t and %d", step.action, step.class, r.Blind(), told, step.blind, step.told)
+		if r.CannotRead() != step.blind || told != step.told {
+			t.Errorf("after %s %q: blind %t and told %d times, want %t and %d", step.action, step.class, r.CannotRead(), told, step.blind, step.told)
 		}
 	}
 	if !strings.Contains(r.Message(), "EC2 refuses ec2:DescribeInstanceTypes to") {

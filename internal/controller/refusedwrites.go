@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// RefusedWrites remember which objects of ours the API server refuses to store as they are to be: no write of the same object can
+// RejectedWrites remember which objects of ours the API server refuses to store as they are to be: no write of the same object can
 // tell of that. The zero value is ready for use.
-type RefusedWrites struct {
+type RejectedWrites struct {
 	mu      sync.Mutex
 	said    map[ObjectRef]string
 	changed map[string]bool
@@ -37,7 +37,7 @@ func Note(err error) string {
 }
 
 // Note takes in how the writes of an object ended, and reports whether a refusal is new.
-func (r *RefusedWrites) Note(of ObjectRef, err error) (isNew bool) {
+func (r *RejectedWrites) Note(of ObjectRef, err error) (isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, was := r.said[of]
@@ -67,28 +67,28 @@ func (r *RefusedWrites) Note(of ObjectRef, err error) (isNew bool) {
 }
 
 // Of returns what the API server says against an object; empty for nothing.
-func (r *RefusedWrites) Of(of ObjectRef) string {
+func (r *RejectedWrites) Of(of ObjectRef) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.said[of]
 }
 
 // Count returns how many objects are refused.
-func (r *RefusedWrites) Count() int {
+func (r *RejectedWrites) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.said)
 }
 
-// Wake returns the channel that says that [RefusedWrites.Changed] has something to tell.
-func (r *RefusedWrites) Wake() <-chan struct{} {
+// Wake returns the channel that says that [RejectedWrites.Changed] has something to tell.
+func (r *RejectedWrites) Wake() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.channel()
 }
 
 // Changed returns the names of the NodeENIStates of which a refusal began or ended since the last call.
-func (r *RefusedWrites) Changed() []string {
+func (r *RejectedWrites) Changed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
@@ -99,7 +99,7 @@ func (r *RefusedWrites) Changed() []string {
 	return names
 }
 
-func (r *RefusedWrites) channel() chan struct{} {
+func (r *RejectedWrites) channel() chan struct{} {
 	if r.wake == nil {
 		r.wake = make(chan struct{}, 1)
 	}

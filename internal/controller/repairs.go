@@ -11,31 +11,31 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// Repairs are what node templates want repaired on interfaces that instances were launched with, for the node
+// InPlaceUpdates are what node templates want repaired on interfaces that instances were launched with, for the node
 // reconciler to plan with the rest. The zero value and nil hold none. They are safe for concurrent use.
-type Repairs struct {
+type InPlaceUpdates struct {
 	mu sync.Mutex
 	// wanted holds them by instance and node template.
-	wanted map[string]map[string][]plan.Mend
+	wanted map[string]map[string][]plan.InPlaceUpdate
 }
 
 // Of returns what is to be repaired on an instance.
-func (r *Repairs) Of(instanceID string) []plan.Mend {
+func (r *InPlaceUpdates) Of(instanceID string) []plan.InPlaceUpdate {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []plan.Mend
+	var all []plan.InPlaceUpdate
 	for _, some := range r.wanted[instanceID] {
 		all = append(all, some...)
 	}
-	slices.SortFunc(all, func(a, b plan.Mend) int { return cmp.Compare(a.InterfaceID, b.InterfaceID) })
+	slices.SortFunc(all, func(a, b plan.InPlaceUpdate) int { return cmp.Compare(a.InterfaceID, b.InterfaceID) })
 	return all
 }
 
 // Set replaces all that a node template wants repaired, by instance, and returns the instances that have something.
-func (r *Repairs) Set(nodeTemplateUID string, byInstance map[string][]plan.Mend) []string {
+func (r *InPlaceUpdates) Set(nodeTemplateUID string, byInstance map[string][]plan.InPlaceUpdate) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for instanceID, of := range r.wanted {
@@ -49,10 +49,10 @@ func (r *Repairs) Set(nodeTemplateUID string, byInstance map[string][]plan.Mend)
 			continue
 		}
 		if r.wanted == nil {
-			r.wanted = map[string]map[string][]plan.Mend{}
+			r.wanted = map[string]map[string][]plan.InPlaceUpdate{}
 		}
 		if r.wanted[instanceID] == nil {
-			r.wanted[instanceID] = map[string][]plan.Mend{}
+			r.wanted[instanceID] = map[string][]plan.InPlaceUpdate{}
 		}
 		r.wanted[instanceID][nodeTemplateUID] = mends
 		concerned = append(concerned, instanceID)

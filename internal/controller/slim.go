@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/launch"
 )
 
-// SlimNode is a cache transform that keeps of a Node only what is used here, so that thousands of them fit in memory.
-func SlimNode(object any) (any, error) {
+// TrimNode is a cache transform that keeps of a Node only what is used here, so that thousands of them fit in memory.
+func TrimNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
 		return object, nil
@@ -52,9 +52,9 @@ func SlimNode(object any) (any, error) {
 	return slim, nil
 }
 
-// SlimState is a cache transform that keeps all of a NodeENIState but its managed fields, in less memory: a decoder leaves
+// TrimState is a cache transform that keeps all of a NodeENIState but its managed fields, in less memory: a decoder leaves
 // room at the end of slices, and makes a string anew for every object that holds it.
-func SlimState(object any) (any, error) {
+func TrimState(object any) (any, error) {
 	state, ok := object.(*v1alpha1.NodeENIState)
 	if !ok {
 		return object, nil

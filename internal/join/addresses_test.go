@@ -73,7 +73,7 @@ func TestIPv6FromTheStartOfTheSubnet(t *testing.T) {
 		}
 		third := s.launch("us-east-1a")
 		if result := s.ensure(t.Context(), s.joiner(), join.Request{InstanceID: third}); result.Outcome != lifecycle.Ready {
-			t.Errorf("%+v", result.Verdict)
+			t.Errorf("%+v", result.Result)
 		}
 		if got := s.ipv6Of(subnetA)["10.0.64.6"]; got == "" || got == next.String() {
 			t.Errorf("beside an address that is taken it has %q", got)

@@ -24,7 +24,7 @@ func TestWhatWasNeverAttachedIsFoundWhenItsInstanceEnds(t *testing.T) {
 		s := play(t)
 		dying, die := context.WithCancel(t.Context())
 		s.cfg.HTTPClient = &http.Client{Transport: &mortal{RoundTripper: s.sim.Transport(), left: 1, die: die}}
-		if _, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Patience: time.Minute}); err == nil || len(s.has()) != 1 {
+		if _, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Timeout: time.Minute}); err == nil || len(s.has()) != 1 {
 			t.Fatalf("it left %q and said %v", s.has(), err)
 		}
 		s.cfg.HTTPClient = &http.Client{Transport: s.sim.Transport()}
@@ -32,7 +32,7 @@ func TestWhatWasNeverAttachedIsFoundWhenItsInstanceEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if err := s.joiner().Bury(t.Context(), s.id); err != nil {
+		if err := s.joiner().CleanUpTerminated(t.Context(), s.id); err != nil {
 			t.Error(err)
 		}
 		s.want()
@@ -51,14 +51,14 @@ func TestTheEndOfAnInstance(t *testing.T) {
 				}
 			}
 		}
-		if err := s.joiner().Bury(t.Context(), s.id); !errors.Is(err, join.ErrAlive) || len(s.has()) != 2 {
+		if err := s.joiner().CleanUpTerminated(t.Context(), s.id); !errors.Is(err, join.ErrInstanceRunning) || len(s.has()) != 2 {
 			t.Errorf("burying the living: %v, %q", err, s.has())
 		}
 		if err := s.sim.Terminate(s.id); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if err := s.joiner().Bury(t.Context(), s.id); err != nil {
+		if err := s.joiner().CleanUpTerminated(t.Context(), s.id); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
@@ -86,7 +86,7 @@ func TestABurialLeavesNodeENIsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if err := s.joiner(keep).Bury(t.Context(), s.id); err != nil {
+		if err := s.joiner(keep).CleanUpTerminated(t.Context(), s.id); err != nil {
 			t.Error(err)
 		}
 		if left := s.has(); nodeENIs != 1 || len(left) != nodeENIs {
@@ -100,7 +100,7 @@ func TestWhatWaitsToBeTerminatedWillGoWithItsInstance(t *testing.T) {
 		s := play(t)
 		keep := func(c *lifecycle.Config) { no := false; c.Networks[0].DeleteOnTermination = &no }
 		s.ensure(t.Context(), s.joiner(keep), join.Request{})
-		if err := s.joiner(keep).Part(t.Context(), s.id); err != nil {
+		if err := s.joiner(keep).PrepareTermination(t.Context(), s.id); err != nil {
 			t.Error(err)
 		}
 		s.want(both()...)

@@ -29,16 +29,16 @@ import (
 )
 
 const (
-	// selectorsKeep is how long answers to selectors are kept by a process that serves many instances.
-	selectorsKeep, selectorsKeepDoubtful = 10 * time.Minute, 5 * time.Second
+	// selectorsTTL is how long answers to selectors are kept by a process that serves many instances.
+	selectorsTTL, unresolvedSelectorsTTL = 10 * time.Minute, 5 * time.Second
 	// poll is how long to wait between two readings of what is under way.
 	poll = time.Second
-	// lookAge is how old a look may be on which calls rest.
-	lookAge = 15 * time.Second
-	// awayTime is how long taking interfaces away may take.
-	awayTime = time.Minute
-	// members is how many interfaces of an instance are worked on at the same time.
-	members = 16
+	// snapshotMaxAge is how old a look may be on which calls rest.
+	snapshotMaxAge = 15 * time.Second
+	// detachTimeout is how long taking interfaces away may take.
+	detachTimeout = time.Minute
+	// maxParallelMembers is how many interfaces of an instance are worked on at the same time.
+	maxParallelMembers = 16
 	// rounds is how many plans are made on one look.
 	rounds = 8
 )
@@ -74,24 +74,24 @@ type Joiner struct {
 // New returns a Joiner.
 func New(o Options) *Joiner {
 	return &Joiner{Options: o, resolver: resolver.New(o.Cloud, resolver.Options{
-		Fresh: selectorsKeep, Doubtful: selectorsKeepDoubtful, Now: o.Now,
+		Fresh: selectorsTTL, Doubtful: unresolvedSelectorsTTL, Now: o.Now,
 	})}
 }
 
 // Request says what to do for an instance.
 type Request struct {
 	InstanceID string
-	// Unused, if set, is asked whether nothing runs on the instance yet. If so, all its networks' interfaces go when a required
+	// NothingRunning, if set, is asked whether nothing runs on the instance yet. If so, all its networks' interfaces go when a required
 	// one cannot be had; otherwise only those that this request made or attached. It is asked at that moment, since a request
 	// can rest on old news.
-	Unused func(context.Context) bool
-	// Patience is how long to wait for what may come right.
-	Patience time.Duration
+	NothingRunning func(context.Context) bool
+	// Timeout is how long to wait for what may come right.
+	Timeout time.Duration
 }
 
 // Result is how an instance stands after a request.
 type Result struct {
-	lifecycle.Verdict
+	lifecycle.Result
 	Instance eni.Instance
 	// Limits are what the type of the instance can carry.
 	Limits eni.Limits
@@ -107,7 +107,7 @@ type Result struct {
 // away in time carries tags by which it is found. An error means that the context ended before anything was certain.
 func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 	r := j.newRun(request.InstanceID)
-	until := j.Now().Add(request.Patience)
+	until := j.Now().Add(request.Timeout)
 	for {
 		v, wait, err := r.round(ctx)
 		if err != nil {
@@ -115,7 +115,7 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 				return r.result(v), fmt.Errorf("prepare instance %s: %w", request.InstanceID, context.Cause(ctx))
 			}
 			j.Log.Warn("EC2 could not be read; it is tried again", "instance", request.InstanceID, "err", err)
-			v = lifecycle.Verdict{Outcome: lifecycle.Waiting, Why: err.Error()}
+			v = lifecycle.Result{Outcome: lifecycle.Waiting, Why: err.Error()}
 			wait = r.backoff()
 		}
 		if v.Outcome == lifecycle.Waiting && !j.Now().Before(until) {
@@ -123,81 +123,81 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 		}
 		switch v.Outcome {
 		case lifecycle.Failed:
-			unused := request.Unused != nil && request.Unused(ctx)
-			r.takeAway(ctx, func(record inventory.Record) bool { return r.undone(record.ID, unused) }, "a required network cannot be had: "+v.Why)
-			return r.withoutUndone(r.result(v), unused), nil
+			unused := request.NothingRunning != nil && request.NothingRunning(ctx)
+			r.rollBack(ctx, func(record inventory.Record) bool { return r.rolledBack(record.ID, unused) }, "a required network cannot be had: "+v.Why)
+			return r.withoutRolledBack(r.result(v), unused), nil
 		case lifecycle.Ready:
-			r.takeAway(ctx, j.Config.IsRemoved, "its network is removed")
+			r.rollBack(ctx, j.Config.IsRemoved, "its network is removed")
 			return r.result(v), nil
 		case lifecycle.Gone:
 			return r.result(v), nil
 		}
-		r.rest(ctx, min(wait, until.Sub(j.Now())))
+		r.waitForTransitions(ctx, min(wait, until.Sub(j.Now())))
 		if ctx.Err() != nil {
 			return r.result(v), fmt.Errorf("prepare instance %s: %w; %s", request.InstanceID, context.Cause(ctx), v.Why)
 		}
 	}
 }
 
-// Part makes sure that the interfaces of an instance that waits to be terminated go with it, or are deleted.
-func (j *Joiner) Part(ctx context.Context, instanceID string) error {
+// PrepareTermination makes sure that the interfaces of an instance that waits to be terminated go with it, or are deleted.
+func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) error {
 	r := j.newRun(instanceID)
-	if _, err := r.watch.Look(ctx, instanceID); err != nil {
+	if _, err := r.watch.DescribeInstance(ctx, instanceID); err != nil {
 		return err
 	}
-	for _, o := range r.do(ctx, lifecycle.Farewell(r.watch.Of(instanceID).Owned)) {
-		if o.Err != nil && eni.ClassOf(o.Err) != eni.NotFound {
+	for _, o := range r.do(ctx, lifecycle.TerminationActions(r.watch.Of(instanceID).Owned)) {
+		if o.Err != nil && eni.ErrorClass(o.Err) != eni.NotFound {
 			return o.Err
 		}
 	}
 	return nil
 }
 
-// ErrAlive says that EC2 shows an instance as alive that is said to have ended: the news is wrong, or what EC2 shows is old.
-var ErrAlive = errors.New("EC2 shows the instance as alive")
+// ErrInstanceRunning says that EC2 shows an instance as alive that is said to have ended: the news is wrong, or what EC2 shows is old.
+var ErrInstanceRunning = errors.New("EC2 shows the instance as alive")
 
-// Bury deletes what is left of an instance that has ended, and waits for EC2 to let go of what does not go by itself. It
-// does nothing for an instance that lives, and says so with [ErrAlive].
-func (j *Joiner) Bury(ctx context.Context, instanceID string) error {
+// CleanUpTerminated deletes what is left of an instance that has ended, and waits for EC2 to let go of what does not go by itself. It
+// does nothing for an instance that lives, and says so with [ErrInstanceRunning].
+func (j *Joiner) CleanUpTerminated(ctx context.Context, instanceID string) error {
 	r := j.newRun(instanceID)
 	for {
-		look, err := r.watch.Look(ctx, instanceID)
+		look, err := r.watch.DescribeInstance(ctx, instanceID)
 		if err != nil {
 			return err
 		}
-		if state := look.Instance.State; !state.Ending() && state != eni.InstanceMissing {
-			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrAlive, state)
+		if state := look.Instance.State; !state.Terminating() && state != eni.InstanceMissing {
+			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrInstanceRunning, state)
 		}
 		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID}, eni.Limits{})
 		r.do(ctx, p.Actions)
-		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), staysBehind) {
+		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), outlivesInstance) {
 			return nil
 		}
-		r.rest(ctx, 5*poll)
+		r.waitForTransitions(ctx, 5*poll)
 		if ctx.Err() != nil {
 			return fmt.Errorf("clean up after instance %s: %w", instanceID, context.Cause(ctx))
 		}
 	}
 }
 
-// staysBehind reports whether EC2 leaves the interface when its instance is gone.
-func staysBehind(r inventory.Record) bool {
+// outlivesInstance reports whether EC2 leaves the interface when its instance is gone.
+func outlivesInstance(r inventory.Record) bool {
 	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
 }
 
 // Importable says which interfaces of an instance without an owner become members of networks; see [adoption.FindUnowned].
-func (j *Joiner) Importable(ctx context.Context, instanceID string) (adoption.Outcome, error) {
-	look, err := j.Cloud.Look(ctx, instanceID)
+func (j *Joiner) Importable(ctx context.Context, instanceID string) (adoption.Result, error) {
+	look, err := j.Cloud.DescribeInstance(ctx, instanceID)
 	if err != nil {
-		return adoption.Outcome{}, err
+		return adoption.Result{}, err
 	}
 	found, err := j.find(ctx)
 	if err != nil {
-		return adoption.Outcome{}, err
+		return adoption.Result{}, err
 	}
 	owned := look
-	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool { return ownership.Unowned(i.Tags) })
-	return adoption.FindUnowned(j.Config.Demand(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
+	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool { return ownership.HasNoOwner(i.Tags) })
+	return adoption.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
 }
 
 // Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays attached.

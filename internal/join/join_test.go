@@ -88,15 +88,15 @@ func (s *scene) joiner(change ...func(*lifecycle.Config)) *join.Joiner {
 	}
 	cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
 	return join.New(join.Options{
-		Config: p.Config, Cloud: cloud, Addresses: addresses.NewBook(cloud, time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Config: p.Config, Cloud: cloud, Addresses: addresses.NewReservations(cloud, time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
 func (s *scene) ensure(ctx context.Context, j *join.Joiner, request join.Request) join.Result {
 	s.t.Helper()
 	request.InstanceID = cmp.Or(request.InstanceID, s.id)
-	if request.Patience == 0 {
-		request.Patience = 5 * time.Minute
+	if request.Timeout == 0 {
+		request.Timeout = 5 * time.Minute
 	}
 	result, err := j.Ensure(ctx, request)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestAnInstanceGetsItsNetworks(t *testing.T) {
 		s := play(t)
 		result := s.ensure(t.Context(), s.joiner(), join.Request{})
 		if result.Outcome != lifecycle.Ready {
-			t.Fatalf("%+v", result.Verdict)
+			t.Fatalf("%+v", result.Result)
 		}
 		s.want(both()...)
 		for _, i := range s.sim.State().NetworkInterfaces {
@@ -169,7 +169,7 @@ func TestAnInstanceGetsItsNetworks(t *testing.T) {
 		s.sim.ResetCalls()
 		again := s.ensure(t.Context(), s.joiner(), join.Request{})
 		if n := s.sim.Calls().Mutating.Count; n != 0 || again.Outcome != lifecycle.Ready {
-			t.Errorf("again: %d calls that change something, %+v", n, again.Verdict)
+			t.Errorf("again: %d calls that change something, %+v", n, again.Result)
 		}
 	})
 }
@@ -182,13 +182,13 @@ func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
 				s := play(t)
 				dying, die := context.WithCancel(t.Context())
 				s.cfg.HTTPClient = &http.Client{Transport: &mortal{RoundTripper: s.sim.Transport(), left: calls, die: die}}
-				_, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Patience: time.Minute})
+				_, err := s.joiner().Ensure(dying, join.Request{InstanceID: s.id, Timeout: time.Minute})
 				if err == nil && calls < 8 {
 					t.Error("it survived")
 				}
 				s.cfg.HTTPClient = &http.Client{Transport: s.sim.Transport()}
 				if result := s.ensure(t.Context(), s.joiner(), join.Request{}); result.Outcome != lifecycle.Ready {
-					t.Fatalf("%+v", result.Verdict)
+					t.Fatalf("%+v", result.Result)
 				}
 				s.want(both()...)
 			})
@@ -275,9 +275,9 @@ func TestAllOrNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				result := s.ensure(t.Context(), s.joiner(tc.change...), join.Request{Patience: time.Minute})
-				if result.Outcome != tc.outcome || !slices.Equal(result.Lacking, tc.lacking) {
-					t.Errorf("%+v", result.Verdict)
+				result := s.ensure(t.Context(), s.joiner(tc.change...), join.Request{Timeout: time.Minute})
+				if result.Outcome != tc.outcome || !slices.Equal(result.Missing, tc.lacking) {
+					t.Errorf("%+v", result.Result)
 				}
 				s.want(tc.want...)
 			})
@@ -300,7 +300,7 @@ func TestASlotThatIsTakenIsNotTheEnd(t *testing.T) {
 				time.Sleep(wait)
 				result := s.ensure(t.Context(), s.joiner(), join.Request{InstanceID: i[0].InstanceID})
 				if result.Outcome != lifecycle.Ready || len(s.has()) != 2 {
-					t.Errorf("%+v, with %q", result.Verdict, s.has())
+					t.Errorf("%+v, with %q", result.Result, s.has())
 				}
 				slots := map[int]bool{}
 				for _, i := range s.sim.State().NetworkInterfaces {
@@ -344,7 +344,7 @@ func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 			c.Networks = append(c.Networks, another)
 		}
 		if result := s.ensure(t.Context(), s.joiner(more), join.Request{}); result.Outcome != lifecycle.Failed {
-			t.Errorf("%+v", result.Verdict)
+			t.Errorf("%+v", result.Result)
 		}
 		s.want(both()...)
 	})
@@ -368,8 +368,8 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 			time.Sleep(5 * time.Second) // until EC2 shows it to everybody
 			return true
 		}
-		if result := s.ensure(t.Context(), s.joiner(), join.Request{Unused: takesOver, Patience: 30 * time.Second}); result.Outcome != lifecycle.Failed {
-			t.Errorf("%+v", result.Verdict)
+		if result := s.ensure(t.Context(), s.joiner(), join.Request{NothingRunning: takesOver, Timeout: 30 * time.Second}); result.Outcome != lifecycle.Failed {
+			t.Errorf("%+v", result.Result)
 		}
 		s.want(both()[0])
 	})
@@ -391,7 +391,7 @@ func TestRemovedNetworks(t *testing.T) {
 				s.ensure(t.Context(), s.joiner(), join.Request{})
 				removed := func(c *lifecycle.Config) { c.Removed = tc.removed }
 				if result := s.ensure(t.Context(), s.joiner(only, removed), join.Request{}); result.Outcome != lifecycle.Ready {
-					t.Errorf("%+v", result.Verdict)
+					t.Errorf("%+v", result.Result)
 				}
 				slices.Sort(tc.want)
 				s.want(tc.want...)
@@ -429,7 +429,7 @@ func TestAFailureDoesNotClaimWhatIsUndone(t *testing.T) {
 		if _, err := s.sim.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: subnetA2}); err != nil {
 			t.Fatal(err)
 		}
-		result := s.ensure(t.Context(), s.joiner(), join.Request{Unused: func(context.Context) bool { return true }, Patience: 30 * time.Second})
+		result := s.ensure(t.Context(), s.joiner(), join.Request{NothingRunning: func(context.Context) bool { return true }, Timeout: 30 * time.Second})
 		if result.Outcome != lifecycle.Failed || len(result.Members) != 0 {
 			t.Errorf("%s with %+v", result.Outcome, result.Members)
 		}
@@ -444,7 +444,7 @@ func TestAnInterfaceWithoutAnOwnerServesANetwork(t *testing.T) {
 		s.attachUnowned(subnetA, 1)
 		result := s.ensure(t.Context(), s.joiner(), join.Request{})
 		if result.Outcome != lifecycle.Ready || len(result.Served) != 1 {
-			t.Fatalf("%+v, served by %v", result.Verdict, result.Served)
+			t.Fatalf("%+v, served by %v", result.Result, result.Served)
 		}
 		s.want("device 2 " + subnetA2 + " 10.0.112.4 ipv6=0")
 
@@ -458,7 +458,7 @@ func TestAnInterfaceWithoutAnOwnerServesANetwork(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		s.sim.ResetCalls()
 		if result := s.ensure(t.Context(), s.joiner(), join.Request{}); result.Outcome != lifecycle.Ready || len(result.Members) != 2 {
-			t.Errorf("imported: %+v of %d members", result.Verdict, len(result.Members))
+			t.Errorf("imported: %+v of %d members", result.Result, len(result.Members))
 		}
 		if calls := s.sim.Calls().Actions; calls["CreateNetworkInterface"].Count+calls["DetachNetworkInterface"].Count+calls["AttachNetworkInterface"].Count != 0 {
 			t.Errorf("imported: %v", calls)

@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// instancesKeep is how long a listing of instances serves those who ask at about the same time.
-const instancesKeep = 2 * time.Second
+// instancesTTL is how long a listing of instances serves those who ask at about the same time.
+const instancesTTL = 2 * time.Second
 
 // QueueCloud is what finding one's place among those who wait for an address asks of EC2.
 type QueueCloud interface {
@@ -24,10 +24,10 @@ type QueueCloud interface {
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
 }
 
-// NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
-func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Queue {
+// NewRanked returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
+func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
 	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
-	return addresses.NewQueue(cloud, q.instances, q.wanting, now)
+	return addresses.NewRanked(cloud, q.instances, q.wanting, now)
 }
 
 type queue struct {
@@ -58,7 +58,7 @@ func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.listed, q.until = listed, q.Now().Add(instancesKeep)
+	q.listed, q.until = listed, q.Now().Add(instancesTTL)
 	return listed, nil
 }
 
@@ -70,11 +70,11 @@ func (q *queue) wanting(ctx context.Context, subnetID string, instance eni.Insta
 	}
 	var members []ownership.Member
 	for n, network := range q.Config.Networks {
-		placements, _ := found[n].Subnets.Place(instance.Zone, instance.VPCID)
+		placements, _ := found[n].Subnets.ForZone(instance.Zone, instance.VPCID)
 		for _, p := range placements {
 			if slices.ContainsFunc(p.Candidates, func(s eni.Subnet) bool { return s.ID == subnetID }) {
 				members = append(members, ownership.Member{
-					InstanceID: instance.ID, Key: ownership.Key{NodeENIUID: ownership.NetworkUID(network.Name), Ordinal: p.Ordinal},
+					InstanceID: instance.ID, Key: ownership.Key{NodeENIUID: ownership.NetworkOwner(network.Name), Ordinal: p.Ordinal},
 				})
 			}
 		}

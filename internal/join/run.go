@@ -23,17 +23,17 @@ type run struct {
 	instanceID string
 	watch      *observer.Observer
 	applier    *apply.Applier
-	setbacks   map[ownership.Key]plan.Setback
+	backoffs   map[ownership.Key]plan.Backoff
 	ledger     map[ownership.Key]int64
-	// touched are the interfaces that this run made or attached.
-	touched  map[string]bool
+	// created are the interfaces that this run made or attached.
+	created  map[string]bool
 	attached int
-	look     eni.Look
+	look     eni.InstanceSnapshot
 	// failed is set when the last round had a call that failed, which is reason to look anew.
 	failed   bool
 	failures int
 	limits   eni.Limits
-	demand   lifecycle.Demand
+	demand   lifecycle.Desired
 	plan     plan.Plan
 }
 
@@ -41,33 +41,33 @@ func (j *Joiner) newRun(instanceID string) *run {
 	watch := observer.New(j.Cloud, observer.Options{Cluster: j.Config.Cluster, Now: j.Now, Log: j.Log})
 	return &run{
 		Joiner: j, instanceID: instanceID, watch: watch,
-		applier:  apply.New(j.Cloud, watch, apply.Options{Members: members, Removals: members, Addresses: j.Addresses, Now: j.Now}),
-		setbacks: map[ownership.Key]plan.Setback{}, ledger: map[ownership.Key]int64{}, touched: map[string]bool{},
+		applier:  apply.New(j.Cloud, watch, apply.Options{Members: maxParallelMembers, Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
+		backoffs: map[ownership.Key]plan.Backoff{}, ledger: map[ownership.Key]int64{}, created: map[string]bool{},
 	}
 }
 
 // round brings the instance as far as it gets without waiting, and says how long to wait.
-func (r *run) round(ctx context.Context) (lifecycle.Verdict, time.Duration, error) {
+func (r *run) round(ctx context.Context) (lifecycle.Result, time.Duration, error) {
 	state := r.look.Instance.State
-	if r.failed || !state.Attachable() || r.Now().Sub(r.look.At) >= lookAge {
-		look, err := r.watch.Look(ctx, r.instanceID)
+	if r.failed || !state.Attachable() || r.Now().Sub(r.look.At) >= snapshotMaxAge {
+		look, err := r.watch.DescribeInstance(ctx, r.instanceID)
 		if err != nil {
-			return lifecycle.Verdict{}, 0, err
+			return lifecycle.Result{}, 0, err
 		}
 		r.look, state = look, look.Instance.State
 	}
-	if state.Ending() || state == eni.InstanceMissing {
-		return r.Config.Judge(state, r.demand, r.plan), 2 * poll, nil
+	if state.Terminating() || state == eni.InstanceMissing {
+		return r.Config.Evaluate(state, r.demand, r.plan), 2 * poll, nil
 	}
 	if err := r.settle(ctx); err != nil {
-		return lifecycle.Verdict{}, 0, err
+		return lifecycle.Result{}, 0, err
 	}
 	r.failures = 0
 	wait := 2 * poll
-	if again := r.plan.LookAgain.Sub(r.Now()); !r.plan.LookAgain.IsZero() && state.Attachable() {
-		wait = min(max(again, poll), lookAge)
+	if again := r.plan.RequeueAt.Sub(r.Now()); !r.plan.RequeueAt.IsZero() && state.Attachable() {
+		wait = min(max(again, poll), snapshotMaxAge)
 	}
-	return r.Config.Judge(state, r.demand, r.plan), wait, nil
+	return r.Config.Evaluate(state, r.demand, r.plan), wait, nil
 }
 
 // settle makes plans and carries them out until one asks for no call.
@@ -81,7 +81,7 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	r.failed = false
 	for range rounds {
-		r.demand = r.Config.Demand(r.look, found)
+		r.demand = r.Config.Desired(r.look, found)
 		r.plan = r.compute(r.look, r.demand.Desired, r.limits)
 		if len(r.plan.Actions) == 0 {
 			return nil
@@ -93,17 +93,17 @@ func (r *run) settle(ctx context.Context) error {
 
 // compute plans for the instance. Members are made with the time of its start as their generation, so that everybody who
 // tries asks EC2 with the same token.
-func (r *run) compute(look eni.Look, d plan.Desired, limits eni.Limits) plan.Plan {
+func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits) plan.Plan {
 	for _, claim := range d.Claims {
-		for _, wish := range claim.Wishes {
+		for _, wish := range claim.Interfaces {
 			key := ownership.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
 			r.ledger[key] = max(r.ledger[key], look.Instance.LaunchedAt.Unix())
 		}
 	}
 	known := r.watch.Of(r.instanceID)
 	p := plan.Compute(d, plan.Observed{
-		Owned: networksOf(known.Owned), Spent: known.Spent, Lost: known.Lost, MissingSince: missingSince(known),
-		Look: &look, Limits: limits, Ledger: r.ledger, Setbacks: r.setbacks,
+		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
+		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs,
 	}, r.Now())
 	r.ledger = p.Ledger
 	return p
@@ -113,7 +113,7 @@ func (r *run) compute(look eni.Look, d plan.Desired, limits eni.Limits) plan.Pla
 func networksOf(owned []inventory.Record) []inventory.Record {
 	var ours []inventory.Record
 	for _, r := range owned {
-		if ownership.IsNetwork(r.Member.NodeENIUID) {
+		if ownership.IsNetworkOwner(r.Member.NodeENIUID) {
 			ours = append(ours, r)
 		}
 	}
@@ -122,7 +122,7 @@ func networksOf(owned []inventory.Record) []inventory.Record {
 
 // missingSince is since when an instance that EC2 does not know can be taken for gone: new ones can be unknown for a
 // while, and when it was started stands in the generation of its interfaces.
-func missingSince(known observer.Known) time.Time {
+func missingSince(known observer.NodeInventory) time.Time {
 	since := known.MissingSince
 	for _, record := range known.Owned {
 		if started := time.Unix(record.Member.Generation, 0); !since.IsZero() && started.Before(since) {
@@ -140,12 +140,12 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []apply.Outcome {
 		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI, "action", o.Action.String())
 		if o.Err != nil {
 			r.failed = true
-			r.setbacks[key] = r.setbacks[key].After(o.Action, o.Err, r.Now())
-			log.Warn("could not be carried out", "class", eni.ClassOf(o.Err), "err", o.Err)
+			r.backoffs[key] = r.backoffs[key].WithFailure(o.Action, o.Err, r.Now())
+			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 			continue
 		}
-		delete(r.setbacks, key)
-		r.touch(o.Action)
+		delete(r.backoffs, key)
+		r.recordCreated(o.Action)
 		log.Info("carried out")
 	}
 	return outcomes
@@ -165,79 +165,79 @@ func (r *run) announce(ctx context.Context, actions []plan.Action) {
 	}
 }
 
-// touch remembers the interfaces that were made or attached.
-func (r *run) touch(action plan.Action) {
+// recordCreated remembers the interfaces that were made or attached.
+func (r *run) recordCreated(action plan.Action) {
 	switch a := action.(type) {
 	case plan.Attach:
-		r.touched[a.InterfaceID] = true
+		r.created[a.InterfaceID] = true
 		r.attached++
 	case plan.Create:
 		for _, record := range r.watch.Of(r.instanceID).Owned {
 			if record.Member.Key == a.Member.Key && record.Member.Generation == a.Member.Generation {
-				r.touched[record.ID] = true
+				r.created[record.ID] = true
 			}
 		}
 	}
 }
 
-// takeAway takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each attempt: a
+// rollBack takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each attempt: a
 // NodeENI may have taken one over since the last time.
-func (r *run) takeAway(ctx context.Context, which func(inventory.Record) bool, why string) {
-	ctx, cancel := context.WithTimeout(ctx, awayTime)
+func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, why string) {
+	ctx, cancel := context.WithTimeout(ctx, detachTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
 		if !slices.ContainsFunc(networksOf(r.watch.Of(r.instanceID).Owned), which) {
 			return
 		}
-		if _, err := r.watch.Look(ctx, r.instanceID); err != nil {
+		if _, err := r.watch.DescribeInstance(ctx, r.instanceID); err != nil {
 			r.Log.Warn("EC2 could not be read before interfaces are taken away; it is tried again", "instance", r.instanceID, "err", err)
 		} else {
-			r.do(ctx, lifecycle.Undo(r.watch.Of(r.instanceID).Owned, which, why))
+			r.do(ctx, lifecycle.RollbackActions(r.watch.Of(r.instanceID).Owned, which, why))
 		}
-		r.rest(ctx, 5*poll)
+		r.waitForTransitions(ctx, 5*poll)
 	}
 	r.Log.Warn("not everything could be taken away; it carries tags by which it is found", "instance", r.instanceID)
 }
 
-// undone reports whether an interface goes when a required one cannot be had.
-func (r *run) undone(id string, unused bool) bool { return unused || r.touched[id] }
+// rolledBack reports whether an interface goes when a required one cannot be had.
+func (r *run) rolledBack(id string, unused bool) bool { return unused || r.created[id] }
 
-// withoutUndone leaves out of a result what undo took away, or left for others to take away.
-func (r *run) withoutUndone(result Result, unused bool) Result {
+// withoutRolledBack leaves out of a result what undo took away, or left for others to take away.
+func (r *run) withoutRolledBack(result Result, unused bool) Result {
 	result.Members = slices.DeleteFunc(slices.Clone(result.Members), func(m plan.Member) bool {
-		return m.Interface == nil || r.undone(m.Interface.ID, unused)
+		return m.Interface == nil || r.rolledBack(m.Interface.ID, unused)
 	})
 	return result
 }
 
-// rest waits until EC2 is done with what is under way, or for the given time if nothing is.
-func (r *run) rest(ctx context.Context, most time.Duration) {
+// waitForTransitions waits until EC2 is done with what is under way, or for the given time if nothing is.
+func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
 	until := r.Now().Add(most)
-	moving := r.moving()
+	moving := r.inTransition()
 	for wait := most; wait > 0; wait = until.Sub(r.Now()) {
 		if !sleep(ctx, min(poll, wait)) {
 			return
 		}
 		r.watch.PollOnce(ctx)
-		if moving && !r.moving() {
+		if moving && !r.inTransition() {
 			return
 		}
 	}
 }
 
-// moving reports whether EC2 is at work on an interface of the instance.
-func (r *run) moving() bool {
+// inTransition reports whether EC2 is at work on an interface of the instance.
+func (r *run) inTransition() bool {
 	return slices.ContainsFunc(r.watch.Of(r.instanceID).Owned, func(i inventory.Record) bool { return i.InTransition() })
 }
 
 // backoff is how long to wait after readings that failed.
 func (r *run) backoff() time.Duration {
 	r.failures++
-	return min(poll<<min(r.failures, 4), lookAge)
+	return min(poll<<min(r.failures, 4), snapshotMaxAge)
 }
 
-func (r *run) result(v lifecycle.Verdict) Result {
-	return Result{Verdict: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served, Attached: r.attached}
+func (r *run) result(v lifecycle.Result) Result {
+	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served, Attached: r.attached}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -43,7 +43,7 @@ func Pairs(lines []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, "=")
-		if !found || len(Parameters(map[string]string{name: value})) == 0 && !lifecycle.Former(name) {
+		if !found || len(Parameters(map[string]string{name: value})) == 0 && !lifecycle.LegacyEnvironment(name) {
 			return nil, fmt.Errorf("%q is not NAME=VALUE with the name of a parameter: %s1 and so on, %s", line, lifecycle.ParameterSubnets, strings.Join(parameters[:], ", "))
 		}
 		values[name] = value
@@ -58,7 +58,7 @@ func Environment(lines []string) map[string]string {
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, "=")
 		maps.Copy(values, Parameters(map[string]string{name: value}))
-		if lifecycle.Former(name) {
+		if lifecycle.LegacyEnvironment(name) {
 			values[name] = value
 		}
 	}

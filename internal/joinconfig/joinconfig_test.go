@@ -21,7 +21,7 @@ func TestTheDocumentedConfiguration(t *testing.T) {
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	p, err := joinconfig.Document("networks.yaml", []byte(text))
-	if err != nil || len(p.Networks) != 1 || p.OnFailure != lifecycle.Abandon || !p.Mine(lifecycle.HookRef{Name: "multus-launch"}) {
+	if err != nil || len(p.Networks) != 1 || p.OnFailure != lifecycle.Abandon || !p.Owns(lifecycle.HookRef{Name: "multus-launch"}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -30,14 +30,14 @@ import (
 const (
 	// groupTag is the tag by which Auto Scaling marks the instances of a group.
 	groupTag = "aws:autoscaling:groupName"
-	// tickAtOnce is how many instances a tick looks at together. Looks at about the same time share their calls.
-	tickAtOnce = 64
-	// margin is how long before the end of a handling's time it is given back, so that hooks can still be answered.
-	margin = 10 * time.Second
+	// scheduledConcurrency is how many instances a tick looks at together. Looks at about the same time share their calls.
+	scheduledConcurrency = 64
+	// deadlineMargin is how long before the end of a handling's time it is given back, so that hooks can still be answered.
+	deadlineMargin = 10 * time.Second
 )
 
-// ErrLater says that an event could not be handled to its end and is to be handled again.
-var ErrLater = errors.New("not finished")
+// ErrRetry says that an event could not be handled to its end and is to be handled again.
+var ErrRetry = errors.New("not finished")
 
 // AutoScaling is what handling events asks of Auto Scaling.
 type AutoScaling interface {
@@ -52,7 +52,7 @@ type AutoScaling interface {
 
 // Instances is what handling events asks of EC2 beside what the joiner does.
 type Instances interface {
-	Look(ctx context.Context, instanceID string) (eni.Look, error)
+	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
 	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
 }
@@ -60,8 +60,8 @@ type Instances interface {
 // Joiner is package join's.
 type Joiner interface {
 	Ensure(context.Context, join.Request) (join.Result, error)
-	Part(ctx context.Context, instanceID string) error
-	Bury(ctx context.Context, instanceID string) error
+	PrepareTermination(ctx context.Context, instanceID string) error
+	CleanUpTerminated(ctx context.Context, instanceID string) error
 }
 
 // Options are what a Handler works with.
@@ -90,8 +90,8 @@ const (
 	Done Result = "Done"
 	// NotServed instances have no trigger, or are of a group that is not listed.
 	NotServed Result = "NotServed"
-	// Again events could not be handled to their end; Malformed ones are no events and will never be.
-	Again     Result = "Again"
+	// Retry events could not be handled to their end; Malformed ones are no events and will never be.
+	Retry     Result = "Again"
 	Malformed Result = "Malformed"
 )
 
@@ -146,7 +146,7 @@ func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	})
 	if err != nil {
 		log.Warn("the event is to be handled again", "took", time.Since(begin), "err", err)
-		result = Again
+		result = Retry
 	} else {
 		log.Info("handled", "took", time.Since(begin), "group", event.Hook.Group, "hook", event.Hook.Name, "why", event.Why)
 	}
@@ -159,13 +159,13 @@ func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, er
 	case lifecycle.Launching:
 		return h.launch(ctx, event)
 	case lifecycle.Running:
-		return h.once(event, func() (Result, error) { return h.welcome(ctx, event, nil) })
+		return h.once(event, func() (Result, error) { return h.handleLaunch(ctx, event, nil) })
 	case lifecycle.Terminating:
 		return h.terminate(ctx, event)
-	case lifecycle.Ended:
-		return h.once(event, func() (Result, error) { return Done, h.Joiner.Bury(ctx, event.InstanceID) })
-	case lifecycle.Tick:
-		return Done, h.tick(ctx)
+	case lifecycle.Stopped:
+		return h.once(event, func() (Result, error) { return Done, h.Joiner.CleanUpTerminated(ctx, event.InstanceID) })
+	case lifecycle.Scheduled:
+		return Done, h.runScheduled(ctx)
 	default:
 		return Done, nil
 	}
@@ -176,15 +176,15 @@ func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, er
 func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, error) {
 	waits, err := h.confirmed(ctx, event)
 	if err != nil {
-		return Again, err
+		return Retry, err
 	}
 	if !waits {
 		h.Log.Warn("Auto Scaling does not keep the instance waiting in this launch hook, which is not answered",
 			"instance", event.InstanceID, "group", event.Hook.Group, "hook", event.Hook.Name)
 		event.Kind, event.Hook = lifecycle.Running, lifecycle.HookRef{}
-		return h.once(event, func() (Result, error) { return h.welcome(ctx, event, nil) })
+		return h.once(event, func() (Result, error) { return h.handleLaunch(ctx, event, nil) })
 	}
-	return h.once(event, func() (Result, error) { return h.welcome(ctx, event, h.ours(event.Hook)) })
+	return h.once(event, func() (Result, error) { return h.handleLaunch(ctx, event, h.ownHooks(event.Hook)) })
 }
 
 // terminate sees that an instance that waits to be terminated takes its interfaces along, and does nothing to one of which only
@@ -192,7 +192,7 @@ func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, er
 func (h *Handler) terminate(ctx context.Context, event lifecycle.Event) (Result, error) {
 	leaves, err := h.confirmed(ctx, event)
 	if err != nil {
-		return Again, err
+		return Retry, err
 	}
 	if !leaves || !h.Config.Serves(event.Hook.Group) {
 		h.Log.Warn("Auto Scaling does not terminate the instance in this hook of a served group; nothing is done",
@@ -200,8 +200,8 @@ func (h *Handler) terminate(ctx context.Context, event lifecycle.Event) (Result,
 		return NotServed, nil
 	}
 	return h.once(event, func() (Result, error) {
-		err := h.Joiner.Part(ctx, event.InstanceID)
-		return Done, errors.Join(err, h.complete(ctx, h.ours(event.Hook), event.InstanceID, lifecycle.Continue))
+		err := h.Joiner.PrepareTermination(ctx, event.InstanceID)
+		return Done, errors.Join(err, h.complete(ctx, h.ownHooks(event.Hook), event.InstanceID, lifecycle.Continue))
 	})
 }
 
@@ -220,18 +220,18 @@ func (h *Handler) once(event lifecycle.Event, handle func() (Result, error)) (Re
 	return h.recent.result(event, handle)
 }
 
-// welcome gives an instance its interfaces, and tells the hooks that wait for it: those given, and without any those that Auto
+// handleLaunch gives an instance its interfaces, and tells the hooks that wait for it: those given, and without any those that Auto
 // Scaling names.
-func (h *Handler) welcome(ctx context.Context, event lifecycle.Event, hooks []lifecycle.HookRef) (Result, error) {
-	look, err := h.Instances.Look(ctx, event.InstanceID)
+func (h *Handler) handleLaunch(ctx context.Context, event lifecycle.Event, hooks []lifecycle.HookRef) (Result, error) {
+	look, err := h.Instances.DescribeInstance(ctx, event.InstanceID)
 	if err != nil {
-		return Again, err
+		return Retry, err
 	}
 	instance := look.Instance
 	switch {
 	case instance.State == eni.InstanceMissing:
-		return Again, fmt.Errorf("%w: EC2 does not know instance %s yet", ErrLater, event.InstanceID)
-	case instance.State.Ending():
+		return Retry, fmt.Errorf("%w: EC2 does not know instance %s yet", ErrRetry, event.InstanceID)
+	case instance.State.Terminating():
 		h.Log.Info("the instance has ended", "instance", instance.ID)
 		return Result(lifecycle.Gone), nil
 	case !h.Config.Trigger.Matches(instance.Tags) || !h.Config.Serves(groupOf(event, instance)):
@@ -240,7 +240,7 @@ func (h *Handler) welcome(ctx context.Context, event lifecycle.Event, hooks []li
 	}
 	if event.Kind != lifecycle.Launching {
 		if hooks, err = h.hooks(ctx, instance); err != nil {
-			return Again, err
+			return Retry, err
 		}
 	}
 	return h.prepare(ctx, instance.ID, hooks)
@@ -248,23 +248,23 @@ func (h *Handler) welcome(ctx context.Context, event lifecycle.Event, hooks []li
 
 // prepare gives an instance its interfaces while hooks wait.
 func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecycle.HookRef) (Result, error) {
-	stop := h.beat(ctx, hooks, instanceID)
+	stop := h.heartbeat(ctx, hooks, instanceID)
 	defer stop()
-	work, cancel := endsBefore(ctx, margin)
+	work, cancel := endsBefore(ctx, deadlineMargin)
 	defer cancel()
 	result, err := h.Joiner.Ensure(work, join.Request{
-		InstanceID: instanceID, Patience: h.Patience,
-		Unused: func(ctx context.Context) bool { return len(hooks) > 0 && h.waits(ctx, instanceID) },
+		InstanceID: instanceID, Timeout: h.Patience,
+		NothingRunning: func(ctx context.Context) bool { return len(hooks) > 0 && h.waits(ctx, instanceID) },
 	})
 	stop()
 	h.Observer.Prepared(Prepared{Attached: result.Attached, Failure: result.Reason})
 	if err != nil {
-		return Again, errors.Join(ErrLater, err)
+		return Retry, errors.Join(ErrRetry, err)
 	}
 	log := h.Log.With("instance", instanceID, "outcome", result.Outcome)
 	switch result.Outcome {
 	case lifecycle.Ready:
-		log.Info("the instance has its networks", "lacking", result.Lacking, "notImported", unowned(result.Served))
+		log.Info("the instance has its networks", "lacking", result.Missing, "notImported", unowned(result.Served))
 		err = h.complete(ctx, hooks, instanceID, lifecycle.Continue)
 	case lifecycle.Failed:
 		log.Error("a required network cannot be had, and no interface was left on the instance for it", "why", result.Why, "onFailure", h.Config.OnFailure)
@@ -279,7 +279,7 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 func unowned(served []eni.Interface) []string {
 	var ids []string
 	for _, i := range served {
-		if ownership.Unowned(i.Tags) {
+		if ownership.HasNoOwner(i.Tags) {
 			ids = append(ids, i.ID)
 		}
 	}
@@ -300,7 +300,7 @@ func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle
 		return nil, nil
 	}
 	waiting, err := h.AutoScaling.Waiting(ctx, instance.ID, lifecycle.Launching)
-	return h.ours(waiting...), err
+	return h.ownHooks(waiting...), err
 }
 
 // waits reports whether Auto Scaling keeps an instance out of service for a hook of ours. The event that says so can be one
@@ -310,14 +310,14 @@ func (h *Handler) waits(ctx context.Context, instanceID string) bool {
 	if err != nil {
 		h.Log.Warn("it is not known whether the instance waits in a hook; what it had before stays", "instance", instanceID, "err", err)
 	}
-	return err == nil && len(h.ours(waiting...)) > 0
+	return err == nil && len(h.ownHooks(waiting...)) > 0
 }
 
-// ours keeps the hooks that are ours to complete.
-func (h *Handler) ours(hooks ...lifecycle.HookRef) []lifecycle.HookRef {
+// ownHooks keeps the hooks that are ours to complete.
+func (h *Handler) ownHooks(hooks ...lifecycle.HookRef) []lifecycle.HookRef {
 	var ours []lifecycle.HookRef
 	for _, hook := range hooks {
-		if hook.Name != "" && h.Config.Mine(hook) {
+		if hook.Name != "" && h.Config.Owns(hook) {
 			ours = append(ours, hook)
 		}
 	}
@@ -334,8 +334,8 @@ func (h *Handler) complete(ctx context.Context, hooks []lifecycle.HookRef, insta
 	return nil
 }
 
-// beat keeps lifecycle actions from running out of time until it is stopped.
-func (h *Handler) beat(ctx context.Context, hooks []lifecycle.HookRef, instanceID string) (stop func()) {
+// heartbeat keeps lifecycle actions from running out of time until it is stopped.
+func (h *Handler) heartbeat(ctx context.Context, hooks []lifecycle.HookRef, instanceID string) (stop func()) {
 	if len(hooks) == 0 {
 		return func() {}
 	}
@@ -362,8 +362,8 @@ func (h *Handler) beat(ctx context.Context, hooks []lifecycle.HookRef, instanceI
 	return func() { cancel(); <-done }
 }
 
-// tick looks at every instance that is to be served, and at what is left of those that are no more.
-func (h *Handler) tick(ctx context.Context) error {
+// runScheduled looks at every instance that is to be served, and at what is left of those that are no more.
+func (h *Handler) runScheduled(ctx context.Context) error {
 	instances, err := h.Instances.TaggedInstances(ctx, h.Config.Trigger.TagKey, h.Config.Trigger.TagValue)
 	if err != nil {
 		return err
@@ -374,23 +374,23 @@ func (h *Handler) tick(ctx context.Context) error {
 	}
 	alive := map[string]bool{}
 	var group errgroup.Group
-	group.SetLimit(tickAtOnce)
+	group.SetLimit(scheduledConcurrency)
 	for _, i := range instances {
 		alive[i.ID] = true
 		group.Go(func() error {
 			return panics.AsError("instance "+i.ID, func() error {
-				_, err := h.welcome(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID}, nil)
+				_, err := h.handleLaunch(ctx, lifecycle.Event{Kind: lifecycle.Running, InstanceID: i.ID}, nil)
 				return err
 			})
 		})
 	}
 	held := networksOf(h.Config.Cluster, owned)
-	h.tellUnlisted(alive, held)
+	h.logUnlisted(alive, held)
 	for id := range held {
 		if !alive[id] {
 			group.Go(func() error {
-				err := panics.AsError("instance "+id, func() error { return h.Joiner.Bury(ctx, id) })
-				if errors.Is(err, join.ErrAlive) {
+				err := panics.AsError("instance "+id, func() error { return h.Joiner.CleanUpTerminated(ctx, id) })
+				if errors.Is(err, join.ErrInstanceRunning) {
 					return nil
 				}
 				return err
@@ -400,8 +400,8 @@ func (h *Handler) tick(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tellUnlisted names the networks whose interfaces stay on instances that live though nothing is said of them any more.
-func (h *Handler) tellUnlisted(alive map[string]bool, held map[string]map[string]int) {
+// logUnlisted names the networks whose interfaces stay on instances that live though nothing is said of them any more.
+func (h *Handler) logUnlisted(alive map[string]bool, held map[string]map[string]int) {
 	all := map[string]int{}
 	for id, networks := range held {
 		for name, n := range networks {
@@ -421,7 +421,7 @@ func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int
 	held := map[string]map[string]int{}
 	for _, i := range owned {
 		m, verdict := ownership.Read(cluster, i.Tags)
-		if verdict != ownership.Ours || !ownership.IsNetwork(m.NodeENIUID) {
+		if verdict != ownership.Owned || !ownership.IsNetworkOwner(m.NodeENIUID) {
 			continue
 		}
 		if held[m.InstanceID] == nil {

@@ -60,11 +60,11 @@ func (w *world) note(format string, args ...any) {
 	w.did = append(w.did, fmt.Sprintf(format, args...))
 }
 
-func (w *world) Look(_ context.Context, instanceID string) (eni.Look, error) {
+func (w *world) DescribeInstance(_ context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	w.mu.Lock()
 	w.asked++
 	w.mu.Unlock()
-	return eni.Look{Instance: eni.Instance{ID: instanceID, State: w.state, Tags: w.tags}}, nil
+	return eni.InstanceSnapshot{Instance: eni.Instance{ID: instanceID, State: w.state, Tags: w.tags}}, nil
 }
 
 func (w *world) TaggedInstances(_ context.Context, key, _ string) ([]eni.Instance, error) {
@@ -103,18 +103,18 @@ func (w *world) Ensure(ctx context.Context, r join.Request) (join.Result, error)
 		return join.Result{}, ctx.Err()
 	}
 	if w.outcome == lifecycle.Failed {
-		w.note("undo unused=%t", r.Unused(ctx))
+		w.note("undo unused=%t", r.NothingRunning(ctx))
 	}
-	result := join.Result{Verdict: lifecycle.Verdict{Outcome: w.outcome}, Attached: 2}
+	result := join.Result{Result: lifecycle.Result{Outcome: w.outcome}, Attached: 2}
 	if w.outcome == lifecycle.Failed {
 		result.Reason = "SubnetFull"
 	}
 	return result, w.fails
 }
 
-func (w *world) Part(context.Context, string) error { w.note("part"); return w.fails }
+func (w *world) PrepareTermination(context.Context, string) error { w.note("part"); return w.fails }
 
-func (w *world) Bury(_ context.Context, instanceID string) error {
+func (w *world) CleanUpTerminated(_ context.Context, instanceID string) error {
 	w.note("bury %s", instanceID)
 	return w.fails
 }
@@ -213,7 +213,7 @@ func TestHandle(t *testing.T) {
 		"a termination is never kept waiting":     {body: hookEvent("TERMINATING", "multus-hook"), world: world{fails: errors.New("throttled")}, want: []string{"part", "complete multus-hook CONTINUE"}, again: true},
 		"EKS's own hook at a termination":         {body: hookEvent("TERMINATING", "Terminate-LC-Hook"), want: []string{"part"}},
 		"the end of an instance":                  {body: stateChange("terminated"), want: []string{"bury " + id}},
-		"the end of an instance, as yet not seen": {body: stateChange("shutting-down"), world: world{fails: join.ErrAlive}, want: []string{"bury " + id}, again: true},
+		"the end of an instance, as yet not seen": {body: stateChange("shutting-down"), world: world{fails: join.ErrInstanceRunning}, want: []string{"bury " + id}, again: true},
 		"a test of notifications":                 {body: `{"Event": "autoscaling:TEST_NOTIFICATION"}`},
 		"what is no event":                        {body: `{}`, again: true},
 	} {
@@ -251,7 +251,7 @@ func TestTimeRunsOut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := w.handler().Handle(ctx, []byte(hookEvent("LAUNCHING", "multus-hook")))
-		if !errors.Is(err, lifecyclehook.ErrLater) || ctx.Err() != nil {
+		if !errors.Is(err, lifecyclehook.ErrRetry) || ctx.Err() != nil {
 			t.Errorf("%v; the context is over: %v", err, ctx.Err())
 		}
 	})
@@ -276,7 +276,7 @@ func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 func TestATickLooksAtWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(instanceID, network string) eni.Interface {
-			m := ownership.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: ownership.NetworkUID(network)}, Generation: 1}
+			m := ownership.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: ownership.NetworkOwner(network)}, Generation: 1}
 			return eni.Interface{ID: "eni-1", Tags: m.Tags(time.Unix(1, 0), nil)}
 		}
 		var log bytes.Buffer

@@ -34,8 +34,8 @@ func TestEventsAreCounted(t *testing.T) {
 		"one that cannot be":              {body: launching, world: world{tags: served, outcome: lifecycle.Failed}, kind: lifecycle.Launching, result: "Failed"},
 		"one that ended meanwhile":        {body: launching, world: world{tags: served, outcome: lifecycle.Gone}, kind: lifecycle.Launching, result: "Gone"},
 		"one of somebody else's":          {body: launching, kind: lifecycle.Launching, result: lifecyclehook.NotServed},
-		"one for which no certainty came": {body: launching, world: world{tags: served, fails: errors.New("throttled")}, kind: lifecycle.Launching, result: lifecyclehook.Again},
-		"a tick":                          {body: tick, kind: lifecycle.Tick, result: lifecyclehook.Done},
+		"one for which no certainty came": {body: launching, world: world{tags: served, fails: errors.New("throttled")}, kind: lifecycle.Launching, result: lifecyclehook.Retry},
+		"a tick":                          {body: tick, kind: lifecycle.Scheduled, result: lifecyclehook.Done},
 		"no event":                        {body: "{}", result: lifecyclehook.Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {

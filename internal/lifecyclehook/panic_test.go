@@ -21,11 +21,11 @@ type broken struct {
 	instance string
 }
 
-func (b broken) Bury(ctx context.Context, instanceID string) error {
+func (b broken) CleanUpTerminated(ctx context.Context, instanceID string) error {
 	if instanceID == b.instance {
 		panic("what is this?")
 	}
-	return b.world.Bury(ctx, instanceID)
+	return b.world.CleanUpTerminated(ctx, instanceID)
 }
 
 // TestAPanicIsAFailureOfItsMessage handles two messages of one batch, each in a goroutine of its own.

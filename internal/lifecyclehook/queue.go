@@ -72,7 +72,7 @@ func (c *Consumer) Serve(ctx context.Context) error {
 			wg.Go(func() {
 				defer func() { <-slots }()
 				err := panics.AsError("message "+aws.ToString(message.MessageId), func() error {
-					c.one(ctx, message)
+					c.receiveOne(ctx, message)
 					return nil
 				})
 				if err != nil {
@@ -84,7 +84,7 @@ func (c *Consumer) Serve(ctx context.Context) error {
 	return nil
 }
 
-func (c *Consumer) one(ctx context.Context, message types.Message) {
+func (c *Consumer) receiveOne(ctx context.Context, message types.Message) {
 	if err := c.handle(ctx, message); err != nil {
 		return
 	}
@@ -98,12 +98,12 @@ func (c *Consumer) one(ctx context.Context, message types.Message) {
 
 // handle keeps a message invisible while it is handled.
 func (c *Consumer) handle(ctx context.Context, message types.Message) error {
-	defer c.hold(ctx, message)()
+	defer c.extendVisibility(ctx, message)()
 	return c.Handle(ctx, []byte(aws.ToString(message.Body)))
 }
 
-// hold keeps a message invisible to others until it is stopped.
-func (c *Consumer) hold(ctx context.Context, message types.Message) (stop func()) {
+// extendVisibility keeps a message invisible to others until it is stopped.
+func (c *Consumer) extendVisibility(ctx context.Context, message types.Message) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -10,9 +10,9 @@ import (
 	"github.com/multieni/multieni/lifecycle"
 )
 
-// fresh is how long an answer about an instance is used for further messages of the same kind. A queue that anybody fills costs
+// recentTTL is how long an answer about an instance is used for further messages of the same kind. A queue that anybody fills costs
 // one look at each instance in this time. A message that failed comes again later than this (visibility).
-const fresh = 30 * time.Second
+const recentTTL = 30 * time.Second
 
 // recent remembers what was answered about instances a moment ago, so that a flood of messages about one instance costs no
 // more calls than one message. Its zero value is ready to use, by many goroutines.
@@ -47,7 +47,7 @@ func ask[T any](r *recent, answers *map[lifecycle.Event]*answer[T], key lifecycl
 	r.mu.Lock()
 	now := time.Now()
 	for old, a := range *answers {
-		if now.Sub(a.asked) >= fresh {
+		if now.Sub(a.asked) >= recentTTL {
 			delete(*answers, old)
 		}
 	}
@@ -56,7 +56,7 @@ func ask[T any](r *recent, answers *map[lifecycle.Event]*answer[T], key lifecycl
 		if *answers == nil {
 			*answers = map[lifecycle.Event]*answer[T]{}
 		}
-		a = &answer[T]{asked: now, done: make(chan struct{}), err: ErrLater} // in case that the call panics
+		a = &answer[T]{asked: now, done: make(chan struct{}), err: ErrRetry} // in case that the call panics
 		(*answers)[key] = a
 	}
 	r.mu.Unlock()

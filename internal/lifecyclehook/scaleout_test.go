@@ -98,7 +98,7 @@ func TestScaleOut(t *testing.T) {
 			for range 1 + random.IntN(2) {
 				dies := 5 * time.Minute
 				if random.IntN(2) == 0 {
-					dies = margin + time.Duration(random.IntN(20_000))*time.Millisecond
+					dies = deadlineMargin + time.Duration(random.IntN(20_000))*time.Millisecond
 				}
 				invoke(launchOf(id), time.Duration(random.IntN(30_000))*time.Millisecond, dies)
 			}
@@ -112,7 +112,7 @@ func TestScaleOut(t *testing.T) {
 	})
 }
 
-const margin = 10 * time.Second
+const deadlineMargin = 10 * time.Second
 
 func launchAll(t *testing.T, sim *awssim.Simulator, group *scaling, n int) []string {
 	var ids []string

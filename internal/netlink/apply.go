@@ -24,7 +24,7 @@ func (h *Host) Apply(op hostnet.Operation) error {
 }
 
 func (h *Host) apply(op hostnet.Operation) error {
-	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: op.On()}}
+	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: op.LinkIndex()}}
 	switch op := op.(type) {
 	case hostnet.SetAlias:
 		return h.handle.LinkSetAlias(link, op.Alias)
@@ -41,32 +41,32 @@ func (h *Host) apply(op hostnet.Operation) error {
 	case hostnet.SetDown:
 		return h.handle.LinkSetDown(link)
 	case hostnet.AddAddress:
-		return there(h.handle.AddrAdd(link, address(op)))
+		return ignoreExists(h.handle.AddrAdd(link, address(op)))
 	case hostnet.RemoveAddress:
-		return gone(h.handle.AddrDel(link, &netlink.Addr{IPNet: netOf(op.Address)}))
+		return ignoreNotFound(h.handle.AddrDel(link, &netlink.Addr{IPNet: netOf(op.Address)}))
 	case hostnet.AddRoute:
-		return there(h.handle.RouteAdd(route(op.Route)))
+		return ignoreExists(h.handle.RouteAdd(route(op.Route)))
 	case hostnet.RemoveRoute:
-		return gone(h.handle.RouteDel(route(op.Route)))
+		return ignoreNotFound(h.handle.RouteDel(route(op.Route)))
 	case hostnet.AddRule:
-		return there(h.handle.RuleAdd(rule(op.Rule)))
+		return ignoreExists(h.handle.RuleAdd(rule(op.Rule)))
 	case hostnet.RemoveRule:
-		return gone(h.handle.RuleDel(rule(op.Rule)))
+		return ignoreNotFound(h.handle.RuleDel(rule(op.Rule)))
 	default:
 		return fmt.Errorf("no such operation: %T", op)
 	}
 }
 
-// there takes it for success that what is to be added exists.
-func there(err error) error {
+// ignoreExists takes it for success that what is to be added exists.
+func ignoreExists(err error) error {
 	if errors.Is(err, unix.EEXIST) {
 		return nil
 	}
 	return err
 }
 
-// gone takes it for success that what is to be removed does not exist.
-func gone(err error) error {
+// ignoreNotFound takes it for success that what is to be removed does not exist.
+func ignoreNotFound(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EADDRNOTAVAIL) {
 		return nil
 	}

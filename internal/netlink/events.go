@@ -34,7 +34,7 @@ func subscribe() (*nl.NetlinkSocket, error) {
 }
 
 // Events has something to receive once links, addresses, routes or rules have changed since it was last received from.
-// What changed is for [Host.Facts] to say. It begins when the Host is opened, and is closed when events can be read no
+// What changed is for [Host.Input] to say. It begins when the Host is opened, and is closed when events can be read no
 // more.
 func (h *Host) Events() <-chan struct{} { return h.events }
 
@@ -51,7 +51,7 @@ func (h *Host) read() {
 		_, unread := errors.AsType[*panics.Error](err)
 		switch {
 		case errors.Is(err, unix.ENOBUFS), concerns, unread:
-			h.raise()
+			h.notify()
 		case errors.Is(err, unix.EINTR), err == nil:
 		default:
 			return
@@ -59,7 +59,7 @@ func (h *Host) read() {
 	}
 }
 
-func (h *Host) raise() {
+func (h *Host) notify() {
 	select {
 	case h.events <- struct{}{}:
 	default: // somebody is to look anyway

@@ -58,7 +58,7 @@ const rtextSkipStats = 1 << 3
 
 func (h *Host) links() ([]hostnet.LinkFacts, error) {
 	var links []hostnet.LinkFacts
-	err := consistent(func() error {
+	err := retryDump(func() error {
 		links = nil
 		request := h.request(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -145,7 +145,7 @@ func linkBase(elements ...string) string {
 
 func (h *Host) addresses(links []hostnet.LinkFacts) error {
 	var all []netlink.Addr
-	err := consistent(func() (err error) {
+	err := retryDump(func() (err error) {
 		all, err = h.handle.AddrList(nil, netlink.FAMILY_ALL)
 		return err
 	})
@@ -171,7 +171,7 @@ func (h *Host) routes(facts *hostnet.Facts) error {
 		var routes []hostnet.Route
 		primary := 0
 		filter := &netlink.Route{Table: unix.RT_TABLE_UNSPEC}
-		err := consistent(func() error {
+		err := retryDump(func() error {
 			routes, best, primary = nil, -1, 0
 			return h.handle.RouteListFilteredIter(family, filter, netlink.RT_FILTER_TABLE, func(r netlink.Route) bool {
 				route := convertRoute(family, r)
@@ -222,7 +222,7 @@ func (h *Host) rules() ([]hostnet.Rule, error) {
 	var rules []hostnet.Rule
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		var all []netlink.Rule
-		err := consistent(func() (err error) {
+		err := retryDump(func() (err error) {
 			all, err = h.handle.RuleList(family)
 			return err
 		})

@@ -105,8 +105,8 @@ func writableSettings() *os.Root {
 // dumps is how often a listing is tried that the kernel's state changed under.
 const dumps = 10
 
-// consistent calls list until it was not disturbed by changes.
-func consistent(list func() error) error {
+// retryDump calls list until it was not disturbed by changes.
+func retryDump(list func() error) error {
 	var err error
 	for range dumps {
 		if err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {

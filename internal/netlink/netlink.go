@@ -4,7 +4,7 @@
 // Package netlink reads and changes the network of the host. It is the only user of a netlink library, and knows nothing
 // of what the network should be: that is package hostnet's business.
 //
-// A [Host] stays in the network namespace it was opened in. [Host.Facts] takes a snapshot, [Host.Apply] carries one
+// A [Host] stays in the network namespace it was opened in. [Host.Input] takes a snapshot, [Host.Apply] carries one
 // operation out and takes "it is so already" for success, [Host.Events] says that something changed.
 //
 // Everything needs CAP_NET_ADMIN at most. The settings of IPv4 and the address generation mode of IPv6 are set by

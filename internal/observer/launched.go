@@ -25,8 +25,8 @@ func (o *Observer) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interfa
 	return all
 }
 
-// TellNode sends a node's name to whoever listens to [Observer.Changed].
-func (o *Observer) TellNode(ctx context.Context, node string) {
+// EnqueueNode sends a node's name to whoever listens to [Observer.Changed].
+func (o *Observer) EnqueueNode(ctx context.Context, node string) {
 	select {
 	case o.changed <- node:
 	case <-ctx.Done():

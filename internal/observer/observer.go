@@ -31,8 +31,8 @@ type Reader interface {
 	Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error)
 	// ListByNodeENI lists the interfaces made for a NodeENI.
 	ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error)
-	// Look reads everything about one instance.
-	Look(ctx context.Context, instanceID string) (eni.Look, error)
+	// DescribeInstance reads everything about one instance.
+	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 }
 
 // Options are the settings of an Observer.
@@ -53,9 +53,9 @@ type Observer struct {
 	Options
 	reader Reader
 
-	mu        sync.Mutex
-	inventory *inventory.Inventory
-	patience  inventory.Patience
+	mu          sync.Mutex
+	inventory   *inventory.Inventory
+	pollBackoff inventory.PollBackoff
 	// missing are the instances that EC2 does not know.
 	missing map[string]absence
 	// since is when the first listing was begun.
@@ -72,8 +72,8 @@ type Observer struct {
 // absence is since when EC2 does not know an instance, and when somebody last asked.
 type absence struct{ since, asked time.Time }
 
-// forgetAbsence is how long an absence that nobody asks about is remembered.
-const forgetAbsence = time.Hour
+// absenceTTL is how long an absence that nobody asks about is remembered.
+const absenceTTL = time.Hour
 
 // New returns an Observer that does nothing until it is started.
 func New(reader Reader, options Options) *Observer {
@@ -153,20 +153,20 @@ func (o *Observer) ResyncOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changed := o.listed(begun, all)
+	changed := o.observeList(begun, all)
 	o.once.Do(func() { close(o.synced) })
-	o.tell(ctx, changed)
+	o.notify(ctx, changed)
 	return nil
 }
 
-func (o *Observer) listed(begun time.Time, all []eni.Interface) (changed []ownership.Member) {
+func (o *Observer) observeList(begun time.Time, all []eni.Interface) (changed []ownership.Member) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	changed = o.inventory.Listed(begun, all)
+	changed = o.inventory.ObserveList(begun, all)
 	if o.since.IsZero() {
 		o.since = begun
 	}
-	maps.DeleteFunc(o.missing, func(_ string, a absence) bool { return begun.Sub(a.asked) > forgetAbsence })
+	maps.DeleteFunc(o.missing, func(_ string, a absence) bool { return begun.Sub(a.asked) > absenceTTL })
 	return changed
 }
 
@@ -201,14 +201,14 @@ func (o *Observer) PollOnce(ctx context.Context) bool {
 		return moving
 	}
 	// Nodes wait for the answer.
-	shown, err := o.reader.Interfaces(pace.In(ctx, pace.Joining), ids)
+	shown, err := o.reader.Interfaces(pace.In(ctx, pace.Attach), ids)
 	if err != nil {
 		if ctx.Err() == nil {
 			o.Log.Warn("interfaces in transition could not be read", "count", len(ids), "err", err)
 		}
 		return true
 	}
-	o.tell(ctx, o.saw(begun, ids, shown))
+	o.notify(ctx, o.observe(begun, ids, shown))
 	return true
 }
 
@@ -217,31 +217,31 @@ func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := o.inventory.InTransition()
-	return o.patience.Due(now, o.Poll, all), len(all) > 0
+	return o.pollBackoff.Due(now, o.Poll, all), len(all) > 0
 }
 
-// saw takes in what was shown of the interfaces that were asked for.
-func (o *Observer) saw(begun time.Time, ids []string, shown []eni.Interface) (changed []ownership.Member) {
+// observe takes in what was shown of the interfaces that were asked for.
+func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface) (changed []ownership.Member) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	changed = o.inventory.Saw(begun, shown...)
+	changed = o.inventory.ObserveInterfaces(begun, shown...)
 	for _, id := range ids {
 		if !slices.ContainsFunc(shown, func(i eni.Interface) bool { return i.ID == id }) {
-			changed = append(changed, o.inventory.Missed(begun, id)...)
+			changed = append(changed, o.inventory.ObserveAbsence(begun, id)...)
 		}
 	}
 	return changed
 }
 
-// Look reads one instance, merges what it shows, and returns it.
-func (o *Observer) Look(ctx context.Context, instanceID string) (eni.Look, error) {
-	look, err := o.reader.Look(ctx, instanceID)
+// DescribeInstance reads one instance, merges what it shows, and returns it.
+func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+	look, err := o.reader.DescribeInstance(ctx, instanceID)
 	if err != nil {
-		return eni.Look{}, err
+		return eni.InstanceSnapshot{}, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inventory.Looked(look)
+	o.inventory.ObserveInstance(look)
 	if look.Instance.State == eni.InstanceMissing {
 		a := o.missing[instanceID]
 		if a.since.IsZero() {
@@ -252,16 +252,16 @@ func (o *Observer) Look(ctx context.Context, instanceID string) (eni.Look, error
 	} else {
 		delete(o.missing, instanceID)
 	}
-	o.nudge()
+	o.wakePoll()
 	return look, nil
 }
 
-// Known is what is known of one instance without asking EC2.
-type Known struct {
-	Owned        []inventory.Record
-	Spent        map[ownership.Key]int64
-	Lost         map[ownership.Key]time.Time
-	MissingSince time.Time
+// NodeInventory is what is known of one instance without asking EC2.
+type NodeInventory struct {
+	Owned             []inventory.Record
+	UsedGenerations   map[ownership.Key]int64
+	RemovedExternally map[ownership.Key]time.Time
+	MissingSince      time.Time
 	// Since is when the observer began to know anything.
 	Since time.Time
 	// Launched are the interfaces the instance was launched with, from a launch template of ours.
@@ -269,11 +269,11 @@ type Known struct {
 }
 
 // Of returns what is known of an instance.
-func (o *Observer) Of(instanceID string) Known {
+func (o *Observer) Of(instanceID string) NodeInventory {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Known{
-		Owned: o.inventory.Of(instanceID), Spent: o.inventory.Spent(instanceID), Lost: o.inventory.Lost(instanceID),
+	return NodeInventory{
+		Owned: o.inventory.Of(instanceID), UsedGenerations: o.inventory.UsedGenerations(instanceID), RemovedExternally: o.inventory.RemovedExternally(instanceID),
 		MissingSince: o.missing[instanceID].since, Since: o.since, Launched: o.inventory.Launched(instanceID),
 	}
 }
@@ -312,38 +312,38 @@ func (o *Observer) Denied() []string {
 func (o *Observer) Holds(nodeENIUID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.inventory.Holds(nodeENIUID) || o.inventory.Expects(o.Now(), nodeENIUID)
+	return o.inventory.Holds(nodeENIUID) || o.inventory.MayHavePendingCreate(o.Now(), nodeENIUID)
 }
 
-// KnowsAll reports whether EC2 would show by now whatever existed when the observer began: until then a controller that led
+// IsPastVisibilityWindow reports whether EC2 would show by now whatever existed when the observer began: until then a controller that led
 // before may have made what nobody sees.
-func (o *Observer) KnowsAll() bool {
+func (o *Observer) IsPastVisibilityWindow() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.Newborn))
+	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.VisibilityWindow))
 }
 
-// Remaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes. Those that are left alone whatever their tags
+// ListRemaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes. Those that are left alone whatever their tags
 // say do not count: no NodeENI waits for them.
-func (o *Observer) Remaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
+func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
 	begun := o.Now()
 	left, err := o.reader.ListByNodeENI(ctx, nodeENIUID)
 	if err != nil {
 		return nil, err
 	}
-	o.saw(begun, nil, left)
+	o.observe(begun, nil, left)
 	denied := o.Denied()
 	left = slices.DeleteFunc(left, func(i eni.Interface) bool {
 		// One that was detached meanwhile is taken from nobody: its node deletes it.
-		return inventory.NeverOurs(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
+		return inventory.NeverOwned(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
 	})
 	var members []ownership.Member
 	for _, i := range left {
-		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Ours {
+		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Owned {
 			members = append(members, m)
 		}
 	}
-	o.tell(ctx, members)
+	o.notify(ctx, members)
 	return left, nil
 }
 
@@ -354,36 +354,36 @@ func (o *Observer) Interface(id string) (eni.Interface, bool) {
 	return o.inventory.Interface(id)
 }
 
-// Newborn implements the notes of an applier.
-func (o *Observer) Newborn(now time.Time, id string) bool {
+// RecentlyCreated implements the notes of an applier.
+func (o *Observer) RecentlyCreated(now time.Time, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.inventory.Newborn(now, id)
+	return o.inventory.RecentlyCreated(now, id)
 }
 
-// Did implements the notes of an applier.
-func (o *Observer) Did(now time.Time, after eni.Interface, effect inventory.Effect) {
+// RecordCall implements the notes of an applier.
+func (o *Observer) RecordCall(now time.Time, after eni.Interface, effect inventory.Effect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inventory.Did(now, after, effect)
-	o.patience.Restart(after.ID)
-	o.nudge()
+	o.inventory.RecordCall(now, after, effect)
+	o.pollBackoff.Restart(after.ID)
+	o.wakePoll()
 }
 
-// Altered implements the notes of an applier.
-func (o *Observer) Altered(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
+// RecordChange implements the notes of an applier.
+func (o *Observer) RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inventory.Altered(now, id, change, effect)
-	o.patience.Restart(id)
-	o.nudge()
+	o.inventory.RecordChange(now, id, change, effect)
+	o.pollBackoff.Restart(id)
+	o.wakePoll()
 }
 
-// Asked implements the notes of an applier.
-func (o *Observer) Asked(now time.Time, nodeENIUID string) {
+// RecordUnansweredCreate implements the notes of an applier.
+func (o *Observer) RecordUnansweredCreate(now time.Time, nodeENIUID string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inventory.Asked(now, nodeENIUID)
+	o.inventory.RecordUnansweredCreate(now, nodeENIUID)
 }
 
 // Deleted implements the notes of an applier.
@@ -393,15 +393,15 @@ func (o *Observer) Deleted(now time.Time, id string) {
 	o.inventory.Deleted(now, id)
 }
 
-// nudge wakes the poll if it rests.
-func (o *Observer) nudge() {
+// wakePoll wakes the poll if it rests.
+func (o *Observer) wakePoll() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (o *Observer) tell(ctx context.Context, changed []ownership.Member) {
+func (o *Observer) notify(ctx context.Context, changed []ownership.Member) {
 	nodes := map[string]bool{}
 	for _, m := range changed {
 		nodes[m.Node] = true
@@ -413,7 +413,7 @@ func (o *Observer) tell(ctx context.Context, changed []ownership.Member) {
 			return
 		}
 	}
-	o.nudge()
+	o.wakePoll()
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -441,12 +441,12 @@ func (o *Observer) Owners() []string {
 	return o.inventory.Owners()
 }
 
-// TellOwner sends the nodes with interfaces of a NodeENI to whoever listens to [Observer.Changed].
-func (o *Observer) TellOwner(ctx context.Context, nodeENIUID string) {
+// EnqueueOwner sends the nodes with interfaces of a NodeENI to whoever listens to [Observer.Changed].
+func (o *Observer) EnqueueOwner(ctx context.Context, nodeENIUID string) {
 	o.mu.Lock()
 	members := o.inventory.MembersOf(nodeENIUID)
 	o.mu.Unlock()
-	o.tell(ctx, members)
+	o.notify(ctx, members)
 }
 
 // CountOf returns how many interfaces of the NodeENIs that count are known.

@@ -90,10 +90,10 @@ func (c *cloud) ListByNodeENI(_ context.Context, uid string) ([]eni.Interface, e
 	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[ownership.TagNodeENIUID] != uid }), c.err
 }
 
-func (c *cloud) Look(_ context.Context, id string) (eni.Look, error) {
+func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return eni.Look{At: time.Now(), Instance: eni.Instance{ID: id, State: c.state}, Interfaces: slices.Clone(c.interfaces)}, c.err
+	return eni.InstanceSnapshot{At: time.Now(), Instance: eni.Instance{ID: id, State: c.state}, Interfaces: slices.Clone(c.interfaces)}, c.err
 }
 
 func member(ordinal int) ownership.Member {
@@ -170,7 +170,7 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 		told(o)
 		after := attached("eni-2", 1, eni.AttachmentAttaching)
 		c.set(attached("eni-1", 0, eni.AttachmentAttached), after)
-		o.Did(time.Now(), after, inventory.Effect{Aspect: "attachment", Shown: func(i eni.Interface) bool { return i.Attachment != nil }})
+		o.RecordCall(time.Now(), after, inventory.Effect{Aspect: "attachment", IsVisible: func(i eni.Interface) bool { return i.Attachment != nil }})
 		time.Sleep(500 * time.Millisecond)
 		if _, polls := c.asked(); polls > 0 {
 			t.Error("asked before EC2 had any time")
@@ -213,7 +213,7 @@ func TestNotesOfCallsThatEndTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := func(change func(eni.Interface) eni.Interface) {
-		o.Altered(time.Now(), "eni-1", change, inventory.Effect{Aspect: "it", Shown: func(eni.Interface) bool { return true }})
+		o.RecordChange(time.Now(), "eni-1", change, inventory.Effect{Aspect: "it", IsVisible: func(eni.Interface) bool { return true }})
 	}
 	noted := make(chan struct{})
 	note(func(i eni.Interface) eni.Interface {
@@ -334,7 +334,7 @@ func TestWhatIsGoneIsFoundWithoutWaitingForTwoListings(t *testing.T) {
 		if records := o.Of(instance).Owned; len(records) != 1 || !records[0].Missing {
 			t.Fatalf("after one listing: %+v", records)
 		}
-		time.Sleep(inventory.Confirm + time.Second)
+		time.Sleep(inventory.AbsenceConfirmation + time.Second)
 		if o.Count() != 0 {
 			t.Error("not confirmed by the poll")
 		}
@@ -367,7 +367,7 @@ func TestALookSaysSinceWhenAnInstanceIsMissing(t *testing.T) {
 	c := &cloud{state: eni.InstanceMissing}
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
 		look := func() {
-			if _, err := o.Look(t.Context(), instance); err != nil {
+			if _, err := o.DescribeInstance(t.Context(), instance); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -386,7 +386,7 @@ func TestALookSaysSinceWhenAnInstanceIsMissing(t *testing.T) {
 			t.Errorf("missing since %s, though it is there", since)
 		}
 		c.fail(errDown)
-		if _, err := o.Look(t.Context(), instance); !errors.Is(err, errDown) {
+		if _, err := o.DescribeInstance(t.Context(), instance); !errors.Is(err, errDown) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -397,7 +397,7 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
 		told(o)
 		c.set(attached("eni-1", 0, eni.AttachmentAttached))
-		left, err := o.Remaining(t.Context(), "uid-a")
+		left, err := o.ListRemaining(t.Context(), "uid-a")
 		if err != nil || len(left) != 1 {
 			t.Fatalf("%v, %v", left, err)
 		}
@@ -407,11 +407,11 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 		primary, another := attached("eni-2", 1, eni.AttachmentAttached), attached("eni-3", 2, eni.AttachmentAttached)
 		primary.Attachment.Slot, another.RequesterManaged = eni.Primary, true
 		c.set(primary, another)
-		if left, err := o.Remaining(t.Context(), "uid-a"); err != nil || len(left) > 0 {
+		if left, err := o.ListRemaining(t.Context(), "uid-a"); err != nil || len(left) > 0 {
 			t.Errorf("what is never ours, whatever its tags say, keeps a NodeENI: %v, %v", left, err)
 		}
 		c.fail(errDown)
-		if _, err := o.Remaining(t.Context(), "uid-a"); !errors.Is(err, errDown) {
+		if _, err := o.ListRemaining(t.Context(), "uid-a"); !errors.Is(err, errDown) {
 			t.Errorf("an answer that did not come counts as none left: %v", err)
 		}
 	})
@@ -429,11 +429,11 @@ func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
 				denied.Attachment, denied.Status = nil, eni.Available
 				c.set(denied)
 			}
-			if _, err := o.Remaining(t.Context(), "uid-a"); err != nil {
+			if _, err := o.ListRemaining(t.Context(), "uid-a"); err != nil {
 				t.Fatal(err)
 			}
 			o.Judged(time.Now(), denied.Tags[ownership.TagInstanceID], nil, []string{denied.ID})
-			left, err := o.Remaining(t.Context(), "uid-a")
+			left, err := o.ListRemaining(t.Context(), "uid-a")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -449,7 +449,7 @@ func TestAnAbsenceThatNobodyAsksAboutIsForgotten(t *testing.T) {
 	watch(t, &cloud{state: eni.InstanceMissing}, func(t *testing.T, o *observer.Observer) {
 		begun := time.Now()
 		ask := func(id string) {
-			if _, err := o.Look(t.Context(), id); err != nil {
+			if _, err := o.DescribeInstance(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -37,10 +37,10 @@ type Controller struct {
 	MaxConcurrentReconciles, MaxConcurrentENICleanup, MaxConcurrentNodes int
 
 	ResyncPeriod, PollInterval time.Duration
-	// FollowPeriod is how often what node templates refer to is looked at: $Latest, images by tags.
-	FollowPeriod time.Duration
-	// EC2Share is the part of EC2's token buckets to use at first.
-	EC2Share float64
+	// SourceRefreshPeriod is how often what node templates refer to is looked at: $Latest, images by tags.
+	SourceRefreshPeriod time.Duration
+	// EC2RateShare is the part of EC2's token buckets to use at first.
+	EC2RateShare float64
 	// EC2Buckets are the sizes of buckets that differ from the documented ones, by action, as "capacity/refill".
 	EC2Buckets map[string]string
 
@@ -91,8 +91,8 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "nodes worked on at the same time")
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute, "time between two listings of the cluster's interfaces, by which changes made by hand in EC2 are noticed")
 	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
-	flags.DurationVar(&c.FollowPeriod, "follow-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
-	flags.Float64Var(&c.EC2Share, "ec2-share", pace.Begin, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
+	flags.DurationVar(&c.SourceRefreshPeriod, "follow-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
+	flags.Float64Var(&c.EC2RateShare, "ec2-share", pace.InitialShare, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
 	c.Features.Bind(flags)
 	c.Logging.Bind(flags)
@@ -151,11 +151,11 @@ func (c *Controller) Validate() error {
 	if c.ResyncPeriod < time.Second || c.PollInterval < 10*time.Millisecond {
 		faults = append(faults, errors.New("--resync-period must be at least 1s, --poll-interval at least 10ms"))
 	}
-	if c.FollowPeriod < time.Second {
-		faults = append(faults, fmt.Errorf("--follow-period is %s and must be at least 1s", c.FollowPeriod))
+	if c.SourceRefreshPeriod < time.Second {
+		faults = append(faults, fmt.Errorf("--follow-period is %s and must be at least 1s", c.SourceRefreshPeriod))
 	}
-	if c.EC2Share < pace.Least || c.EC2Share > pace.Most {
-		faults = append(faults, fmt.Errorf("--ec2-share is %g and must be from %g to %g", c.EC2Share, pace.Least, pace.Most))
+	if c.EC2RateShare < pace.MinShare || c.EC2RateShare > pace.MaxShare {
+		faults = append(faults, fmt.Errorf("--ec2-share is %g and must be from %g to %g", c.EC2RateShare, pace.MinShare, pace.MaxShare))
 	}
 	if c.MetricsCertDir != "" && !c.MetricsSecure {
 		faults = append(faults, errors.New("--metrics-cert-dir is given without --metrics-secure"))

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// typesFresh is for how long the instance types of a region are kept; AWS seldom adds one.
-	typesFresh = 24 * time.Hour
-	// typesStopgap is for how long the offline table serves before EC2 is asked again.
-	typesStopgap = 10 * time.Minute
-	// instancesFresh is for how long it is kept which image instances have: it never changes, but there are new ones.
-	instancesFresh = 10 * time.Minute
+	// typesTTL is for how long the instance types of a region are kept; AWS seldom adds one.
+	typesTTL = 24 * time.Hour
+	// typesErrorTTL is for how long the offline table serves before EC2 is asked again.
+	typesErrorTTL = 10 * time.Minute
+	// instancesTTL is for how long it is kept which image instances have: it never changes, but there are new ones.
+	instancesTTL = 10 * time.Minute
 )
 
 // LaunchReader is what resolving a node template asks of EC2 beside subnets and groups. What EC2 does not have is no error,
@@ -51,21 +51,21 @@ type Launches struct {
 	// follow is for how long the answer to a question stands whose answer can change by itself.
 	follow  time.Duration
 	now     func() time.Time
-	types   memory[[]launch.InstanceType]
-	images  memory[Image]
-	sources memory[Source]
+	types   cache[[]launch.InstanceType]
+	images  cache[Image]
+	sources cache[Source]
 	// instances are the versions of launch templates that instances were launched from.
-	instances memory[map[string]int64]
+	instances cache[map[string]int64]
 	// launched are the images that instances were launched with.
-	launched memory[map[string]string]
+	launched cache[map[string]string]
 }
 
 // NewLaunches returns a Launches with empty memory, which asks again after the time given.
 func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time) *Launches {
 	return &Launches{
 		reader: reader, follow: follow, now: now,
-		types: memory[[]launch.InstanceType]{now: now}, images: memory[Image]{now: now}, sources: memory[Source]{now: now},
-		instances: memory[map[string]int64]{now: now}, launched: memory[map[string]string]{now: now},
+		types: cache[[]launch.InstanceType]{now: now}, images: cache[Image]{now: now}, sources: cache[Source]{now: now},
+		instances: cache[map[string]int64]{now: now}, launched: cache[map[string]string]{now: now},
 	}
 }
 
@@ -74,12 +74,12 @@ func (l *Launches) InstanceTypes(ctx context.Context) ([]launch.InstanceType, er
 	return l.types.get(ctx, "", func(ctx context.Context) ([]launch.InstanceType, time.Duration, error) {
 		types, err := l.reader.InstanceTypes(ctx)
 		switch {
-		case eni.ClassOf(err) == eni.Unauthorized || err == nil && len(types) == 0:
-			return launch.Offline(), typesStopgap, nil
+		case eni.ErrorClass(err) == eni.Unauthorized || err == nil && len(types) == 0:
+			return launch.Offline(), typesErrorTTL, nil
 		case err != nil:
 			return nil, 0, err
 		default:
-			return types, typesFresh, nil
+			return types, typesTTL, nil
 		}
 	})
 }
@@ -96,7 +96,7 @@ func (l *Launches) Image(ctx context.Context, tags map[string]string) (Image, er
 func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
 	return l.images.get(ctx, id, func(ctx context.Context) (i Image, keep time.Duration, err error) {
 		i.ID, i.Architecture, err = l.reader.ImageByID(ctx, id)
-		if keep = typesFresh; i.ID == "" {
+		if keep = typesTTL; i.ID == "" {
 			keep = l.follow
 		}
 		return i, keep, err
@@ -126,6 +126,6 @@ func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[stri
 func (l *Launches) ImagesOf(ctx context.Context, nodeTemplateUID string) (map[string]string, error) {
 	return l.launched.get(ctx, nodeTemplateUID, func(ctx context.Context) (map[string]string, time.Duration, error) {
 		images, err := l.reader.ImagesOf(ctx, ownership.TagNodeTemplateUID, nodeTemplateUID)
-		return images, min(instancesFresh, 10*l.follow), err
+		return images, min(instancesTTL, 10*l.follow), err
 	})
 }

@@ -37,15 +37,15 @@ type Options struct {
 type Resolver struct {
 	reader  Reader
 	options Options
-	subnets memory[selection.SubnetMatch]
-	groups  memory[selection.GroupMatch]
+	subnets cache[selection.SubnetMatch]
+	groups  cache[selection.GroupMatch]
 }
 
 // New returns a Resolver with empty memory.
 func New(reader Reader, options Options) *Resolver {
 	return &Resolver{
 		reader: reader, options: options,
-		subnets: memory[selection.SubnetMatch]{now: options.Now}, groups: memory[selection.GroupMatch]{now: options.Now},
+		subnets: cache[selection.SubnetMatch]{now: options.Now}, groups: cache[selection.GroupMatch]{now: options.Now},
 	}
 }
 
@@ -69,7 +69,7 @@ func (r *Resolver) SecurityGroups(ctx context.Context, terms selection.GroupTerm
 			return selection.GroupMatch{}, 0, err
 		}
 		match := selection.MatchGroups(terms, facts)
-		_, problems := match.In("")
+		_, problems := match.ForVPC("")
 		return match, r.keep(len(problems) == 0), nil
 	})
 }
@@ -81,8 +81,8 @@ func (r *Resolver) keep(complete bool) time.Duration {
 	return r.options.Doubtful
 }
 
-// memory remembers answers by question until they expire, and asks each question only once at a time.
-type memory[T any] struct {
+// cache remembers answers by question until they expire, and asks each question only once at a time.
+type cache[T any] struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	answers map[string]answer[T]
@@ -95,7 +95,7 @@ type answer[T any] struct {
 }
 
 // get returns the remembered answer, or asks. A caller whose context ends goes, and leaves the question to the others.
-func (m *memory[T]) get(ctx context.Context, question string, ask func(context.Context) (T, time.Duration, error)) (T, error) {
+func (m *cache[T]) get(ctx context.Context, question string, ask func(context.Context) (T, time.Duration, error)) (T, error) {
 	m.mu.Lock()
 	known, ok := m.answers[question]
 	m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *memory[T]) get(ctx context.Context, question string, ask func(context.C
 	}
 }
 
-func (m *memory[T]) remember(question string, a answer[T]) {
+func (m *cache[T]) remember(question string, a answer[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.answers == nil {

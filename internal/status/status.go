@@ -3,7 +3,7 @@
 
 // Package status turns what a reconciler found into conditions, and writes a status once, whole, under one field owner.
 //
-// Reconcilers never set conditions one by one: they hand over an [Outcome] and [Summarize] keeps Ready, Reconciling and
+// Reconcilers never set conditions one by one: they hand over an [Result] and [Summarize] keeps Ready, Reconciling and
 // Stalled consistent with each other, as kstatus and `kubectl wait` read them. [Lint] checks any object for that.
 package status
 

@@ -60,7 +60,7 @@ func TestReadingsThatAreNone(t *testing.T) {
 	r := s.run("--resync-period=10s")
 	s.holds(afterwards, wanted(names("node", 0, 4)))
 	s.reports(afterwards, "both", 8)
-	s.endure(inventory.Newborn, r)
+	s.endure(inventory.VisibilityWindow, r)
 
 	s.strike(fault.Fault{Kind: fault.WrongReply, Reply: fault.Empty}, reading()...)
 	before := len(s.calls())

@@ -49,7 +49,7 @@ func TestByHand(t *testing.T) {
 		if now == nil || now.Attachment == nil || now.Attachment.Status != ec2.Attached || now.Attachment.AttachmentID == detached.Attachment.AttachmentID {
 			return detached.NetworkInterfaceID + " is not attached"
 		}
-		return cmp.Or(s.lacks("node-1", plan.RemovedByOthers), s.lacks("node-2", plan.AttachedElsewhere))
+		return cmp.Or(s.lacks("node-1", plan.RemovedExternally), s.lacks("node-2", plan.AttachedElsewhere))
 	})
 	s.rests()
 	// The interface that lost the name of its NodeENI has no whole identity any more and stays as it is. It was so young that
@@ -80,7 +80,7 @@ func (s *stage) pause(node string, on bool) {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.PausedAnnotation, value)
 	s.must(s.kube.Patch(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch(types.MergePatchType, patch)))
 	s.eventually(afterwards, fmt.Sprintf("%s is paused: %t", node, on), func() string {
-		if is := s.lacks(node, plan.Kept); (is == "") != on {
+		if is := s.lacks(node, plan.Retained); (is == "") != on {
 			return cmp.Or(is, "it is paused")
 		}
 		return ""

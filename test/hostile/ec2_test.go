@@ -94,7 +94,7 @@ func TestThrottling(t *testing.T) {
 	// begun before.
 	const members, actions = 8 + 4, 2
 	refill := awssim.DocumentedLimits()["CreateNetworkInterface"].Refill
-	if most := actions*int(pace.Least*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
+	if most := actions*int(pace.MinShare*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
 		t.Errorf("%d attempts to change something while every call is refused, want some and at most %d", during, most)
 	}
 

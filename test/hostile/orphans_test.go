@@ -48,7 +48,7 @@ func TestOrphans(t *testing.T) {
 	before := s.interfaces(alike)
 	orphans := s.putOrphans(count)
 	s.cloud.ResetCalls()
-	s.eventually(ownership.SightingGap+afterwards, "the orphans are gone", func() string {
+	s.eventually(ownership.ConfirmInterval+afterwards, "the orphans are gone", func() string {
 		if left := len(s.interfaces(orphans)); left > 0 {
 			return fmt.Sprintf("%d are left", left)
 		}

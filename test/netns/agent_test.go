@@ -301,7 +301,7 @@ func TestAdversary(t *testing.T) {
 	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached), interfaceOf(2, v1alpha1.PhaseAttached)}
 	n.promise(state.Status.Interfaces...)
 	n.becomes(patience, ready)
-	links, _ := agent.Wanted(state, 0)
+	links, _ := agent.DesiredLinks(state, 0)
 	foreign := n.IP("address show foreign")
 	random := rand.New(rand.NewPCG(1, 2))
 	var worst time.Duration

@@ -127,7 +127,7 @@ func (n *node) wear() {
 	n.t.Helper()
 	state := &v1alpha1.NodeENIState{}
 	state.Status.Interfaces = []v1alpha1.InterfaceState{interfaceOf(1, v1alpha1.PhaseAttached)}
-	links, _ := agent.Wanted(state, 0)
+	links, _ := agent.DesiredLinks(state, 0)
 	times := 10
 	if long() {
 		times = 300

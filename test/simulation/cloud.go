@@ -192,19 +192,19 @@ func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses)
 
 // gone lets the absence of an attachment that is to be absent be success, as the product's own client does.
 func gone(err error) error {
-	if err != nil && eni.ClassOf(err) == eni.NotFound {
+	if err != nil && eni.ErrorClass(err) == eni.NotFound {
 		return nil
 	}
 	return err
 }
 
-// faultOf gives a refusal of the model the class that the product's own client gives it.
+// asAPIError gives a refusal of the model the class that the product's own client gives it.
 func faultOf(action string, err error) error {
 	refused := (*ec2.Error)(nil)
 	if err == nil || !errors.As(err, &refused) {
 		return err
 	}
-	return &eni.Fault{
+	return &eni.APIError{
 		Class: awsec2.Classify(refused.Code, refused.Message, refused.Status), Operation: action,
 		Code: refused.Code, Message: refused.Message, Err: refused,
 	}

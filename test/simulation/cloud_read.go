@@ -42,9 +42,9 @@ func (c cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, err
 	return c.interfaces("poll", ec2.Filter{Name: "network-interface-id", Values: ids})
 }
 
-// Look implements [observer.Reader]. The three readings can each be late in their own way.
-func (c cloud) Look(_ context.Context, instanceID string) (eni.Look, error) {
-	look := eni.Look{At: c.p.now(), Instance: eni.Instance{ID: instanceID, State: eni.InstanceMissing}}
+// DescribeInstance implements [observer.Reader]. The three readings can each be late in their own way.
+func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.InstanceSnapshot, error) {
+	look := eni.InstanceSnapshot{At: c.p.now(), Instance: eni.Instance{ID: instanceID, State: eni.InstanceMissing}}
 	err := c.p.call(request{action: "DescribeInstances"}, func(at ec2.Call) error {
 		out, err := c.p.run.model.DescribeInstances(at, &ec2.DescribeInstancesInput{Page: ec2.Page{
 			Filters: []ec2.Filter{{Name: "instance-id", Values: []string{instanceID}}},
@@ -55,15 +55,15 @@ func (c cloud) Look(_ context.Context, instanceID string) (eni.Look, error) {
 		return err
 	})
 	if err != nil {
-		return eni.Look{}, err
+		return eni.InstanceSnapshot{}, err
 	}
 	attached, err := c.interfaces("look at", ec2.Filter{Name: "attachment.instance-id", Values: []string{instanceID}})
 	if err != nil {
-		return eni.Look{}, err
+		return eni.InstanceSnapshot{}, err
 	}
 	ours, err := c.interfaces("look for", tagged(ownership.TagCluster, c.p.cluster.name), tagged(ownership.TagInstanceID, instanceID))
 	if err != nil {
-		return eni.Look{}, err
+		return eni.InstanceSnapshot{}, err
 	}
 	for _, i := range attached {
 		if i.Attachment != nil && i.Attachment.InstanceID == instanceID {

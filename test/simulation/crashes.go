@@ -50,8 +50,8 @@ var rarities = []string{
 	"ModifyDescription", "ModifySourceDestCheck", "UnassignPrivateIpAddresses",
 }
 
-// seldom says how often a call site comes by.
-func seldom(site string) frequency {
+// rarity says how often a call site comes by.
+func rarity(site string) frequency {
 	switch {
 	case strings.HasPrefix(site, "Describe"):
 		return aRead
@@ -95,7 +95,7 @@ func (s *swarm) strikesCrash(often frequency) bool {
 
 // mayCrash is a named point at which a process can crash, and where one that is over ends.
 func (p *process) mayCrash(when, site string) {
-	p.mayCrashAt(seldom(site), when, site)
+	p.mayCrashAt(rarity(site), when, site)
 }
 
 func (p *process) mayCrashAt(often frequency, when string, done ...string) {
@@ -140,7 +140,7 @@ func (p *process) wroteStatus(write string) {
 	}
 	often := aChange
 	for _, site := range done {
-		often = max(often, seldom(site))
+		often = max(often, rarity(site))
 	}
 	draws := 1
 	switch {

@@ -45,7 +45,7 @@ func (p *process) heard(k kind, c change) {
 	case nodes:
 		if !isUpdate || controller.NodeIdentityChanged().Update(update) {
 			p.enqueue(nodeQueue, c.name(), 0)
-			for _, name := range p.nodes.Sharing(context.Background(), versions...) {
+			for _, name := range p.nodes.DuplicateNodes(context.Background(), versions...) {
 				p.enqueue(nodeQueue, name, 0)
 			}
 			p.enqueueSelecting(versions)

@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/eni"
 )
 
-// honest checks I9: what is reported as attached is attached, and the reported numbers are right.
-func (c *cluster) honest(s spot, claim claim, have []eni.Interface) *Violation {
+// checkStatusConsistent checks I9: what is reported as attached is attached, and the reported numbers are right.
+func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	state := c.state(claim.node.Name)
 	if state == nil {
 		return &Violation{"I9", fmt.Sprintf("node %s has no NodeENIState", claim.node.Name)}
@@ -45,9 +45,9 @@ func (c *cluster) honest(s spot, claim claim, have []eni.Interface) *Violation {
 	return nil
 }
 
-// truthful checks I9 for a NodeENI: while it says that it is Ready as it is declared now, each instance that it wants
+// checkStatusTrue checks I9 for a NodeENI: while it says that it is Ready as it is declared now, each instance that it wants
 // interfaces on has all of them, attached and as declared.
-func (c *cluster) truthful(s spot, claim claim, have []eni.Interface) *Violation {
+func (c *cluster) checkStatusTrue(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	c.run.judged("I9")
 	ready := meta.FindStatusCondition(claim.nodeENI.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != claim.nodeENI.Generation {

@@ -21,11 +21,11 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// mostRefusals is how many client tokens in a row EC2 may refuse.
-const mostRefusals = 3
+// maxRefusals is how many client tokens in a row EC2 may refuse.
+const maxRefusals = 3
 
-// watch is what the invariants remember.
-type watch struct {
+// invariantState is what the invariants remember.
+type invariantState struct {
 	// removable is the version of the API server, and the time, at which there last was a reason to remove an interface.
 	removable map[string]reason
 	// gone is the same for interfaces that do not exist yet: since or until when there was a reason not to have one at a place.
@@ -37,7 +37,7 @@ type watch struct {
 	identity          map[string]map[string]string
 	copies, elsewhere map[string]bool
 	// strangers are interfaces that others made, tagged and attached; hosts are the instances without a Node, by zone.
-	strangers map[string]*stranger
+	strangers map[string]*foreignInterface
 	hosts     map[string]string
 	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a loss.
 	lossSince map[string]time.Time
@@ -84,32 +84,32 @@ type reason struct {
 
 // site is a subnet in which a NodeENI may want an interface on an instance.
 type site struct {
-	spot
+	desiredSlot
 	subnetID string
 }
 
-func newWatch() watch {
-	return watch{
+func newWatch() invariantState {
+	return invariantState{
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
-		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*stranger{}, hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
+		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{}, hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
 }
 
-func (w *watch) handled(r *run, i eni.Interface) {
+func (w *invariantState) handled(r *run, i eni.Interface) {
 	w.meddled[i.ID], w.meddled[spotOf(i).String()] = r.now, r.now
 }
 
 // remember keeps the tags of an interface, for the person who puts them back in the end.
-func (w *watch) remember(i eni.Interface) {
+func (w *invariantState) remember(i eni.Interface) {
 	if w.identity[i.ID] == nil {
 		w.identity[i.ID] = i.Tags
 	}
 }
 
 // tampered reports whether people made an interface something else than the product left it as.
-func (w *watch) tampered(id string) bool {
+func (w *invariantState) tampered(id string) bool {
 	return w.identity[id] != nil || w.copies[id] || w.elsewhere[id] || w.strangers[id] != nil
 }
 
@@ -190,7 +190,7 @@ func (r *run) calling(p *process, q request) {
 		if exists {
 			r.removing(p, q, i)
 		} else {
-			r.insisting(p, q)
+			r.checkTokenRetries(p, q)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func (r *run) calling(p *process, q request) {
 func (r *run) creating(p *process, c apply.CreateRequest) {
 	r.judged("I12")
 	m, verdict := ownership.Read(p.cluster.name, c.Tags)
-	if verdict != ownership.Ours {
+	if verdict != ownership.Owned {
 		r.violate("I1", "%s creates an interface without its identity: %v", p.name, c.Tags)
 	}
 	if c.Tags[ownership.TagNoManage] != "true" {
@@ -209,7 +209,7 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
 	}
 	r.duplicating(p, m, c.SubnetID)
-	r.crowding(p, m)
+	r.checkUnattachedLimit(p, m)
 	if nodeENI := p.cluster.nodeENIOf(m.NodeENIUID); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
 		r.watch.spent.needed++ // it can only be switched off after the interface is made
 	}
@@ -226,9 +226,9 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag tells when it was decided on
 		r.judged("I3")
 		switch {
-		case r.orphaned(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
+		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
-		case s != (spot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
+		case s != (desiredSlot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case aged, r.watch.maker[i.ID] == p.name:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
@@ -236,9 +236,9 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 	}
 }
 
-// orphaned reports whether an interface is in use where the member is to be, under the name of the member's NodeENI, and
+// checkDuplicates reports whether an interface is in use where the member is to be, under the name of the member's NodeENI, and
 // was made for one that was lost.
-func (r *run) orphaned(p *process, m ownership.Member, i eni.Interface) bool {
+func (r *run) checkDuplicates(p *process, m ownership.Member, i eni.Interface) bool {
 	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[ownership.TagInstanceID] == m.InstanceID && i.Tags[ownership.TagNodeENI] == m.NodeENI &&
 		p.cluster.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
 }
@@ -326,9 +326,9 @@ func (p *process) knows(nodeENIUID string) bool {
 	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool { return string(o.GetUID()) == nodeENIUID })
 }
 
-// insisting checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to
+// checkTokenRetries checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to
 // be known.
-func (r *run) insisting(p *process, q request) {
+func (r *run) checkTokenRetries(p *process, q request) {
 	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" && r.now.Sub(told) < staleness {
 		r.violate("I8", "%s %s %s again, %s after EC2 said that it does not exist", p.name, q.action, q.target, seconds(r.now.Sub(told)))
 	}
@@ -343,7 +343,7 @@ func (r *run) answered(p *process, q request, err error) {
 	if q.action != "DeleteNetworkInterface" || !errors.As(err, &refused) || !strings.HasSuffix(refused.Code, ".NotFound") {
 		return
 	}
-	if _, exists := r.truth().interfaces[q.target]; !exists && !p.observer.Newborn(p.now(), q.target) {
+	if _, exists := r.truth().interfaces[q.target]; !exists && !p.observer.RecentlyCreated(p.now(), q.target) {
 		r.watch.told[p.name+q.target] = r.now
 	}
 }
@@ -376,7 +376,7 @@ func (r *run) spent(p *process, c apply.CreateRequest, err error) {
 		delete(r.watch.refused, key)
 		return
 	}
-	if r.watch.refused[key]++; r.watch.refused[key] > mostRefusals {
+	if r.watch.refused[key]++; r.watch.refused[key] > maxRefusals {
 		r.violate("I12", "%s has used client tokens that EC2 refuses %d times in a row for %s[%d] on %s", p.name, r.watch.refused[key], m.NodeENI, m.Ordinal, m.InstanceID)
 	}
 }
@@ -433,7 +433,7 @@ func (r *run) check() {
 
 func (r *run) checkCluster(owned []eni.Interface) {
 	type generation struct {
-		spot
+		desiredSlot
 		member, generation string
 	}
 	once := map[generation]string{}

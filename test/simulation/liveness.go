@@ -41,10 +41,10 @@ func (b breakage) is(p part, id string) bool { return b.part == p && b.id == id 
 // moment is what a schedule may add to how long the rest takes: one doubt about a reading.
 const moment = staleness
 
-// Bear judges I14: that the healthy part of a fleet converges in at most twice the time it would need if nothing were
+// RunPartialFailure judges I14: that the healthy part of a fleet converges in at most twice the time it would need if nothing were
 // broken. It makes the run of a seed several times: chaos, healing of everything but one part, and new work for all. How
 // long that takes without the broken part is the longest of two schedules.
-func Bear(o Options) Result {
+func RunPartialFailure(o Options) Result {
 	broken := part(1 + o.Seed%uint64(parts-1))
 	longest, result := time.Duration(0), Result{}
 	for salt := range uint64(2) {
@@ -88,13 +88,13 @@ func (o Options) bear(b breakage, concerned part) (took time.Duration, result Re
 		b.id = r.victim(concerned)
 		r.broken = b
 		r.random = rand.New(rand.NewPCG(o.Seed, 0x53+b.salt))
-		took = r.endure(concerned)
+		took = r.convergeWithFault(concerned)
 	})
 	return took, result
 }
 
-// endure lets things happen until all is as wanted that a part does not concern, and returns how long that took.
-func (r *run) endure(concerned part) time.Duration {
+// convergeWithFault lets things happen until all is as wanted that a part does not concern, and returns how long that took.
+func (r *run) convergeWithFault(concerned part) time.Duration {
 	begun, within := r.now, settleWithin+r.ahead()+r.longer()
 	for n := 0; r.now.Sub(begun) <= within; n++ {
 		if n%4 == 0 && r.unconcerned(concerned) == nil {
@@ -111,7 +111,7 @@ func (r *run) victim(p part) string {
 	var candidates []string
 	c := r.clusters[0]
 	claims := c.claims()
-	for _, s := range slices.SortedFunc(maps.Keys(claims), spot.compare) {
+	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
 		switch p {
 		case brokenInstance:
 			candidates = append(candidates, s.instanceID)
@@ -139,12 +139,12 @@ func (r *run) victim(p part) string {
 // unconcerned returns what is not as wanted of that which a part does not concern, or nil.
 func (r *run) unconcerned(p part) *Violation {
 	for _, c := range r.clusters {
-		have := map[spot][]eni.Interface{}
+		have := map[desiredSlot][]eni.Interface{}
 		for _, i := range c.accountable() {
 			have[spotOf(i)] = append(have[spotOf(i)], i)
 		}
 		claims := c.claims()
-		for _, s := range slices.SortedFunc(maps.Keys(claims), spot.compare) {
+		for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
 			if r.concerns(p, s, claims[s]) {
 				continue
 			}
@@ -158,7 +158,7 @@ func (r *run) unconcerned(p part) *Violation {
 }
 
 // concerns reports whether what is wanted in a spot depends on the broken part.
-func (r *run) concerns(p part, s spot, wanted claim) bool {
+func (r *run) concerns(p part, s desiredSlot, wanted expectedClaim) bool {
 	switch p {
 	case brokenInstance:
 		return s.instanceID == r.broken.id
@@ -172,7 +172,7 @@ func (r *run) concerns(p part, s spot, wanted claim) bool {
 // refuses returns the answer of the broken part to a call, or nil for one that it is not concerned by.
 func (b breakage) refuses(r *run, q request) error {
 	refuse := func(class eni.Class, code string) error {
-		return &eni.Fault{Class: class, Operation: q.action, Code: code, Message: "it is broken", Err: errNoAnswer}
+		return &eni.APIError{Class: class, Operation: q.action, Code: code, Message: "it is broken", Err: errNoAnswer}
 	}
 	switch {
 	case !q.mutates, b.id == "":

@@ -56,28 +56,28 @@ func beliefMutants() []Mutant {
 			{nodeENI, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
 		}},
 		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
-			identity, "return known && now.Sub(created) >= LeakAge", "_ = known\n	return now.Sub(created) >= LeakAge",
+			identity, "return known && now.Sub(created) >= MinLeakAge", "_ = known\n	return now.Sub(created) >= MinLeakAge",
 		}}},
 		{Name: "detach as a probe", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			applier, "	after := c.To.On\n",
-			"	after := c.To.On\n	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
+			applier, "	after := c.To.Apply\n",
+			"	after := c.To.Apply\n	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
 		}}},
 		{Name: "next free index from the cache", Like: "Cilium", Edits: []Edit{
 			{"plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
-			{"plan/slots.go", "		s.believe(slot, refusal, lookedAt, p.now)\n", "		_, _, _ = slot, refusal, lookedAt\n"},
+			{"plan/slots.go", "		s.markUnusable(slot, refusal, lookedAt, p.now)\n", "		_, _, _ = slot, refusal, lookedAt\n"},
 		}},
 		{Name: "a list replaces newer facts", Like: "Cilium", Edits: []Edit{
-			{inventory, "if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {", "if !ok {"},
-			{inventory, "	return !begun.Before(e.seenBegun) && ", "	return true || !begun.Before(e.seenBegun) && "},
+			{inventory, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
+			{inventory, "	return !begun.Before(e.newestReadBegan) && ", "	return true || !begun.Before(e.newestReadBegan) && "},
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
-			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
+			{inventory, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
 		}},
 		{Name: "not found is absent at once", Like: "cloud-provider-aws, once", Edits: []Edit{
-			{inventory, "if !ok || begun.Before(e.seenBegun) || begun.Before(e.madeAt.Add(Newborn)) {", "if !ok {"},
+			{inventory, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
 			{inventory, "	if !e.Missing {\n", "	if false {\n"},
-			{inventory, "	if begun.Sub(e.missedFirst) < Confirm {\n", "	if false {\n"},
+			{inventory, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
 		}},
-		hastyCollector(),
+		earlyCollector(),
 	}
 }
 
@@ -85,19 +85,19 @@ func beliefMutants() []Mutant {
 func actionMutants() []Mutant {
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			replace, "		m.Drift = fixedDrift(*m.wish, m.target, m.record.Interface)\n",
-			"		m.Drift = fixedDrift(*m.wish, m.target, m.record.Interface)\n		if m.claim.Replace && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
+			replace, "		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n",
+			"		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n		if m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			replace, "	if n < 0 || p.plan.Unsettled {\n", "	if n < 0 {\n",
+			replace, "	if n < 0 || p.plan.Converging {\n", "	if n < 0 {\n",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
-			"internal/controller/node/turns.go", "	if r.rollout.acquire(p.WouldReplace, s.name, limit, namesOf(unavailable)) {\n",
-			"	if r.rollout.acquire(p.WouldReplace, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
+			"internal/controller/node/turns.go", "	if r.rollout.acquire(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {\n",
+			"	if r.rollout.acquire(p.ReplaceCandidate, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
 			{compute, "	p.Owned = o.expected()\n", ""},
-			{"plan/match.go", "(own < 0 || paired) && p.mayComeToLight(key)", "own < -1 && (paired || p.mayComeToLight(key))"},
+			{"plan/match.go", "(own < 0 || paired) && p.mayBecomeVisible(key)", "own < -1 && (paired || p.mayBecomeVisible(key))"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
 			applier, "		i.Status, i.Attachment = eni.InUse, &attachment\n",
@@ -107,7 +107,7 @@ func actionMutants() []Mutant {
 			"plan/step.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
 		}}},
 		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
-			"plan/step.go", "p.shownAt(m).Sub(since) >= StuckAfter", "p.shownAt(m).Sub(since) >= time.Second",
+			"plan/step.go", "p.lastRead(m).Sub(since) >= AttachTimeout", "p.lastRead(m).Sub(since) >= time.Second",
 		}}},
 		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone", Edits: []Edit{{
 			"plan/desired.go", "	case c.NodePaused:\n", "	case c.NodePaused && c.NodeENIDeleting:\n",
@@ -124,18 +124,18 @@ func actionMutants() []Mutant {
 			"plan/slots.go", "	if onCard == 0 {\n", "	if onCard = max(onCard, 1); onCard == 0 {\n",
 		}}},
 		{Name: "tags are proof", Like: "a collector that believes tags", Edits: []Edit{
-			{evidence, "	return !p.atStake(r) || ", "	return true || !p.atStake(r) || "},
-			{evidence, "	if r.Attachment == nil || p.known(r) {\n", "	if true || r.Attachment == nil || p.known(r) {\n"},
+			{evidence, "	return !p.isAttachedToRunning(r) || ", "	return true || !p.isAttachedToRunning(r) || "},
+			{evidence, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
 		}},
 		{Name: "copied tags are those of what they name", Like: "a controller that looks its interfaces up by tags", Edits: []Edit{
-			{evidence, "p.promised(r) && p.onlyOne(r)\n", "p.promised(r)\n"},
-			{evidence, "	if r.Attachment == nil || p.known(r) {\n", "	if true || r.Attachment == nil || p.known(r) {\n"},
+			{evidence, "p.inLedger(r) && p.hasUniqueIdentity(r)\n", "p.inLedger(r)\n"},
+			{evidence, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
 		}},
 		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeps, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
-		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return LossGrace\n", "		return LiveLeakGrace\n"}}},
+		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return MassLossGrace\n", "		return AttachedOrphanGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made again", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
 			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
-			{"plan/takeover.go", "if m.wish != nil && r.Member.NodeENI == m.NodeENI && ", "if m.wish != nil && r.Member.NodeENI == \"\" && "},
+			{"plan/takeover.go", "if m.desired != nil && r.Member.NodeENI == m.NodeENI && ", "if m.desired != nil && r.Member.NodeENI == \"\" && "},
 		}},
 		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "	if err != nil {\n		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n	}\n"}}},
 		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
@@ -157,17 +157,17 @@ func actionMutants() []Mutant {
 	}
 }
 
-// hastyCollector lists the cluster before the cloud and convicts at first sight. Each of what it takes away besides would do: the
+// earlyCollector lists the cluster before the cloud and convicts at first sight. Each of what it takes away besides would do: the
 // second look, the age that a leak must have, and the word of the remover's cache.
-func hastyCollector() Mutant {
+func earlyCollector() Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache", Edits: []Edit{
 		{sweeps, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
 		{sweeps, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
-		{sweeps, ">= ownership.SightingGap {", ">= 0 {"},
-		{identity, "now.Sub(created) >= LeakAge", "now.Sub(created) >= 0"},
-		{sweeps, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.TellOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
-		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.Sweeper.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
+		{sweeps, ">= ownership.ConfirmInterval {", ">= 0 {"},
+		{identity, "now.Sub(created) >= MinLeakAge", "now.Sub(created) >= 0"},
+		{sweeps, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.EnqueueOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
+		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.GC.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
 		{desired, "s.nodeENI(m.NodeENIUID) != nil || ", ""},
 	}}
 }

@@ -12,9 +12,9 @@ import (
 // reliability catalogue).
 const mostOnTheirWay = 3
 
-// crowding checks I4 before the fact: no interface is made for a node that has as many as it may which never were attached. A
+// checkUnattachedLimit checks I4 before the fact: no interface is made for a node that has as many as it may which never were attached. A
 // process knows what it made, and what has been there for longer than readings lag.
-func (r *run) crowding(p *process, m ownership.Member) {
+func (r *run) checkUnattachedLimit(p *process, m ownership.Member) {
 	t := r.truth()
 	machine := t.instances[m.InstanceID]
 	if machine == nil || r.faults.has(forgottenTokens) {

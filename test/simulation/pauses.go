@@ -65,7 +65,7 @@ func (r *run) holdingStill(p *process, q request) {
 		tags = q.create.Tags
 	}
 	m, verdict := ownership.Read(p.cluster.name, tags)
-	if verdict != ownership.Ours || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
+	if verdict != ownership.Owned || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
 		return
 	}
 	var concerned []client.Object

@@ -104,10 +104,10 @@ func (b *bench) batches(ctx context.Context) *simulation.Violation {
 		asked = append(asked, fmt.Sprintf("i-dead%013x", n))
 	}
 	b.random.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
-	begun, looks, failures := time.Now(), make([]eni.Look, len(asked)), make([]error, len(asked))
+	begun, looks, failures := time.Now(), make([]eni.InstanceSnapshot, len(asked)), make([]error, len(asked))
 	var callers sync.WaitGroup
 	for n, id := range asked {
-		callers.Go(func() { looks[n], failures[n] = b.client.Look(ctx, id) })
+		callers.Go(func() { looks[n], failures[n] = b.client.DescribeInstance(ctx, id) })
 	}
 	callers.Wait()
 	for n, id := range asked {
@@ -185,13 +185,13 @@ func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 			if one, err = b.client.CreateInterface(ctx, request); err == nil {
 				break
 			}
-			if class := eni.ClassOf(err); class != eni.Transient {
+			if class := eni.ErrorClass(err); class != eni.Transient {
 				return wrong("an answer that is none has class %s: %v", class, err)
 			}
 		}
 		made[one.ID] = true
 		time.Sleep(time.Minute) // until readings show it
-		if look, err := b.client.Look(ctx, b.instances[1]); err == nil && (look.Instance.State == eni.InstanceMissing || len(look.Interfaces) < len(made)) {
+		if look, err := b.client.DescribeInstance(ctx, b.instances[1]); err == nil && (look.Instance.State == eni.InstanceMissing || len(look.Interfaces) < len(made)) {
 			return wrong("the instance is %s and has %d interfaces, %d were made", look.Instance.State, len(look.Interfaces), len(made))
 		}
 		if n%3 > 0 {

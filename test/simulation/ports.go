@@ -39,7 +39,7 @@ func (p *process) call(q request, do func(ec2.Call) error) error {
 	if q.mutates {
 		if err := p.permit(); err != nil {
 			r.note(p, "%s %s: %v", q.action, q.target, err)
-			return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: err}
+			return &eni.APIError{Class: eni.Transient, Operation: q.action, Err: err}
 		}
 	}
 	p.mayCrash(crashBefore, q.action)
@@ -91,7 +91,7 @@ func (p *process) hearsNothing(q request) error {
 		delete(p.run.watch.maker, q.made.ID)
 	}
 	p.run.pass(timeout)
-	return &eni.Fault{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
+	return &eni.APIError{Class: eni.Transient, Operation: q.action, Err: errNoAnswer}
 }
 
 // permit asks the fence, as the product's EC2 client does before each mutating call.
@@ -111,7 +111,7 @@ func (p *process) quietly(action string, do func(ec2.Call) error) error {
 	if err := p.refused(request{action: action}); err != nil {
 		return err
 	}
-	p.doomed = p.doomed || r.faults.strikesCrash(seldom(action))
+	p.doomed = p.doomed || r.faults.strikesCrash(rarity(action))
 	return faultOf(action, do(ec2.Call{Now: r.now}))
 }
 
@@ -119,7 +119,7 @@ func (p *process) quietly(action string, do func(ec2.Call) error) error {
 func (p *process) refused(q request) error {
 	r, s := p.run, p.run.faults
 	refuse := func(class eni.Class, code string) error {
-		return &eni.Fault{Class: class, Operation: q.action, Code: code, Message: "injected", Err: errNoAnswer}
+		return &eni.APIError{Class: class, Operation: q.action, Code: code, Message: "injected", Err: errNoAnswer}
 	}
 	if err := r.broken.refuses(r, q); err != nil {
 		return err

@@ -43,7 +43,7 @@ type process struct {
 	name      string
 	informers informers
 	observer  *observer.Observer
-	sweeper   *sweeper.Sweeper
+	sweeper   *sweeper.Collector
 	nodes     *node.Reconciler
 	nodeENIs  *nodeeni.Reconciler
 	queues    [queues]*queue
@@ -100,25 +100,25 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		p.informers.list(k, 0)
 	}
 	p.fence = &controller.Fence{Deadline: leaseDuration, Now: p.now}
-	p.lease = p.fence.Guard(lock{identity: p.name})
+	p.lease = p.fence.Wrap(lock{identity: p.name})
 	ports := cloud{p}
 	quiet := slog.New(listener{slog.DiscardHandler, p})
-	inFlight, ledgers := &controller.InFlight{}, &controller.Ledgers{}
+	inFlight, ledgers := &controller.InFlight{}, &controller.PreviousLedgers{}
 	resolve := resolver.New(ports, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: p.now})
 	p.sweeper = sweeper.New(sweeper.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
 	p.observer = observer.New(ports, observer.Options{Cluster: c.name, Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet})
-	refusedWrites := &controller.RefusedWrites{}
+	refusedWrites := &controller.RejectedWrites{}
 	p.nodes = node.New(node.Options{
-		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: nobody{}, Observer: p.observer, Resolver: resolve,
+		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, Observer: p.observer, Resolver: resolve,
 		Applier: apply.New(ports, p.observer, apply.Options{
 			Members: 64, Removals: 64, Now: p.now, Group: func() apply.Group { return &coroutines{p: p} },
 		}),
-		Limiter: ports, Sweeper: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
-		Cluster: c.name, Concurrency: 1, Beside: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
+		Limiter: ports, GC: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
+		Cluster: c.name, Concurrency: 1, Go: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
 	})
 	p.nodeENIs = nodeeni.New(nodeeni.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
-		RefusedWrites: refusedWrites, Events: nobody{},
+		RefusedWrites: refusedWrites, Events: discardEvents{},
 		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: 1, Now: p.now, Log: quiet,
 	})
 	for q := range p.queues {
@@ -175,7 +175,7 @@ func (p *process) resync() {
 			wait, p.resyncRetry = p.resyncRetry, min(2*p.resyncRetry, resyncPeriod)
 		} else {
 			p.resyncRetry = time.Second
-			wait = min(wait, p.sweeper.Pass(context.Background(), p.observer))
+			wait = min(wait, p.sweeper.Run(context.Background(), p.observer))
 		}
 		p.resyncAt = p.run.now.Add(wait)
 	})
@@ -320,8 +320,8 @@ func (l listener) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// nobody hears the events.
-type nobody struct{}
+// discardEvents hears the events.
+type discardEvents struct{}
 
 // Eventf implements [events.EventRecorder].
-func (nobody) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+func (discardEvents) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}

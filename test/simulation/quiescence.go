@@ -194,7 +194,7 @@ func (r *run) rest() {
 	if problem := r.settled(); problem != nil {
 		r.violate(problem.Invariant, "%s", problem.Message)
 	}
-	r.thrifty()
+	r.checkQuiet()
 }
 
 // mostProbes is how often members of a NodeENI on one instance may ask in the quiet period whether there is room by now:
@@ -254,7 +254,7 @@ func (r *run) settled() *Violation {
 
 func (c *cluster) settled() *Violation {
 	claims := c.claims()
-	have := map[spot][]eni.Interface{}
+	have := map[desiredSlot][]eni.Interface{}
 	for _, i := range c.accountable() {
 		c.run.judged("I5")
 		s := spotOf(i)
@@ -268,11 +268,11 @@ func (c *cluster) settled() *Violation {
 			return &Violation{"I6", fmt.Sprintf("NodeENI %s is still being deleted", object.GetName())}
 		}
 	}
-	for _, s := range slices.SortedFunc(maps.Keys(claims), spot.compare) {
+	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
 		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
 			return v
 		}
-		if v := c.truthful(s, claims[s], have[s]); v != nil {
+		if v := c.checkStatusTrue(s, claims[s], have[s]); v != nil {
 			return v
 		}
 	}
@@ -323,7 +323,7 @@ func (c *cluster) mayStay(i eni.Interface) bool {
 	return !c.run.truth().ended(s.instanceID) && len(its) == 0
 }
 
-func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violation {
+func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
 	listed := slices.Clone(claim.subnets)
 	c.run.judged("I6")
 	for _, i := range have {
@@ -349,7 +349,7 @@ func (c *cluster) settledSpot(s spot, claim claim, have []eni.Interface) *Violat
 	case missing > c.blocked(s, claim):
 		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing, claim.nodeENI.Name, s.instanceID, claim.node.Name)}
 	}
-	return c.honest(s, claim, have)
+	return c.checkStatusConsistent(s, claim, have)
 }
 
 // sharedOrdinal reports whether two interfaces bear one ordinal, which a NodeENIState shows as one.
@@ -385,7 +385,7 @@ func (c *cluster) state(node string) *v1alpha1.NodeENIState {
 }
 
 // blocked counts the members of a spot that are reported as blocked, for a reason that is true.
-func (c *cluster) blocked(s spot, claim claim) int {
+func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
 	n := 0
 	if state := c.state(claim.node.Name); state != nil {
 		for _, i := range state.Status.Interfaces {
@@ -398,7 +398,7 @@ func (c *cluster) blocked(s spot, claim claim) int {
 }
 
 // excused reports whether an interface is reported as blocked, for a reason that is true.
-func (c *cluster) excused(s spot, claim claim, id string) bool {
+func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
 	if state := c.state(claim.node.Name); state != nil {
 		for _, i := range state.Status.Interfaces {
 			if i.ENIID == id && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {

@@ -13,7 +13,7 @@ import (
 
 // replacement is a live interface that a process detached to make it anew, and that has no successor yet.
 type replacement struct {
-	spot
+	desiredSlot
 	by string
 }
 
@@ -107,7 +107,7 @@ func (r *run) noteSuccessors() {
 	if len(r.watch.replaced) == 0 {
 		return
 	}
-	whole := map[spot]int{}
+	whole := map[desiredSlot]int{}
 	for _, i := range r.truth().ordered {
 		if s := spotOf(i); i.Ready() && i.AttachedTo(s.instanceID) {
 			whole[s]++
@@ -119,7 +119,7 @@ func (r *run) noteSuccessors() {
 			if !strings.HasPrefix(one.by, c.name+"/") {
 				continue
 			}
-			if claim, wanted := claims[one.spot]; !wanted || whole[one.spot] >= len(claim.subnets) {
+			if claim, wanted := claims[one.desiredSlot]; !wanted || whole[one.desiredSlot] >= len(claim.subnets) {
 				delete(r.watch.replaced, id)
 			}
 		}

@@ -15,15 +15,15 @@ import (
 )
 
 // isTrue reports whether what is said to block a member is so.
-func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
+func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim) bool {
 	t := c.run.truth()
 	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
 	card := int(claim.nodeENI.Spec.NetworkCardIndex)
 	switch reason {
 	case plan.InstanceFull, plan.LimitReached:
-		attached, onCard := c.seats(s.instanceID, claim.node.Name, card)
-		return attached >= limits.Interfaces || onCard >= limits.OnCard(card)
-	case plan.NoSuchCard:
+		attached, onCard := c.slots(s.instanceID, claim.node.Name, card)
+		return attached >= limits.Interfaces || onCard >= limits.MaxOnCard(card)
+	case plan.NoSuchNetworkCard:
 		return card >= len(limits.Cards)
 	case plan.SlotTaken:
 		return c.anyTaken(s, claim)
@@ -34,8 +34,8 @@ func (c *cluster) isTrue(reason plan.Reason, s spot, claim claim) bool {
 	}
 }
 
-// seats counts the seats of an instance that are taken, unusable, or kept for a member that waits: all, and those on a card.
-func (c *cluster) seats(instanceID, node string, card int) (all, onCard int) {
+// slots counts the seats of an instance that are taken, unusable, or kept for a member that waits: all, and those on a card.
+func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 	for _, i := range c.run.truth().ordered {
 		if i.AttachedTo(instanceID) {
 			all++
@@ -49,19 +49,19 @@ func (c *cluster) seats(instanceID, node string, card int) (all, onCard int) {
 }
 
 // lacksRoom reports whether a subnet of the claim has too few addresses for an interface of it.
-func (c *cluster) lacksRoom(claim claim) bool {
+func (c *cluster) lacksRoom(claim expectedClaim) bool {
 	spec := claim.nodeENI.Spec
 	return slices.ContainsFunc(claim.subnets, func(id string) bool {
-		return c.run.broken.is(brokenSubnet, id) || c.run.lacks(id, 1+int(spec.SecondaryPrivateIPAddressCount), int(spec.IPv4PrefixCount))
+		return c.run.broken.is(brokenSubnet, id) || c.run.missingCapacity(id, 1+int(spec.SecondaryPrivateIPAddressCount), int(spec.IPv4PrefixCount))
 	})
 }
 
 // full reports whether it is said, and so, that the subnet of an interface has no room for the addresses it lacks.
-func (c *cluster) full(claim claim, i eni.Interface) bool {
+func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
 	state, spec := c.state(claim.node.Name), claim.nodeENI.Spec
 	lacking := int(spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
 	prefixes := int(spec.IPv4PrefixCount) - len(i.IPv4Prefixes)
-	return state != nil && c.run.lacks(i.SubnetID, lacking, prefixes) &&
+	return state != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
 		slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
 			return said.ENIID == i.ID && plan.Reason(said.Reason) == plan.SubnetFull
 		})
@@ -70,8 +70,8 @@ func (c *cluster) full(claim claim, i eni.Interface) bool {
 // prefixSize is how many addresses a delegated IPv4 prefix holds.
 const prefixSize = 16
 
-// lacks reports whether a subnet has fewer free addresses than asked for, or fewer whole free blocks of a prefix's size.
-func (r *run) lacks(subnetID string, addresses, prefixes int) bool {
+// missingCapacity reports whether a subnet has fewer free addresses than asked for, or fewer whole free blocks of a prefix's size.
+func (r *run) missingCapacity(subnetID string, addresses, prefixes int) bool {
 	addresses, prefixes = max(0, addresses), max(0, prefixes)
 	return r.truth().free[subnetID] < addresses+prefixes*prefixSize || prefixes > 0 && r.freeBlocks(subnetID) < prefixes
 }
@@ -115,7 +115,7 @@ func (c *cluster) promised(instanceID, node string) int {
 	claims := c.claims()
 	if state := c.state(node); state != nil {
 		for _, i := range state.Status.Interfaces {
-			if wanted, is := claims[spot{string(i.NodeENIUID), instanceID}]; is && !c.run.truth().interfaces[i.ENIID].AttachedTo(instanceID) && c.waits(plan.Reason(i.Reason), wanted) {
+			if wanted, is := claims[desiredSlot{string(i.NodeENIUID), instanceID}]; is && !c.run.truth().interfaces[i.ENIID].AttachedTo(instanceID) && c.waits(plan.Reason(i.Reason), wanted) {
 				n++
 			}
 		}
@@ -124,7 +124,7 @@ func (c *cluster) promised(instanceID, node string) int {
 }
 
 // waits reports whether what a member is said to wait for is truly not there.
-func (c *cluster) waits(reason plan.Reason, claim claim) bool {
+func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	switch reason {
 	case plan.SubnetFull:
 		return c.lacksRoom(claim)
@@ -136,7 +136,7 @@ func (c *cluster) waits(reason plan.Reason, claim claim) bool {
 }
 
 // anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else.
-func (c *cluster) anyTaken(s spot, claim claim) bool {
+func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 	first := int(claim.nodeENI.Spec.DeviceIndex)
 	asked := func(slot eni.Slot) bool {
 		return slot.Card == int(claim.nodeENI.Spec.NetworkCardIndex) && slot.Device >= first && slot.Device < first+len(subnets)

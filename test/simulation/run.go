@@ -64,8 +64,8 @@ type run struct {
 	scheme   *runtime.Scheme
 	clusters []*cluster
 	trace    trace
-	seen     *truth
-	watch    watch
+	seen     *ec2State
+	watch    invariantState
 	steps    int
 	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
 	depth, pauses int

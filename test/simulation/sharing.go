@@ -64,7 +64,7 @@ func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
 
 // unheard reports whether only another Node of the instance than that which has it speaks for an interface, and the process has
 // not heard of that one, or not of its labels: other Nodes are known from the cache alone.
-func (p *process) unheard(s spot) bool {
+func (p *process) unheard(s desiredSlot) bool {
 	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
 	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {
 		return false

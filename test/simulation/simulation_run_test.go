@@ -69,7 +69,7 @@ func (s *sweep) run(t *testing.T) {
 		if !s.add(t, seed, simulation.Run(options)) {
 			return
 		}
-		if seed%bearEvery == 0 && !s.add(t, seed, simulation.Bear(options)) {
+		if seed%bearEvery == 0 && !s.add(t, seed, simulation.RunPartialFailure(options)) {
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func TestReplay(t *testing.T) {
 	options := simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Verbose: func(line string) { t.Log(line) }}
 	result := simulation.Run(options)
 	if *bear {
-		result = simulation.Bear(options)
+		result = simulation.RunPartialFailure(options)
 	}
 	report(t, *seed, *steps, result)
 }

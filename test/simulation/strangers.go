@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// stranger is an interface that never was ours, and bears our tags.
-type stranger struct {
+// foreignInterface is an interface that never was ours, and bears our tags.
+type foreignInterface struct {
 	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an interface
 	// where its tags say that it is.
 	believable bool
@@ -45,7 +45,7 @@ func (c *cluster) disguise(i eni.Interface) {
 		tags[ownership.TagGeneration] = fmt.Sprint(r.now.Unix() - 3600)
 	}
 	r.note(nil, "somebody writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
-	r.watch.strangers[foreign.ID] = &stranger{}
+	r.watch.strangers[foreign.ID] = &foreignInterface{}
 	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{foreign.ID}, Tags: tagList(tags)})
 	r.touched()
 }
@@ -100,7 +100,7 @@ func (c *cluster) lacks(i eni.Interface) bool {
 		if uid := string(object.GetUID()); uid != named.uid && object.GetName() != i.Tags[ownership.TagNodeENI] {
 			return false
 		}
-		s := spot{string(object.GetUID()), named.instanceID}
+		s := desiredSlot{string(object.GetUID()), named.instanceID}
 		attached := 0
 		for _, other := range c.run.truth().owned[c.name] {
 			if spotOf(other) == s && other.Ready() && other.AttachedTo(s.instanceID) && c.run.watch.strangers[other.ID] == nil {
@@ -121,7 +121,7 @@ func (r *run) touching(p *process, q request, i eni.Interface) {
 // nobodys reports whether an interface of somebody else has tags that the product takes for nobody's.
 func (c *cluster) nobodys(i eni.Interface) bool {
 	_, verdict := ownership.Read(c.name, i.Tags)
-	return c.run.watch.strangers[i.ID] != nil && (verdict != ownership.Ours || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
+	return c.run.watch.strangers[i.ID] != nil && (verdict != ownership.Owned || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
 }
 
 // accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so that another

@@ -55,11 +55,11 @@ func (r *run) shaped(p *process, q request, before eni.Interface, err error) {
 			r.watch.spent.needed++ // deletion on termination can only be set after the attach
 		}
 	default:
-		r.wasting(p, q, after)
+		r.checkRedundantCalls(p, q, after)
 	}
 }
 
-func (r *run) wasting(p *process, q request, i eni.Interface) {
+func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 	last, known := r.watch.shaped[aspect(q.target, q.action)]
 	if !known {
 		if last, known = r.watch.shaped[q.target]; !known {
@@ -111,10 +111,10 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	}
 }
 
-// thrifty checks the call budget of a run without faults: beside creating, attaching, detaching and deleting, calls change
+// checkQuiet checks the call budget of a run without faults: beside creating, attaching, detaching and deleting, calls change
 // attributes only where a user asked for that, and deletion on termination and the source/destination check once for each
 // interface.
-func (r *run) thrifty() {
+func (r *run) checkQuiet() {
 	if spent := r.watch.spent; r.options.Calm && spent.adjusting > spent.needed {
 		r.violate("I8", "%d calls changed attributes, and what users did explains %d", spent.adjusting, spent.needed)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// truth is what is so in EC2 at one moment, whatever anybody is shown of it.
-type truth struct {
+// ec2State is what is so in EC2 at one moment, whatever anybody is shown of it.
+type ec2State struct {
 	interfaces map[string]eni.Interface
 	ordered    []eni.Interface
 	// owned are the interfaces with a cluster's tag, by cluster.
@@ -26,12 +26,12 @@ type truth struct {
 }
 
 // truth returns what is so now.
-func (r *run) truth() *truth {
+func (r *run) truth() *ec2State {
 	if r.seen != nil && (r.seen.validTill.IsZero() || r.now.Before(r.seen.validTill)) {
 		return r.seen
 	}
 	state := r.model.State(r.call())
-	t := &truth{
+	t := &ec2State{
 		interfaces: make(map[string]eni.Interface, len(state.NetworkInterfaces)), owned: map[string][]eni.Interface{},
 		instances: make(map[string]*ec2.Instance, len(state.Instances)), free: make(map[string]int, len(state.Subnets)),
 	}
@@ -60,7 +60,7 @@ func (r *run) truth() *truth {
 // touched makes the next look at the truth a fresh one.
 func (r *run) touched() { r.seen = nil }
 
-func (t *truth) attachedBy(attachmentID string) string {
+func (t *ec2State) attachedBy(attachmentID string) string {
 	for _, i := range t.ordered {
 		if i.Attachment != nil && i.Attachment.ID == attachmentID {
 			return i.ID
@@ -70,7 +70,7 @@ func (t *truth) attachedBy(attachmentID string) string {
 }
 
 // holder returns the interface that holds a slot, or nothing.
-func (t *truth) holder(instanceID string, slot eni.Slot) string {
+func (t *ec2State) holder(instanceID string, slot eni.Slot) string {
 	for _, i := range t.ordered {
 		if i.AttachedTo(instanceID) && i.Attachment.Slot == slot {
 			return i.ID
@@ -80,7 +80,7 @@ func (t *truth) holder(instanceID string, slot eni.Slot) string {
 }
 
 // ended reports whether an instance is going away for good, or gone.
-func (t *truth) ended(instanceID string) bool {
+func (t *ec2State) ended(instanceID string) bool {
 	i := t.instances[instanceID]
 	return i == nil || i.State.Name == ec2.ShuttingDown || i.State.Name == ec2.Terminated
 }

@@ -19,22 +19,22 @@ import (
 )
 
 // place of a NodeENI: the interfaces of one NodeENI on one instance.
-type spot struct{ uid, instanceID string }
+type desiredSlot struct{ uid, instanceID string }
 
-func (s spot) compare(other spot) int {
+func (s desiredSlot) compare(other desiredSlot) int {
 	return cmp.Or(strings.Compare(s.uid, other.uid), strings.Compare(s.instanceID, other.instanceID))
 }
 
 // String implements [fmt.Stringer].
-func (s spot) String() string { return s.uid + " on " + s.instanceID }
+func (s desiredSlot) String() string { return s.uid + " on " + s.instanceID }
 
-func spotOf(i eni.Interface) spot {
-	return spot{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID]}
+func spotOf(i eni.Interface) desiredSlot {
+	return desiredSlot{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID]}
 }
 
-// claim is what a NodeENI wants in a spot, by the truth of the API server. It is written down anew here, so that an error
+// expectedClaim is what a NodeENI wants in a spot, by the truth of the API server. It is written down anew here, so that an error
 // in the product's own reading of a NodeENI shows.
-type claim struct {
+type expectedClaim struct {
 	nodeENI *v1alpha1.NodeENI
 	node    *corev1.Node
 	// subnets are those to have an interface in, in order.
@@ -52,8 +52,8 @@ func (c *cluster) nodeENIOf(uid string) *v1alpha1.NodeENI {
 }
 
 // claims returns what is wanted now: nothing of instances that end, nor by any but the oldest Node of an instance.
-func (c *cluster) claims() map[spot]claim {
-	wanted := map[spot]claim{}
+func (c *cluster) claims() map[desiredSlot]expectedClaim {
+	wanted := map[desiredSlot]expectedClaim{}
 	t := c.run.truth()
 	for _, object := range c.api.all(nodeENIs) {
 		nodeENI := object.(*v1alpha1.NodeENI)
@@ -67,7 +67,7 @@ func (c *cluster) claims() map[spot]claim {
 				continue
 			}
 			if in := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames); len(in) > 0 {
-				wanted[spot{string(nodeENI.UID), id}] = claim{nodeENI, node, in}
+				wanted[desiredSlot{string(nodeENI.UID), id}] = expectedClaim{nodeENI, node, in}
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (c *cluster) sites() map[site]bool {
 			}
 			listed := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 			for _, s := range subnets {
-				at := site{spot{string(nodeENI.UID), id}, s.id}
+				at := site{desiredSlot{string(nodeENI.UID), id}, s.id}
 				all[at] = all[at] || selects(nodeENI, node) && slices.Contains(listed, s.id)
 			}
 		}
@@ -150,7 +150,7 @@ func zoneOf(node *corev1.Node) string {
 }
 
 // mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing.
-func (c claim) mismatch(i eni.Interface) string {
+func (c expectedClaim) mismatch(i eni.Interface) string {
 	spec := c.nodeENI.Spec
 	switch {
 	case !sameMembers(i.Groups, spec.SecurityGroupIDs):

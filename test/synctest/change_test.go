@@ -81,7 +81,7 @@ func TestChangesInPlaceReachTheFleet(t *testing.T) {
 				}
 			}
 			bucket := awssim.DocumentedLimits()["ModifyNetworkInterfaceAttribute"]
-			most := time.Duration(float64(4*nodes)/(o.EC2Share*bucket.Refill)*float64(time.Second)) + 5*time.Second
+			most := time.Duration(float64(4*nodes)/(o.EC2RateShare*bucket.Refill)*float64(time.Second)) + 5*time.Second
 			t.Logf("%d interfaces follow a change of %d calls each in %s", nodes, calls, took)
 			if took > most {
 				t.Errorf("it took %s, at the paced rate it takes at most %s", took, most)
@@ -218,7 +218,7 @@ func TestAFullSubnet(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		since := time.Now()
 		time.Sleep(time.Hour)
-		if tried, most := len(r.Changes(since)), int(time.Hour/plan.FullFor); tried == 0 || tried > most {
+		if tried, most := len(r.Changes(since)), int(time.Hour/plan.SubnetFullBackoff); tried == 0 || tried > most {
 			t.Errorf("%d attempts in an hour, want some and at most %d", tried, most)
 		}
 		attached := perNode(c, isAttached)
@@ -291,8 +291,8 @@ func TestADetachThatGetsStuck(t *testing.T) {
 			}
 		}
 		// EC2's readings are a little late with when the detach began.
-		if len(forced) != 1 || forced[0].At.Sub(since) < plan.ForceAfter || forced[0].At.Sub(since) > plan.ForceAfter+2*time.Minute {
-			t.Errorf("forced %v after the labels were taken off at %s, want once after %s", forced, since, plan.ForceAfter)
+		if len(forced) != 1 || forced[0].At.Sub(since) < plan.ForcedDetachAfter || forced[0].At.Sub(since) > plan.ForcedDetachAfter+2*time.Minute {
+			t.Errorf("forced %v after the labels were taken off at %s, want once after %s", forced, since, plan.ForcedDetachAfter)
 		}
 		if n := events(c, "ForceDetach"); n != 2 { // of the NodeENI and of the Node
 			t.Errorf("%d events tell that an interface is detached by force, want 2", n)

@@ -178,10 +178,10 @@ func TestTheBrake(t *testing.T) {
 		if got := r.Metric("multieni_creation_braked"); got != 1 {
 			t.Errorf("the metric of the brake is %g", got)
 		}
-		if r.Metric("multieni_blocked_interfaces", string(plan.Unauthorized)) == 0 || r.Metric("multieni_blocked_interfaces", string(plan.BrakeEngaged)) == 0 {
+		if r.Metric("multieni_blocked_interfaces", string(plan.Unauthorized)) == 0 || r.Metric("multieni_blocked_interfaces", string(plan.TooManyUnattached)) == 0 {
 			t.Error("no metric tells how many interfaces are blocked, and for which reasons")
 		}
-		if events(c, string(plan.BrakeEngaged)) == 0 {
+		if events(c, string(plan.TooManyUnattached)) == 0 {
 			t.Error("no event tells of the brake")
 		}
 		for node, n := range perNode(c, isAny) {

@@ -149,7 +149,7 @@ func TestARestoredEtcd(t *testing.T) {
 			return ""
 		})
 		c.ChangeNode(nodes[0], func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
-		for time.Since(since) < ownership.LossGrace {
+		for time.Since(since) < ownership.MassLossGrace {
 			if made := r.Changes(since); len(made) > 0 {
 				t.Fatalf("%s after the loss: %v", time.Since(since), made)
 			}
@@ -184,7 +184,7 @@ func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 			}
 			return ""
 		})
-		time.Sleep(2 * ownership.LossGrace)
+		time.Sleep(2 * ownership.MassLossGrace)
 		if made := r.Changes(since); len(made) > 0 {
 			t.Errorf("after the loss: %v", made)
 		}
@@ -211,7 +211,7 @@ func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 					return ""
 				})
 				t.Logf("taken over after %s", took)
-				time.Sleep(ownership.LossGrace + time.Hour)
+				time.Sleep(ownership.MassLossGrace + time.Hour)
 				if diff := gocmp.Diff(before, perNode(c, isAttached)); diff != "" {
 					t.Errorf("attached per node (-before +after):\n%s", diff)
 				}
@@ -291,7 +291,7 @@ func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
 		o.ClusterName = leakyCluster
 		begun := time.Now()
 		for described(c)["leak"] > 0 {
-			if since := time.Since(begun); since > 2*ownership.LeakAge {
+			if since := time.Since(begun); since > 2*ownership.MinLeakAge {
 				t.Fatalf("%d leaks are left after %s", described(c)["leak"], since)
 			}
 			r := c.Start(o)

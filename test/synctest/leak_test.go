@@ -58,12 +58,12 @@ func TestLeaksAreSwept(t *testing.T) {
 		deletes := r.Changes(time.Time{})
 		t.Logf("%d leaks: the first is deleted after %s, the last after %s; EC2's rates take %s",
 			leaks, deletes[0].At.Sub(begun), time.Since(begun), pacing.Round(time.Second))
-		if sooner := deletes[0].At.Sub(begun); sooner < ownership.SightingGap {
-			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, ownership.SightingGap)
+		if sooner := deletes[0].At.Sub(begun); sooner < ownership.ConfirmInterval {
+			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, ownership.ConfirmInterval)
 		}
 		// The last delete came when the first had its sightings and the bucket had given the others; listings and a start
 		// take a little more.
-		if most := ownership.SightingGap + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
+		if most := ownership.ConfirmInterval + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
 			t.Errorf("the leaks were gone after %s, want at most %s", time.Since(begun), most)
 		}
 		time.Sleep(time.Hour)

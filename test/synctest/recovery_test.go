@@ -26,7 +26,7 @@ import (
 func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
 	const third = 20
 	const (
-		// longestWait is the longest after a call that failed or was refused.
+		// maxBackoff is the longest after a call that failed or was refused.
 		longestWait = 30 * time.Second
 		// longestDoubt is for how long what is missing from a reading may be there all the same.
 		longestDoubt = 2 * time.Minute
@@ -45,7 +45,7 @@ func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
 		"every third answer is lost": {strikes(each(fault.Fault{Kind: fault.LoseReply, Every: 3})...), longestDoubt + longestWait + slowestAttach},
 		// The pace is the least there is, and climbs again within a minute.
 		"every call is refused for its rate": {strikes(fault.Fault{Kind: fault.Throttle}), time.Minute + longestWait + slowestAttach},
-		"every third detach gets stuck":      {strikes(fault.Fault{Kind: fault.StuckDetaching, Every: 3}), plan.ForceAfter + slowestAttach},
+		"every third detach gets stuck":      {strikes(fault.Fault{Kind: fault.StuckDetaching, Every: 3}), plan.ForcedDetachAfter + slowestAttach},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -122,7 +122,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 		Metadata: metadata.Read, Host: host, LeaveOnly: manager.LeaveOnly, Dir: o.dir, MTU: o.mtu, LinkTimeout: o.linkTimeout, Log: log,
 		Ensure: func(ctx context.Context, instanceID string, unused bool) (join.Result, error) {
 			return o.ensure(ctx, metadata, manager, join.Request{
-				InstanceID: instanceID, Unused: func(context.Context) bool { return unused }, Patience: o.patience,
+				InstanceID: instanceID, NothingRunning: func(context.Context) bool { return unused }, Timeout: o.patience,
 			}, log)
 		},
 	})

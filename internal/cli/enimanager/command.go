@@ -80,10 +80,10 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	}
 	settings := agent.Options{
 		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read, DefaultMTU: o.DefaultMTU, Taint: o.Taint,
-		Continuous: o.Continuous, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir, Log: log,
+		Continuous: o.ReapplyTaint, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir, Log: log,
 	}
 	if o.WithoutKubernetes {
-		return agent.New(settings).RunWithoutKubernetes(ctx)
+		return agent.New(settings).RunFromMetadata(ctx)
 	}
 	if settings.API, err = connect(o.NodeName); err != nil {
 		return err

@@ -88,11 +88,11 @@ The command fails when a check does.`,
 type doctor struct {
 	api       client.Client
 	namespace string
-	found     view.Findings
+	found     view.Checks
 }
 
-func (d *doctor) add(grade view.Grade, check, found, next string) {
-	d.found = append(d.found, view.Finding{Check: check, Grade: grade, Found: found, Next: next})
+func (d *doctor) add(grade view.Severity, check, found, next string) {
+	d.found = append(d.found, view.Check{Check: check, Grade: grade, Found: found, Next: next})
 }
 
 func (d *doctor) examine(ctx context.Context, e *cloud) {
@@ -137,14 +137,14 @@ func (d *doctor) clock(cloud ec2) {
 	d.add(view.OK, "clock", fmt.Sprintf("within %s of EC2's", controller.ClockTolerance), "")
 }
 
-// startIt is what to do where no controller is at work.
-const startIt = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
+// startController is what to do where no controller is at work.
+const startController = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
 
 // deletions names the NodeENIs that are to be deleted, of which no controller has taken note.
 func (d *doctor) deletions(o objects) {
 	for _, n := range o.fleet().NodeENIs {
 		if n.Deleting && n.Unheard {
-			d.add(view.Warning, "controller", "NodeENI "+n.Name+" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startIt)
+			d.add(view.Warning, "controller", "NodeENI "+n.Name+" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startController)
 		}
 	}
 }
@@ -154,11 +154,11 @@ func (d *doctor) controller(ctx context.Context) {
 	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: leaseName}, &lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		d.add(view.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+"; one with --leader-elect=false holds none", startIt)
+		d.add(view.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+"; one with --leader-elect=false holds none", startController)
 	case err != nil:
 		d.add(view.Warning, "controller", "the lease cannot be read: "+err.Error(), "Ask for permission to read leases in "+d.namespace+".")
 	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
-		d.add(view.Failed, "controller", "nobody has renewed the lease for a while, so no controller is at work", startIt)
+		d.add(view.Failed, "controller", "nobody has renewed the lease for a while, so no controller is at work", startController)
 	default:
 		d.add(view.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")
 	}
@@ -213,7 +213,7 @@ func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
 		case awsec2.Denied:
 			denied = append(denied, p.Action)
 			readable = readable && !strings.HasPrefix(p.Action, "ec2:Describe")
-		case awsec2.Unsure:
+		case awsec2.Unknown:
 			unsure = append(unsure, fmt.Sprintf("%s (%v)", p.Action, p.Err))
 			readable = readable && !strings.HasPrefix(p.Action, "ec2:Describe")
 		}

@@ -26,8 +26,8 @@ import (
 	"github.com/multieni/multieni/view"
 )
 
-// draft is the cluster as it would be with some NodeENIs changed.
-type draft struct {
+// dryRun is the cluster as it would be with some NodeENIs changed.
+type dryRun struct {
 	// objects holds the NodeENIs as they would be; before are the changed ones as they are.
 	objects
 	before []v1alpha1.NodeENI
@@ -37,16 +37,16 @@ type draft struct {
 	now            time.Time
 
 	// claims return what each NodeENI asks of a node at a place, in the order of nodeENIs.
-	claims []func(selection.Place) plan.Claim
+	claims []func(selection.Location) plan.Claim
 	// stateOf finds a node's state by its name.
 	stateOf map[string]*v1alpha1.NodeENIState
 }
 
-// readsAtOnce is how many nodes are waited for at the same time; their readings share calls.
-const readsAtOnce = 2000
+// maxParallelReads is how many nodes are waited for at the same time; their readings share calls.
+const maxParallelReads = 2000
 
-// play plans for every node that the NodeENIs mean, or meant.
-func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []string, err error) {
+// simulate plans for every node that the NodeENIs mean, or meant.
+func (d *dryRun) simulate(ctx context.Context) (drafts []view.SimulatedNode, skipped []string, err error) {
 	if err := d.resolve(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -54,9 +54,9 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 	for i := range d.states {
 		d.stateOf[d.states[i].Name] = &d.states[i]
 	}
-	outcomes := make([]*view.Drafted, len(d.nodes))
+	outcomes := make([]*view.SimulatedNode, len(d.nodes))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readsAtOnce)
+	group.SetLimit(maxParallelReads)
 	for i := range d.nodes {
 		node := &d.nodes[i]
 		if !d.concerns(node) {
@@ -69,8 +69,8 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 		}
 		group.Go(func() error {
 			return panics.AsError("node "+node.Name, func() error {
-				outcome, err := d.playNode(ctx, node, zone, instanceID)
-				outcomes[i] = &view.Drafted{Node: node.Name, Outcome: outcome}
+				outcome, err := d.simulateNode(ctx, node, zone, instanceID)
+				outcomes[i] = &view.SimulatedNode{Node: node.Name, Outcome: outcome}
 				return err
 			})
 		})
@@ -78,7 +78,7 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
-	skipped = append(skipped, d.unselected()...)
+	skipped = append(skipped, d.removedNodes()...)
 	for _, outcome := range outcomes {
 		if outcome != nil {
 			drafts = append(drafts, *outcome)
@@ -87,8 +87,8 @@ func (d *draft) play(ctx context.Context) (drafts []view.Drafted, skipped []stri
 	return drafts, skipped, nil
 }
 
-// unselected says of which planned NodeENIs no node carries the labels.
-func (d *draft) unselected() (said []string) {
+// removedNodes says of which planned NodeENIs no node carries the labels.
+func (d *dryRun) removedNodes() (said []string) {
 	for _, n := range d.nodeENIs {
 		selector := controller.Selector(n.Spec)
 		selects := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
@@ -101,7 +101,7 @@ func (d *draft) unselected() (said []string) {
 }
 
 // concerns reports whether a planned NodeENI selects the node, before or after the change.
-func (d *draft) concerns(node *corev1.Node) bool {
+func (d *dryRun) concerns(node *corev1.Node) bool {
 	selects := func(n v1alpha1.NodeENI) bool {
 		return slices.Contains(d.names, n.Name) && controller.Selector(n.Spec).Matches(labels.Set(node.Labels))
 	}
@@ -109,7 +109,7 @@ func (d *draft) concerns(node *corev1.Node) bool {
 }
 
 // resolve finds out what the selectors of all NodeENIs stand for.
-func (d *draft) resolve(ctx context.Context) error {
+func (d *dryRun) resolve(ctx context.Context) error {
 	resolve := resolver.New(d.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Hour, Now: time.Now})
 	for i := range d.nodeENIs {
 		n := &d.nodeENIs[i]
@@ -121,17 +121,17 @@ func (d *draft) resolve(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("resolve the security groups of NodeENI %s: %w", n.Name, err)
 		}
-		d.claims = append(d.claims, func(at selection.Place) plan.Claim {
+		d.claims = append(d.claims, func(at selection.Location) plan.Claim {
 			claim := controller.NewClaim(n)
-			controller.FillClaim(&claim, n.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
+			controller.ResolveClaim(&claim, n.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
 			return claim
 		})
 	}
 	return nil
 }
 
-func (d *draft) playNode(ctx context.Context, node *corev1.Node, zone, instanceID string) (forecast.Outcome, error) {
-	look, err := d.cloud.Look(ctx, instanceID)
+func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, zone, instanceID string) (forecast.Outcome, error) {
+	look, err := d.cloud.DescribeInstance(ctx, instanceID)
 	if err != nil {
 		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
@@ -139,14 +139,14 @@ func (d *draft) playNode(ctx context.Context, node *corev1.Node, zone, instanceI
 	if err != nil {
 		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	wanted := d.desired(node, instanceID, selection.Place{Zone: zone, VPCID: look.Instance.VPCID})
-	outcome := forecast.Play(wanted, forecast.Facts{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}, d.now)
+	wanted := d.desired(node, instanceID, selection.Location{Zone: zone, VPCID: look.Instance.VPCID})
+	outcome := forecast.Simulate(wanted, forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}, d.now)
 	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool { return !slices.Contains(d.names, a.Of().NodeENI) })
 	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool { return !slices.Contains(d.names, m.NodeENI) })
 	return outcome, nil
 }
 
-func (d *draft) desired(node *corev1.Node, instanceID string, at selection.Place) plan.Desired {
+func (d *dryRun) desired(node *corev1.Node, instanceID string, at selection.Location) plan.Desired {
 	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID, InstanceTags: d.cloud.instanceTags}
 	for i := range d.nodeENIs {
 		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
@@ -154,22 +154,22 @@ func (d *draft) desired(node *corev1.Node, instanceID string, at selection.Place
 	return wanted
 }
 
-func (d *draft) claim(i int, node *corev1.Node, at selection.Place) plan.Claim {
+func (d *dryRun) claim(i int, node *corev1.Node, at selection.Location) plan.Claim {
 	n := &d.nodeENIs[i]
-	standing, why := plan.Judge(plan.Circumstances{
+	standing, why := plan.ModeFor(plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !n.DeletionTimestamp.IsZero() || slices.Contains(d.removed, n.Name),
 		NodePresent: true, Selected: controller.Selector(n.Spec).Matches(labels.Set(node.Labels)),
 		NodeENIPaused: controller.Paused(n), NodePaused: controller.Paused(node),
 	})
 	claim := controller.NewClaim(n)
-	if standing == plan.Wanted {
+	if standing == plan.Ensure {
 		claim = d.claims[i](at)
 	}
-	claim.Standing, claim.Why = standing, why
+	claim.Mode, claim.Why = standing, why
 	return claim
 }
 
-func (d *draft) ledger(node, instanceID string) map[ownership.Key]int64 {
+func (d *dryRun) ledger(node, instanceID string) map[ownership.Key]int64 {
 	ledger := map[ownership.Key]int64{}
 	state := d.stateOf[node]
 	if state == nil || state.Spec.InstanceID != instanceID {

@@ -80,7 +80,7 @@ one that finds such an interface in its place makes none, and waits as NotImport
 			if err := s.print(c.OutOrStdout(), i.view()); err != nil || dryRun || len(i.outcome.Matches)+len(i.objects) == 0 {
 				return err
 			}
-			if err := i.otherStopped(c.Context()); err != nil {
+			if err := i.isOtherControllerStopped(c.Context()); err != nil {
 				return err
 			}
 			if err := q.ask(c, "Take them over?"); err != nil {
@@ -104,7 +104,7 @@ type importer struct {
 	from  string
 	now   time.Time
 
-	outcome adoption.Outcome
+	outcome adoption.Result
 	// objects are the NodeENIs with the other controller's marks.
 	objects  []v1alpha1.NodeENI
 	nodeENIs map[string]*v1alpha1.NodeENI
@@ -116,7 +116,7 @@ func (i *importer) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := draft{objects: o, cloud: i.cloud, now: i.now}
+	d := dryRun{objects: o, cloud: i.cloud, now: i.now}
 	if err := d.resolve(ctx); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (i *importer) find(ctx context.Context) error {
 }
 
 // match goes through the nodes; what is attached to none of them is passed over.
-func (i *importer) match(d *draft, interfaces []eni.Interface) {
+func (i *importer) match(d *dryRun, interfaces []eni.Interface) {
 	byInstance := map[string][]eni.Interface{}
 	for _, one := range interfaces {
 		instanceID := ""
@@ -161,7 +161,7 @@ func (i *importer) match(d *draft, interfaces []eni.Interface) {
 			continue
 		}
 		delete(byInstance, instanceID)
-		wanted := d.desired(node, instanceID, selection.Place{Zone: zone, VPCID: some[0].VPCID})
+		wanted := d.desired(node, instanceID, selection.Location{Zone: zone, VPCID: some[0].VPCID})
 		find := adoption.Find
 		if i.from == fromFunction {
 			find = adoption.FindUnowned
@@ -175,20 +175,20 @@ func (i *importer) match(d *draft, interfaces []eni.Interface) {
 	}
 	for _, instanceID := range slices.Sorted(maps.Keys(byInstance)) {
 		for _, one := range byInstance[instanceID] {
-			i.outcome.Passed = append(i.outcome.Passed, adoption.Passed{Interface: one, Why: "it is attached to no node of this cluster"})
+			i.outcome.Passed = append(i.outcome.Passed, adoption.Skipped{Interface: one, Why: "it is attached to no node of this cluster"})
 		}
 	}
 }
 
-func (i *importer) view() view.Adoptions {
-	v := view.Adoptions{Adopt: []view.Adopted{}}
+func (i *importer) view() view.ImportPlan {
+	v := view.ImportPlan{Adopt: []view.ImportedInterface{}}
 	for _, m := range i.outcome.Matches {
-		v.Adopt = append(v.Adopt, view.Adopted{
+		v.Adopt = append(v.Adopt, view.ImportedInterface{
 			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal, Slot: m.Interface.Attachment.Slot.String(),
 		})
 	}
 	for _, p := range i.outcome.Passed {
-		v.Passed = append(v.Passed, view.PassedBy{ENIID: p.Interface.ID, Why: p.Why})
+		v.Passed = append(v.Passed, view.SkippedInterface{ENIID: p.Interface.ID, Why: p.Why})
 	}
 	for _, o := range i.objects {
 		v.Objects = append(v.Objects, o.Name)
@@ -196,8 +196,8 @@ func (i *importer) view() view.Adoptions {
 	return v
 }
 
-// otherStopped refuses to go on while the other controller runs: it would make anew what it no longer finds.
-func (i *importer) otherStopped(ctx context.Context) error {
+// isOtherControllerStopped refuses to go on while the other controller runs: it would make anew what it no longer finds.
+func (i *importer) isOtherControllerStopped(ctx context.Context) error {
 	if i.from != fromController {
 		return nil
 	}

@@ -81,15 +81,15 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (view.Leaks, e
 		for _, i := range state.Status.Interfaces {
 			known.Recorded[i.ENIID] = true
 		}
-		addPromises(known.Promised, state.Spec.InstanceID, state.Spec.Members)
+		addLedgers(known.Promised, state.Spec.InstanceID, state.Spec.Members)
 		for _, former := range state.Spec.Former {
-			addPromises(known.Promised, former.InstanceID, former.Members)
+			addLedgers(known.Promised, former.InstanceID, former.Members)
 		}
 	}
 	return view.NewLeaks(cloud.cluster, owned, known, time.Now()), nil
 }
 
-func addPromises(promised map[view.Promise]bool, instanceID string, ledger []v1alpha1.Member) {
+func addLedgers(promised map[view.Promise]bool, instanceID string, ledger []v1alpha1.Member) {
 	for _, m := range ledger {
 		key := ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
 		promised[view.Promise{InstanceID: instanceID, Key: key, Generation: m.Generation}] = true
@@ -115,7 +115,7 @@ func collectLeaks(c *cobra.Command, api client.Client, cloud ec2, leaks view.Lea
 		if !slices.Contains(ids, id) {
 			continue
 		}
-		if err := cloud.DeleteInterface(c.Context(), id); err != nil && eni.ClassOf(err) != eni.NotFound {
+		if err := cloud.DeleteInterface(c.Context(), id); err != nil && eni.ErrorClass(err) != eni.NotFound {
 			failed = append(failed, fmt.Errorf("delete %s: %w", id, err))
 			continue
 		}

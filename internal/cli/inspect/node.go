@@ -33,7 +33,7 @@ shows what the NodeENIState knows.`,
   kubectl eni node ip-10-0-0-10.us-west-2.compute.internal -o json`,
 		Args:              oneName,
 		ValidArgsFunction: s.completeNames(nodeList),
-		RunE: s.show(func(c *cobra.Command, api client.Client, args []string) (text, error) {
+		RunE: s.show(func(c *cobra.Command, api client.Client, args []string) (textOutput, error) {
 			fleet, err := readFleet(c.Context(), api)
 			if err != nil {
 				return nil, err
@@ -51,23 +51,23 @@ shows what the NodeENIState knows.`,
 }
 
 // picture draws a node with what EC2 shows of it, if that can be had.
-func (c *cloud) picture(ctx context.Context, api client.Client, node view.Node) view.Picture {
+func (c *cloud) picture(ctx context.Context, api client.Client, node view.Node) view.NodeMap {
 	if node.InstanceID == "" {
-		return view.NewPicture(node, nil, eni.Limits{}, "the node is no EC2 instance")
+		return view.NewNodeMap(node, nil, eni.Limits{}, "the node is no EC2 instance")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	cloud, err := c.connect(ctx, api)
 	if err != nil {
-		return view.NewPicture(node, nil, eni.Limits{}, err.Error())
+		return view.NewNodeMap(node, nil, eni.Limits{}, err.Error())
 	}
-	look, err := cloud.Look(ctx, node.InstanceID)
+	look, err := cloud.DescribeInstance(ctx, node.InstanceID)
 	if err != nil {
-		return view.NewPicture(node, nil, eni.Limits{}, err.Error())
+		return view.NewNodeMap(node, nil, eni.Limits{}, err.Error())
 	}
 	limits, err := cloud.Limits(ctx, look.Instance.Type)
 	if err != nil {
 		limits = eni.Limits{} // the offline table serves as well
 	}
-	return view.NewPicture(node, &look, limits, "")
+	return view.NewNodeMap(node, &look, limits, "")
 }

@@ -42,14 +42,14 @@ func (o *output) validate() error {
 	return nil
 }
 
-// text is what every view has.
-type text interface{ Text(view.Page) string }
+// textOutput is what every view has.
+type textOutput interface{ Text(view.Page) string }
 
-// drawing is what some views have.
-type drawing interface{ SVG() string }
+// svgOutput is what some views have.
+type svgOutput interface{ SVG() string }
 
 // print writes a view in the form that was asked for.
-func (o *output) print(w io.Writer, v text) error {
+func (o *output) print(w io.Writer, v textOutput) error {
 	switch o.format {
 	case "json":
 		encoder := json.NewEncoder(w)
@@ -64,7 +64,7 @@ func (o *output) print(w io.Writer, v text) error {
 		_, err = w.Write(content)
 		return err
 	case "svg":
-		_, err := io.WriteString(w, v.(drawing).SVG())
+		_, err := io.WriteString(w, v.(svgOutput).SVG())
 		return err
 	default:
 		page := pageOf(w)

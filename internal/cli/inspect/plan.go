@@ -38,7 +38,7 @@ code that the controller runs. Nothing is changed.`,
   kubectl eni plan -f multus.yaml --delete      # what deleting it would come to
   kustomize build . | kubectl eni plan -f -`,
 		Args: cobra.NoArgs,
-		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (text, error) {
+		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (textOutput, error) {
 			return p.plan(c.Context(), api, &e)
 		}),
 	}
@@ -55,33 +55,33 @@ type planOptions struct {
 	remove bool
 }
 
-func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (view.Planned, error) {
+func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (view.PlanDiff, error) {
 	if len(p.files) == 0 {
-		return view.Planned{}, errors.New("say which NodeENIs: -f FILE, or -f - for standard input")
+		return view.PlanDiff{}, errors.New("say which NodeENIs: -f FILE, or -f - for standard input")
 	}
 	manifests, err := readManifests(p.files)
 	if err != nil {
-		return view.Planned{}, err
+		return view.PlanDiff{}, err
 	}
 	o, err := read(ctx, api)
 	if err != nil {
-		return view.Planned{}, err
+		return view.PlanDiff{}, err
 	}
 	cloud, err := e.connect(ctx, api)
 	if err != nil {
-		return view.Planned{}, err
+		return view.PlanDiff{}, err
 	}
-	d := draft{objects: o, cloud: cloud, now: time.Now()}
+	d := dryRun{objects: o, cloud: cloud, now: time.Now()}
 	for i := range manifests {
 		if err := d.add(ctx, api, &manifests[i], p.remove); err != nil {
-			return view.Planned{}, err
+			return view.PlanDiff{}, err
 		}
 	}
-	drafts, skipped, err := d.play(ctx)
+	drafts, skipped, err := d.simulate(ctx)
 	if err != nil {
-		return view.Planned{}, err
+		return view.PlanDiff{}, err
 	}
-	planned := view.NewPlanned(drafts, rates())
+	planned := view.NewPlanDiff(drafts, rates())
 	planned.Skipped = skipped
 	return planned, nil
 }
@@ -96,7 +96,7 @@ func rates() map[string]forecast.Rate {
 }
 
 // add puts a manifest in the place of the NodeENI of its name, as the API server would have it.
-func (d *draft) add(ctx context.Context, api client.Client, manifest *v1alpha1.NodeENI, remove bool) error {
+func (d *dryRun) add(ctx context.Context, api client.Client, manifest *v1alpha1.NodeENI, remove bool) error {
 	d.names = append(d.names, manifest.Name)
 	at := slices.IndexFunc(d.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == manifest.Name })
 	if remove {

@@ -48,7 +48,7 @@ func oneName(c *cobra.Command, args []string) error {
 }
 
 // show prints what a command finds.
-func (s *screen) show(find func(*cobra.Command, client.Client, []string) (text, error)) func(*cobra.Command, []string) error {
+func (s *screen) show(find func(*cobra.Command, client.Client, []string) (textOutput, error)) func(*cobra.Command, []string) error {
 	return s.begin(func(c *cobra.Command, api client.Client, args []string) error {
 		found, err := find(c, api, args)
 		if err != nil {
@@ -59,8 +59,8 @@ func (s *screen) show(find func(*cobra.Command, client.Client, []string) (text, 
 }
 
 // showFleet prints what a command makes of the fleet.
-func (s *screen) showFleet(look func(view.Fleet, []string) (text, error)) func(*cobra.Command, []string) error {
-	return s.show(func(c *cobra.Command, api client.Client, args []string) (text, error) {
+func (s *screen) showFleet(look func(view.Fleet, []string) (textOutput, error)) func(*cobra.Command, []string) error {
+	return s.show(func(c *cobra.Command, api client.Client, args []string) (textOutput, error) {
 		fleet, err := readFleet(c.Context(), api)
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ Only the Kubernetes API is read.`,
   kubectl eni status -o wide    # and every node
   kubectl eni status -o json | jq '.troubles[] | {reason, nodes}'`,
 		Args: cobra.NoArgs,
-		RunE: s.showFleet(func(fleet view.Fleet, _ []string) (text, error) { return view.NewStatus(fleet, time.Now()), nil }),
+		RunE: s.showFleet(func(fleet view.Fleet, _ []string) (textOutput, error) { return view.NewStatus(fleet, time.Now()), nil }),
 	}
 	s.bind(c, "wide", "json", "yaml")
 	return c
@@ -42,7 +42,7 @@ Only the Kubernetes API is read.`,
 		Example: `  kubectl eni topology
   kubectl eni topology -o svg > fleet.svg`,
 		Args: cobra.NoArgs,
-		RunE: s.showFleet(func(fleet view.Fleet, _ []string) (text, error) { return view.NewTopology(fleet), nil }),
+		RunE: s.showFleet(func(fleet view.Fleet, _ []string) (textOutput, error) { return view.NewTopology(fleet), nil }),
 	}
 	s.bind(c, "svg", "wide", "json", "yaml")
 	return c

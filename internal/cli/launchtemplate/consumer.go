@@ -108,7 +108,7 @@ func (l loaded) fleet() (facts map[string]any, notes []string) {
 	return map[string]any{"LaunchTemplateConfigs": configs}, notes
 }
 
-// leftOut says which types a consumer does not take, if any.
+// omittedCount says which types a consumer does not take, if any.
 func leftOut(consumer string, kept int, left []string) []string {
 	if len(left) == 0 {
 		return nil

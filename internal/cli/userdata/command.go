@@ -33,7 +33,7 @@ is asked of EC2 or Kubernetes.`,
 
 // input is the flags of render.
 type input struct {
-	boot                          userdata.Boot
+	boot                          userdata.Bootstrap
 	family, config, merge, output string
 }
 

@@ -94,7 +94,7 @@ func (c *cloud) ImageByID(_ context.Context, id string) (found, architecture str
 
 func (c *cloud) LaunchTemplateVersion(context.Context, string, string, string) (launch.Version, error) {
 	if c.source.TemplateID == "" {
-		return launch.Version{}, &eni.Fault{Class: eni.NotFound, Code: "InvalidLaunchTemplateId.NotFound"}
+		return launch.Version{}, &eni.APIError{Class: eni.NotFound, Code: "InvalidLaunchTemplateId.NotFound"}
 	}
 	return c.source, nil
 }
@@ -123,7 +123,7 @@ func (c *cloud) LaunchTemplateVersions(_ context.Context, id string) ([]launch.V
 	return slices.Clone(c.versions[id]), nil
 }
 
-func (c *cloud) CreateLaunchTemplate(_ context.Context, p launch.Publication) (string, []string, error) {
+func (c *cloud) CreateLaunchTemplate(_ context.Context, p launch.NewTemplate) (string, []string, error) {
 	c.said("create %s", p.Name)
 	id := fmt.Sprintf("lt-%d", len(c.templates)+1)
 	c.templates[id] = launch.Existing{ID: id, Name: p.Name, Tags: p.Tags, Latest: 1}
@@ -158,7 +158,7 @@ func (c *cloud) PutTags(_ context.Context, id string, _ map[string]string) error
 	return nil
 }
 
-func (c *cloud) TryLaunch(_ context.Context, t launch.Trial) error {
+func (c *cloud) DryRunLaunch(_ context.Context, t launch.DryRun) error {
 	c.said("try %s version %d as %s", t.TemplateID, t.Version, t.InstanceType)
 	return c.refuse
 }
@@ -169,7 +169,7 @@ type stage struct {
 	*cloud
 	kube       client.Client
 	watch      *observer.Observer
-	repairs    *controller.Repairs
+	repairs    *controller.InPlaceUpdates
 	reconciler *awsnodetemplate.Reconciler
 }
 
@@ -192,7 +192,7 @@ func setStage(t *testing.T, object *v1alpha1.AWSNodeTemplate, change ...func(*aw
 			t.Fatal(err)
 		}
 	}
-	s := &stage{T: t, repairs: &controller.Repairs{}, cloud: &cloud{
+	s := &stage{T: t, repairs: &controller.InPlaceUpdates{}, cloud: &cloud{
 		now: time.Unix(1_800_000_000, 0), templates: map[string]launch.Existing{}, versions: map[string][]launch.Version{},
 	}}
 	s.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(&v1alpha1.AWSNodeTemplate{}, &corev1.Node{}).Build()
@@ -304,7 +304,7 @@ func TestAVersionIsTriedBeforeItIsOfferedAndOnlyOnce(t *testing.T) {
 func TestWhatEC2WouldRefuseIsNotOffered(t *testing.T) {
 	s := setStage(t, declared())
 	before, _ := s.reconcile()
-	s.refuse = &eni.Fault{Class: eni.Invalid, Code: "InvalidParameterCombination", Message: "no"}
+	s.refuse = &eni.APIError{Class: eni.Invalid, Code: "InvalidParameterCombination", Message: "no"}
 	s.change(func(spec *v1alpha1.AWSNodeTemplateSpec) { spec.UserData = "#!/bin/bash" })
 	object, _ := s.reconcile()
 	if reason(object) != v1alpha1.ReasonRefused || !slices.Equal(object.Status.LaunchTemplates, before.Status.LaunchTemplates) {
@@ -314,7 +314,7 @@ func TestWhatEC2WouldRefuseIsNotOffered(t *testing.T) {
 
 func TestAPermissionThatTheControllerLacksIsAWarning(t *testing.T) {
 	s := setStage(t, declared())
-	s.refuse = &eni.Fault{Class: eni.Unauthorized, Code: "UnauthorizedOperation"}
+	s.refuse = &eni.APIError{Class: eni.Unauthorized, Code: "UnauthorizedOperation"}
 	object, _ := s.reconcile()
 	if reason(object) != v1alpha1.ReasonPublished || !slices.ContainsFunc(object.Status.Warnings, func(w string) bool { return strings.HasPrefix(w, "not tried") }) {
 		t.Errorf("%s, warnings %q", reason(object), object.Status.Warnings)
@@ -389,7 +389,7 @@ func TestANodeIsLabelledAndTellsOfItsDrift(t *testing.T) {
 	if _, c = s.node(); object.Status.Drifted != 1 || c.Reason != string(launch.Static) || !strings.Contains(c.Message, "userData") {
 		t.Errorf("%d drifted, %+v", object.Status.Drifted, c)
 	}
-	if standing := s.reconciler.Standings()["default"]; standing.Nodes != 1 || standing.Drifted["userData"] != 1 {
+	if standing := s.reconciler.Counts()["default"]; standing.Nodes != 1 || standing.Drifted["userData"] != 1 {
 		t.Errorf("for metrics %+v", standing)
 	}
 }

@@ -159,7 +159,7 @@ func TestOrphansAreSwept(t *testing.T) {
 			c.change(s)
 			for pass := range 3 {
 				s.calls = nil
-				err := s.reconciler.Sweep(s.Context())
+				err := s.reconciler.CollectTemplates(s.Context())
 				if want := c.swept && pass == 1; (len(s.calls) > 0) != want || (err != nil) != (s.unasked != nil && pass > 0) {
 					t.Errorf("pass %d: %q, %v", pass+1, s.calls, err)
 				}

@@ -27,7 +27,7 @@ type facts struct {
 
 	// offers are the versions to launch from now, warnings what EC2 had to say of them, and refusal why it would not launch
 	// from one that was to be offered.
-	offers   []offer
+	offers   []templateVersion
 	warnings []string
 	refusal  error
 	// published are the versions that the status offers.
@@ -103,7 +103,7 @@ func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTem
 		return nil, nil
 	}
 	source, err := r.Launches.Source(ctx, ref.ID, ref.Name, ref.Version)
-	switch eni.ClassOf(err) {
+	switch eni.ErrorClass(err) {
 	case eni.NotFound, eni.Invalid:
 		return []launch.Problem{{Reason: launch.SourceNotFound, Path: "spec.launchTemplateRef", Message: fmt.Sprintf(
 			"EC2 has no version %s of launch template %s; correct the reference, or make it. Nodes that run are not concerned", ref.Version, ref.ID+ref.Name)}}, nil
@@ -235,7 +235,7 @@ func (r *Reconciler) groups(ctx context.Context, selector map[string]v1alpha1.Ta
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, problems := match.In(vpc)
+	ids, problems := match.ForVPC(vpc)
 	return append([]string{}, ids...), described(launch.NoSecurityGroups, path, problems), nil
 }
 

@@ -27,7 +27,7 @@ type node struct {
 	labels      map[string]string
 	resources   map[string]int
 	differences []launch.Difference
-	mends       []plan.Mend
+	updates     []plan.InPlaceUpdate
 }
 
 func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
@@ -40,35 +40,35 @@ func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
 	return all
 }
 
-// survey holds every node that was launched from the node template against what is declared now, in the order of their
+// checkDrift holds every node that was launched from the node template against what is declared now, in the order of their
 // names. While the node template cannot be rendered, nothing is said of a difference.
-func (r *Reconciler) survey(ctx context.Context, f *facts) ([]node, error) {
+func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	nodes, err := r.nodesByInstance(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.meet(ctx, nodes); err != nil {
+	if err := r.describeNewNodes(ctx, nodes); err != nil {
 		return nil, err
 	}
 	var fleet []node
 	if s := f.template.Source; s != nil && !s.Autofill {
-		fleet, err = r.surveyVersions(ctx, nodes, f)
+		fleet, err = r.checkVersionsDrift(ctx, nodes, f)
 	} else {
-		fleet, err = r.surveyLaunched(ctx, nodes, f)
+		fleet, err = r.checkLaunchedDrift(ctx, nodes, f)
 	}
 	slices.SortFunc(fleet, func(a, b node) int { return cmp.Compare(a.Name, b.Name) })
 	return fleet, err
 }
 
-// meet looks at the instances of nodes that have joined since the last listing: it shows what they were launched with.
+// describeNewNodes looks at the instances of nodes that have joined since the last listing: it shows what they were launched with.
 // Those that were there before the first listing are known from it.
-func (r *Reconciler) meet(ctx context.Context, nodes map[string]*corev1.Node) error {
+func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*corev1.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(200)
-	for _, id := range r.strangers(nodes) {
+	for _, id := range r.invisibleInstances(nodes) {
 		group.Go(func() error {
 			return panics.AsError("instance "+id, func() error {
-				_, err := r.Observer.Look(ctx, id)
+				_, err := r.Observer.DescribeInstance(ctx, id)
 				return err
 			})
 		})
@@ -76,8 +76,8 @@ func (r *Reconciler) meet(ctx context.Context, nodes map[string]*corev1.Node) er
 	return group.Wait()
 }
 
-// strangers returns the instances that were never looked at, each only once, and forgets those that are gone.
-func (r *Reconciler) strangers(nodes map[string]*corev1.Node) []string {
+// invisibleInstances returns the instances that were never looked at, each only once, and forgets those that are gone.
+func (r *Reconciler) invisibleInstances(nodes map[string]*corev1.Node) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var strangers []string
@@ -95,7 +95,7 @@ func (r *Reconciler) strangers(nodes map[string]*corev1.Node) []string {
 	return strangers
 }
 
-func (r *Reconciler) surveyLaunched(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
+func (r *Reconciler) checkLaunchedDrift(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
 	adopted, err := r.adopted(ctx)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (r *Reconciler) surveyLaunched(ctx context.Context, nodes map[string]*corev
 			if err != nil {
 				return nil, err
 			}
-			found.differences, found.mends = f.rendering.Drift(f.template, n, version.Data)
+			found.differences, found.updates = f.rendering.Drift(f.template, n, version.Data)
 			found.labels, found.resources = f.template.NodeLabels(f.rendering, n), f.template.NodeResources(f.rendering, n)
 		}
 		fleet = append(fleet, found)
@@ -145,7 +145,7 @@ func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, e
 			continue
 		}
 		version, err := r.Launches.Source(ctx, f.published[at].ID, "", strconv.FormatInt(f.published[at].Version, 10))
-		switch eni.ClassOf(err) {
+		switch eni.ErrorClass(err) {
 		case eni.Unauthorized, eni.Invalid, eni.NotFound:
 			f.warnings = append(f.warnings, fmt.Sprintf("the image of nodes is not watched: EC2 does not say what %s stands for: %v", parameter, err))
 			continue
@@ -176,9 +176,9 @@ func (r *Reconciler) adopted(ctx context.Context) (map[string]bool, error) {
 	return ids, nil
 }
 
-// surveyVersions asks EC2 which version of somebody else's launch template each instance was launched from: its interfaces
+// checkVersionsDrift asks EC2 which version of somebody else's launch template each instance was launched from: its interfaces
 // have no tags of ours.
-func (r *Reconciler) surveyVersions(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
+func (r *Reconciler) checkVersionsDrift(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
 	versions, err := r.Launches.InstancesOf(ctx, f.template.Source.ID)
 	if err != nil {
 		return nil, err
@@ -195,15 +195,15 @@ func (r *Reconciler) surveyVersions(ctx context.Context, nodes map[string]*corev
 	return fleet, nil
 }
 
-// repair hands what can be mended in place to the node reconciler, unless it is only to be reported.
-func (r *Reconciler) repair(ctx context.Context, object *v1alpha1.AWSNodeTemplate, fleet []node) {
-	byInstance, names := map[string][]plan.Mend{}, map[string]string{}
+// updateNodes hands what can be mended in place to the node reconciler, unless it is only to be reported.
+func (r *Reconciler) updateNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, fleet []node) {
+	byInstance, names := map[string][]plan.InPlaceUpdate{}, map[string]string{}
 	if object.Spec.DriftPolicy.InPlace != v1alpha1.InPlaceReport {
 		for _, n := range fleet {
-			byInstance[n.instanceID], names[n.instanceID] = n.mends, n.Name
+			byInstance[n.instanceID], names[n.instanceID] = n.updates, n.Name
 		}
 	}
 	for _, instanceID := range r.Repairs.Set(string(object.UID), byInstance) {
-		r.Observer.TellNode(ctx, names[instanceID])
+		r.Observer.EnqueueNode(ctx, names[instanceID])
 	}
 }

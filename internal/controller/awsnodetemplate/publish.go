@@ -20,15 +20,15 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// offer is a version of a launch template to launch from.
-type offer struct {
+// templateVersion is a version of a launch template to launch from.
+type templateVersion struct {
 	launch.Template
 	name, id string
 	version  int64
 }
 
-// tries is how many instance types EC2 is asked about before its refusal is believed: not every zone has every type.
-const tries = 3
+// maxPublishAttempts is how many instance types EC2 is asked about before its refusal is believed: not every zone has every type.
+const maxPublishAttempts = 3
 
 // choices are the subnets that the published versions name.
 func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (launch.Choices, error) {
@@ -42,7 +42,7 @@ func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTempla
 			return nil, err
 		}
 		if is {
-			choices[p.Zone] = launch.Chosen(version.Data)
+			choices[p.Zone] = launch.ChosenSubnets(version.Data)
 		}
 	}
 	return choices, nil
@@ -63,11 +63,11 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 			return fmt.Errorf("publish launch template %s: %w", name, err)
 		}
 		f.warnings = append(f.warnings, warnings...)
-		made := offer{template, name, version.TemplateID, version.Number}
+		made := templateVersion{template, name, version.TemplateID, version.Number}
 		if before < 0 || object.Status.LaunchTemplates[before].ID != made.id || object.Status.LaunchTemplates[before].Version != made.version {
 			err = r.try(ctx, f, made)
 		}
-		missing := eni.ClassOf(err) == eni.NotFound
+		missing := eni.ErrorClass(err) == eni.NotFound
 		switch {
 		case missing && f.now.Sub(version.CreatedAt) < settled:
 			f.unseen = true
@@ -89,7 +89,7 @@ const settled = time.Minute
 
 // refusal returns the error if EC2 has decided, and nil when it is worth trying again as it is.
 func refusal(err error) error {
-	switch eni.ClassOf(err) {
+	switch eni.ErrorClass(err) {
 	case eni.Throttled, eni.Transient, eni.NotFound, "":
 		return nil
 	default:
@@ -99,7 +99,7 @@ func refusal(err error) error {
 
 // try has EC2 say whether it would launch. Where it may not be asked, that is a warning: a launch needs permissions that
 // the controller need not have.
-func (r *Reconciler) try(ctx context.Context, f *facts, o offer) error {
+func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion) error {
 	subnet := ""
 	if o.Zone == "" {
 		subnet = anySubnet(f.rendering.Zones)
@@ -107,16 +107,16 @@ func (r *Reconciler) try(ctx context.Context, f *facts, o offer) error {
 	var first error
 	tried := 0
 	for _, v := range f.rendering.Types {
-		if !v.Eligible() || v.Shape != o.Shape || tried == tries {
+		if !v.Eligible() || v.Shape != o.Shape || tried == maxPublishAttempts {
 			continue
 		}
 		tried++
-		err := r.EC2.TryLaunch(ctx, launch.Trial{TemplateID: o.id, Version: o.version, Data: o.Data, InstanceType: v.Name, SubnetID: subnet})
+		err := r.EC2.DryRunLaunch(ctx, launch.DryRun{TemplateID: o.id, Version: o.version, Data: o.Data, InstanceType: v.Name, SubnetID: subnet})
 		switch {
 		case err == nil:
 			return nil
-		case eni.ClassOf(err) == eni.Unauthorized:
-			f.warnings = append(f.warnings, notTried+"the controller may not ask EC2 whether it would launch: "+err.Error())
+		case eni.ErrorClass(err) == eni.Unauthorized:
+			f.warnings = append(f.warnings, notDryRun+"the controller may not ask EC2 whether it would launch: "+err.Error())
 			return nil
 		case first == nil:
 			first = err
@@ -155,8 +155,8 @@ func (r *Reconciler) collect(ctx context.Context, f facts) error {
 	return r.shelf.collect(ctx, f.template.Name, current, func(hash string) bool { return hashes[hash] })
 }
 
-// shelf is what is known of the cluster's launch templates in EC2. Only those with our tags are ever on it.
-type shelf struct {
+// templateCache is what is known of the cluster's launch templates in EC2. Only those with our tags are ever on it.
+type templateCache struct {
 	ec2 EC2
 	// references are those of others to launch templates.
 	references func(context.Context) ([]launch.Reference, error)
@@ -179,7 +179,7 @@ type kept struct {
 }
 
 // of returns the launch templates of a node template; its name is enough to tell them, since it is unique in the cluster.
-func (s *shelf) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
+func (s *templateCache) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
 	if s.now().Sub(s.listedAt) >= s.fresh {
 		if err := s.list(ctx); err != nil {
 			return nil, err
@@ -200,14 +200,14 @@ func (s *shelf) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
 }
 
 // read reads the versions of a launch template, unless they are known.
-func (s *shelf) read(ctx context.Context, k *kept) (err error) {
+func (s *templateCache) read(ctx context.Context, k *kept) (err error) {
 	if k.versions == nil {
 		k.versions, err = s.ec2.LaunchTemplateVersions(ctx, k.ID)
 	}
 	return err
 }
 
-func (s *shelf) list(ctx context.Context) error {
+func (s *templateCache) list(ctx context.Context) error {
 	at := s.now()
 	listed, err := s.ec2.LaunchTemplates(ctx, map[string]string{ownership.TagCluster: s.cluster})
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *shelf) list(ctx context.Context) error {
 }
 
 // version returns the version of a launch template with the hash.
-func (s *shelf) version(ctx context.Context, nodeTemplate, templateID, hash string) (launch.Version, bool, error) {
+func (s *templateCache) version(ctx context.Context, nodeTemplate, templateID, hash string) (launch.Version, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.of(ctx, nodeTemplate)
@@ -247,7 +247,7 @@ func (s *shelf) version(ctx context.Context, nodeTemplate, templateID, hash stri
 }
 
 // put returns the version that says what the template says, made now if it is not there.
-func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (v launch.Version, warnings []string, err error) {
+func (s *templateCache) put(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (v launch.Version, warnings []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.of(ctx, t.Name)
@@ -270,7 +270,7 @@ func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, tem
 		number, warnings, err = s.ec2.CreateLaunchTemplateVersion(ctx, token, k.ID, template.Hash, template.Data)
 		return err
 	})
-	if eni.ClassOf(err) == eni.NotFound {
+	if eni.ErrorClass(err) == eni.NotFound {
 		s.listedAt = time.Time{} // somebody has deleted it
 	}
 	if err != nil {
@@ -282,11 +282,11 @@ func (s *shelf) put(ctx context.Context, t launch.NodeTemplate, name string, tem
 	return v, warnings, nil
 }
 
-func (s *shelf) create(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (v launch.Version, warnings []string, err error) {
+func (s *templateCache) create(ctx context.Context, t launch.NodeTemplate, name string, template launch.Template) (v launch.Version, warnings []string, err error) {
 	var id string
 	tags := t.Identity()
 	err = s.withToken(template.Hash, func(token string) (err error) {
-		id, warnings, err = s.ec2.CreateLaunchTemplate(ctx, launch.Publication{Token: token, Name: name, Hash: template.Hash, Data: template.Data, Tags: tags})
+		id, warnings, err = s.ec2.CreateLaunchTemplate(ctx, launch.NewTemplate{Token: token, Name: name, Hash: template.Hash, Data: template.Data, Tags: tags})
 		return err
 	})
 	if err != nil {
@@ -299,16 +299,16 @@ func (s *shelf) create(ctx context.Context, t launch.NodeTemplate, name string, 
 
 // withToken makes a call with the hash as its token, by which it can be made again when its answer is lost. EC2 does not
 // take a token again once what it made is gone, deleted by somebody else: then the time makes another.
-func (s *shelf) withToken(hash string, call func(token string) error) error {
+func (s *templateCache) withToken(hash string, call func(token string) error) error {
 	err := call(hash)
-	if eni.ClassOf(err) == eni.TokenSpent {
+	if eni.ErrorClass(err) == eni.IdempotencyMismatch {
 		err = call(fmt.Sprintf("%s-%d", hash, s.now().Unix()))
 	}
 	return err
 }
 
 // claim makes a launch template ours that belonged to a predecessor of the node template.
-func (s *shelf) claim(ctx context.Context, t launch.NodeTemplate, k *kept) error {
+func (s *templateCache) claim(ctx context.Context, t launch.NodeTemplate, k *kept) error {
 	if k.Tags[ownership.TagNodeTemplateUID] == t.UID {
 		return nil
 	}
@@ -319,14 +319,14 @@ func (s *shelf) claim(ctx context.Context, t launch.NodeTemplate, k *kept) error
 	return nil
 }
 
-func (s *shelf) made(id string, number int64, template launch.Template) launch.Version {
+func (s *templateCache) made(id string, number int64, template launch.Template) launch.Version {
 	return launch.Version{
 		TemplateID: id, Number: number, Description: launch.Describe(template.Hash), CreatedAt: s.now(), Data: launch.Readable(template.Data),
 	}
 }
 
 // collect deletes what is neither current nor in use, after [launch.KeepFor].
-func (s *shelf) collect(ctx context.Context, nodeTemplate string, current map[string]int64, inUse func(hash string) bool) error {
+func (s *templateCache) collect(ctx context.Context, nodeTemplate string, current map[string]int64, inUse func(hash string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.of(ctx, nodeTemplate)
@@ -356,7 +356,7 @@ func (s *shelf) collect(ctx context.Context, nodeTemplate string, current map[st
 }
 
 // dispose deletes a launch template that nobody refers to; else its time begins anew.
-func (s *shelf) dispose(ctx context.Context, k *kept) error {
+func (s *templateCache) dispose(ctx context.Context, k *kept) error {
 	referrers, err := s.referrers(ctx, k)
 	if err != nil {
 		return err
@@ -373,7 +373,7 @@ var errReferrersUnknown = errors.New("it is not known which Auto Scaling groups 
 	"autoscaling:DescribeAutoScalingGroups, ec2:DescribeFleets and ec2:DescribeSpotFleetRequests")
 
 // referrers are those who refer to the launch template. They are only asked for when something is about to be deleted.
-func (s *shelf) referrers(ctx context.Context, k *kept) ([]launch.Reference, error) {
+func (s *templateCache) referrers(ctx context.Context, k *kept) ([]launch.Reference, error) {
 	all, err := s.references(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("launch template %s is kept: %w: %w", k.Name, errReferrersUnknown, err)
@@ -381,8 +381,8 @@ func (s *shelf) referrers(ctx context.Context, k *kept) ([]launch.Reference, err
 	return slices.DeleteFunc(all, func(r launch.Reference) bool { return !r.To(k.Existing) }), nil
 }
 
-func (s *shelf) retire(ctx context.Context, k *kept, current int64, inUse func(hash string) bool) error {
-	retired := launch.Retired(k.versions, current, inUse, s.now())
+func (s *templateCache) retire(ctx context.Context, k *kept, current int64, inUse func(hash string) bool) error {
+	retired := launch.Prunable(k.versions, current, inUse, s.now())
 	if len(retired) == 0 {
 		return nil
 	}
@@ -403,7 +403,7 @@ func (s *shelf) retire(ctx context.Context, k *kept, current int64, inUse func(h
 	return nil
 }
 
-func (s *shelf) remove(ctx context.Context, k *kept) error {
+func (s *templateCache) remove(ctx context.Context, k *kept) error {
 	if err := s.ec2.DeleteLaunchTemplate(ctx, k.ID); err != nil {
 		return fmt.Errorf("delete launch template %s: %w", k.Name, err)
 	}
@@ -412,7 +412,7 @@ func (s *shelf) remove(ctx context.Context, k *kept) error {
 }
 
 // clear deletes all launch templates of a node template, unless somebody refers to one of them, whom it returns.
-func (s *shelf) clear(ctx context.Context, nodeTemplate string) (referrers []launch.Reference, err error) {
+func (s *templateCache) clear(ctx context.Context, nodeTemplate string) (referrers []launch.Reference, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listedAt = time.Time{} // what is not on the shelf would be left behind
@@ -440,7 +440,7 @@ func (s *shelf) clear(ctx context.Context, nodeTemplate string) (referrers []lau
 
 // sweep deletes the launch templates whose node template is gone and did not take them along, as one does whose finalizer
 // was taken off by hand. They go once they are old and were seen so twice, and while nothing that runs comes from them.
-func (s *shelf) sweep(ctx context.Context, there func(nodeTemplate string) bool, running func(nodeTemplateUID string) bool) error {
+func (s *templateCache) sweep(ctx context.Context, there func(nodeTemplate string) bool, running func(nodeTemplateUID string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.list(ctx); err != nil {
@@ -459,7 +459,7 @@ func (s *shelf) sweep(ctx context.Context, there func(nodeTemplate string) bool,
 		if err := s.read(ctx, k); err != nil {
 			return err
 		}
-		if launch.Abandoned(k.versions, k.orphaned, s.now()) {
+		if launch.IsOrphaned(k.versions, k.orphaned, s.now()) {
 			if err := s.dispose(ctx, k); err != nil {
 				return err
 			}

@@ -35,8 +35,8 @@ import (
 	"github.com/multieni/multieni/launch"
 )
 
-// recheck is how soon to look again at what is on its way: a repair, or a deletion that waits for nodes.
-const recheck = 5 * time.Second
+// recheckInterval is how soon to look again at what is on its way: a repair, or a deletion that waits for nodes.
+const recheckInterval = 5 * time.Second
 
 // EC2 is what the reconciler asks of EC2 itself.
 type EC2 interface {
@@ -44,14 +44,14 @@ type EC2 interface {
 	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launch.Existing, error)
 	// LaunchTemplateVersions returns all versions of one, the oldest first.
 	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launch.Version, error)
-	CreateLaunchTemplate(ctx context.Context, p launch.Publication) (id string, warnings []string, err error)
+	CreateLaunchTemplate(ctx context.Context, p launch.NewTemplate) (id string, warnings []string, err error)
 	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launch.Document) (number int64, warnings []string, err error)
 	DeleteLaunchTemplate(ctx context.Context, templateID string) error
 	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
 	// PutTags puts tags on a resource, here a launch template.
 	PutTags(ctx context.Context, id string, tags map[string]string) error
-	// TryLaunch has EC2 say whether it would launch, without launching.
-	TryLaunch(ctx context.Context, t launch.Trial) error
+	// DryRunLaunch has EC2 say whether it would launch, without launching.
+	DryRunLaunch(ctx context.Context, t launch.DryRun) error
 }
 
 // Options are what a Reconciler works with.
@@ -68,7 +68,7 @@ type Options struct {
 	CheckOverride func(launch.Document) error
 	// KubernetesVersion returns the minor version of the API server, such as 1.35.
 	KubernetesVersion func() (string, error)
-	Repairs           *controller.Repairs
+	Repairs           *controller.InPlaceUpdates
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
 	// Follow is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often EC2's launch
@@ -86,20 +86,20 @@ type Options struct {
 // Reconciler reconciles AWSNodeTemplates.
 type Reconciler struct {
 	Options
-	shelf *shelf
+	shelf *templateCache
 
 	mu sync.Mutex
 	// met are the instances whose interfaces were looked at when their node joined.
 	met map[string]bool
 	// standings are how the nodes stood last, by node template.
-	standings map[string]Standing
+	standings map[string]Counts
 }
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
 	return &Reconciler{
-		Options: options, met: map[string]bool{}, standings: map[string]Standing{},
-		shelf: &shelf{ec2: options.EC2, references: options.References, cluster: options.Cluster, fresh: options.Relist, now: options.Now},
+		Options: options, met: map[string]bool{}, standings: map[string]Counts{},
+		shelf: &templateCache{ec2: options.EC2, references: options.References, cluster: options.Cluster, fresh: options.Relist, now: options.Now},
 	}
 }
 
@@ -121,9 +121,9 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !object.DeletionTimestamp.IsZero() {
-		return r.letGo(ctx, &object)
+		return r.removeFinalizer(ctx, &object)
 	}
-	if err := r.accept(ctx, &object); err != nil {
+	if err := r.addFinalizer(ctx, &object); err != nil {
 		return reconcile.Result{}, err
 	}
 	f, err := r.gather(ctx, &object)
@@ -136,16 +136,16 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	f.published = offered(&object, f)
-	if f.fleet, err = r.survey(ctx, &f); err != nil {
+	if f.fleet, err = r.checkDrift(ctx, &f); err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := r.write(ctx, &object, report(&object, f)); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.tell(ctx, &object, f); err != nil {
+	if err := r.writeNodes(ctx, &object, f); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.repair(ctx, &object, f.fleet)
+	r.updateNodes(ctx, &object, f.fleet)
 	return reconcile.Result{RequeueAfter: r.next(f)}, r.tidy(ctx, &object, f)
 }
 
@@ -175,15 +175,15 @@ func (r *Reconciler) next(f facts) time.Duration {
 		return time.Second
 	}
 	for _, n := range f.fleet {
-		if len(n.mends) > 0 {
-			return min(recheck, r.Follow)
+		if len(n.updates) > 0 {
+			return min(recheckInterval, r.Follow)
 		}
 	}
 	return r.Follow
 }
 
-// accept puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that is paused.
-func (r *Reconciler) accept(ctx context.Context, object *v1alpha1.AWSNodeTemplate) error {
+// addFinalizer puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that is paused.
+func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.AWSNodeTemplate) error {
 	before := object.DeepCopy()
 	if controller.Paused(object) || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
 		return nil
@@ -195,9 +195,9 @@ func (r *Reconciler) accept(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	return nil
 }
 
-// letGo deletes the launch templates once no node that was launched from them runs, and no group refers to them. Then it
+// removeFinalizer deletes the launch templates once no node that was launched from them runs, and no group refers to them. Then it
 // takes the finalizer off.
-func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (reconcile.Result, error) {
+func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
 	}
@@ -216,7 +216,7 @@ func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate
 		}
 	}
 	if waiting > 0 {
-		return reconcile.Result{RequeueAfter: min(recheck, r.Follow)}, r.write(ctx, object, leaving(object, waiting, nodesRun(waiting)))
+		return reconcile.Result{RequeueAfter: min(recheckInterval, r.Follow)}, r.write(ctx, object, leaving(object, waiting, nodesRun(waiting)))
 	}
 	referrers, err := r.shelf.clear(ctx, object.Name)
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate
 	if len(referrers) > 0 {
 		return reconcile.Result{RequeueAfter: r.Follow}, r.write(ctx, object, leaving(object, 0, referred(referrers)))
 	}
-	if err := r.dismiss(ctx, nodes, object.Name); err != nil {
+	if err := r.clearNodes(ctx, nodes, object.Name); err != nil {
 		return reconcile.Result{}, err
 	}
 	before := object.DeepCopy()
@@ -239,8 +239,8 @@ func (r *Reconciler) letGo(ctx context.Context, object *v1alpha1.AWSNodeTemplate
 	return reconcile.Result{}, nil
 }
 
-// Standing is how the nodes of a node template stand.
-type Standing struct {
+// Counts is how the nodes of a node template stand.
+type Counts struct {
 	// Nodes were launched from it; Drifted counts those that differ by the first field in which they do.
 	Nodes   int
 	Drifted map[string]int
@@ -248,15 +248,15 @@ type Standing struct {
 	ReadAt time.Time
 }
 
-// Standings returns how the nodes stand, by node template, for metrics.
-func (r *Reconciler) Standings() map[string]Standing {
+// Counts returns how the nodes stand, by node template, for metrics.
+func (r *Reconciler) Counts() map[string]Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.standings)
 }
 
-// Sweep deletes launch templates that have outlived their node template, for whatever reason.
-func (r *Reconciler) Sweep(ctx context.Context) error {
+// CollectTemplates deletes launch templates that have outlived their node template, for whatever reason.
+func (r *Reconciler) CollectTemplates(ctx context.Context) error {
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return err
 	}

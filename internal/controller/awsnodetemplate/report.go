@@ -22,19 +22,19 @@ import (
 
 // The most entries of lists in the status (api/v1alpha1).
 const (
-	maxTypes     = 200
-	maxSubnets   = 200
-	maxWarnings  = 50
-	maxShadows   = 100
-	maxTemplates = 200
-	maxZones     = 64
-	maxReferrers = 5
+	maxTypes          = 200
+	maxSubnets        = 200
+	maxWarnings       = 50
+	maxShadowedFields = 100
+	maxTemplates      = 200
+	maxZones          = 64
+	maxReferrers      = 5
 )
 
 // How warnings begin that are heard once, when a version is made: they stand as long as it is offered.
 const (
-	warns    = "EC2 warns: "
-	notTried = "not tried: "
+	warns     = "EC2 warns: "
+	notDryRun = "not tried: "
 )
 
 // report works the status out.
@@ -47,7 +47,7 @@ func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateS
 	for _, z := range f.rendering.Zones[:min(len(f.rendering.Zones), maxZones)] {
 		st.Zones = append(st.Zones, zone(z))
 	}
-	for _, s := range f.rendering.Shadows[:min(len(f.rendering.Shadows), maxShadows)] {
+	for _, s := range f.rendering.Shadows[:min(len(f.rendering.Shadows), maxShadowedFields)] {
 		st.ShadowedFields = append(st.ShadowedFields, clip(s.String(), 256))
 	}
 	if f.rendering.Problems == nil {
@@ -107,7 +107,7 @@ func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemp
 	var all []v1alpha1.PublishedTemplate
 	for _, t := range f.rendering.Templates {
 		name := f.template.TemplateName(t)
-		if at := slices.IndexFunc(f.offers, func(o offer) bool { return o.name == name }); at >= 0 {
+		if at := slices.IndexFunc(f.offers, func(o templateVersion) bool { return o.name == name }); at >= 0 {
 			o := f.offers[at]
 			all = append(all, v1alpha1.PublishedTemplate{
 				ID: o.id, Name: name, Version: o.version, ContentHash: t.Hash, Zone: t.Zone, Shape: t.Shape, Interfaces: int32(len(t.Interfaces)),
@@ -177,7 +177,7 @@ func warnings(before, st v1alpha1.AWSNodeTemplateStatus, f facts) []string {
 	}
 	all = append(all, f.warnings...)
 	if slices.Equal(before.LaunchTemplates, st.LaunchTemplates) {
-		all = append(all, slices.DeleteFunc(slices.Clone(before.Warnings), func(w string) bool { return !strings.HasPrefix(w, warns) && !strings.HasPrefix(w, notTried) })...)
+		all = append(all, slices.DeleteFunc(slices.Clone(before.Warnings), func(w string) bool { return !strings.HasPrefix(w, warns) && !strings.HasPrefix(w, notDryRun) })...)
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -194,7 +194,7 @@ func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTempl
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"nothing is changed for it while it has the annotation %s", v1alpha1.PausedAnnotation)}
 	case f.rendering.Problems != nil:
-		return status.Outcome{State: status.Stalled, Reason: string(f.rendering.Problems[0].Reason), Message: told(f.rendering.Problems) + meanwhile(st)}
+		return status.Outcome{State: status.Stalled, Reason: string(f.rendering.Problems[0].Reason), Message: summary(f.rendering.Problems) + meanwhile(st)}
 	case f.refusal != nil:
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonRefused, Message: f.refusal.Error() + meanwhile(st)}
 	case f.unseen:
@@ -213,7 +213,7 @@ func meanwhile(st v1alpha1.AWSNodeTemplateStatus) string {
 	return " (the launch templates in the status are as before)"
 }
 
-func told(problems []launch.Problem) string {
+func summary(problems []launch.Problem) string {
 	var words []string
 	for _, p := range problems {
 		words = append(words, p.Error())
@@ -225,7 +225,7 @@ func validated(f facts) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionValidated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "EC2 would launch from it"}
 	switch {
 	case f.rendering.Problems != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(f.rendering.Problems[0].Reason), told(f.rendering.Problems)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(f.rendering.Problems[0].Reason), summary(f.rendering.Problems)
 	case f.refusal != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRefused, f.refusal.Error()
 	case f.unseen:

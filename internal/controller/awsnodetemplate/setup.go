@@ -26,14 +26,14 @@ import (
 	"github.com/multieni/multieni/launch"
 )
 
-// gathering is for how long news of nodes is collected: a fleet that joins is surveyed once and not node by node.
-const gathering = 500 * time.Millisecond
+// eventDelay is for how long news of nodes is collected: a fleet that joins is surveyed once and not node by node.
+const eventDelay = 500 * time.Millisecond
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // SetupWithManager wires the reconciler to AWSNodeTemplates, to nodes that join and leave, and to the clock.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
-	if err := mgr.Add(manager.RunnableFunc(r.sweepNowAndThen)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(r.collectPeriodically)); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -48,15 +48,15 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// sweepNowAndThen sweeps until the context ends. Whoever never had a node template need not allow it.
-func (r *Reconciler) sweepNowAndThen(ctx context.Context) error {
+// collectPeriodically sweeps until the context ends. Whoever never had a node template need not allow it.
+func (r *Reconciler) collectPeriodically(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(launch.OrphanGrace):
 		}
-		err := panics.AsError("the sweep of launch templates", func() error { return r.Sweep(ctx) })
+		err := panics.AsError("the sweep of launch templates", func() error { return r.CollectTemplates(ctx) })
 		if err != nil && ctx.Err() == nil {
 			r.Log.Info("launch templates without a node template were not looked for", "err", err)
 		}
@@ -70,6 +70,6 @@ func (r *Reconciler) enqueueAll(ctx context.Context, q queue) {
 		r.Log.Error("AWSNodeTemplates could not be listed", "err", err)
 	}
 	for n := range all.Items {
-		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[n].Name}}, gathering)
+		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[n].Name}}, eventDelay)
 	}
 }

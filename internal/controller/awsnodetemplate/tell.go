@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// writers is how many nodes are written at the same time.
-	writers = 8
+	// nodeWriters is how many nodes are written at the same time.
+	nodeWriters = 8
 	// maxEventNote is the most bytes of an event's note (events.k8s.io/v1, Event).
 	maxEventNote = 1024
 )
@@ -33,24 +33,24 @@ const (
 // unsafeCopy spares copies of what is only read.
 var unsafeCopy = client.UnsafeDisableDeepCopy
 
-// tell writes on each node what it has and whether it differs, where that is news.
-func (r *Reconciler) tell(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
+// writeNodes writes on each node what it has and whether it differs, where that is news.
+func (r *Reconciler) writeNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	r.remember(object.Name, f)
 	if f.rendering.Problems != nil {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
+	group.SetLimit(nodeWriters)
 	for _, n := range f.fleet {
 		group.Go(func() error {
-			return panics.AsError("node "+n.Name, func() error { return client.IgnoreNotFound(r.tellOne(ctx, object, n)) })
+			return panics.AsError("node "+n.Name, func() error { return client.IgnoreNotFound(r.writeNode(ctx, object, n)) })
 		})
 	}
 	return group.Wait()
 }
 
 func (r *Reconciler) remember(name string, f facts) {
-	s := Standing{Nodes: len(f.fleet), Drifted: map[string]int{}, ReadAt: f.sourceReadAt}
+	s := Counts{Nodes: len(f.fleet), Drifted: map[string]int{}, ReadAt: f.sourceReadAt}
 	for _, n := range f.fleet {
 		if drifted := n.drift(); len(drifted) > 0 {
 			s.Drifted[drifted[0].Field]++
@@ -66,7 +66,7 @@ func (n node) drift() []launch.Difference {
 	return slices.DeleteFunc(slices.Clone(n.differences), func(d launch.Difference) bool { return d.Class == launch.Behavioral })
 }
 
-func (r *Reconciler) tellOne(ctx context.Context, object *v1alpha1.AWSNodeTemplate, n node) error {
+func (r *Reconciler) writeNode(ctx context.Context, object *v1alpha1.AWSNodeTemplate, n node) error {
 	if changed := labelChanges(n.Labels, n.labels); len(changed) > 0 {
 		if err := r.patch(ctx, n.Node, types.MergePatchType, map[string]any{"metadata": map[string]any{"labels": changed}}); err != nil {
 			return fmt.Errorf("label node %s: %w", n.Name, err)
@@ -92,7 +92,7 @@ func (r *Reconciler) tellOne(ctx context.Context, object *v1alpha1.AWSNodeTempla
 		return fmt.Errorf("write condition %s of node %s: %w", v1alpha1.NodeConditionDrifted, n.Name, err)
 	}
 	if differs {
-		r.announce(object, n, was, now)
+		r.recordEvents(object, n, was, now)
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (r *Reconciler) patch(ctx context.Context, n *corev1.Node, kind types.Patch
 	return r.Client.Patch(ctx, target, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
 }
 
-// announce records an event on the node and on its node template when a drift begins, changes or ends.
-func (r *Reconciler) announce(object *v1alpha1.AWSNodeTemplate, n node, was *corev1.NodeCondition, now corev1.NodeCondition) {
+// recordEvents records an event on the node and on its node template when a drift begins, changes or ends.
+func (r *Reconciler) recordEvents(object *v1alpha1.AWSNodeTemplate, n node, was *corev1.NodeCondition, now corev1.NodeCondition) {
 	kind := corev1.EventTypeWarning
 	if now.Status != corev1.ConditionTrue {
 		kind = corev1.EventTypeNormal
@@ -183,8 +183,8 @@ func capacityChanges(have corev1.ResourceList, want map[string]int) map[string]a
 	return changes
 }
 
-// dismiss takes the labels, resources and the condition of a node template off the nodes that still have them.
-func (r *Reconciler) dismiss(ctx context.Context, nodes map[string]*corev1.Node, nodeTemplate string) error {
+// clearNodes takes the labels, resources and the condition of a node template off the nodes that still have them.
+func (r *Reconciler) clearNodes(ctx context.Context, nodes map[string]*corev1.Node, nodeTemplate string) error {
 	for _, n := range nodes {
 		if n.Labels[launch.LabelNodeTemplate] != nodeTemplate {
 			continue

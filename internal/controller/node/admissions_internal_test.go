@@ -12,7 +12,7 @@ import (
 // nodes are let in: it still has the NodeENI without its ramp.
 func TestARampIsNotForgottenByWhoKnowsNothingOfIt(t *testing.T) {
 	const uid, before, after, limit = "uid-a", 1, 2, 50
-	var a admissions
+	var a rampAdmissions
 	a.begin(uid, after, nil)
 	admitted := 0
 	for n := range 2 * limit {

@@ -18,19 +18,19 @@ import (
 // tells of all of them: EC2 takes a few seconds to make and attach interfaces, and some more to detach and delete them. What
 // a person, an agent or another node waits for is written at once.
 const (
-	arrival   = 10 * time.Second
-	departure = 30 * time.Second
+	attachStatusDelay = 10 * time.Second
+	removeStatusDelay = 30 * time.Second
 )
 
-// deferrals remembers since when writes for nodes are put off. The zero value is ready for use.
-type deferrals struct {
+// statusDeferrals remembers since when writes for nodes are put off. The zero value is ready for use.
+type statusDeferrals struct {
 	mu    sync.Mutex
 	since map[string]time.Time
 }
 
 // due returns when a write for a node that may be put off for some time has to be made. The time counts from the first call
 // since [deferrals.end].
-func (d *deferrals) due(node string, within time.Duration, now time.Time) time.Time {
+func (d *statusDeferrals) due(node string, within time.Duration, now time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.since == nil {
@@ -45,28 +45,28 @@ func (d *deferrals) due(node string, within time.Duration, now time.Time) time.T
 }
 
 // end notes that nothing is put off for a node.
-func (d *deferrals) end(node string) {
+func (d *statusDeferrals) end(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.since, node)
 }
 
-// putOff reports whether a write that can wait is put off now. The node is then reconciled again in time.
-func (r *Reconciler) putOff(s *subject, writes *deferrals) bool {
-	within := departure
-	if s.inTransition(func(m plan.Member) bool { return m.Why.Reason != plan.Leaving }) {
-		within = arrival
+// deferStatus reports whether a write that can wait is put off now. The node is then reconciled again in time.
+func (r *Reconciler) deferStatus(s *snapshot, writes *statusDeferrals) bool {
+	within := removeStatusDelay
+	if s.inTransition(func(m plan.Member) bool { return m.Why.Reason != plan.Removing }) {
+		within = attachStatusDelay
 	}
 	due := writes.due(s.name, within, r.Now())
 	if !r.Now().Before(due) {
 		return false
 	}
-	s.turn = sooner(s.turn, due)
+	s.replacement = sooner(s.replacement, due)
 	return true
 }
 
 // canWait reports whether nobody waits for a change of the node's status, and more of it is to come.
-func (s *subject) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
+func (s *snapshot) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 	// Of what waits at a gate the status says what it said before.
 	moving := len(s.waiting) > 0 || slices.ContainsFunc(after.Interfaces, inTransition)
 	old := byKey(before.Interfaces)
@@ -77,27 +77,27 @@ func (s *subject) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 			continue
 		}
 		changed = true
-		if s.agentWaits(was, now) || s.othersWait(was, now) || !onlyTermination(was, now) && !passing(was, now, moving) {
+		if s.agentAwaitsStatus(was, now) || s.rolloutAwaitsStatus(was, now) || !onlyTermination(was, now) && !isTransient(was, now, moving) {
 			return false
 		}
 	}
 	return changed || moving
 }
 
-// passing reports whether what is said of an interface changes soon or, once it is attached, can be told with the others. An
+// isTransient reports whether what is said of an interface changes soon or, once it is attached, can be told with the others. An
 // interface that is gone before anybody heard of it would never be told of.
-func passing(was, now v1alpha1.InterfaceState, moving bool) bool {
-	if now.Reason == string(plan.Leaving) && was.ENIID == "" {
+func isTransient(was, now v1alpha1.InterfaceState, moving bool) bool {
+	if now.Reason == string(plan.Removing) && was.ENIID == "" {
 		return false
 	}
-	return inTransition(now) || moving && now.Phase == v1alpha1.PhaseAttached && plan.Reason(now.Reason).Passing()
+	return inTransition(now) || moving && now.Phase == v1alpha1.PhaseAttached && plan.Reason(now.Reason).Transient()
 }
 
 // inTransition reports whether what is said of an interface is about to change without anybody's help.
 func inTransition(i v1alpha1.InterfaceState) bool {
 	reason := plan.Reason(i.Reason)
-	rests := i.Phase == v1alpha1.PhaseAttached && reason != plan.Leaving
-	return !rests && i.Phase != v1alpha1.PhaseBlocked && reason.Passing() && reason != plan.DeviceHeld
+	rests := i.Phase == v1alpha1.PhaseAttached && reason != plan.Removing
+	return !rests && i.Phase != v1alpha1.PhaseBlocked && reason.Transient() && reason != plan.WaitingForDeviceRelease
 }
 
 // onlyTermination reports whether nothing but DeleteOnTermination is new: the call that sets it trails behind the attachment.
@@ -111,22 +111,22 @@ func lost(was, now v1alpha1.InterfaceState) bool {
 	return was.Phase == v1alpha1.PhaseAttached && now.Phase != v1alpha1.PhaseAttached
 }
 
-// agentWaits reports whether the agent on the node has to hear that an interface leaves: before its link vanishes.
-func (s *subject) agentWaits(was, now v1alpha1.InterfaceState) bool {
+// agentAwaitsStatus reports whether the agent on the node has to hear that an interface leaves: before its link vanishes.
+func (s *snapshot) agentAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 	return lost(was, now) &&
 		slices.ContainsFunc(s.state.Status.Links, func(link v1alpha1.LinkState) bool { return link.ENIID == was.ENIID })
 }
 
-// othersWait reports whether other nodes have to hear that this one lost an interface that it is to have: they count for
+// rolloutAwaitsStatus reports whether other nodes have to hear that this one lost an interface that it is to have: they count for
 // maxUnavailable, also with a controller that begins now.
-func (s *subject) othersWait(was, now v1alpha1.InterfaceState) bool {
+func (s *snapshot) rolloutAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 	return lost(was, now) && slices.ContainsFunc(s.plans, func(p plan.Plan) bool {
-		return slices.ContainsFunc(p.Members, func(m plan.Member) bool { return m.Key == keyOf(now) && m.Wanted })
+		return slices.ContainsFunc(p.Members, func(m plan.Member) bool { return m.Key == keyOf(now) && m.Desired })
 	})
 }
 
 // inTransition reports whether EC2 is at work on any interface of the node that counts.
-func (s *subject) inTransition(counts func(plan.Member) bool) bool {
+func (s *snapshot) inTransition(counts func(plan.Member) bool) bool {
 	return slices.ContainsFunc(s.plans, func(p plan.Plan) bool {
 		return slices.ContainsFunc(p.Members, func(m plan.Member) bool { return inTransition(s.interfaceState(m)) && counts(m) })
 	})

@@ -88,8 +88,8 @@ func TestALostNodeENIThatIsBackLosesNothingToACache(t *testing.T) {
 				s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
 				s.deleteNodeENI(s.cache)
 				for range 3 {
-					s.reconciler.Sweeper.Pass(s.Context(), s.observer)
-					time.Sleep(ownership.LiveLeakGrace)
+					s.reconciler.GC.Run(s.Context(), s.observer)
+					time.Sleep(ownership.AttachedOrphanGrace)
 				}
 				err := s.play(5 * time.Minute)
 				if len(s.attached()) != 1 || (err != nil) != tc.fails {

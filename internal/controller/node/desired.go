@@ -19,7 +19,7 @@ import (
 )
 
 // desire says what is wanted of one instance of the subject.
-func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, at selection.Place, known observer.Known) (plan.Desired, error) {
+func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selection.Location, known observer.NodeInventory) (plan.Desired, error) {
 	present := s.present(instanceID)
 	if present {
 		clear(s.generations)
@@ -28,7 +28,7 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 		Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, InstanceTags: r.InstanceTags, NodeAbsent: !present, Paused: s.paused(),
 	}
 	if present && !s.paused() {
-		d.Mends = r.Repairs.Of(instanceID)
+		d.InPlaceUpdates = r.Repairs.Of(instanceID)
 	}
 	for n := range s.nodeENIs {
 		claim, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
@@ -37,7 +37,7 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 		}
 		d.Claims = append(d.Claims, claim)
 		// A node that its NodeENI selects is held only until its turn comes.
-		if present && (claim.Standing != plan.Held || !selects(&s.nodeENIs[n], s.node.Labels)) {
+		if present && (claim.Mode != plan.Retain || !selects(&s.nodeENIs[n], s.node.Labels)) {
 			s.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
 		}
 	}
@@ -46,39 +46,39 @@ func (r *Reconciler) desire(ctx context.Context, s *subject, instanceID string, 
 }
 
 // leaks releases the interfaces whose NodeENI is confirmed not to exist.
-func (r *Reconciler) leaks(s *subject, known observer.Known) []plan.Claim {
+func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Claim {
 	var claims []plan.Claim
 	for _, record := range known.Owned {
 		m := record.Member
 		listed := slices.ContainsFunc(claims, func(c plan.Claim) bool { return c.NodeENIUID == m.NodeENIUID })
-		absence, gone := r.Sweeper.Gone(m.NodeENIUID)
+		absence, gone := r.GC.Gone(m.NodeENIUID)
 		if listed || s.nodeENI(m.NodeENIUID) != nil || !gone {
 			continue
 		}
 		claim := plan.Claim{NodeENI: m.NodeENI, NodeENIUID: m.NodeENIUID, Leaked: true, MissingSince: absence.Since, Grace: absence.Grace}
-		claim.Standing, claim.Why = plan.Judge(plan.Circumstances{NodeENIGone: true, NodePaused: s.paused()})
+		claim.Mode, claim.Why = plan.ModeFor(plan.SelectionFacts{NodeENIGone: true, NodePaused: s.paused()})
 		claims = append(claims, claim)
 	}
 	return claims
 }
 
 // claim says what one NodeENI asks. Its wishes are worked out only where it still may ask, or may again after a pause.
-func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI, present bool, at selection.Place) (plan.Claim, error) {
+func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selection.Location) (plan.Claim, error) {
 	claim := controller.NewClaim(nodeENI)
-	circumstances := plan.Circumstances{
+	circumstances := plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
 		NodePresent: present, Selected: present && selects(nodeENI, s.node.Labels),
-		SharerSelected: slices.ContainsFunc(s.sharers, func(n corev1.Node) bool { return selects(nodeENI, n.Labels) }),
-		NodeENIPaused:  controller.Paused(nodeENI), NodePaused: s.paused(),
+		DuplicateSelected: slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool { return selects(nodeENI, n.Labels) }),
+		NodeENIPaused:     controller.Paused(nodeENI), NodePaused: s.paused(),
 	}
 	claim.Selects = circumstances.Selected
-	claim.Standing, claim.Why = plan.Judge(circumstances)
-	if unpaused, _ := plan.Judge(circumstances.Unpaused()); unpaused != plan.Wanted {
+	claim.Mode, claim.Why = plan.ModeFor(circumstances)
+	if unpaused, _ := plan.ModeFor(circumstances.Unpaused()); unpaused != plan.Ensure {
 		return claim, nil
 	}
-	if claim.Standing == plan.Wanted {
+	if claim.Mode == plan.Ensure {
 		if why, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
-			claim.Standing, claim.Why = plan.Held, why
+			claim.Mode, claim.Why = plan.Retain, why
 			return claim, err
 		}
 	}
@@ -90,7 +90,7 @@ func (r *Reconciler) claim(ctx context.Context, s *subject, nodeENI *v1alpha1.No
 	if err != nil {
 		return claim, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
 	}
-	controller.FillClaim(&claim, nodeENI.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
+	controller.ResolveClaim(&claim, nodeENI.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
 	return claim, nil
 }
 

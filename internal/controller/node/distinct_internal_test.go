@@ -14,7 +14,7 @@ import (
 func TestOneMemberOfEachKey(t *testing.T) {
 	of := func(name string, ordinal int, wanted bool) plan.Member {
 		key := ownership.Key{NodeENIUID: "uid-b", Ordinal: ordinal}
-		return plan.Member{Member: ownership.Member{NodeENI: name, Key: key}, Wanted: wanted}
+		return plan.Member{Member: ownership.Member{NodeENI: name, Key: key}, Desired: wanted}
 	}
 	got := distinct([]plan.Member{of("-1", 0, false), of("a", 1, true), of("b", 0, true)})
 	if len(got) != 2 || got[0].NodeENI != "a" || got[1].NodeENI != "b" {

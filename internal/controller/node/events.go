@@ -30,24 +30,24 @@ type outcome struct {
 	kind, reason, action string
 }
 
-// news is an outcome for an interface of a NodeENI.
-type news struct {
+// nodeEvent is an outcome for an interface of a NodeENI.
+type nodeEvent struct {
 	outcome
 	nodeENI, note string
 	// of is the interface: its ID, or its place among those of the NodeENI while it has none.
 	of string
 }
 
-// announce records the outcomes for the interfaces whose standing changed: one Event on the Node for each, and one on each
+// recordEvents records the outcomes for the interfaces whose standing changed: one Event on the Node for each, and one on each
 // NodeENI concerned, of which the recorder makes a series over all nodes.
-func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceState) {
+func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.InterfaceState) {
 	old := byKey(before)
-	var all []news
+	var all []nodeEvent
 	for _, now := range after {
 		was := old[keyOf(now)]
 		delete(old, keyOf(now))
-		if o, note := change(was, now); note != "" {
-			all = append(all, news{o, now.NodeENI, note, cmp.Or(now.ENIID, fmt.Sprintf("%s[%d]", now.NodeENI, now.Ordinal))})
+		if o, note := eventFor(was, now); note != "" {
+			all = append(all, nodeEvent{o, now.NodeENI, note, cmp.Or(now.ENIID, fmt.Sprintf("%s[%d]", now.NodeENI, now.Ordinal))})
 		}
 	}
 	for _, gone := range before {
@@ -55,14 +55,14 @@ func (r *Reconciler) announce(s *subject, before, after []v1alpha1.InterfaceStat
 		// What is let go for another node that has the instance stays where it is.
 		if _, there := r.Observer.Interface(gone.ENIID); left && gone.ENIID != "" && !there {
 			removed := outcome{corev1.EventTypeNormal, "Removed", "Remove"}
-			all = append(all, news{removed, gone.NodeENI, gone.ENIID + " is detached and deleted", gone.ENIID})
+			all = append(all, nodeEvent{removed, gone.NodeENI, gone.ENIID + " is detached and deleted", gone.ENIID})
 		}
 	}
 	r.emit(s, all)
 }
 
-// change says what is new about an interface; nothing that is worth an Event has no note.
-func change(was, now v1alpha1.InterfaceState) (o outcome, note string) {
+// eventFor says what is new about an interface; nothing that is worth an Event has no note.
+func eventFor(was, now v1alpha1.InterfaceState) (o outcome, note string) {
 	switch {
 	case now.Phase == v1alpha1.PhaseAttached && was.Phase != v1alpha1.PhaseAttached:
 		note := fmt.Sprintf("%s in %s is attached at card %d device %d", now.ENIID, now.SubnetID, now.NetworkCardIndex, now.DeviceIndex)
@@ -75,36 +75,36 @@ func change(was, now v1alpha1.InterfaceState) (o outcome, note string) {
 	case len(now.Drift) > 0 && len(was.Drift) == 0:
 		return outcome{corev1.EventTypeWarning, v1alpha1.ReasonDrifted, "Plan"}, cmp.Or(now.Message, fmt.Sprintf(
 			"%s differs in %s: want %s, have %s", now.ENIID, now.Drift[0].Field, now.Drift[0].Want, now.Drift[0].Have))
-	case needsSomebody(now.Reason) && was.Reason != now.Reason && len(was.Drift) == 0:
+	case needsPerson(now.Reason) && was.Reason != now.Reason && len(was.Drift) == 0:
 		return outcome{corev1.EventTypeWarning, now.Reason, "Plan"}, now.Message
 	default:
 		return outcome{}, ""
 	}
 }
 
-// needsSomebody reports whether a reason does not go away by itself, and is more than that nothing is done for now.
-func needsSomebody(reason string) bool {
-	return !plan.Reason(reason).Passing() && reason != string(plan.Kept)
+// needsPerson reports whether a reason does not go away by itself, and is more than that nothing is done for now.
+func needsPerson(reason string) bool {
+	return !plan.Reason(reason).Transient() && reason != string(plan.Retained)
 }
 
 // announceForce says so before anybody wonders: force cuts an instance off.
-func (r *Reconciler) announceForce(s *subject, outcomes []apply.Outcome) {
-	var all []news
+func (r *Reconciler) announceForce(s *snapshot, outcomes []apply.Outcome) {
+	var all []nodeEvent
 	for _, o := range outcomes {
 		if d, ok := o.Action.(plan.Detach); ok && d.Force {
-			all = append(all, news{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String(), d.InterfaceID})
+			all = append(all, nodeEvent{outcome{corev1.EventTypeWarning, "ForceDetach", "Detach"}, d.Member.NodeENI, d.String(), d.InterfaceID})
 		}
 	}
 	r.emit(s, all)
 }
 
 // emit records news of a node's interfaces, those of one outcome together.
-func (r *Reconciler) emit(s *subject, all []news) {
+func (r *Reconciler) emit(s *snapshot, all []nodeEvent) {
 	for len(all) > 0 {
-		alike, others := apartBy(all, func(n news) bool { return n.outcome == all[0].outcome })
+		alike, others := splitBy(all, func(n nodeEvent) bool { return n.outcome == all[0].outcome })
 		r.emitOnNode(s, alike)
 		for len(alike) > 0 {
-			its, rest := apartBy(alike, func(n news) bool { return n.nodeENI == alike[0].nodeENI })
+			its, rest := splitBy(alike, func(n nodeEvent) bool { return n.nodeENI == alike[0].nodeENI })
 			r.emitOnNodeENI(s, its)
 			alike = rest
 		}
@@ -112,8 +112,8 @@ func (r *Reconciler) emit(s *subject, all []news) {
 	}
 }
 
-// apartBy parts news that are of a kind from the others.
-func apartBy(all []news, of func(news) bool) (these, others []news) {
+// splitBy parts news that are of a kind from the others.
+func splitBy(all []nodeEvent, of func(nodeEvent) bool) (these, others []nodeEvent) {
 	for _, n := range all {
 		if of(n) {
 			these = append(these, n)
@@ -125,12 +125,12 @@ func apartBy(all []news, of func(news) bool) (these, others []news) {
 }
 
 // emitOnNode records one Event on the Node for news of one outcome.
-func (r *Reconciler) emitOnNode(s *subject, alike []news) {
+func (r *Reconciler) emitOnNode(s *snapshot, alike []nodeEvent) {
 	if s.node == nil {
 		return
 	}
 	var related runtime.Object
-	if only := alike[0].nodeENI; !slices.ContainsFunc(alike, func(n news) bool { return n.nodeENI != only }) {
+	if only := alike[0].nodeENI; !slices.ContainsFunc(alike, func(n nodeEvent) bool { return n.nodeENI != only }) {
 		related = s.identityOf(only)
 	}
 	notes, interfaces := make([]string, len(alike)), make([]string, len(alike))
@@ -152,7 +152,7 @@ func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReferenc
 
 // emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to node, its
 // note aside: the recorder counts Events that are alike, and writes the first two.
-func (r *Reconciler) emitOnNodeENI(s *subject, its []news) {
+func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 	nodeENI := s.identityOf(its[0].nodeENI)
 	if nodeENI == nil {
 		return
@@ -166,7 +166,7 @@ func (r *Reconciler) emitOnNodeENI(s *subject, its []news) {
 }
 
 // identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events alike.
-func (s *subject) identityOf(name string) runtime.Object {
+func (s *snapshot) identityOf(name string) runtime.Object {
 	n := slices.IndexFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == name })
 	if n < 0 {
 		return nil
@@ -206,14 +206,14 @@ type skip struct {
 	why           string
 }
 
-// skips remembers what was said of the Nodes that are skipped, by their names. The zero value is ready for use.
-type skips struct {
+// skippedNodes remembers what was said of the Nodes that are skipped, by their names. The zero value is ready for use.
+type skippedNodes struct {
 	mu   sync.Mutex
 	said map[string]map[skip]bool
 }
 
 // isNew reports whether something was not said of a node yet, and notes that it is.
-func (s *skips) isNew(node string, what skip) bool {
+func (s *skippedNodes) isNew(node string, what skip) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.said == nil {
@@ -228,7 +228,7 @@ func (s *skips) isNew(node string, what skip) bool {
 }
 
 // forget drops what was said of a node that is skipped no more.
-func (s *skips) forget(node string) {
+func (s *skippedNodes) forget(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.said, node)

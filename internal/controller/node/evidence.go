@@ -19,17 +19,17 @@ import (
 const mostUnverified = 64
 
 // addEvidence adds what NodeENIStates say of an instance's interfaces, under whichever name they know the instance.
-func (r *Reconciler) addEvidence(ctx context.Context, s *subject, instanceID string, observed *plan.Observed) error {
+func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, observed *plan.Observed) error {
 	states, err := r.states(ctx, controller.OfInstance(instanceID))
 	if err != nil {
 		return err
 	}
 	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool { return other.Name == s.name })
-	observed.Elsewhere, observed.Copies = map[ownership.Key]int64{}, map[string]bool{}
+	observed.OtherLedgers, observed.Copies = map[ownership.Key]int64{}, map[string]bool{}
 	for n := range states {
 		for _, m := range ledgerOf(states[n].Spec, instanceID) {
 			key := ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
-			observed.Elsewhere[key] = max(observed.Elsewhere[key], m.Generation)
+			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], m.Generation)
 		}
 	}
 	if s.state != nil { // it may be newer than what the cache has
@@ -59,18 +59,18 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 }
 
 // judged lets the observer know which interfaces are ours, and tells of those that are left alone from now on.
-func (r *Reconciler) judged(s *subject, instanceID string, p plan.Plan) {
+func (r *Reconciler) judged(s *snapshot, instanceID string, p plan.Plan) {
 	denied := make([]string, len(p.Unverified))
 	for n, u := range p.Unverified {
 		denied[n] = u.ID
 	}
 	newly := r.Observer.Judged(r.Now(), instanceID, p.Verified, denied)
-	var all []news
+	var all []nodeEvent
 	for _, u := range p.Unverified {
 		if slices.Contains(newly, u.ID) {
 			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID, "why", u.Message)
 			o := outcome{corev1.EventTypeWarning, v1alpha1.ReasonUnverified, "Plan"}
-			all = append(all, news{o, u.Member.NodeENI, clip(u.Message, 1000), u.ID})
+			all = append(all, nodeEvent{o, u.Member.NodeENI, clip(u.Message, 1000), u.ID})
 		}
 	}
 	r.emit(s, all)

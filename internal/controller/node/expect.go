@@ -23,12 +23,12 @@ const (
 
 // expect looks at the instance of a node that was born with the startup taint, and that no NodeENI selects. A lifecycle hook makes
 // its interfaces while it joins, and nothing tells the controller of them before the next listing.
-func (r *Reconciler) expect(ctx context.Context, s *subject) error {
+func (r *Reconciler) expect(ctx context.Context, s *snapshot) error {
 	if s.node == nil || !s.awaitsNetworks(r.Now()) {
 		return nil
 	}
-	s.turn = sooner(s.turn, r.Now().Add(expectEvery))
-	if _, err := r.Observer.Look(ctx, s.instanceID); err != nil {
+	s.replacement = sooner(s.replacement, r.Now().Add(expectEvery))
+	if _, err := r.Observer.DescribeInstance(ctx, s.instanceID); err != nil {
 		return err
 	}
 	s.chooseInstances(r.Observer.InstancesOf(s.name), r.Observer.HasAny(s.instanceID))
@@ -36,7 +36,7 @@ func (r *Reconciler) expect(ctx context.Context, s *subject) error {
 }
 
 // awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI promises it any.
-func (s *subject) awaitsNetworks(now time.Time) bool {
+func (s *snapshot) awaitsNetworks(now time.Time) bool {
 	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
 	selected := slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	return tainted && !selected && now.Sub(s.node.CreationTimestamp.Time) < expectFor

@@ -30,24 +30,24 @@ var (
 )
 
 // classes are the classes of work that have a gate, each half as wide as the one before.
-var classes = [...]pace.Class{pace.Joining, pace.Removal, pace.Repair}
+var classes = [...]pace.Class{pace.Attach, pace.Removal, pace.Update}
 
-// gates let so many nodes at a time have calls made as EC2's request rates can keep busy, each class of work on its own.
+// workers let so many nodes at a time have calls made as EC2's request rates can keep busy, each class of work on its own.
 // The nodes that are not let in occupy no worker, hold no look that grows old, and are in an order that the newest comes
 // first in.
-type gates struct {
+type workers struct {
 	mu      sync.Mutex
-	byClass map[pace.Class]*pace.Gate
+	byClass map[pace.Class]*pace.PrioritySemaphore
 	sum     int
 	// trailing is the gate of work that no reconciliation waits for. Of the nodes for which some is under way, underWay
 	// says whether more was asked for meanwhile.
-	trailing *pace.Gate
+	trailing *pace.PrioritySemaphore
 	underWay map[string]bool
 }
 
 // newGates returns gates of which that for new nodes has the given width.
-func newGates(joining int) *gates {
-	g := &gates{byClass: map[pace.Class]*pace.Gate{}, trailing: pace.NewGate(max(1, joining)), underWay: map[string]bool{}}
+func newGates(joining int) *workers {
+	g := &workers{byClass: map[pace.Class]*pace.PrioritySemaphore{}, trailing: pace.NewGate(max(1, joining)), underWay: map[string]bool{}}
 	for n, class := range classes {
 		width := max(1, joining>>n)
 		g.byClass[class] = pace.NewGate(width)
@@ -56,40 +56,40 @@ func newGates(joining int) *gates {
 	return g
 }
 
-// workers is how many reconciliations may run at a time: those that were let in, and some that have no calls to make.
-func (g *gates) workers() int { return g.sum + max(1, g.sum/8) }
+// width is how many reconciliations may run at a time: those that were let in, and some that have no calls to make.
+func (g *workers) width() int { return g.sum + max(1, g.sum/8) }
 
-// visit is one reconciliation's standing at the gates.
-type visit struct {
-	gates  *gates
+// workerSlot is one reconciliation's standing at the gates.
+type workerSlot struct {
+	gates  *workers
 	name   string
 	inside bool
 }
 
 // visit begins a reconciliation.
-func (g *gates) visit(name string) *visit {
+func (g *workers) visit(name string) *workerSlot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := &visit{gates: g, name: name, inside: g.trailing.Inside(name)}
+	v := &workerSlot{gates: g, name: name, inside: g.trailing.Holders(name)}
 	for _, class := range classes {
-		v.inside = v.inside || g.byClass[class].Inside(name)
+		v.inside = v.inside || g.byClass[class].Holders(name)
 	}
 	return v
 }
 
-// enter asks to be let in for some calls, and reports whether they may be made now. The ticket is the context's.
-func (v *visit) enter(ctx context.Context, intents []plan.Action) bool {
+// tryAcquire asks to be let in for some calls, and reports whether they may be made now. The ticket is the context's.
+func (v *workerSlot) tryAcquire(ctx context.Context, intents []plan.Action) bool {
 	if len(intents) == 0 {
 		return true
 	}
-	rank := pace.From(ctx).Rank
+	rank := pace.FromContext(ctx).Rank
 	for _, action := range intents {
 		rank.Class = max(rank.Class, apply.ClassOf(action))
 	}
 	v.gates.mu.Lock()
 	defer v.gates.mu.Unlock()
-	enter := v.gates.byClass[rank.Class].Enter
-	if awaited, _ := apart(intents); len(awaited) == 0 {
+	enter := v.gates.byClass[rank.Class].TryAcquire
+	if awaited, _ := splitDeferrable(intents); len(awaited) == 0 {
 		enter = v.gates.enterTrailing
 	}
 	entered := enter(rank)
@@ -100,17 +100,17 @@ func (v *visit) enter(ctx context.Context, intents []plan.Action) bool {
 // enter asks to be let in for the calls that a plan intends. If they have to wait, that is noted for the report: of which
 // members the plan says no more than what may turn out once the instance was looked at.
 // A node of which nothing is known yet, and that has everything already, is looked at and told of at once.
-func (s *subject) enter(ctx context.Context, p plan.Plan) bool {
-	if awaited, _ := apart(p.Intents); s.state == nil && len(awaited) == 0 {
+func (s *snapshot) enter(ctx context.Context, p plan.Plan) bool {
+	if awaited, _ := splitDeferrable(p.Proposed); s.state == nil && len(awaited) == 0 {
 		return true
 	}
-	if s.visit.enter(ctx, p.Intents) {
+	if s.workerSlot.tryAcquire(ctx, p.Proposed) {
 		return true
 	}
 	if s.waiting == nil {
 		s.waiting = map[ownership.Key]bool{}
 	}
-	for _, action := range p.Intents {
+	for _, action := range p.Proposed {
 		if _, mends := action.(plan.Change); !mends {
 			s.waiting[action.Of().Key] = true
 		}
@@ -125,17 +125,17 @@ func (s *subject) enter(ctx context.Context, p plan.Plan) bool {
 
 // end ends a reconciliation, and returns who is let in for it. A node that was let in while this one ran stays inside,
 // for the one that follows.
-func (v *visit) end() (admitted []string) {
+func (v *workerSlot) end() (admitted []string) {
 	if !v.inside {
 		return nil
 	}
 	v.gates.mu.Lock()
 	defer v.gates.mu.Unlock()
 	for _, class := range classes {
-		admitted = append(admitted, v.gates.byClass[class].Leave(v.name)...)
+		admitted = append(admitted, v.gates.byClass[class].Release(v.name)...)
 	}
 	if _, underWay := v.gates.underWay[v.name]; !underWay {
-		admitted = append(admitted, v.gates.trailing.Leave(v.name)...)
+		admitted = append(admitted, v.gates.trailing.Release(v.name)...)
 	}
 	return admitted
 }
@@ -143,24 +143,24 @@ func (v *visit) end() (admitted []string) {
 // Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
-// admit tells nodes that they are let in, or that something is new. It does so whatever has become of the reconciliation: who
+// wakeWaiting tells nodes that they are let in, or that something is new. It does so whatever has become of the reconciliation: who
 // is let in and not told would stay inside for ever. There is room for all of them even while nobody listens.
-func (r *Reconciler) admit(names []string) {
+func (r *Reconciler) wakeWaiting(names []string) {
 	for _, name := range names {
 		r.admitted <- name
 	}
 }
 
-// ticket says as whom the calls for a node wait for their turn: as long as it is there, and nobody pauses it.
-func (r *Reconciler) ticket(ctx context.Context, s *subject) pace.Ticket {
-	t := pace.Ticket{Rank: pace.Rank{Name: s.name}}
+// requestPriority says as whom the calls for a node wait for their turn: as long as it is there, and nobody pauses it.
+func (r *Reconciler) requestPriority(ctx context.Context, s *snapshot) pace.Request {
+	t := pace.Request{Rank: pace.Rank{Name: s.name}}
 	if s.node == nil {
 		return t
 	}
 	uid := s.node.UID
 	t.Since = s.node.CreationTimestamp.Time
 	paused, unpaused := s.paused(), s.unpaused()
-	t.Still = func() error {
+	t.StillValid = func() error {
 		var now corev1.Node
 		err := r.Client.Get(ctx, types.NamespacedName{Name: s.name}, &now)
 		switch {
@@ -176,7 +176,7 @@ func (r *Reconciler) ticket(ctx context.Context, s *subject) pace.Ticket {
 }
 
 // unpaused returns the UIDs of the NodeENIs that concern the node and are not paused.
-func (s *subject) unpaused() map[types.UID]bool {
+func (s *snapshot) unpaused() map[types.UID]bool {
 	uids := map[types.UID]bool{}
 	for n := range s.nodeENIs {
 		nodeENI := &s.nodeENIs[n]

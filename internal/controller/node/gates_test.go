@@ -151,7 +151,7 @@ func TestNoCallForANodeThatIsGone(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.must(s.observer.ResyncOnce(s.Context()))
 				var all sync.WaitGroup
-				newer := pace.With(s.Context(), pace.Ticket{Rank: pace.Rank{Class: pace.Joining, Since: time.Now().Add(time.Hour)}})
+				newer := pace.WithRequest(s.Context(), pace.Request{Rank: pace.Rank{Class: pace.Attach, Since: time.Now().Add(time.Hour)}})
 				for range 200 {
 					all.Go(func() {
 						_, _ = s.cloud.AttachInterface(newer, "eni-00000000000000bad", instanceID, eni.Slot{Device: 3})

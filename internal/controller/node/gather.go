@@ -21,8 +21,8 @@ import (
 	"github.com/multieni/multieni/selection"
 )
 
-// subject is all that concerns one node name.
-type subject struct {
+// snapshot is all that concerns one node name.
+type snapshot struct {
 	name string
 	// node is nil when the API server has none, or none that names an EC2 instance.
 	node             *corev1.Node
@@ -33,27 +33,27 @@ type subject struct {
 	nodeENIs []v1alpha1.NodeENI
 	// instances are those to plan for: the node's own, and former ones that still have interfaces.
 	instances []string
-	// sharers are other Nodes that name the node's instance, and letGo are instances that are another node's, and whose.
-	sharers []corev1.Node
-	letGo   map[string]string
+	// duplicateNodes are other Nodes that name the node's instance, and letGo are instances that are another node's, and whose.
+	duplicateNodes []corev1.Node
+	release        map[string]string
 	// plans are the last plans of the instances, in the same order.
 	plans []plan.Plan
 	// generations are those of the NodeENIs that the last plan of the node's own instance went by.
 	generations map[types.UID]int64
 	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
 	confirmed map[string]bool
-	// turn is when to ask again for a turn that was not given.
-	turn time.Time
-	// shrunk is what the ledger is to say once it is written that less is promised.
-	shrunk *v1alpha1.NodeENIStateSpec
-	// visit is the node's standing at the gates, and waiting the members that wait there.
-	visit   *visit
-	waiting map[ownership.Key]bool
+	// replacement is when to ask again for a turn that was not given.
+	replacement time.Time
+	// pendingShrink is what the ledger is to say once it is written that less is promised.
+	pendingShrink *v1alpha1.NodeENIStateSpec
+	// workerSlot is the node's standing at the gates, and waiting the members that wait there.
+	workerSlot *workerSlot
+	waiting    map[ownership.Key]bool
 }
 
 // gather reads everything that concerns a node name. It asks nothing of EC2.
-func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) {
-	s := &subject{name: name, confirmed: map[string]bool{}, generations: map[types.UID]int64{}}
+func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error) {
+	s := &snapshot{name: name, confirmed: map[string]bool{}, generations: map[types.UID]int64{}}
 	if err := r.gatherNode(ctx, r.Client, s); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
-	if !r.Observer.KnowsAll() { // later nobody asks, and nodes come and go for as long as the process lives
+	if !r.Observer.IsPastVisibilityWindow() { // later nobody asks, and nodes come and go for as long as the process lives
 		r.Ledgers.Read(name, s.state)
 	}
 	// They are only read: copies, of up to a hundred attachments each, were the most that a reconciliation made.
@@ -75,15 +75,15 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*subject, error) 
 	s.nodeENIs = slices.DeleteFunc(all.Items, unaccepted)
 	// What its instance has may be there under the name of another Node, which is gone.
 	s.chooseInstances(r.Observer.InstancesOf(name), r.Observer.HasAny(s.instanceID) || len(r.Repairs.Of(s.instanceID)) > 0)
-	return s, r.chooseLetGo(ctx, s)
+	return s, r.instancesToRelease(ctx, s)
 }
 
 func unaccepted(n v1alpha1.NodeENI) bool {
 	return !slices.Contains(n.Finalizers, v1alpha1.Finalizer)
 }
 
-func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *subject) error {
-	s.node, s.zone, s.instanceID, s.sharers = nil, "", "", nil
+func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *snapshot) error {
+	s.node, s.zone, s.instanceID, s.duplicateNodes = nil, "", "", nil
 	var node corev1.Node
 	err := reader.Get(ctx, types.NamespacedName{Name: s.name}, &node)
 	if apierrors.IsNotFound(err) {
@@ -98,7 +98,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 		r.skip(ctx, &node, "NotAnEC2Instance", err)
 		return nil
 	}
-	if its, err := r.share(ctx, s, &node, instanceID); !its {
+	if its, err := r.findDuplicateNodes(ctx, s, &node, instanceID); !its {
 		return err
 	}
 	r.skips.forget(s.name)
@@ -108,7 +108,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *su
 
 // chooseInstances puts the node's own instance first. A node that nothing concerns has none; that there is something of its
 // instance to see to is one reason.
-func (s *subject) chooseInstances(former []string, concerned bool) {
+func (s *snapshot) chooseInstances(former []string, concerned bool) {
 	concerned = concerned || s.state != nil || len(former) > 0 ||
 		s.node != nil && slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	if !concerned {
@@ -132,11 +132,13 @@ func (s *subject) chooseInstances(former []string, concerned bool) {
 }
 
 // present reports whether the API server has a Node for an instance.
-func (s *subject) present(instanceID string) bool { return s.node != nil && s.instanceID == instanceID }
+func (s *snapshot) present(instanceID string) bool {
+	return s.node != nil && s.instanceID == instanceID
+}
 
-// where says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
-func (s *subject) where(instanceID string, known observer.Known, look *eni.Look) selection.Place {
-	var at selection.Place
+// instanceRef says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
+func (s *snapshot) instanceRef(instanceID string, known observer.NodeInventory, look *eni.InstanceSnapshot) selection.Location {
+	var at selection.Location
 	switch {
 	case s.instanceID == instanceID:
 		at.Zone = s.zone
@@ -153,7 +155,7 @@ func (s *subject) where(instanceID string, known observer.Known, look *eni.Look)
 }
 
 // ledger returns the stored generations of an instance's members.
-func (s *subject) ledger(instanceID string) map[ownership.Key]int64 {
+func (s *snapshot) ledger(instanceID string) map[ownership.Key]int64 {
 	ledger := map[ownership.Key]int64{}
 	if s.state == nil {
 		return ledger
@@ -165,10 +167,10 @@ func (s *subject) ledger(instanceID string) map[ownership.Key]int64 {
 }
 
 // lookAgain returns how long to wait for the earliest time that a plan, or a turn, asks for; 0 when none does.
-func (s *subject) lookAgain(now time.Time) time.Duration {
-	earliest := s.turn
+func (s *snapshot) lookAgain(now time.Time) time.Duration {
+	earliest := s.replacement
 	for _, p := range s.plans {
-		earliest = sooner(earliest, p.LookAgain)
+		earliest = sooner(earliest, p.RequeueAt)
 	}
 	if earliest.IsZero() {
 		return 0
@@ -184,8 +186,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// held returns the interfaces that the agent on the node has not let go of, and why.
-func (s *subject) held() map[string]string {
+// detachBlocked returns the interfaces that the agent on the node has not let go of, and why.
+func (s *snapshot) detachBlocked() map[string]string {
 	held := map[string]string{}
 	if s.state == nil {
 		return held

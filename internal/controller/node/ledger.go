@@ -27,12 +27,12 @@ import (
 // store makes the ledger of an instance say what the plan needs it to say before its calls are made. Former instances of
 // the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for last may
 // exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
-func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, look *eni.Look, p plan.Plan) error {
+func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, p plan.Plan) error {
 	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
 		return nil
 	}
 	wanted := s.spec(instanceID, look, p)
-	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.Former) == 0 && !promisesMore(p) {
+	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.Former) == 0 && !addsGenerations(p) {
 		// Somebody deleted the object while the node still needs it. It is let go and made anew at once, but not while it alone
 		// speaks of an interface: who hears of the one before the other must not take that for gone.
 		if _, err := r.release(ctx, s); err != nil {
@@ -40,48 +40,48 @@ func (r *Reconciler) store(ctx context.Context, s *subject, instanceID string, l
 		}
 	}
 	if s.state == nil {
-		return r.doWithout(s, p, r.createState(ctx, s, wanted))
+		return r.proceedWithoutState(s, p, r.createState(ctx, s, wanted))
 	}
 	if equality.Semantic.DeepEqual(s.state.Spec, wanted) {
-		s.shrunk = nil
+		s.pendingShrink = nil
 		return nil
 	}
 	if shrinks(s.state.Spec, wanted) {
-		s.shrunk = &wanted
+		s.pendingShrink = &wanted
 		return nil
 	}
-	return r.doWithout(s, p, r.patchLedger(ctx, s, wanted))
+	return r.proceedWithoutState(s, p, r.patchLedger(ctx, s, wanted))
 }
 
-// shrink makes the ledger forget what the plans do not speak of any more. A ledger that says too much is safe, so this is put
+// removeGenerations makes the ledger forget what the plans do not speak of any more. A ledger that says too much is safe, so this is put
 // off while more of it is about to go; and where nothing is left at all, the ledger goes as a whole.
-func (r *Reconciler) shrink(ctx context.Context, s *subject) error {
+func (r *Reconciler) removeGenerations(ctx context.Context, s *snapshot) error {
 	moreToCome := s.inTransition(func(plan.Member) bool { return true })
-	if s.shrunk == nil || s.state == nil || s.empty() || moreToCome && r.putOff(s, &r.ledgerWrites) {
+	if s.pendingShrink == nil || s.state == nil || s.empty() || moreToCome && r.deferStatus(s, &r.ledgerWrites) {
 		return nil
 	}
 	r.ledgerWrites.end(s.name)
-	return r.doWithout(s, plan.Plan{}, r.patchLedger(ctx, s, *s.shrunk))
+	return r.proceedWithoutState(s, plan.Plan{}, r.patchLedger(ctx, s, *s.pendingShrink))
 }
 
-func (r *Reconciler) patchLedger(ctx context.Context, s *subject, wanted v1alpha1.NodeENIStateSpec) error {
+func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot, wanted v1alpha1.NodeENIStateSpec) error {
 	before := s.state.DeepCopy()
-	s.state.Spec, s.shrunk = wanted, nil
+	s.state.Spec, s.pendingShrink = wanted, nil
 	// The lock makes a write that rests on a stale reading fail: two generations for one member must never be stored.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, s.state, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		s.state = before
 		return fmt.Errorf("store the ledger of node %s: %w", s.name, err)
 	}
-	promised := controller.Promised(wanted)
-	r.Ledgers.Settled(s.name, slices.DeleteFunc(controller.Promised(before.Spec), func(uid string) bool {
+	promised := controller.OwnersInSpec(wanted)
+	r.Ledgers.Settled(s.name, slices.DeleteFunc(controller.OwnersInSpec(before.Spec), func(uid string) bool {
 		return slices.Contains(promised, uid)
 	})...)
 	return nil
 }
 
-// promisesMore reports whether a plan's ledger speaks of interfaces that are not known to exist.
-func promisesMore(p plan.Plan) bool {
+// addsGenerations reports whether a plan's ledger speaks of interfaces that are not known to exist.
+func addsGenerations(p plan.Plan) bool {
 	known := 0
 	for _, m := range p.Members {
 		if _, promised := p.Ledger[m.Key]; promised && m.Interface != nil {
@@ -91,10 +91,10 @@ func promisesMore(p plan.Plan) bool {
 	return known < len(p.Ledger)
 }
 
-// doWithout passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan only
+// proceedWithoutState passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan only
 // removes: somebody removes all of multieni, in an order of their own. The rest of the state is of no use then.
-func (r *Reconciler) doWithout(s *subject, p plan.Plan, err error) error {
-	if !controller.Undefined(err) || slices.ContainsFunc(p.Actions, needsLedger) {
+func (r *Reconciler) proceedWithoutState(s *snapshot, p plan.Plan, err error) error {
+	if !controller.IsCRDMissing(err) || slices.ContainsFunc(p.Actions, needsLedger) {
 		return err
 	}
 	r.Log.Warn("NodeENIState is not defined any more; what is to be removed is removed without a ledger", "node", s.name)
@@ -113,7 +113,7 @@ func needsLedger(action plan.Action) bool {
 }
 
 // owner is the instance whose ledger is kept.
-func (s *subject) owner() string {
+func (s *snapshot) owner() string {
 	if s.node != nil {
 		return s.instanceID
 	}
@@ -124,17 +124,17 @@ func (s *subject) owner() string {
 }
 
 // spec is what the state has to say with the ledger of one instance as the plan has it.
-func (s *subject) spec(instanceID string, look *eni.Look, p plan.Plan) v1alpha1.NodeENIStateSpec {
+func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Plan) v1alpha1.NodeENIStateSpec {
 	var spec v1alpha1.NodeENIStateSpec
 	switch {
-	case s.shrunk != nil:
-		spec = *s.shrunk.DeepCopy()
+	case s.pendingShrink != nil:
+		spec = *s.pendingShrink.DeepCopy()
 	case s.state != nil:
 		spec = *s.state.Spec.DeepCopy()
 	}
-	members := promised(ledgerOf(spec, instanceID), p)
+	members := membersFromPlan(ledgerOf(spec, instanceID), p)
 	if instanceID == s.owner() {
-		handOver(&spec, instanceID)
+		switchInstance(&spec, instanceID)
 		if s.node != nil {
 			spec.Zone, spec.NodeUID = s.zone, s.node.UID
 			spec.InstanceType = cmp.Or(spec.InstanceType, s.node.Labels[corev1.LabelInstanceTypeStable])
@@ -147,8 +147,8 @@ func (s *subject) spec(instanceID string, look *eni.Look, p plan.Plan) v1alpha1.
 	return spec
 }
 
-// promised are the members of a plan's ledger, by the names in the plan or, of what the plan does not speak of, as before.
-func promised(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
+// membersFromPlan are the members of a plan's ledger, by the names in the plan or, of what the plan does not speak of, as before.
+func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	names := map[string]string{}
 	for _, m := range p.Members {
 		names[m.NodeENIUID] = m.NodeENI
@@ -166,8 +166,8 @@ func promised(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	return members
 }
 
-// handOver makes an instance the node. The ledger of the one before stays.
-func handOver(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
+// switchInstance makes an instance the node. The ledger of the one before stays.
+func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 	if spec.InstanceID == instanceID {
 		return
 	}
@@ -208,7 +208,7 @@ func without(former []v1alpha1.FormerInstance, instanceID string) []v1alpha1.For
 	return slices.DeleteFunc(slices.Clone(former), func(f v1alpha1.FormerInstance) bool { return f.InstanceID == instanceID })
 }
 
-func (r *Reconciler) createState(ctx context.Context, s *subject, spec v1alpha1.NodeENIStateSpec) error {
+func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) error {
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Finalizers: []string{v1alpha1.Finalizer}},
 		Spec:       spec,
@@ -222,7 +222,7 @@ func (r *Reconciler) createState(ctx context.Context, s *subject, spec v1alpha1.
 
 // release lets the state go: nothing is promised any more, and EC2 has nothing left of what was. It says whether
 // there was one to let go: a cache shows for longer what is gone.
-func (r *Reconciler) release(ctx context.Context, s *subject) (bool, error) {
+func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	before := s.state.DeepCopy()
 	s.state.Spec.Members, s.state.Spec.Former = nil, nil
 	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)

@@ -65,9 +65,9 @@ func TestLedgersAreRememberedOnlyWhileTheyAreAskedFor(t *testing.T) {
 				s.must(s.play(time.Minute))
 				s.restart()
 				s.must(s.play(tc.after))
-				s.reconciler.Ledgers = &controller.Ledgers{}
+				s.reconciler.Ledgers = &controller.PreviousLedgers{}
 				s.must(s.play(time.Minute))
-				if got := s.reconciler.Ledgers.Account("uid-other", []string{nodeName}); got != tc.want {
+				if got := s.reconciler.Ledgers.AllAccountedFor("uid-other", []string{nodeName}); got != tc.want {
 					t.Errorf("the ledger of the node is remembered: %t, want %t", got, tc.want)
 				}
 			})

@@ -15,33 +15,33 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// setbacks remembers the last failure of each member. Losing it costs a retry that comes too early, and nothing else.
-type setbacks struct {
+// backoffs remembers the last failure of each member. Losing it costs a retry that comes too early, and nothing else.
+type backoffs struct {
 	mu   sync.Mutex
-	last map[string]map[ownership.Key]plan.Setback
+	last map[string]map[ownership.Key]plan.Backoff
 }
 
-func (s *setbacks) of(instanceID string) map[ownership.Key]plan.Setback {
+func (s *backoffs) of(instanceID string) map[ownership.Key]plan.Backoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.last[instanceID])
 }
 
 // add remembers that an action failed.
-func (s *setbacks) add(instanceID string, action plan.Action, err error, at time.Time) {
+func (s *backoffs) add(instanceID string, action plan.Action, err error, at time.Time) {
 	key := action.Of().Key
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
-		s.last = map[string]map[ownership.Key]plan.Setback{}
+		s.last = map[string]map[ownership.Key]plan.Backoff{}
 	}
 	if s.last[instanceID] == nil {
-		s.last[instanceID] = map[ownership.Key]plan.Setback{}
+		s.last[instanceID] = map[ownership.Key]plan.Backoff{}
 	}
-	s.last[instanceID][key] = s.last[instanceID][key].After(action, err, at)
+	s.last[instanceID][key] = s.last[instanceID][key].WithFailure(action, err, at)
 }
 
-func (s *setbacks) clear(instanceID string, key ownership.Key) {
+func (s *backoffs) clear(instanceID string, key ownership.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last[instanceID], key)
@@ -51,87 +51,87 @@ func (s *setbacks) clear(instanceID string, key ownership.Key) {
 }
 
 // forget drops all that is remembered of an instance.
-func (s *setbacks) forget(instanceID string) {
+func (s *backoffs) forget(instanceID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, instanceID)
 }
 
-// repeats remembers the changes that EC2 accepted, by instance. Losing it costs a change that is repeated three times before
+// repeatedUpdates remembers the changes that EC2 accepted, by instance. Losing it costs a change that is repeated three times before
 // its wait has grown again.
-type repeats struct {
+type repeatedUpdates struct {
 	mu   sync.Mutex
-	last map[string]plan.Repeats
+	last map[string]plan.RepeatedUpdates
 }
 
-func (r *repeats) of(instanceID string) plan.Repeats {
+func (r *repeatedUpdates) of(instanceID string) plan.RepeatedUpdates {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := plan.Repeats{}
+	all := plan.RepeatedUpdates{}
 	for id, fields := range r.last[instanceID] {
 		all[id] = maps.Clone(fields)
 	}
 	return all
 }
 
-func (r *repeats) accepted(instanceID string, action plan.Action, at time.Time) {
+func (r *repeatedUpdates) accepted(instanceID string, action plan.Action, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil {
-		r.last = map[string]plan.Repeats{}
+		r.last = map[string]plan.RepeatedUpdates{}
 	}
 	if r.last[instanceID] == nil {
-		r.last[instanceID] = plan.Repeats{}
+		r.last[instanceID] = plan.RepeatedUpdates{}
 	}
 	r.last[instanceID].Accepted(action, at)
 }
 
 // forget drops all that is remembered of an instance.
-func (r *repeats) forget(instanceID string) {
+func (r *repeatedUpdates) forget(instanceID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, instanceID)
 }
 
-// forgetShortage is how long after somebody may try again a shortage is remembered. Who waits for room tries within
-// [plan.FullFor].
-const forgetShortage = 3 * plan.FullFor
+// fullSubnetTTL is how long after somebody may try again a shortage is remembered. Who waits for room tries within
+// [plan.SubnetFullBackoff].
+const fullSubnetTTL = 3 * plan.SubnetFullBackoff
 
-// shortages remembers in which subnets EC2 had no room for a NodeENI, and lets one node at a time try whether it has some
+// fullSubnets remembers in which subnets EC2 had no room for a NodeENI, and lets one node at a time try whether it has some
 // again, so that a fleet does not ask for what is not there.
-type shortages struct {
+type fullSubnets struct {
 	mu sync.Mutex
 	// next is when somebody may try.
-	next map[plan.Room]time.Time
+	next map[plan.SubnetDemand]time.Time
 }
 
 // known returns the shortages that still count. One that nobody came back to for long is forgotten: its NodeENI may be gone.
-func (s *shortages) known(now time.Time) map[plan.Room]time.Time {
+func (s *fullSubnets) known(now time.Time) map[plan.SubnetDemand]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.next, func(_ plan.Room, next time.Time) bool { return now.Sub(next) > forgetShortage })
+	maps.DeleteFunc(s.next, func(_ plan.SubnetDemand, next time.Time) bool { return now.Sub(next) > fullSubnetTTL })
 	return maps.Clone(s.next)
 }
 
 // admit reports whether all the creates may be tried. One that tries whether there is room again keeps others from it.
-func (s *shortages) admit(actions []plan.Action, now time.Time) bool {
+func (s *fullSubnets) admit(actions []plan.Action, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, action := range actions {
-		if create, ok := action.(plan.Create); ok && now.Before(s.next[roomOf(create)]) {
+		if create, ok := action.(plan.Create); ok && now.Before(s.next[subnetDemandOf(create)]) {
 			return false
 		}
 	}
 	for _, action := range actions {
-		if create, ok := action.(plan.Create); ok && !s.next[roomOf(create)].IsZero() {
-			s.next[roomOf(create)] = now.Add(plan.FullFor)
+		if create, ok := action.(plan.Create); ok && !s.next[subnetDemandOf(create)].IsZero() {
+			s.next[subnetDemandOf(create)] = now.Add(plan.SubnetFullBackoff)
 		}
 	}
 	return true
 }
 
 // note takes in what became of an action.
-func (s *shortages) note(action plan.Action, err error, at time.Time) {
+func (s *fullSubnets) note(action plan.Action, err error, at time.Time) {
 	create, ok := action.(plan.Create)
 	if !ok {
 		return
@@ -140,35 +140,35 @@ func (s *shortages) note(action plan.Action, err error, at time.Time) {
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		delete(s.next, roomOf(create))
-	case eni.ClassOf(err) == eni.NoAddresses:
+		delete(s.next, subnetDemandOf(create))
+	case eni.ErrorClass(err) == eni.NoAddresses:
 		if s.next == nil {
-			s.next = map[plan.Room]time.Time{}
+			s.next = map[plan.SubnetDemand]time.Time{}
 		}
-		s.next[roomOf(create)] = at.Add(plan.FullFor)
-	case !s.next[roomOf(create)].IsZero():
-		s.next[roomOf(create)] = at // whether there is room was not found out, and who failed may do so every time: another may try
+		s.next[subnetDemandOf(create)] = at.Add(plan.SubnetFullBackoff)
+	case !s.next[subnetDemandOf(create)].IsZero():
+		s.next[subnetDemandOf(create)] = at // whether there is room was not found out, and who failed may do so every time: another may try
 	}
 }
 
-func roomOf(c plan.Create) plan.Room {
-	return plan.Room{NodeENIUID: c.Member.NodeENIUID, SubnetID: c.SubnetID}
+func subnetDemandOf(c plan.Create) plan.SubnetDemand {
+	return plan.SubnetDemand{NodeENIUID: c.Member.NodeENIUID, SubnetID: c.SubnetID}
 }
 
-// creations counts the creates that are under way.
-type creations struct {
+// inFlightCreates counts the creates that are under way.
+type inFlightCreates struct {
 	mu       sync.Mutex
 	underWay int
 }
 
-func (c *creations) count() int {
+func (c *inFlightCreates) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.underWay
 }
 
 // begin counts the creates among the actions until end is called, or reports that there may be none.
-func (c *creations) begin(actions []plan.Action, allowed func(underWay int) bool) (end func(), ok bool) {
+func (c *inFlightCreates) begin(actions []plan.Action, allowed func(underWay int) bool) (end func(), ok bool) {
 	creates := 0
 	for _, action := range actions {
 		if _, is := action.(plan.Create); is {
@@ -188,15 +188,15 @@ func (c *creations) begin(actions []plan.Action, allowed func(underWay int) bool
 	}, true
 }
 
-// rollout says which nodes are replacing interfaces of which NodeENI.
-type rollout struct {
+// replacements says which nodes are replacing interfaces of which NodeENI.
+type replacements struct {
 	mu    sync.Mutex
 	turns map[string]map[string]bool
 }
 
 // acquire gives a node its turn if no more than limit nodes have theirs, or are without an interface as it is. It is
 // called again and again; a node that has its turn keeps it until released, so that a bad change stops at the first.
-func (r *rollout) acquire(nodeENIUID, node string, limit int, unavailable []string) bool {
+func (r *replacements) acquire(nodeENIUID, node string, limit int, unavailable []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	busy := maps.Clone(r.turns[nodeENIUID])
@@ -229,7 +229,7 @@ func (r *rollout) acquire(nodeENIUID, node string, limit int, unavailable []stri
 }
 
 // release ends all turns of a node.
-func (r *rollout) release(node string) {
+func (r *replacements) release(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, nodes := range r.turns {
@@ -240,9 +240,9 @@ func (r *rollout) release(node string) {
 	}
 }
 
-// admissions remembers which nodes were served before a ramp or let in during it. Who was served before is read once: whoever
+// rampAdmissions remembers which nodes were served before a ramp or let in during it. Who was served before is read once: whoever
 // is served later was let in here.
-type admissions struct {
+type rampAdmissions struct {
 	mu  sync.Mutex
 	let map[string]map[string]bool
 	// generations are those of the NodeENIs whose ramps have begun.
@@ -250,14 +250,14 @@ type admissions struct {
 }
 
 // begun reports whether it is known who was served before the ramp.
-func (a *admissions) begun(nodeENIUID string) bool {
+func (a *rampAdmissions) begun(nodeENIUID string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.let[nodeENIUID] != nil
 }
 
 // begin notes who was served before the ramp.
-func (a *admissions) begin(nodeENIUID string, generation int64, served []string) {
+func (a *rampAdmissions) begin(nodeENIUID string, generation int64, served []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.let == nil {
@@ -273,7 +273,7 @@ func (a *admissions) begin(nodeENIUID string, generation int64, served []string)
 }
 
 // admit lets a node in if with those already let in or served no more than limit nodes are.
-func (a *admissions) admit(nodeENIUID, node string, limit int) bool {
+func (a *rampAdmissions) admit(nodeENIUID, node string, limit int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	in := a.let[nodeENIUID]
@@ -286,7 +286,7 @@ func (a *admissions) admit(nodeENIUID, node string, limit int) bool {
 
 // end forgets a ramp that is over by what a generation of the NodeENI says. An earlier one, which a reconciliation that began
 // before the change still has, knows nothing of it.
-func (a *admissions) end(nodeENIUID string, generation int64) {
+func (a *rampAdmissions) end(nodeENIUID string, generation int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if generation >= a.generations[nodeENIUID] {
@@ -295,36 +295,36 @@ func (a *admissions) end(nodeENIUID string, generation int64) {
 	}
 }
 
-// doubtEvery is how often a node is read from EC2 at most because its agent has lost sight of a link: an agent that says so
+// staleCheckInterval is how often a node is read from EC2 at most because its agent has lost sight of a link: an agent that says so
 // again and again, in error or in malice, is not to spend the account's requests.
-const doubtEvery = 30 * time.Second
+const staleCheckInterval = 30 * time.Second
 
-// doubts remembers the nodes whose interfaces are to be read from EC2 before anything else is believed.
-type doubts struct {
+// staleNodes remembers the nodes whose interfaces are to be read from EC2 before anything else is believed.
+type staleNodes struct {
 	mu    sync.Mutex
-	nodes map[string]*doubt
+	nodes map[string]*staleNode
 }
 
-type doubt struct {
+type staleNode struct {
 	open   bool
 	budget *rate.Limiter
 }
 
-func (d *doubts) add(node string) {
+func (d *staleNodes) add(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.nodes == nil {
-		d.nodes = map[string]*doubt{}
+		d.nodes = map[string]*staleNode{}
 	}
 	if d.nodes[node] == nil {
-		d.nodes[node] = &doubt{budget: rate.NewLimiter(rate.Every(doubtEvery), 1)}
+		d.nodes[node] = &staleNode{budget: rate.NewLimiter(rate.Every(staleCheckInterval), 1)}
 	}
 	d.nodes[node].open = true
 }
 
 // take reports whether there is doubt about the node, and ends it. While the node's budget is spent the doubt stays, and
 // again is when to come back.
-func (d *doubts) take(node string, now time.Time) (doubtful bool, again time.Time) {
+func (d *staleNodes) take(node string, now time.Time) (doubtful bool, again time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.nodes[node]
@@ -337,14 +337,14 @@ func (d *doubts) take(node string, now time.Time) (doubtful bool, again time.Tim
 	case !of.open:
 		return false, time.Time{}
 	case !of.budget.AllowN(now, 1):
-		return false, now.Add(doubtEvery)
+		return false, now.Add(staleCheckInterval)
 	}
 	of.open = false
 	return true, time.Time{}
 }
 
 // forget drops what is remembered of a node that is gone.
-func (d *doubts) forget(node string) {
+func (d *staleNodes) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.nodes, node)

@@ -17,43 +17,43 @@ func TestMemoryShrinks(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	cases := map[string]func() int{
 		"the shortage of a NodeENI that is gone": func() int {
-			var s shortages
+			var s fullSubnets
 			create := plan.Create{Member: ownership.Member{Key: ownership.Key{NodeENIUID: "uid"}}, SubnetID: "subnet-1"}
-			s.note(create, &eni.Fault{Class: eni.NoAddresses}, now)
+			s.note(create, &eni.APIError{Class: eni.NoAddresses}, now)
 			if len(s.known(now)) != 1 {
 				t.Error("the shortage is not known")
 			}
 			return len(s.known(now.Add(time.Hour)))
 		},
 		"the wait of an instance that nobody plans for": func() int {
-			var w waits
-			w.note("node-1", "i-1", []plan.Member{{Wanted: true, Phase: plan.Pending}}, now)
+			var w attachLatency
+			w.note("node-1", "i-1", []plan.Member{{Desired: true, Phase: plan.Pending}}, now)
 			w.keep("node-1", nil)
 			return len(w.since)
 		},
 		"the doubt about a node that is gone": func() int {
-			var d doubts
+			var d staleNodes
 			d.add("node-1")
 			d.forget("node-1")
 			return len(d.nodes)
 		},
 		"the doubt that was settled": func() int {
-			var d doubts
+			var d staleNodes
 			d.add("node-1")
-			for _, at := range []time.Time{now, now.Add(doubtEvery)} {
+			for _, at := range []time.Time{now, now.Add(staleCheckInterval)} {
 				d.take("node-1", at)
 			}
 			return len(d.nodes)
 		},
 		"what was said of a Node that is gone": func() int {
-			var s skips
+			var s skippedNodes
 			s.isNew("node-1", skip{})
 			s.forget("node-1")
 			return len(s.said)
 		},
 		"a write that was put off": func() int {
-			var d deferrals
-			d.due("node-1", arrival, now)
+			var d statusDeferrals
+			d.due("node-1", attachStatusDelay, now)
 			d.end("node-1")
 			return len(d.since)
 		},
@@ -69,7 +69,7 @@ func TestMemoryShrinks(t *testing.T) {
 
 // TestALowerLimitEndsTurns has two nodes with a turn to replace, neither of which has begun, when maxUnavailable falls to one.
 func TestALowerLimitEndsTurns(t *testing.T) {
-	var r rollout
+	var r replacements
 	steps := []struct {
 		name, node string
 		limit      int

@@ -133,8 +133,8 @@ func (s *stage) restart() {
 		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
 		Resolver: resolver.New(s.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
 		Applier:  apply.New(s.cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
-		Limiter:  s.cloud, Sweeper: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
-		InFlight: s.inFlight, Ledgers: &controller.Ledgers{}, RefusedWrites: &controller.RefusedWrites{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
+		Limiter:  s.cloud, GC: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
+		InFlight: s.inFlight, Ledgers: &controller.PreviousLedgers{}, RefusedWrites: &controller.RejectedWrites{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
 	s.start()

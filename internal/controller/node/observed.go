@@ -17,7 +17,7 @@ import (
 
 // observed says which generation of each NodeENI the interfaces were judged by. Of a NodeENI with an interface that waits
 // at a gate it repeats what the state says already, since the plan for that interface is not confirmed yet.
-func (s *subject) observed() []v1alpha1.ObservedNodeENI {
+func (s *snapshot) observed() []v1alpha1.ObservedNodeENI {
 	all, waiting := map[types.UID]v1alpha1.ObservedNodeENI{}, map[types.UID]bool{}
 	exists := map[types.UID]bool{}
 	for n, p := range s.plans {
@@ -28,7 +28,7 @@ func (s *subject) observed() []v1alpha1.ObservedNodeENI {
 			uid := types.UID(m.NodeENIUID)
 			exists[uid] = exists[uid] || m.Interface != nil
 			waiting[uid] = waiting[uid] || s.waiting[m.Key]
-			if generation, judged := s.generations[uid]; judged && (m.Wanted || m.Why.Reason == plan.Kept) {
+			if generation, judged := s.generations[uid]; judged && (m.Desired || m.Why.Reason == plan.Retained) {
 				all[uid] = v1alpha1.ObservedNodeENI{NodeENI: m.NodeENI, NodeENIUID: uid, ObservedGeneration: generation}
 			}
 		}
@@ -118,7 +118,7 @@ func countOmitted(st *v1alpha1.NodeENIStateStatus, i v1alpha1.InterfaceState) {
 }
 
 // announceOmitted says once that a node has more interfaces declared than its state lists.
-func (r *Reconciler) announceOmitted(s *subject, before, after v1alpha1.NodeENIStateStatus) {
+func (r *Reconciler) announceOmitted(s *snapshot, before, after v1alpha1.NodeENIStateStatus) {
 	if s.node == nil || before.InterfacesOmitted > 0 || after.InterfacesOmitted == 0 {
 		return
 	}

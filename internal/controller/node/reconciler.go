@@ -34,8 +34,8 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// conflictWait is how long the cache is given to catch up.
-const conflictWait = 100 * time.Millisecond
+// conflictDelay is how long the cache is given to catch up.
+const conflictDelay = 100 * time.Millisecond
 
 // maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached, and an
 // instance of 15 interfaces, each of which is done at another time, some 30 more than one.
@@ -44,8 +44,8 @@ const maxRounds = 48
 // How often a node asks for its turn: to get its first interfaces during a ramp, or to replace some. Many nodes can wait for
 // the latter, for as long as a person needs to see to the one that holds it up.
 const (
-	turnCheck    = 10 * time.Second
-	replaceCheck = 30 * time.Second
+	replacementRecheck = 10 * time.Second
+	replaceCheck       = 30 * time.Second
 )
 
 // Limiter tells what an instance type can carry.
@@ -63,13 +63,13 @@ type Options struct {
 	Resolver *resolver.Resolver
 	Applier  *apply.Applier
 	Limiter  Limiter
-	Sweeper  *sweeper.Sweeper
+	GC       *sweeper.Collector
 	InFlight *controller.InFlight
-	Ledgers  *controller.Ledgers
-	// RefusedWrites knows which objects the API server refuses to store.
-	RefusedWrites *controller.RefusedWrites
+	Ledgers  *controller.PreviousLedgers
+	// RejectedWrites knows which objects the API server refuses to store.
+	RefusedWrites *controller.RejectedWrites
 	// Repairs says what to repair on interfaces that instances were launched with.
-	Repairs *controller.Repairs
+	Repairs *controller.InPlaceUpdates
 	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are made.
 	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
@@ -78,9 +78,9 @@ type Options struct {
 	InstanceTags []eni.InstanceTag
 	// Concurrency is how many nodes are given interfaces at the same time. Fewer are mended, or rid of some, beside them.
 	Concurrency int
-	// Beside runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it is
+	// Go runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it is
 	// nil, [Reconciler.Start] does.
-	Beside func(work func(life context.Context))
+	Go func(work func(life context.Context))
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
@@ -93,30 +93,30 @@ type Options struct {
 // Reconciler reconciles nodes by name.
 type Reconciler struct {
 	Options
-	setbacks   setbacks
-	repeats    repeats
-	shortages  shortages
-	creations  creations
-	rollout    rollout
-	admissions admissions
-	braked     atomic.Bool
-	doubts     doubts
-	occupied   occupied
-	waits      waits
-	skips      skips
+	setbacks        backoffs
+	repeats         repeatedUpdates
+	shortages       fullSubnets
+	creations       inFlightCreates
+	rollout         replacements
+	admissions      rampAdmissions
+	creationBlocked atomic.Bool
+	doubts          staleNodes
+	occupied        instanceLocks
+	waits           attachLatency
+	skips           skippedNodes
 	// statusWrites and ledgerWrites are the writes that are put off.
-	statusWrites, ledgerWrites deferrals
-	gates                      *gates
+	statusWrites, ledgerWrites statusDeferrals
+	gates                      *workers
 	// admitted receives the names of nodes that have waited at a gate and are let in.
 	admitted chan string
-	// besides receives work that no reconciliation waits for. There is room for all that the gate lets in.
-	besides chan func(context.Context)
+	// background receives work that no reconciliation waits for. There is room for all that the gate lets in.
+	background chan func(context.Context)
 }
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
 	if options.RefusedWrites == nil {
-		options.RefusedWrites = &controller.RefusedWrites{}
+		options.RefusedWrites = &controller.RejectedWrites{}
 	}
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
@@ -124,10 +124,10 @@ func New(options Options) *Reconciler {
 	g := newGates(options.Concurrency)
 	r := &Reconciler{
 		Options: options, gates: g,
-		admitted: make(chan string, 4*g.sum), besides: make(chan func(context.Context), options.Concurrency),
+		admitted: make(chan string, 4*g.sum), background: make(chan func(context.Context), options.Concurrency),
 	}
-	if r.Beside == nil {
-		r.Beside = func(work func(context.Context)) { r.besides <- work }
+	if r.Go == nil {
+		r.Go = func(work func(context.Context)) { r.background <- work }
 	}
 	return r
 }
@@ -139,7 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	defer r.InFlight.Enter()()
 	v := r.gates.visit(request.Name)
-	defer func() { r.admit(v.end()) }()
+	defer func() { r.wakeWaiting(v.end()) }()
 
 	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("k8s.node.name", request.Name))
 	result, err := r.reconcile(ctx, request.Name, v)
@@ -147,33 +147,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, name string, v *visit) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) (reconcile.Result, error) {
 	s, err := r.gather(ctx, name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s.visit = v
+	s.workerSlot = v
 	if err := r.expect(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	ctx = pace.With(ctx, r.ticket(ctx, s))
-	err = r.settleAll(ctx, s)
-	r.noteRefusal(s, err)
+	ctx = pace.WithRequest(ctx, r.requestPriority(ctx, s))
+	err = r.reconcileInstances(ctx, s)
+	r.recordRejectedWrite(s, err)
 	if apierrors.IsConflict(err) {
 		// The cache had not caught up with our own last write. Nothing was done on the strength of it.
-		return reconcile.Result{RequeueAfter: conflictWait}, nil
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	} else if errors.Is(err, errBusy) {
-		return reconcile.Result{RequeueAfter: conflictWait}, nil
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: s.lookAgain(r.Now())}, nil
 }
 
-// settleAll settles every instance of the subject and reports.
-func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
+// reconcileInstances settles every instance of the subject and reports.
+func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot) error {
 	for _, instanceID := range s.instances {
-		p, err := r.settleOne(ctx, s, instanceID)
+		p, err := r.reconcileLocked(ctx, s, instanceID)
 		if err != nil {
 			return err
 		}
@@ -183,29 +183,29 @@ func (r *Reconciler) settleAll(ctx context.Context, s *subject) error {
 	if s.node == nil {
 		r.doubts.forget(s.name)
 	}
-	if err := r.shrink(ctx, s); err != nil {
+	if err := r.removeGenerations(ctx, s); err != nil {
 		return err
 	}
 	return r.report(ctx, s)
 }
 
-// settleOne settles one instance, under one name at a time.
-func (r *Reconciler) settleOne(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
+// reconcileLocked settles one instance, under one name at a time.
+func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceID string) (plan.Plan, error) {
 	leave, ok := r.occupied.enter(instanceID, s.name)
 	if !ok {
 		return plan.Plan{}, errBusy
 	}
 	defer leave()
-	if _, others := s.letGo[instanceID]; others {
-		return r.letGo(ctx, s, instanceID)
+	if _, others := s.release[instanceID]; others {
+		return r.releaseInstance(ctx, s, instanceID)
 	}
-	return r.settle(ctx, s, instanceID)
+	return r.reconcileInstance(ctx, s, instanceID)
 }
 
-// settle plans for one instance and carries the plans out, until one asks for no call that anything waits for. It plans anew
+// reconcileInstance plans for one instance and carries the plans out, until one asks for no call that anything waits for. It plans anew
 // whenever the calls for one interface have ended, so that those for one do not wait for those for another. Before the first it
 // waits for its turn, but not here: the node is reconciled again when the turn has come.
-func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
+func (r *Reconciler) reconcileInstance(ctx context.Context, s *snapshot, instanceID string) (plan.Plan, error) {
 	var p plan.Plan
 	look, err := r.lookIfDoubtful(ctx, s, instanceID)
 	if err != nil {
@@ -214,22 +214,22 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 	calls := r.Applier.Pipeline()
 	defer func() { r.note(s, instanceID, calls.Drain()) }()
 	for range maxRounds {
-		if p, err = r.plan(ctx, s, instanceID, look, calls.UnderWay()); err != nil {
+		if p, err = r.plan(ctx, s, instanceID, look, calls.InFlight()); err != nil {
 			return p, err
 		}
-		if p.NeedsLook {
+		if p.NeedsDescribe {
 			if !s.enter(ctx, p) {
 				return p, nil
 			}
-			now, err := r.Observer.Look(ctx, instanceID)
+			now, err := r.Observer.DescribeInstance(ctx, instanceID)
 			if err != nil {
 				return p, err
 			}
 			look = &now
 			continue
 		}
-		if unconfirmed := s.unconfirmed(p.Actions, look); len(unconfirmed) > 0 {
-			if err := r.confirm(ctx, s, unconfirmed); err != nil {
+		if unconfirmed := s.unconfirmedRemovals(p.Actions, look); len(unconfirmed) > 0 {
+			if err := r.liveRead(ctx, s, unconfirmed); err != nil {
 				return p, err
 			}
 			continue
@@ -248,19 +248,19 @@ func (r *Reconciler) settle(ctx context.Context, s *subject, instanceID string) 
 		}
 		r.note(s, instanceID, calls.Next())
 	}
-	p.LookAgain = r.Now()
+	p.RequeueAt = r.Now()
 	return p, nil
 }
 
 // begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
 // once there are no others.
-func (r *Reconciler) begin(ctx context.Context, s *subject, instanceID string, p plan.Plan, calls *apply.Pipeline) bool {
-	awaited, trailing := apart(p.Actions)
+func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *apply.Pipeline) bool {
+	awaited, trailing := splitDeferrable(p.Actions)
 	if len(p.Actions) > 0 {
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
 	}
 	if !calls.Busy() {
-		r.trail(ctx, s, instanceID, p, trailing)
+		r.runDeferred(ctx, s, instanceID, p, trailing)
 	}
 	if len(awaited) == 0 {
 		return true
@@ -278,16 +278,16 @@ func (r *Reconciler) begin(ctx context.Context, s *subject, instanceID string, p
 }
 
 // lookIfDoubtful reads the node's instance from EC2, once, after its agent has lost sight of a link.
-func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *subject, instanceID string) (*eni.Look, error) {
+func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *snapshot, instanceID string) (*eni.InstanceSnapshot, error) {
 	if instanceID != s.instanceID {
 		return nil, nil
 	}
 	doubtful, again := r.doubts.take(s.name, r.Now())
-	s.turn = sooner(s.turn, again)
+	s.replacement = sooner(s.replacement, again)
 	if !doubtful {
 		return nil, nil
 	}
-	look, err := r.Observer.Look(ctx, instanceID)
+	look, err := r.Observer.DescribeInstance(ctx, instanceID)
 	if err != nil {
 		r.doubts.add(s.name)
 		return nil, err
@@ -297,15 +297,15 @@ func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *subject, instanceID 
 
 // plan computes the plan for one instance from what is known, the calls under way and, if given, a look at it.
 func (r *Reconciler) plan(
-	ctx context.Context, s *subject, instanceID string, look *eni.Look, underWay []plan.Action,
+	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, underWay []plan.Action,
 ) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
 	observed := plan.Observed{
-		Joined: s.present(instanceID), Owned: known.Owned, Spent: known.Spent, Lost: known.Lost, MissingSince: known.MissingSince,
-		Look: look, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID), Brake: r.brake(s),
-		Since: known.Since, Full: r.shortages.known(r.Now()), Held: s.held(), Launched: known.Launched,
-		Repeats:  r.repeats.of(instanceID),
-		UnderWay: underWay,
+		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: known.MissingSince,
+		Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: r.setbacks.of(instanceID), CreationBlocked: r.checkUnattached(s),
+		ObservedSince: known.Since, SubnetFullUntil: r.shortages.known(r.Now()), DetachBlocked: s.detachBlocked(), Launched: known.Launched,
+		RepeatedUpdates: r.repeats.of(instanceID),
+		InFlight:        underWay,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
 		return plan.Plan{}, err
@@ -317,19 +317,19 @@ func (r *Reconciler) plan(
 		}
 		observed.Limits = limits
 	}
-	desired, err := r.desire(ctx, s, instanceID, s.where(instanceID, known, look), known)
+	desired, err := r.desire(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	p := plan.Compute(desired, observed, r.Now())
-	if observed.MayReplace, observed.Turn, err = r.mayReplace(ctx, s, instanceID, p); err != nil {
+	if observed.ReplaceAllowed, observed.ReplaceDenied, err = r.acquireReplacement(ctx, s, instanceID, p); err != nil {
 		return plan.Plan{}, err
 	}
-	if p.WouldReplace != "" {
+	if p.ReplaceCandidate != "" {
 		p = plan.Compute(desired, observed, r.Now())
 	}
-	if observed.Turn != "" {
-		p.LookAgain = sooner(p.LookAgain, r.Now().Add(replaceCheck))
+	if observed.ReplaceDenied != "" {
+		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
 	r.judged(s, instanceID, p)
 	for _, after := range r.waits.note(s.name, instanceID, p.Members, r.Now()) {
@@ -338,11 +338,11 @@ func (r *Reconciler) plan(
 	return p, nil
 }
 
-// brake says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
+// checkUnattached says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
 // and nobody makes more of them.
-func (r *Reconciler) brake(s *subject) string {
+func (r *Reconciler) checkUnattached(s *snapshot) string {
 	n := r.unattached(s) + r.creations.count()
-	r.braked.Store(n >= r.MaxUnattached)
+	r.creationBlocked.Store(n >= r.MaxUnattached)
 	if n < r.MaxUnattached {
 		return ""
 	}
@@ -350,15 +350,15 @@ func (r *Reconciler) brake(s *subject) string {
 		n, r.MaxUnattached)
 }
 
-func (r *Reconciler) unattached(s *subject) int {
+func (r *Reconciler) unattached(s *snapshot) int {
 	return r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
 }
 
-// Braked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.
-func (r *Reconciler) Braked() bool { return r.braked.Load() }
+// CreationBlocked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.
+func (r *Reconciler) CreationBlocked() bool { return r.creationBlocked.Load() }
 
 // note remembers what failed, and tells what a person should hear of at once.
-func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcome) {
+func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []apply.Outcome) {
 	for _, o := range outcomes {
 		member := o.Action.Of()
 		log := r.Log.With("node", s.name, "nodeeni", member.NodeENI, "action", o.Action.String())
@@ -370,7 +370,7 @@ func (r *Reconciler) note(s *subject, instanceID string, outcomes []apply.Outcom
 			continue
 		}
 		r.setbacks.add(instanceID, o.Action, o.Err, r.Now())
-		log.Warn("could not be carried out", "class", eni.ClassOf(o.Err), "err", o.Err)
+		log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 	}
 	r.announceForce(s, outcomes)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 )
 
-// noteRefusal says once that the API server refuses the node's ledger or status: the object itself cannot tell.
-func (r *Reconciler) noteRefusal(s *subject, err error) {
+// recordRejectedWrite says once that the API server refuses the node's ledger or status: the object itself cannot tell.
+func (r *Reconciler) recordRejectedWrite(s *snapshot, err error) {
 	if !r.RefusedWrites.Note(controller.ObjectRef{Kind: "NodeENIState", Name: s.name}, err) || s.node == nil {
 		return
 	}

@@ -24,7 +24,7 @@ import (
 
 // report writes the node's status if it changed, with events for what a person would want to know, and lets the state
 // go when nothing is left to report.
-func (r *Reconciler) report(ctx context.Context, s *subject) error {
+func (r *Reconciler) report(ctx context.Context, s *snapshot) error {
 	if s.empty() {
 		r.rollout.release(s.name)
 		for _, id := range s.instances {
@@ -36,11 +36,11 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 		if s.state == nil {
 			return nil
 		}
-		removed, promised := s.state.Status.Interfaces, controller.Promised(s.state.Spec)
+		removed, promised := s.state.Status.Interfaces, controller.OwnersInSpec(s.state.Spec)
 		letGo, err := r.release(ctx, s)
 		if letGo {
 			r.Ledgers.Settled(s.name, promised...)
-			r.announce(s, removed, nil)
+			r.recordEvents(s, removed, nil)
 		}
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 		r.statusWrites.end(s.name)
 		return nil
 	}
-	if s.canWait(before, after) && r.putOff(s, &r.statusWrites) {
+	if s.canWait(before, after) && r.deferStatus(s, &r.statusWrites) {
 		return nil
 	}
 	r.statusWrites.end(s.name)
@@ -62,19 +62,19 @@ func (r *Reconciler) report(ctx context.Context, s *subject) error {
 	if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, s.state); err != nil {
 		return err
 	}
-	r.announce(s, before.Interfaces, after.Interfaces)
+	r.recordEvents(s, before.Interfaces, after.Interfaces)
 	r.announceOmitted(s, before, after)
 	return nil
 }
 
 // empty reports whether nothing is promised and nothing exists.
-func (s *subject) empty() bool {
+func (s *snapshot) empty() bool {
 	return !slices.ContainsFunc(s.plans, func(p plan.Plan) bool { return len(p.Members) > 0 || len(p.Ledger) > 0 })
 }
 
 // status converts the plans into the status of the node's state. Of members that wait for their turn it says what it said
 // before: what their plan rests on is not confirmed yet.
-func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
+func (r *Reconciler) status(s *snapshot) v1alpha1.NodeENIStateStatus {
 	var (
 		st      v1alpha1.NodeENIStateStatus
 		members []plan.Member
@@ -89,13 +89,13 @@ func (r *Reconciler) status(s *subject) v1alpha1.NodeENIStateStatus {
 	st.ObservedGeneration, st.InstanceID = s.state.Generation, s.owner()
 	for _, m := range distinct(members) {
 		state := s.interfaceState(m)
-		counts := !unasked(m) && (m.Wanted || m.Why.Reason == plan.Kept)
+		counts := !preJoinOnly(m) && (m.Desired || m.Why.Reason == plan.Retained)
 		if s.waiting[m.Key] {
 			was, known := said[m.Key]
 			if !known {
 				continue
 			}
-			state, counts = was, !unasked(m) && was.Reason != string(plan.Leaving)
+			state, counts = was, !preJoinOnly(m) && was.Reason != string(plan.Removing)
 		}
 		st.Interfaces = append(st.Interfaces, state)
 		if !counts {
@@ -129,7 +129,7 @@ func distinct(members []plan.Member) []plan.Member {
 
 func rank(m plan.Member) int {
 	switch {
-	case m.Wanted:
+	case m.Desired:
 		return 3
 	case m.Interface != nil && m.Interface.Attachment != nil:
 		return 2
@@ -140,16 +140,16 @@ func rank(m plan.Member) int {
 	}
 }
 
-// unasked reports whether the instance got an interface before it joined, for a network that no NodeENI asks for: it is told
+// preJoinOnly reports whether the instance got an interface before it joined, for a network that no NodeENI asks for: it is told
 // of, and nothing waits for it.
-func unasked(m plan.Member) bool {
-	return ownership.IsNetwork(m.NodeENIUID) && m.Why.Reason == plan.Kept
+func preJoinOnly(m plan.Member) bool {
+	return ownership.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
 }
 
 // summary says in one outcome how the node stands.
 func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
 	for _, m := range members {
-		if m.Wanted && !m.Why.Reason.Passing() && m.Why.Reason != plan.Drifted {
+		if m.Desired && !m.Why.Reason.Transient() && m.Why.Reason != plan.Drifted {
 			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}
@@ -157,12 +157,12 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 		if m.Why.Reason == plan.Replacing {
 			return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
-		if len(m.Drift) > 0 && m.Why.Reason != plan.Leaving && m.Why.Reason != plan.Kept {
+		if len(m.Drift) > 0 && m.Why.Reason != plan.Removing && m.Why.Reason != plan.Retained {
 			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
 		}
 	}
 	for _, m := range members {
-		if !m.Ready() && !unasked(m) {
+		if !m.Ready() && !preJoinOnly(m) {
 			return status.Outcome{
 				State: status.Progressing, Reason: cmp.Or(string(m.Why.Reason), v1alpha1.ReasonProgressing),
 				Message: fmt.Sprintf("%d of %d interfaces are attached; NodeENI %s: %s", st.Attached, st.Desired, m.NodeENI,
@@ -173,15 +173,15 @@ func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outco
 	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf("%d of %d interfaces are attached", st.Attached, st.Desired)}
 }
 
-func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
+func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	state := v1alpha1.InterfaceState{
 		Member:               apiMember(m.Member),
 		Phase:                v1alpha1.Phase(m.Phase),
 		InstanceID:           m.InstanceID,
 		Unverified:           m.Unverified,
-		NetworkCardIndex:     int32(m.Asked.Card),
-		DeviceIndex:          int32(m.Asked.Device),
-		RequestedDeviceIndex: int32(m.Asked.Device),
+		NetworkCardIndex:     int32(m.RequestedSlot.Card),
+		DeviceIndex:          int32(m.RequestedSlot.Device),
+		RequestedDeviceIndex: int32(m.RequestedSlot.Device),
 		Reason:               string(m.Why.Reason),
 		Message:              clip(m.Why.Message, 1024),
 	}
@@ -198,8 +198,8 @@ func (s *subject) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	if i.PrimaryIPv4.IsValid() {
 		state.PrivateIP = i.PrimaryIPv4.String()
 	}
-	state.SecondaryPrivateIPs, state.IPv4Prefixes = words(i.SecondaryIPv4), words(i.IPv4Prefixes)
-	state.IPv6Addresses, state.IPv6Prefixes = words(i.IPv6), words(i.IPv6Prefixes)
+	state.SecondaryPrivateIPs, state.IPv4Prefixes = joinWords(i.SecondaryIPv4), joinWords(i.IPv4Prefixes)
+	state.IPv6Addresses, state.IPv6Prefixes = joinWords(i.IPv6), joinWords(i.IPv6Prefixes)
 	if i.Attachment != nil {
 		// Before that, which slot it will get is a matter of how well EC2 is known at the moment.
 		state.NetworkCardIndex, state.DeviceIndex = int32(i.Attachment.Slot.Card), int32(i.Attachment.Slot.Device)
@@ -216,14 +216,14 @@ func apiMember(m ownership.Member) v1alpha1.Member {
 
 // addHostSettings adds what the agent on the node needs to know of the NodeENI. While there is none to ask, all stays as it was
 // said before: the interface is in use as it is.
-func (s *subject) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
-	was := s.said(m)
+func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
+	was := s.lastReported(m)
 	state.SubnetCIDR = was.SubnetCIDR
 	nodeENI := s.nodeENI(m.NodeENIUID)
 	if nodeENI == nil {
 		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
 		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
-		if ownership.IsNetwork(m.NodeENIUID) && m.Interface != nil {
+		if ownership.IsNetworkOwner(m.NodeENIUID) && m.Interface != nil {
 			addLinkOfNetwork(state, m.Interface.Tags)
 		}
 		return
@@ -251,8 +251,8 @@ func addLinkOfNetwork(state *v1alpha1.InterfaceState, tags map[string]string) {
 	}
 }
 
-// said returns what the state says of the member's interface.
-func (s *subject) said(m plan.Member) v1alpha1.InterfaceState {
+// lastReported returns what the state says of the member's interface.
+func (s *snapshot) lastReported(m plan.Member) v1alpha1.InterfaceState {
 	if m.Interface != nil && s.state != nil {
 		for _, i := range s.state.Status.Interfaces {
 			if i.ENIID == m.Interface.ID {
@@ -274,7 +274,7 @@ func addDevice(state *v1alpha1.InterfaceState, spec v1alpha1.NodeENISpec) {
 	}
 }
 
-func words[T fmt.Stringer](values []T) []string {
+func joinWords[T fmt.Stringer](values []T) []string {
 	var all []string
 	for _, v := range values {
 		all = append(all, v.String())

@@ -40,11 +40,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(controller.NodeIdentityChanged())).
 		Watches(&corev1.Node{}, handler.Funcs{
-			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueSharing(ctx, q, e.Object) },
+			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueDuplicateNodes(ctx, q, e.Object) },
 			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-				r.enqueueSharing(ctx, q, e.ObjectOld, e.ObjectNew)
+				r.enqueueDuplicateNodes(ctx, q, e.ObjectOld, e.ObjectNew)
 			},
-			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueSharing(ctx, q, e.Object) },
+			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueDuplicateNodes(ctx, q, e.Object) },
 		}, builder.WithPredicates(controller.NodeIdentityChanged())).
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{
 			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueNodes(ctx, q, e.Object) },
@@ -59,7 +59,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			q.Add(request(e.ObjectNew.GetName()))
 		}}, builder.WithPredicates(LinkVanished())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.gates.workers(), RateLimiter: controller.Backoff()}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.gates.width(), RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
@@ -67,8 +67,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 // which devices the node holds.
 func StateChanged() predicate.Predicate {
 	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, now := subject{state: e.ObjectOld.(*v1alpha1.NodeENIState)}, subject{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
-		return !maps.Equal(was.held(), now.held())
+		was, now := snapshot{state: e.ObjectOld.(*v1alpha1.NodeENIState)}, snapshot{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
+		return !maps.Equal(was.detachBlocked(), now.detachBlocked())
 	}}
 	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)
 }
@@ -101,8 +101,8 @@ func RelevantNodeENIChange() predicate.Predicate {
 	return predicate.Or(controller.SpecOrLifeChanged(), resolved)
 }
 
-func (r *Reconciler) enqueueSharing(ctx context.Context, q queue, versions ...client.Object) {
-	for _, name := range r.Sharing(ctx, versions...) {
+func (r *Reconciler) enqueueDuplicateNodes(ctx context.Context, q queue, versions ...client.Object) {
+	for _, name := range r.DuplicateNodes(ctx, versions...) {
 		q.Add(request(name))
 	}
 }

@@ -35,8 +35,8 @@ func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.N
 	return nodes.Items, nil
 }
 
-// share finds out which other Nodes name the node's instance, and reports whether the instance is this node's all the same.
-func (r *Reconciler) share(ctx context.Context, s *subject, node *corev1.Node, instanceID string) (bool, error) {
+// findDuplicateNodes finds out which other Nodes name the node's instance, and reports whether the instance is this node's all the same.
+func (r *Reconciler) findDuplicateNodes(ctx context.Context, s *snapshot, node *corev1.Node, instanceID string) (bool, error) {
 	nodes, err := r.nodesOf(ctx, instanceID)
 	if err != nil {
 		return false, err
@@ -45,13 +45,13 @@ func (r *Reconciler) share(ctx context.Context, s *subject, node *corev1.Node, i
 		r.skip(ctx, node, "InstanceHasAnotherNode", fmt.Errorf("instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", instanceID, nodes[0].Name))
 		return false, nil
 	}
-	s.sharers = slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == s.name })
+	s.duplicateNodes = slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == s.name })
 	return true, nil
 }
 
-// chooseLetGo finds the instances that are another node's by now.
-func (r *Reconciler) chooseLetGo(ctx context.Context, s *subject) error {
-	s.letGo = map[string]string{}
+// instancesToRelease finds the instances that are another node's by now.
+func (r *Reconciler) instancesToRelease(ctx context.Context, s *snapshot) error {
+	s.release = map[string]string{}
 	for _, id := range s.instances {
 		if s.present(id) {
 			continue
@@ -61,39 +61,39 @@ func (r *Reconciler) chooseLetGo(ctx context.Context, s *subject) error {
 			return err
 		}
 		if len(nodes) > 0 && nodes[0].Name != s.name {
-			s.letGo[id] = nodes[0].Name
+			s.release[id] = nodes[0].Name
 		}
 	}
 	return nil
 }
 
-// letGo leaves an instance to the node that has it, and tells that one: what is news of interfaces whose tags name this node still
+// releaseInstance leaves an instance to the node that has it, and tells that one: what is news of interfaces whose tags name this node still
 // comes here.
-func (r *Reconciler) letGo(ctx context.Context, s *subject, instanceID string) (plan.Plan, error) {
+func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceID string) (plan.Plan, error) {
 	known := r.Observer.Of(instanceID)
 	if len(known.Owned) > 0 {
-		r.Observer.TellNode(ctx, s.letGo[instanceID])
+		r.Observer.EnqueueNode(ctx, s.release[instanceID])
 	}
 	observed := plan.Observed{
-		Owned: known.Owned, Spent: known.Spent, Since: known.Since, Ledger: s.ledger(instanceID), Setbacks: r.setbacks.of(instanceID),
+		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since, Ledger: s.ledger(instanceID), Backoffs: r.setbacks.of(instanceID),
 	}
 	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
 		return plan.Plan{}, err
 	}
-	p := plan.LetGo(observed, r.Now())
+	p := plan.ReleaseInstance(observed, r.Now())
 	return p, r.store(ctx, s, instanceID, nil, p)
 }
 
 // paused reports whether somebody wants nothing changed on the node, under whichever of its names.
-func (s *subject) paused() bool {
+func (s *snapshot) paused() bool {
 	return s.node != nil && controller.Paused(s.node) ||
-		slices.ContainsFunc(s.sharers, func(n corev1.Node) bool { return controller.Paused(&n) })
+		slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool { return controller.Paused(&n) })
 }
 
-// Sharing returns the names under which the instances that versions of a Node name are known beside its own: of the Node that
+// DuplicateNodes returns the names under which the instances that versions of a Node name are known beside its own: of the Node that
 // has the instance, or that loses it to this one, and of ledgers, in order. What becomes of the Node concerns them, and none
 // of the others that name the instance: of a thousand that do so by mistake each would concern all.
-func (r *Reconciler) Sharing(ctx context.Context, versions ...client.Object) []string {
+func (r *Reconciler) DuplicateNodes(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {
 		for _, id := range controller.Indexed(version, controller.InstanceIDs) {
@@ -115,14 +115,14 @@ func (r *Reconciler) Sharing(ctx context.Context, versions ...client.Object) []s
 	return slices.Sorted(maps.Keys(names))
 }
 
-// occupied says under which name instances are worked on at the moment.
-type occupied struct {
+// instanceLocks says under which name instances are worked on at the moment.
+type instanceLocks struct {
 	mu sync.Mutex
 	by map[string]string
 }
 
 // enter begins to work on an instance, unless somebody does under another name.
-func (o *occupied) enter(instanceID, name string) (leave func(), ok bool) {
+func (o *instanceLocks) enter(instanceID, name string) (leave func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if other, is := o.by[instanceID]; is && other != name {

@@ -168,11 +168,11 @@ func TestWhoIsConcernedByANode(t *testing.T) {
 		var second corev1.Node
 		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: again}, &second))
 		s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(nodeName)})) })
-		if got := s.reconciler.Sharing(s.Context(), &second); !slices.Equal(got, []string{nodeName}) {
+		if got := s.reconciler.DuplicateNodes(s.Context(), &second); !slices.Equal(got, []string{nodeName}) {
 			t.Errorf("the second Node concerns %v: its instance is in the ledger of the first", got)
 		}
 		second.Spec.ProviderID = ""
-		if got := s.reconciler.Sharing(s.Context(), &second); len(got) > 0 {
+		if got := s.reconciler.DuplicateNodes(s.Context(), &second); len(got) > 0 {
 			t.Errorf("a Node without an instance concerns %v", got)
 		}
 	})

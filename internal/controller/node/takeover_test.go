@@ -26,7 +26,7 @@ func (s *stage) prepare() {
 	s.Helper()
 	member := ownership.Member{
 		Cluster: cluster, NodeENI: "multus", Node: nodeName, InstanceID: instanceID,
-		Key: ownership.Key{NodeENIUID: ownership.NetworkUID("multus")}, Generation: time.Now().Unix(),
+		Key: ownership.Key{NodeENIUID: ownership.NetworkOwner("multus")}, Generation: time.Now().Unix(),
 	}
 	made, err := s.cloud.CreateInterface(s.Context(), apply.CreateRequest{
 		Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),

@@ -15,18 +15,18 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// trails reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set, and before
+// isDeferrable reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set, and before
 // its tags are as they are to be.
-func trails(action plan.Action) bool {
+func isDeferrable(action plan.Action) bool {
 	change, _ := action.(plan.Change)
 	_, is := change.To.(plan.DeleteOnTermination)
 	return is || plan.WritesTags(action)
 }
 
-// apart parts the actions that something waits for from those that trail behind.
-func apart(actions []plan.Action) (awaited, trailing []plan.Action) {
+// splitDeferrable parts the actions that something waits for from those that trail behind.
+func splitDeferrable(actions []plan.Action) (awaited, trailing []plan.Action) {
 	for _, action := range actions {
-		if trails(action) {
+		if isDeferrable(action) {
 			trailing = append(trailing, action)
 		} else {
 			awaited = append(awaited, action)
@@ -35,19 +35,19 @@ func apart(actions []plan.Action) (awaited, trailing []plan.Action) {
 	return awaited, trailing
 }
 
-// trail has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
+// runDeferred has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
 // when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls, but for
 // those that write tags: an interface could come to be its own when it is gone.
-func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p plan.Plan, trailing []plan.Action) {
-	if len(trailing) == 0 || !r.gates.beginTrailing(pace.From(ctx).Rank) {
+func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
+	if len(trailing) == 0 || !r.gates.beginTrailing(pace.FromContext(ctx).Rank) {
 		return
 	}
-	rest, cancel := outliving(ctx)
+	rest, cancel := detached(ctx)
 	leave := func() {}
 	if slices.ContainsFunc(trailing, plan.WritesTags) {
 		leave = r.InFlight.Enter()
 	}
-	r.Beside(func(life context.Context) {
+	r.Go(func(life context.Context) {
 		defer leave()
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
@@ -55,7 +55,7 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 		err := panics.AsError("what trails behind the plan of node "+s.name, func() error {
 			ctx, span := r.tracePlan(rest, s.name, instanceID, p)
 			defer span.End()
-			outcomes = r.Applier.Do(ctx, r.outstanding(trailing))
+			outcomes = r.Applier.Do(ctx, r.deferredInFlight(trailing))
 			r.note(s, instanceID, outcomes)
 			return nil
 		})
@@ -63,27 +63,27 @@ func (r *Reconciler) trail(ctx context.Context, s *subject, instanceID string, p
 			r.Log.Error("what trails behind is left to the node's next reconciliation", "node", s.name, "err", err)
 		}
 		again, admitted := r.gates.endTrailing(s.name)
-		if again || slices.ContainsFunc(outcomes, r.noteworthy) {
+		if again || slices.ContainsFunc(outcomes, r.needsReconcile) {
 			admitted = append(admitted, s.name)
 		}
-		r.admit(admitted)
+		r.wakeWaiting(admitted)
 	})
 }
 
-// outstanding leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of the node.
-func (r *Reconciler) outstanding(trailing []plan.Action) []plan.Action {
+// deferredInFlight leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of the node.
+func (r *Reconciler) deferredInFlight(trailing []plan.Action) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(trailing), func(action plan.Action) bool {
 		change, is := action.(plan.Change)
 		if !is {
 			return false
 		}
 		i, known := r.Observer.Interface(change.InterfaceID)
-		return known && change.To.Shown(i)
+		return known && change.To.IsSatisfiedBy(i)
 	})
 }
 
-// outliving returns a context that does not end with the reconciliation that has the given one. Its deadline holds all the same.
-func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached returns a context that does not end with the reconciliation that has the given one. Its deadline holds all the same.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	}
@@ -96,7 +96,7 @@ func (r *Reconciler) Start(ctx context.Context) error {
 	defer all.Wait()
 	for {
 		select {
-		case work := <-r.besides:
+		case work := <-r.background:
 			all.Go(func() { work(ctx) })
 		case <-ctx.Done():
 			return nil
@@ -104,9 +104,9 @@ func (r *Reconciler) Start(ctx context.Context) error {
 	}
 }
 
-// noteworthy reports whether a node is to be reconciled for an outcome. It need not be while the interface is in
+// needsReconcile reports whether a node is to be reconciled for an outcome. It need not be while the interface is in
 // transition: the observer tells of its end.
-func (r *Reconciler) noteworthy(o apply.Outcome) bool {
+func (r *Reconciler) needsReconcile(o apply.Outcome) bool {
 	change, is := o.Action.(plan.Change)
 	if !is || o.Err != nil {
 		return true
@@ -117,7 +117,7 @@ func (r *Reconciler) noteworthy(o apply.Outcome) bool {
 
 // beginTrailing asks to carry out what trails behind for a node, and reports whether that may be done now: of one node one
 // thing at a time, and of no more nodes than the gate is wide. If not, the node is reconciled again when it may.
-func (g *gates) beginTrailing(rank pace.Rank) bool {
+func (g *workers) beginTrailing(rank pace.Rank) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.enterTrailing(rank) {
@@ -128,19 +128,19 @@ func (g *gates) beginTrailing(rank pace.Rank) bool {
 }
 
 // enterTrailing is beginTrailing without the beginning.
-func (g *gates) enterTrailing(rank pace.Rank) bool {
+func (g *workers) enterTrailing(rank pace.Rank) bool {
 	if _, underWay := g.underWay[rank.Name]; underWay {
 		g.underWay[rank.Name] = true
 		return false
 	}
-	return g.trailing.Enter(rank)
+	return g.trailing.TryAcquire(rank)
 }
 
 // endTrailing ends what was begun, and returns whether more was asked for meanwhile, and who is let in for it.
-func (g *gates) endTrailing(name string) (again bool, admitted []string) {
+func (g *workers) endTrailing(name string) (again bool, admitted []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	again = g.underWay[name]
 	delete(g.underWay, name)
-	return again, g.trailing.Leave(name)
+	return again, g.trailing.Release(name)
 }

@@ -24,17 +24,17 @@ func TestWhatTrailsIsDoneOnce(t *testing.T) {
 			onStage(t, func(s *stage) {
 				var beside []func(context.Context)
 				options := s.reconciler.Options
-				options.Beside = func(work func(context.Context)) { beside = append(beside, work) }
+				options.Go = func(work func(context.Context)) { beside = append(beside, work) }
 				s.reconciler = node.New(options)
 				s.must(s.play(20 * time.Second))
 				if len(beside) != 1 || len(s.attached()) != 1 {
 					t.Fatalf("%d pieces of work trail behind, and %v are attached; want one each", len(beside), s.attached())
 				}
 				for range tc.noted {
-					s.observer.Altered(time.Now(), s.attached()[0], func(i eni.Interface) eni.Interface {
+					s.observer.RecordChange(time.Now(), s.attached()[0], func(i eni.Interface) eni.Interface {
 						i.Attachment.DeleteOnTermination = true
 						return i
-					}, inventory.Effect{Aspect: "DeleteOnTermination", Shown: func(i eni.Interface) bool {
+					}, inventory.Effect{Aspect: "DeleteOnTermination", IsVisible: func(i eni.Interface) bool {
 						return i.Attachment != nil && i.Attachment.DeleteOnTermination
 					}})
 				}

@@ -15,27 +15,27 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// mayReplace reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
+// acquireReplacement reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
 // not, it says what is waited for, in the same words for as long as it is waited for. A node keeps its turn until the plan of
 // the instance that it is lacks nothing; that of an instance which bore its name before says nothing about that.
-func (r *Reconciler) mayReplace(ctx context.Context, s *subject, instanceID string, p plan.Plan) (may bool, turn string, err error) {
-	if p.WouldReplace == "" {
-		if !p.Unsettled && instanceID == s.instanceID {
+func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, turn string, err error) {
+	if p.ReplaceCandidate == "" {
+		if !p.Converging && instanceID == s.instanceID {
 			r.rollout.release(s.name)
 		}
 		return false, "", nil
 	}
-	nodeENI := s.nodeENI(p.WouldReplace)
+	nodeENI := s.nodeENI(p.ReplaceCandidate)
 	if nodeENI == nil {
 		return false, "", nil
 	}
 	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
 	// The node itself may be one of them, so of as many as one more than the limit the others are enough to know.
-	unavailable, err := r.states(ctx, controller.StatesLacking(nodeENI.UID), client.Limit(int64(limit)+1))
+	unavailable, err := r.states(ctx, controller.StatesNotReady(nodeENI.UID), client.Limit(int64(limit)+1))
 	if err != nil {
 		return false, "", err
 	}
-	if r.rollout.acquire(p.WouldReplace, s.name, limit, namesOf(unavailable)) {
+	if r.rollout.acquire(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {
 		return true, "", nil
 	}
 	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
@@ -43,7 +43,7 @@ func (r *Reconciler) mayReplace(ctx context.Context, s *subject, instanceID stri
 
 // mustWait says why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not taken
 // note of yet, or a change of its selector reaches so many nodes that they are let in bit by bit.
-func (r *Reconciler) mustWait(ctx context.Context, s *subject, nodeENI *v1alpha1.NodeENI) (string, error) {
+func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI) (string, error) {
 	if s.served(nodeENI.UID) {
 		return "", nil
 	}
@@ -64,12 +64,12 @@ func (r *Reconciler) mustWait(ctx context.Context, s *subject, nodeENI *v1alpha1
 	if r.admissions.admit(string(nodeENI.UID), s.name, controller.Admitted(*nodeENI.Status.Ramp, r.Now())) {
 		return "", nil
 	}
-	s.turn = sooner(s.turn, r.Now().Add(turnCheck))
+	s.replacement = sooner(s.replacement, r.Now().Add(replacementRecheck))
 	return "its NodeENI reaches far more nodes than before and lets them in bit by bit", nil
 }
 
 // served reports whether the node was ever promised anything by the NodeENI.
-func (s *subject) served(uid types.UID) bool {
+func (s *snapshot) served(uid types.UID) bool {
 	if s.state == nil {
 		return false
 	}
@@ -81,7 +81,7 @@ func (s *subject) served(uid types.UID) bool {
 	return false
 }
 
-func (s *subject) nodeENI(uid string) *v1alpha1.NodeENI {
+func (s *snapshot) nodeENI(uid string) *v1alpha1.NodeENI {
 	for n := range s.nodeENIs {
 		if string(s.nodeENIs[n].UID) == uid {
 			return &s.nodeENIs[n]

@@ -201,7 +201,7 @@ func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 		s.ec2.RemoveFault(full.ID)
 		_, err = s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "CreateNetworkInterface", Code: "InternalError", Status: http.StatusInternalServerError, Count: 1})
 		s.must(err)
-		s.playAll(plan.FullFor, names, func() {})
+		s.playAll(plan.SubnetFullBackoff, names, func() {})
 		if got := s.attached(); len(got) != len(names) {
 			t.Errorf("%v are attached, want one of each of %v", got, names)
 		}

@@ -47,10 +47,10 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 				s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
 				s.deleteNodeENI(c)
 			})
-			time.Sleep(ownership.LeakAge)
-			s.reconciler.Sweeper.Pass(s.Context(), s.observer)
-			time.Sleep(ownership.SightingGap)
-			s.reconciler.Sweeper.Pass(s.Context(), s.observer)
+			time.Sleep(ownership.MinLeakAge)
+			s.reconciler.GC.Run(s.Context(), s.observer)
+			time.Sleep(ownership.ConfirmInterval)
+			s.reconciler.GC.Run(s.Context(), s.observer)
 		}},
 	}
 	for name, tc := range cases {

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/plan"
 )
 
-// waits remember since when instances lack interfaces that they are to have, by the names of their nodes.
-type waits struct {
+// attachLatency remember since when instances lack interfaces that they are to have, by the names of their nodes.
+type attachLatency struct {
 	mu    sync.Mutex
 	since map[string]map[string]map[ownership.Key]time.Time
 }
@@ -22,7 +22,7 @@ type waits struct {
 // note takes a plan of an instance in, and returns how long each interface was waited for that the plan finds attached and
 // the one before did not. What the first plan finds attached was waited for under another controller, or not at all; and
 // the time in which a person had to do something is not ours.
-func (w *waits) note(node, instanceID string, members []plan.Member, now time.Time) []time.Duration {
+func (w *attachLatency) note(node, instanceID string, members []plan.Member, now time.Time) []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.since[node][instanceID]
@@ -31,12 +31,12 @@ func (w *waits) note(node, instanceID string, members []plan.Member, now time.Ti
 	for _, m := range members {
 		since, waited := before[m.Key]
 		switch {
-		case !m.Wanted:
+		case !m.Desired:
 		case m.Phase == plan.Attached:
 			if waited {
 				ended = append(ended, now.Sub(since))
 			}
-		case m.Why.Reason.Passing():
+		case m.Why.Reason.Transient():
 			if !waited {
 				since = now
 			}
@@ -47,7 +47,7 @@ func (w *waits) note(node, instanceID string, members []plan.Member, now time.Ti
 	return ended
 }
 
-func (w *waits) set(node, instanceID string, since map[ownership.Key]time.Time) {
+func (w *attachLatency) set(node, instanceID string, since map[ownership.Key]time.Time) {
 	if len(since) == 0 {
 		delete(w.since[node], instanceID)
 		return
@@ -62,7 +62,7 @@ func (w *waits) set(node, instanceID string, since map[ownership.Key]time.Time) 
 }
 
 // keep drops what is remembered of instances that the node has nothing to do with any more.
-func (w *waits) keep(node string, instances []string) {
+func (w *attachLatency) keep(node string, instances []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.since[node], func(id string, _ map[ownership.Key]time.Time) bool { return !slices.Contains(instances, id) })

@@ -55,7 +55,7 @@ func TestNamesMeanTheVPCOfTheNode(t *testing.T) {
 func TestAPauseHoldsRepairs(t *testing.T) {
 	onStage(t, func(s *stage) {
 		id := s.launched(eni.Slot{Device: 2})
-		s.with(func(o *node.Options) { o.Repairs = &controller.Repairs{} })
+		s.with(func(o *node.Options) { o.Repairs = &controller.InPlaceUpdates{} })
 		s.must(s.play(time.Minute))
 
 		pause := func(annotations map[string]string) {
@@ -63,7 +63,7 @@ func TestAPauseHoldsRepairs(t *testing.T) {
 		}
 		pause(map[string]string{v1alpha1.PausedAnnotation: ""})
 		want := "as the template says"
-		s.reconciler.Repairs.Set("uid-template", map[string][]plan.Mend{
+		s.reconciler.Repairs.Set("uid-template", map[string][]plan.InPlaceUpdate{
 			instanceID: {{InterfaceID: id, Owner: "default", OwnerUID: "uid-template", Description: &want}},
 		})
 		s.must(s.play(time.Minute))
@@ -89,13 +89,13 @@ func TestTheBrakeHoldsTheClusterBack(t *testing.T) {
 			s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.SubnetIDs = []string{data, hosts} })
 		})
 		s.must(s.play(time.Minute))
-		if n := s.observer.Count(); n != 1 || !s.reconciler.Braked() {
-			t.Errorf("%d interfaces were made, want 1; braked: %t, want true", n, s.reconciler.Braked())
+		if n := s.observer.Count(); n != 1 || !s.reconciler.CreationBlocked() {
+			t.Errorf("%d interfaces were made, want 1; braked: %t, want true", n, s.reconciler.CreationBlocked())
 		}
 		s.ec2.ClearFaults()
 		s.must(s.play(time.Hour))
-		if n := len(s.attached()); n != 2 || s.reconciler.Braked() {
-			t.Errorf("%d interfaces are attached in the end, want 2; braked: %t, want false", n, s.reconciler.Braked())
+		if n := len(s.attached()); n != 2 || s.reconciler.CreationBlocked() {
+			t.Errorf("%d interfaces are attached in the end, want 2; braked: %t, want false", n, s.reconciler.CreationBlocked())
 		}
 	})
 }

@@ -35,9 +35,9 @@ func (r *Reconciler) synced(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// tellBlind says of a NodeENI of which nothing is known that EC2 refuses to show the cluster's interfaces.
-func (r *Reconciler) tellBlind(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
-	if !r.Refusals.Blind() {
+// reportCannotRead says of a NodeENI of which nothing is known that EC2 refuses to show the cluster's interfaces.
+func (r *Reconciler) reportCannotRead(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
+	if !r.Refusals.CannotRead() {
 		return nil
 	}
 	after := *nodeENI.Status.DeepCopy()
@@ -48,12 +48,12 @@ func (r *Reconciler) tellBlind(ctx context.Context, nodeENI *v1alpha1.NodeENI) e
 			others = append(others, *c)
 		}
 	}
-	after.Conditions = status.Summarize(after.Conditions, nodeENI.Generation, blind(r.Refusals.Message()), others...)
+	after.Conditions = status.Summarize(after.Conditions, nodeENI.Generation, cannotRead(r.Refusals.Message()), others...)
 	return r.write(ctx, nodeENI, after)
 }
 
-// blind is how a NodeENI stands while EC2 refuses what must be read for it.
-func blind(message string) status.Outcome {
+// cannotRead is how a NodeENI stands while EC2 refuses what must be read for it.
+func cannotRead(message string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: string(plan.Unauthorized), Message: message}
 }
 
@@ -72,7 +72,7 @@ func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after
 		return err
 	}
 	was, now := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
-	refused := now != nil && r.Refusals.Blind() && now.Message == r.Refusals.Message()
+	refused := now != nil && r.Refusals.CannotRead() && now.Message == r.Refusals.Message()
 	if refused && r.Events != nil && (was == nil || was.Message != now.Message) {
 		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, now.Reason, "Read", "%s", now.Message)
 	}

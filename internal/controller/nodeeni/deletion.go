@@ -18,9 +18,9 @@ import (
 	"github.com/multieni/multieni/ownership"
 )
 
-// letGo takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
+// removeFinalizer takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
 // of it, nor will. There is no time after which it gives up. It returns what EC2 still shows.
-func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, left []eni.Interface, err error) {
+func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, left []eni.Interface, err error) {
 	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
 		return true, nil, nil
 	}
@@ -35,10 +35,10 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
 		return false, nil, nil
 	}
-	if hidden, err := r.mayBeHidden(ctx, nodeENI); hidden || err != nil {
+	if hidden, err := r.mayBeInvisible(ctx, nodeENI); hidden || err != nil {
 		return false, nil, err
 	}
-	left, err = r.Observer.Remaining(ctx, string(uid))
+	left, err = r.Observer.ListRemaining(ctx, string(uid))
 	if err != nil || len(left) > 0 {
 		return false, left, err
 	}
@@ -59,14 +59,14 @@ func (r *Reconciler) letGo(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone
 func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	return slices.DeleteFunc(left, func(i eni.Interface) bool {
 		_, verdict := ownership.Read(r.Observer.Cluster, i.Tags)
-		return verdict == ownership.Ours
+		return verdict == ownership.Owned
 	})
 }
 
-// mayBeHidden reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show yet: shortly
+// mayBeInvisible reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show yet: shortly
 // after this one began, where a ledger that would tell is missing. What this process made, or asked for, the observer holds.
-func (r *Reconciler) mayBeHidden(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
-	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.KnowsAll() {
+func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
+	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.IsPastVisibilityWindow() {
 		return false, nil
 	}
 	nodes, err := r.selected(ctx, nodeENI)
@@ -77,11 +77,11 @@ func (r *Reconciler) mayBeHidden(ctx context.Context, nodeENI *v1alpha1.NodeENI)
 	for n := range nodes {
 		names[n] = nodes[n].Name
 	}
-	return !r.Ledgers.Account(string(nodeENI.UID), names), nil
+	return !r.Ledgers.AllAccountedFor(string(nodeENI.UID), names), nil
 }
 
-// leaving is how a NodeENI stands that is deleted.
-func leaving(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
+// removing is how a NodeENI stands that is deleted.
+func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
 	if controller.Paused(nodeENI) && len(interfaces) > 0 {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", number(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}

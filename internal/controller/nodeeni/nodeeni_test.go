@@ -118,8 +118,8 @@ type stage struct {
 	*testing.T
 	kube          client.Client
 	inFlight      *controller.InFlight
-	ledgers       *controller.Ledgers
-	refusedWrites *controller.RefusedWrites
+	ledgers       *controller.PreviousLedgers
+	refusedWrites *controller.RejectedWrites
 	events        *events.FakeRecorder
 	observer      *observer.Observer
 	reconciler    *nodeeni.Reconciler
@@ -132,7 +132,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
 	quiet := slog.New(slog.DiscardHandler)
-	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.Ledgers{}, refusedWrites: &controller.RefusedWrites{}, events: events.NewFakeRecorder(10), now: start}
+	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.PreviousLedgers{}, refusedWrites: &controller.RejectedWrites{}, events: events.NewFakeRecorder(10), now: start}
 	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	for _, err := range []error{
@@ -199,7 +199,7 @@ func TestWhatANodeENISays(t *testing.T) {
 			reason:  string(plan.SlotTaken), counts: "2 1 1 1 0",
 		},
 		"one is leaving": {
-			objects: []client.Object{selected("n1"), state("n1", attached), state("n2", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseDetaching, Reason: string(plan.Leaving)})},
+			objects: []client.Object{selected("n1"), state("n1", attached), state("n2", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseDetaching, Reason: string(plan.Removing)})},
 			reason:  v1alpha1.ReasonAttached, counts: "1 1 1 0 0",
 		},
 		"one has drifted": {
@@ -358,16 +358,16 @@ func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 		age      time.Duration
 		gone     bool
 	}{
-		"an earlier process may have made something":     {age: inventory.Newborn - time.Second},
-		"EC2 would show what an earlier process made":    {age: inventory.Newborn, gone: true},
+		"an earlier process may have made something":     {age: inventory.VisibilityWindow - time.Second},
+		"EC2 would show what an earlier process made":    {age: inventory.VisibilityWindow, gone: true},
 		"no earlier process can have made anything":      {accepted: true, gone: true},
 		"the ledger of the node had nothing to say":      {happens: func(s *stage) { s.ledgers.Read("n1", &v1alpha1.NodeENIState{}) }, gone: true},
 		"the node never had a ledger":                    {happens: func(s *stage) { s.ledgers.Read("n1", nil) }},
 		"what the ledger said is settled":                {happens: func(s *stage) { s.ledgers.Read("n1", spoke); s.ledgers.Settled("n1", "uid") }, gone: true},
 		"the ledger was lost before it was settled":      {happens: func(s *stage) { s.ledgers.Read("n1", spoke) }},
-		"a call of this process had no answer":           {accepted: true, happens: func(s *stage) { s.observer.Asked(start, "uid") }, age: inventory.Newborn - time.Second},
-		"EC2 would show what a call without answer made": {accepted: true, happens: func(s *stage) { s.observer.Asked(start, "uid") }, age: inventory.Newborn, gone: true},
-		"a call for another NodeENI of it had no answer": {accepted: true, happens: func(s *stage) { s.observer.Asked(start, "uid-2") }, gone: true},
+		"a call of this process had no answer":           {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid") }, age: inventory.VisibilityWindow - time.Second},
+		"EC2 would show what a call without answer made": {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid") }, age: inventory.VisibilityWindow, gone: true},
+		"a call for another NodeENI of it had no answer": {accepted: true, happens: func(s *stage) { s.observer.RecordUnansweredCreate(start, "uid-2") }, gone: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -41,11 +41,11 @@ type Options struct {
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
-	Ledgers  *controller.Ledgers
+	Ledgers  *controller.PreviousLedgers
 	// Refusals knows which reads EC2 refuses; nil for none. Events tells people; nobody is told if it is nil.
 	Refusals *controller.Refusals
-	// RefusedWrites knows which objects the API server refuses to store.
-	RefusedWrites *controller.RefusedWrites
+	// RejectedWrites knows which objects the API server refuses to store.
+	RefusedWrites *controller.RejectedWrites
 	Events        events.EventRecorder
 	// Reresolve is how often subnets and groups are resolved anew; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
@@ -59,8 +59,8 @@ type Options struct {
 // Reconciler reconciles NodeENIs.
 type Reconciler struct {
 	Options
-	marks  marks
-	bursts bursts
+	marks  deletionMarks
+	bursts statusBursts
 	// accepted are the UIDs of the NodeENIs that this process put the finalizer on: nobody made anything for them before.
 	accepted sync.Map
 }
@@ -71,19 +71,19 @@ func New(options Options) *Reconciler {
 		options.Refusals = &controller.Refusals{}
 	}
 	if options.RefusedWrites == nil {
-		options.RefusedWrites = &controller.RefusedWrites{}
+		options.RefusedWrites = &controller.RejectedWrites{}
 	}
 	return &Reconciler{Options: options}
 }
 
-// marks remembers when the deletion of each NodeENI was first seen.
-type marks struct {
+// deletionMarks remembers when the deletion of each NodeENI was first seen.
+type deletionMarks struct {
 	mu   sync.Mutex
 	when map[types.UID]uint64
 }
 
 // of returns the mark of a NodeENI, made now if there is none.
-func (m *marks) of(uid types.UID, now func() uint64) uint64 {
+func (m *deletionMarks) of(uid types.UID, now func() uint64) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.when == nil {
@@ -96,7 +96,7 @@ func (m *marks) of(uid types.UID, now func() uint64) uint64 {
 }
 
 // forget drops the mark of a NodeENI that is gone.
-func (m *marks) forget(uid types.UID) {
+func (m *deletionMarks) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.when, uid)
@@ -116,17 +116,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !synced {
-		return reconcile.Result{RequeueAfter: recheck}, client.IgnoreNotFound(r.tellBlind(ctx, &nodeENI))
+		return reconcile.Result{RequeueAfter: recheck}, client.IgnoreNotFound(r.reportCannotRead(ctx, &nodeENI))
 	}
 	deleting := !nodeENI.DeletionTimestamp.IsZero()
 	var left []eni.Interface
 	if deleting {
 		var gone bool
-		gone, left, err = r.letGo(ctx, &nodeENI)
+		gone, left, err = r.removeFinalizer(ctx, &nodeENI)
 		if gone || err != nil {
 			return reconcile.Result{}, err
 		}
-	} else if err := r.accept(ctx, &nodeENI); err != nil {
+	} else if err := r.addFinalizer(ctx, &nodeENI); err != nil {
 		return reconcile.Result{}, err
 	}
 
@@ -136,15 +136,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	f.strays = r.strays(left)
 	after := report(&nodeENI, f)
-	r.bursts.looked(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after), after.Nodes, r.Now())
+	r.bursts.reported(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after), after.Nodes, r.Now())
 	if err := r.write(ctx, &nodeENI, after); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: r.next(&nodeENI, f)}, unreadable
 }
 
-// Standings counts interfaces by the name of their NodeENI and by how they stand, as the statuses have it.
-func (r *Reconciler) Standings() map[string]map[string]int {
+// Counts counts interfaces by the name of their NodeENI and by how they stand, as the statuses have it.
+func (r *Reconciler) Counts() map[string]map[string]int {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(context.Background(), &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // a cache that is not filled yet has nothing to tell
@@ -188,8 +188,8 @@ func (r *Reconciler) next(nodeENI *v1alpha1.NodeENI, f facts) time.Duration {
 	}
 }
 
-// accept puts the finalizer on. Nothing is made in EC2 for a NodeENI without it.
-func (r *Reconciler) accept(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
+// addFinalizer puts the finalizer on. Nothing is made in EC2 for a NodeENI without it.
+func (r *Reconciler) addFinalizer(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
 	before := nodeENI.DeepCopy()
 	if !controllerutil.AddFinalizer(nodeENI, v1alpha1.Finalizer) {
 		return nil
@@ -213,7 +213,7 @@ func (r *Reconciler) selected(ctx context.Context, nodeENI *v1alpha1.NodeENI) ([
 // ledgersUndefined reports whether there are no NodeENIStates any more, whatever the cache says: it does not learn how the
 // last of them went when their definition went with them.
 func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
-	return controller.Undefined(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
+	return controller.IsCRDMissing(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
 }
 
 // gather reads how the fleet stands. Selectors that cannot be read at the moment are told apart from the rest, so that
@@ -222,7 +222,7 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if f.nodes, err = r.selected(ctx, nodeENI); err != nil {
 		return f, nil, err
 	}
-	if f.hidden, err = r.mayBeHidden(ctx, nodeENI); err != nil {
+	if f.hidden, err = r.mayBeInvisible(ctx, nodeENI); err != nil {
 		return f, nil, err
 	}
 	var states v1alpha1.NodeENIStateList
@@ -235,7 +235,7 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 			f.unstored[node.Name] = why
 		}
 	}
-	if r.Refusals.Blind() {
+	if r.Refusals.CannotRead() {
 		f.refused, f.unlisted = r.Refusals.Message(), r.Refusals.Refused("DescribeNetworkInterfaces")
 	}
 	f.subnets, f.subnetsErr = r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))

@@ -52,7 +52,7 @@ type facts struct {
 }
 
 func (f facts) resolved() bool {
-	_, problems := f.groups.In("")
+	_, problems := f.groups.ForVPC("")
 	return len(f.subnets.Unknown) == 0 && len(problems) == 0
 }
 
@@ -63,7 +63,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	for _, i := range interfaces {
 		count(&st, i.InterfaceState, controller.Paused(nodeENI))
 	}
-	omitted := leftOut(nodeENI, f.states)
+	omitted := omittedCount(nodeENI, f.states)
 	for _, o := range omitted {
 		st.Desired, st.Blocked, st.AttachmentsOmitted = st.Desired+o.Omitted, st.Blocked+o.Blocked, st.AttachmentsOmitted+o.Omitted
 	}
@@ -76,7 +76,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
-		outcome(nodeENI, f, st, stands{interfaces, omitted}, subnets, groups), subnets, groups)
+		outcome(nodeENI, f, st, interfaceCounts{interfaces, omitted}, subnets, groups), subnets, groups)
 	return st
 }
 
@@ -84,7 +84,7 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
 	before := nodeENI.Status
 	changed := before.ObservedGeneration != 0 && before.ObservedGeneration != nodeENI.Generation
-	if wide := controller.Widen(before, int32(len(f.nodes)), f.now); changed && wide != nil {
+	if wide := controller.NextRamp(before, int32(len(f.nodes)), f.now); changed && wide != nil {
 		return wide
 	}
 	if before.Ramp == nil || f.waiting(nodeENI) == 0 {
@@ -121,7 +121,7 @@ type omission struct {
 	node string
 }
 
-func leftOut(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []omission {
+func omittedCount(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []omission {
 	var all []omission
 	for _, s := range states {
 		if o := observed(nodeENI, &s); o != nil && o.Omitted > 0 {
@@ -166,13 +166,13 @@ func existingFirst(interfaces []located) []located {
 
 // count adds one interface to the counts. What is leaving, or kept for other reasons than a pause, is not desired.
 func count(st *v1alpha1.NodeENIStatus, i v1alpha1.InterfaceState, paused bool) {
-	if i.Reason == string(plan.Leaving) || i.Reason == string(plan.Kept) && !paused {
+	if i.Reason == string(plan.Removing) || i.Reason == string(plan.Retained) && !paused {
 		return
 	}
 	st.Desired++
 	if i.Phase == v1alpha1.PhaseAttached {
 		st.Attached++
-		if len(i.Drift) == 0 && plan.Reason(i.Reason).Passing() {
+		if len(i.Drift) == 0 && plan.Reason(i.Reason).Transient() {
 			st.Ready++
 		}
 	}
@@ -193,11 +193,11 @@ func (i located) attachment() v1alpha1.Attachment {
 }
 
 // outcome says in one word and one sentence how the fleet stands.
-func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all stands, resolutions ...metav1.Condition) status.Outcome {
+func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all interfaceCounts, resolutions ...metav1.Condition) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
-		return leaving(nodeENI, f, all.interfaces)
+		return removing(nodeENI, f, all.interfaces)
 	}
-	if hindrance := hindrance(nodeENI, f, st, resolutions); hindrance != nil {
+	if hindrance := blockedReason(nodeENI, f, st, resolutions); hindrance != nil {
 		return *hindrance
 	}
 	waiting, blocked := f.waiting(nodeENI), all.blocked()
@@ -228,15 +228,15 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 	}
 }
 
-// hindrance is how a NodeENI stands for which nothing can be done on any node; nil if something can.
-func hindrance(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, resolutions []metav1.Condition) *status.Outcome {
+// blockedReason is how a NodeENI stands for which nothing can be done on any node; nil if something can.
+func blockedReason(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, resolutions []metav1.Condition) *status.Outcome {
 	if controller.Paused(nodeENI) {
 		return &status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached", v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
 	}
 	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
 	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" && (unfinished || unread || f.unlisted) {
-		refused := blind(f.refused)
+		refused := cannotRead(f.refused)
 		return &refused
 	}
 	for _, c := range resolutions {
@@ -266,7 +266,7 @@ func unstored(nodes map[string]string) status.Outcome {
 
 // stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.
 func stalled(i located) bool {
-	return i.Reason != string(plan.Kept) && !plan.Reason(i.Reason).Passing() && !staysDrifted(i)
+	return i.Reason != string(plan.Retained) && !plan.Reason(i.Reason).Transient() && !staysDrifted(i)
 }
 
 // staysDrifted reports whether an interface is left as it is although it differs.
@@ -281,8 +281,8 @@ func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: message}
 }
 
-// stands is how the interfaces of a NodeENI stand: those that the states list, and those that they have no room for.
-type stands struct {
+// interfaceCounts is how the interfaces of a NodeENI stand: those that the states list, and those that they have no room for.
+type interfaceCounts struct {
 	interfaces []located
 	omitted    []omission
 }
@@ -296,7 +296,7 @@ type blockage struct {
 }
 
 // blocked returns what waits for a person, listed interfaces first.
-func (s stands) blocked() []blockage {
+func (s interfaceCounts) blocked() []blockage {
 	var all []blockage
 	for _, i := range s.interfaces {
 		if stalled(i) {
@@ -352,7 +352,7 @@ func (f facts) unsettled(nodeENI *v1alpha1.NodeENI) int {
 	n := f.waiting(nodeENI)
 	for _, s := range f.states {
 		if slices.ContainsFunc(s.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
-			return i.NodeENIUID == nodeENI.UID && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Leaving))
+			return i.NodeENIUID == nodeENI.UID && (i.Phase != v1alpha1.PhaseAttached || i.Reason == string(plan.Removing))
 		}) {
 			n++
 		}
@@ -408,7 +408,7 @@ func subnetCondition(f facts) metav1.Condition {
 // groupCondition says whether the groups are known, in whatever VPC and in those of the nodes.
 func groupCondition(f facts, interfaces []located) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
-	ids, problems := f.groups.In("")
+	ids, problems := f.groups.ForVPC("")
 	switch {
 	case f.groupsErr != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonUnreadable, f.groupsErr.Error()
@@ -469,6 +469,6 @@ func resolvedGroups(nodeENI *v1alpha1.NodeENI, f facts) []string {
 	if f.groupsErr != nil {
 		return nodeENI.Status.SecurityGroups
 	}
-	ids, _ := f.groups.In("")
+	ids, _ := f.groups.ForVPC("")
 	return ids[:min(len(ids), maxGroups)]
 }

@@ -121,9 +121,9 @@ func (r *Reconciler) enqueue(ctx context.Context, q queue, node string, concerne
 		if !concerned(nodeENI) {
 			continue
 		}
-		wait := gathering(nodeENI.Status.Nodes)
+		wait := statusDelay(nodeENI.Status.Nodes)
 		if node != "" {
-			wait = r.bursts.heard(nodeENI.Name, node, nodeENI.Status.Nodes, r.Now())
+			wait = r.bursts.changed(nodeENI.Name, node, nodeENI.Status.Nodes, r.Now())
 		}
 		q.AddAfter(request(nodeENI), wait)
 	}

@@ -4,13 +4,13 @@
 // Package sweeper finds interfaces that nothing wants any more: their NodeENI does not exist.
 //
 // It only convicts; the node reconciler removes. A NodeENI is convicted of not existing after two looks at the API
-// server, [ownership.SightingGap] apart, each begun after a listing of EC2: an interface is thus always older news than
+// server, [ownership.ConfirmInterval] apart, each begun after a listing of EC2: an interface is thus always older news than
 // the absence of its owner. The looks bypass every cache. What cannot be read convicts nobody.
 //
 // Where many interfaces in use are without their NodeENIs at once, these were rather lost than the interfaces leaked: then
-// the attached ones stay for much longer ([ownership.LiveGrace]), and [Sweeper.Loss] tells. What was missed in such company
+// the attached ones stay for much longer ([ownership.OrphanGrace]), and [Sweeper.MassLoss] tells. What was missed in such company
 // keeps that time when the others are back: who creates lost NodeENIs again, one after the other, is not to lose the last.
-// A leader that begins only then was not there, but sees interfaces that are older than their NodeENIs ([ownership.TakenOver]).
+// A leader that begins only then was not there, but sees interfaces that are older than their NodeENIs ([ownership.IsAdopted]).
 package sweeper
 
 import (
@@ -45,22 +45,22 @@ type Options struct {
 	Traces trace.TracerProvider
 }
 
-// Sweeper is safe for concurrent use.
-type Sweeper struct {
+// Collector is safe for concurrent use.
+type Collector struct {
 	Options
 	mu sync.Mutex
 	// suspects are the absences of the NodeENIs' UIDs that are missed; convicts are those found missing again long enough after.
-	suspects map[string]Absence
+	suspects map[string]Missing
 	convicts map[string]bool
 }
 
 // New returns a Sweeper that suspects nothing.
-func New(options Options) *Sweeper {
-	return &Sweeper{Options: options, suspects: map[string]Absence{}, convicts: map[string]bool{}}
+func New(options Options) *Collector {
+	return &Collector{Options: options, suspects: map[string]Missing{}, convicts: map[string]bool{}}
 }
 
-// Absence is that of a NodeENI.
-type Absence struct {
+// Missing is that of a NodeENI.
+type Missing struct {
 	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they are.
 	Since time.Time
 	Grace time.Duration
@@ -69,18 +69,18 @@ type Absence struct {
 }
 
 // Gone reports whether it is confirmed that no NodeENI has the UID.
-func (s *Sweeper) Gone(uid string) (a Absence, gone bool) {
+func (s *Collector) Gone(uid string) (a Missing, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.suspects[uid], s.convicts[uid]
 }
 
-// Loss reports whether NodeENIs are missing of which so many were missed at once that they seem to be lost.
-func (s *Sweeper) Loss() bool {
+// MassLoss reports whether NodeENIs are missing of which so many were missed at once that they seem to be lost.
+func (s *Collector) MassLoss() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, absence := range s.suspects {
-		if absence.Grace == ownership.LossGrace {
+		if absence.Grace == ownership.MassLossGrace {
 			return true
 		}
 	}
@@ -88,16 +88,16 @@ func (s *Sweeper) Loss() bool {
 }
 
 // Leaks returns how many interfaces are known to belong to NodeENIs that do not exist.
-func (s *Sweeper) Leaks(watch *observer.Observer) int {
+func (s *Collector) Leaks(watch *observer.Observer) int {
 	return watch.CountOf(func(uid string) bool {
 		_, gone := s.Gone(uid)
 		return gone
 	})
 }
 
-// Pass looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
+// Run looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
 // look again.
-func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Duration {
+func (s *Collector) Run(ctx context.Context, watch *observer.Observer) time.Duration {
 	ctx, end := controller.Trace(ctx, s.Traces, "sweep")
 	next, err := s.pass(ctx, watch)
 	if err != nil {
@@ -109,9 +109,9 @@ func (s *Sweeper) Pass(ctx context.Context, watch *observer.Observer) time.Durat
 	return next
 }
 
-func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Duration, error) {
+func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Duration, error) {
 	// What was made for a network before its instance joined the cluster goes with the instance.
-	owners := slices.DeleteFunc(watch.Owners(), ownership.IsNetwork)
+	owners := slices.DeleteFunc(watch.Owners(), ownership.IsNetworkOwner)
 	s.forget(owners)
 	if len(owners) == 0 {
 		return s.Period, nil
@@ -121,7 +121,7 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 		return 0, err
 	}
 	orphans, grace := s.grace(watch, alive)
-	convicts, next := s.judgeAll(owners, alive, grace)
+	convicts, next := s.evaluateAll(owners, alive, grace)
 	for _, uid := range convicts {
 		if !watch.Holds(uid) {
 			continue // what is left bears its UID in tags alone, and stays
@@ -129,48 +129,48 @@ func (s *Sweeper) pass(ctx context.Context, watch *observer.Observer) (time.Dura
 		if grace, isNews := s.news(uid); isNews {
 			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
 		}
-		watch.TellOwner(ctx, uid)
+		watch.EnqueueOwner(ctx, uid)
 	}
 	return next, nil
 }
 
 // grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are. Those
 // that a NodeENI has taken over count as well: they were without theirs until then.
-func (s *Sweeper) grace(watch *observer.Observer, alive map[string]time.Time) (orphans int, grace time.Duration) {
+func (s *Collector) grace(watch *observer.Observer, alive map[string]time.Time) (orphans int, grace time.Duration) {
 	now, takenOver := s.Now(), 0
 	attached := watch.Attached(func(r inventory.Record) bool {
 		created, there := alive[r.Member.NodeENIUID]
 		switch {
-		case ownership.IsNetwork(r.Member.NodeENIUID):
+		case ownership.IsNetworkOwner(r.Member.NodeENIUID):
 		case !there:
 			orphans++
-		case ownership.TakenOver(r.Tags, created, now):
+		case ownership.IsAdopted(r.Tags, created, now):
 			takenOver++
 		}
 		return true
 	})
-	return orphans, ownership.LiveGrace(orphans+takenOver, attached)
+	return orphans, ownership.OrphanGrace(orphans+takenOver, attached)
 }
 
-// judgeAll takes one look at all NodeENIs into account, and returns those that are convicted, and when to look again.
-func (s *Sweeper) judgeAll(owners []string, alive map[string]time.Time, grace time.Duration) (convicts []string, next time.Duration) {
+// evaluateAll takes one look at all NodeENIs into account, and returns those that are convicted, and when to look again.
+func (s *Collector) evaluateAll(owners []string, alive map[string]time.Time, grace time.Duration) (convicts []string, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = s.Period
 	for _, uid := range owners {
 		_, there := alive[uid]
-		switch convicted, suspected := s.judge(uid, there, grace); {
+		switch convicted, suspected := s.evaluate(uid, there, grace); {
 		case convicted:
 			convicts = append(convicts, uid)
 		case suspected:
-			next = min(next, ownership.SightingGap)
+			next = min(next, ownership.ConfirmInterval)
 		}
 	}
 	return convicts, next
 }
 
-// judge takes one look at one NodeENI into account.
-func (s *Sweeper) judge(uid string, alive bool, grace time.Duration) (convicted, suspected bool) {
+// evaluate takes one look at one NodeENI into account.
+func (s *Collector) evaluate(uid string, alive bool, grace time.Duration) (convicted, suspected bool) {
 	now := s.Now()
 	if alive {
 		delete(s.suspects, uid)
@@ -183,14 +183,14 @@ func (s *Sweeper) judge(uid string, alive bool, grace time.Duration) (convicted,
 	}
 	absence.Grace = max(absence.Grace, grace)
 	s.suspects[uid] = absence
-	if now.Sub(absence.Since) >= ownership.SightingGap {
+	if now.Sub(absence.Since) >= ownership.ConfirmInterval {
 		s.convicts[uid] = true
 	}
 	return s.convicts[uid], true
 }
 
 // news returns the grace of a NodeENI's interfaces, and whether the log does not have it yet.
-func (s *Sweeper) news(uid string) (grace time.Duration, isNews bool) {
+func (s *Collector) news(uid string) (grace time.Duration, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	absence := s.suspects[uid]
@@ -201,7 +201,7 @@ func (s *Sweeper) news(uid string) (grace time.Duration, isNews bool) {
 }
 
 // forget drops what is remembered of NodeENIs of which no interface is left.
-func (s *Sweeper) forget(owners []string) {
+func (s *Collector) forget(owners []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid := range s.suspects {
@@ -213,7 +213,7 @@ func (s *Sweeper) forget(owners []string) {
 }
 
 // alive returns when each of the NodeENIs was created that exist, by their UIDs.
-func (s *Sweeper) alive(ctx context.Context) (map[string]time.Time, error) {
+func (s *Collector) alive(ctx context.Context) (map[string]time.Time, error) {
 	var all v1alpha1.NodeENIList
 	if err := s.Reader.List(ctx, &all); err != nil {
 		return nil, fmt.Errorf("list NodeENIs: %w", err)

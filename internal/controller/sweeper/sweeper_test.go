@@ -90,7 +90,7 @@ func TestConvictions(t *testing.T) {
 		gone bool
 		next time.Duration
 	}
-	const gap = ownership.SightingGap
+	const gap = ownership.ConfirmInterval
 	cases := map[string][]look{
 		"there":                             {{there: true, next: period}, {after: gap, there: true, next: period}},
 		"missed once":                       {{next: gap}},
@@ -116,7 +116,7 @@ func TestConvictions(t *testing.T) {
 				if l.there {
 					api.uids = append(api.uids, "uid")
 				}
-				next := s.Pass(t.Context(), watch)
+				next := s.Run(t.Context(), watch)
 				absence, gone := s.Gone("uid")
 				since := absence.Since
 				if gone != l.gone || next != l.next {
@@ -153,13 +153,13 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	s := sweeper.New(sweeper.Options{Reader: &kubernetes{}, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
 	c := &cloud{owners: []string{"uid"}, now: clock}
 	watch := observe(t, c, clock)
-	s.Pass(t.Context(), watch)
-	now = now.Add(ownership.SightingGap)
-	s.Pass(t.Context(), watch)
+	s.Run(t.Context(), watch)
+	now = now.Add(ownership.ConfirmInterval)
+	s.Run(t.Context(), watch)
 	if _, gone := s.Gone("uid"); !gone {
 		t.Fatal("it is not convicted")
 	}
-	s.Pass(t.Context(), observe(t, &cloud{now: clock}, clock))
+	s.Run(t.Context(), observe(t, &cloud{now: clock}, clock))
 	if absence, gone := s.Gone("uid"); gone || !absence.Since.IsZero() {
 		t.Errorf("still remembered since %s", absence.Since)
 	}
@@ -169,11 +169,11 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 func TestNetworksAreNoLeaks(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
-	uid := ownership.NetworkUID("multus")
+	uid := ownership.NetworkOwner("multus")
 	s := sweeper.New(sweeper.Options{Reader: &kubernetes{}, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
 	watch := observe(t, &cloud{owners: []string{uid}, now: clock}, clock)
 	for range 3 {
-		if next := s.Pass(t.Context(), watch); next != period {
+		if next := s.Run(t.Context(), watch); next != period {
 			t.Errorf("it is suspected: the next pass is in %s", next)
 		}
 		now = now.Add(time.Hour)
@@ -193,10 +193,10 @@ func TestALoss(t *testing.T) {
 		grace    time.Duration
 	}{
 		"none is missing":                 {attached: true, alive: many},
-		"one of them is missing":          {attached: true, alive: many[1:], grace: ownership.LiveLeakGrace},
-		"half are missing":                {attached: true, alive: many[2:], loss: true, grace: ownership.LossGrace},
-		"all are missing":                 {attached: true, loss: true, grace: ownership.LossGrace},
-		"all are missing, none is in use": {grace: ownership.LiveLeakGrace},
+		"one of them is missing":          {attached: true, alive: many[1:], grace: ownership.AttachedOrphanGrace},
+		"half are missing":                {attached: true, alive: many[2:], loss: true, grace: ownership.MassLossGrace},
+		"all are missing":                 {attached: true, loss: true, grace: ownership.MassLossGrace},
+		"all are missing, none is in use": {grace: ownership.AttachedOrphanGrace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1_800_000_000, 0)
@@ -204,17 +204,17 @@ func TestALoss(t *testing.T) {
 			api := &kubernetes{uids: tc.alive}
 			s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
 			watch := observe(t, &cloud{owners: many, attached: tc.attached, now: clock}, clock)
-			s.Pass(t.Context(), watch)
-			now = now.Add(ownership.SightingGap)
-			s.Pass(t.Context(), watch)
-			if s.Loss() != tc.loss {
-				t.Errorf("a loss: %t, want %t", s.Loss(), tc.loss)
+			s.Run(t.Context(), watch)
+			now = now.Add(ownership.ConfirmInterval)
+			s.Run(t.Context(), watch)
+			if s.MassLoss() != tc.loss {
+				t.Errorf("a loss: %t, want %t", s.MassLoss(), tc.loss)
 			}
 			if absence, _ := s.Gone("a"); absence.Grace != tc.grace {
 				t.Errorf("what is in use is left for %s, want %s", absence.Grace, tc.grace)
 			}
 			api.uids = many
-			if s.Pass(t.Context(), watch); s.Loss() {
+			if s.Run(t.Context(), watch); s.MassLoss() {
 				t.Error("it does not end when the NodeENIs are back")
 			}
 		})
@@ -231,13 +231,13 @@ func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
 	watch := observe(t, &cloud{owners: []string{"a", "b", "c", "d"}, attached: true, now: clock}, clock)
 	for _, back := range [][]string{nil, {"b"}, {"b", "c"}, {"b", "c", "d"}} {
 		api.uids = back
-		s.Pass(t.Context(), watch)
+		s.Run(t.Context(), watch)
 		now = now.Add(20 * time.Minute)
 	}
-	if absence, gone := s.Gone("a"); !gone || absence.Grace != ownership.LossGrace {
-		t.Errorf("gone %t, and what is in use is left for %s, want %s", gone, absence.Grace, ownership.LossGrace)
+	if absence, gone := s.Gone("a"); !gone || absence.Grace != ownership.MassLossGrace {
+		t.Errorf("gone %t, and what is in use is left for %s, want %s", gone, absence.Grace, ownership.MassLossGrace)
 	}
-	if !s.Loss() {
+	if !s.MassLoss() {
 		t.Error("the alarm has ended although one is still lost")
 	}
 }
@@ -250,10 +250,10 @@ func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 		created time.Time
 		grace   time.Duration
 	}{
-		"created again an hour ago":      {start.Add(-time.Hour), ownership.LossGrace},
-		"created again the week before":  {start.Add(-7 * 24 * time.Hour), ownership.LiveLeakGrace},
-		"there before their interfaces":  {time.Unix(0, 0), ownership.LiveLeakGrace},
-		"created again when is not told": {time.Time{}, ownership.LiveLeakGrace},
+		"created again an hour ago":      {start.Add(-time.Hour), ownership.MassLossGrace},
+		"created again the week before":  {start.Add(-7 * 24 * time.Hour), ownership.AttachedOrphanGrace},
+		"there before their interfaces":  {time.Unix(0, 0), ownership.AttachedOrphanGrace},
+		"created again when is not told": {time.Time{}, ownership.AttachedOrphanGrace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := start
@@ -261,14 +261,14 @@ func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 			api := &kubernetes{uids: []string{"b", "c", "d"}, created: tc.created}
 			s := sweeper.New(sweeper.Options{Reader: api, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
 			watch := observe(t, &cloud{owners: []string{"a", "b", "c", "d"}, attached: true, now: clock}, clock)
-			s.Pass(t.Context(), watch)
-			now = now.Add(ownership.SightingGap)
-			s.Pass(t.Context(), watch)
+			s.Run(t.Context(), watch)
+			now = now.Add(ownership.ConfirmInterval)
+			s.Run(t.Context(), watch)
 			if absence, gone := s.Gone("a"); !gone || absence.Grace != tc.grace {
 				t.Errorf("gone %t, and what is in use is left for %s, want %s", gone, absence.Grace, tc.grace)
 			}
-			if loss := tc.grace == ownership.LossGrace; s.Loss() != loss {
-				t.Errorf("a loss: %t, want %t", s.Loss(), loss)
+			if loss := tc.grace == ownership.MassLossGrace; s.MassLoss() != loss {
+				t.Errorf("a loss: %t, want %t", s.MassLoss(), loss)
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestTheLogHasARemovalOnce(t *testing.T) {
 	pass := func(times, wantLines int) {
 		t.Helper()
 		for range times {
-			s.Pass(t.Context(), watch)
+			s.Run(t.Context(), watch)
 			now = now.Add(period)
 		}
 		if got := strings.Count(log.String(), "uid=a "); got != wantLines {

@@ -27,12 +27,12 @@ func Flags(speed float64) []string {
 		"controller", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		"--poll-interval=" + scaled(o.PollInterval, speed, shortestPoll),
 		"--resync-period=" + scaled(o.ResyncPeriod, speed, shortestResync),
-		"--follow-period=" + scaled(o.FollowPeriod, speed, shortestFollow),
+		"--follow-period=" + scaled(o.SourceRefreshPeriod, speed, shortestFollow),
 	}
 	if speed == 1 {
 		return flags
 	}
-	flags = append(flags, fmt.Sprintf("--ec2-share=%g", pace.Most))
+	flags = append(flags, fmt.Sprintf("--ec2-share=%g", pace.MaxShare))
 	for action, bucket := range awsec2.DocumentedBuckets() {
 		bucket.Refill *= speed
 		flags = append(flags, fmt.Sprintf("--ec2-bucket=%s=%s", action, bucket))

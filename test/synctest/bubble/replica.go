@@ -82,7 +82,7 @@ func (c *Cluster) Start(o options.Controller) *Replica {
 	r.EC2 = newLink(c.EC2.Transport(), uint64(c.started), 0, r.noteMutation)
 	ctx, stop := context.WithCancel(c.Context())
 	r.Stop = stop
-	surroundings := cli.Surroundings{
+	surroundings := cli.Environment{
 		Kubernetes: kubeapi.Config(r.Kubernetes), AWS: r.aws, Metrics: r.Metrics, Log: logger(c.started),
 	}
 	go func() {
