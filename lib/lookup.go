@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // NetworkInterfaceInfo is what EC2 says about an interface.

@@ -12,9 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/version"
 )
 
@@ -71,7 +71,7 @@ type ENIOptions struct {
 
 // CreateENI makes an interface with all its tags in one call and returns its ID.
 func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string, error) {
-	made, err := m.ec2.CreateInterface(ctx, apply.CreateRequest{
+	made, err := m.ec2.CreateInterface(ctx, executor.CreateRequest{
 		Token: options.ClientToken, SubnetID: options.SubnetID, Description: options.Description, Groups: options.SecurityGroupIDs, Tags: options.Tags,
 		Counts: eni.AddressCounts{SecondaryIPv4: options.SecondaryPrivateIPAddressCount, IPv4Prefixes: options.IPv4PrefixCount},
 	})

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/forecast"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // Placement is what would become of one interface on an instance.

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/userdata"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/userdata"
 )
 
 // A self-managed group is made with its hooks, so that no instance is launched before they exist; and the function completes them

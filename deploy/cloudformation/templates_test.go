@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/userdata"
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/userdata"
 )
 
 // template is a template as CloudFormation reads it.

@@ -31,7 +31,7 @@ import (
 // The tables, from the root of the module.
 const (
 	simulated = "awssim/instancetypes/described.tsv"
-	adapters  = "instancetype/efa.tsv"
+	adapters  = "internal/core/instancetype/efa.tsv"
 )
 
 func main() {

@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/multieni/multieni/addressing"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ipam"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 
 // Reader is what finding addresses asks of EC2.
 type Reader interface {
-	Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error)
+	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
 	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
 	SubnetReservations(ctx context.Context, subnetID string) ([]netip.Prefix, error)
 }
@@ -50,7 +50,7 @@ type subnets struct {
 
 // blocks are what of a subnet does not change: its IPv4 block with the reservations, and its IPv6 block.
 type blocks struct {
-	addressing.Subnet
+	ipam.Subnet
 	ipv6 netip.Prefix
 }
 
@@ -64,10 +64,10 @@ func newSubnets(reader Reader, now func() time.Time) *subnets {
 }
 
 // read returns the IPv4 block of a subnet with what of it is used or reserved, and its interfaces.
-func (s *subnets) read(ctx context.Context, subnetID string) (addressing.Subnet, []eni.Interface, error) {
+func (s *subnets) read(ctx context.Context, subnetID string) (ipam.Subnet, []eni.Interface, error) {
 	constant, err := s.blocks(ctx, subnetID)
 	if err != nil {
-		return addressing.Subnet{}, nil, err
+		return ipam.Subnet{}, nil, err
 	}
 	subnet := constant.Subnet
 	interfaces, err := shared(ctx, s, sharedRead[[]eni.Interface]{"use " + subnetID, s.use, subnetUseTTL}, func(ctx context.Context) ([]eni.Interface, error) {
@@ -94,7 +94,7 @@ func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Add
 	}
 	block := subnet.CIDR
 	subnet.CIDR = constant.ipv6
-	beside, free, err := addressing.WithIPv4Suffix(block, address, subnet)
+	beside, free, err := ipam.WithIPv4Suffix(block, address, subnet)
 	if err != nil || !free {
 		return netip.Addr{}, err
 	}
@@ -108,7 +108,7 @@ func (s *subnets) blocks(ctx context.Context, subnetID string) (blocks, error) {
 }
 
 func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
-	known, err := s.reader.Subnets(ctx, selection.SubnetTerms{IDs: []string{subnetID}})
+	known, err := s.reader.Subnets(ctx, selector.SubnetTerms{IDs: []string{subnetID}})
 	if err != nil {
 		return blocks{}, err
 	}
@@ -116,7 +116,7 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 		return blocks{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
 	}
 	reserved, err := s.reader.SubnetReservations(ctx, subnetID)
-	return blocks{addressing.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, known[0].IPv6CIDR}, err
+	return blocks{ipam.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, known[0].IPv6CIDR}, err
 }
 
 // sharedRead is what is asked, where its answers are kept, and for how long one serves.

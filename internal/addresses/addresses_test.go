@@ -19,11 +19,11 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/addresses"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 const (
@@ -31,10 +31,10 @@ const (
 	group  = "sg-05da196f3314d4af8"
 )
 
-func member(n int) ownership.Member {
+func member(n int) identity.Member {
 	id := fmt.Sprintf("i-%017x", n)
-	return ownership.Member{
-		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: ownership.Key{NodeENIUID: ownership.NetworkOwner("multus")}, Generation: 1,
+	return identity.Member{
+		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: identity.Key{NodeENIUID: identity.NetworkOwner("multus")}, Generation: 1,
 	}
 }
 
@@ -52,11 +52,11 @@ func simulate(t *testing.T) (*awssim.Simulator, func() *awsec2.Client) {
 }
 
 // make makes an interface with an address that was taken for it, and looks for the next as long as EC2 calls it used.
-func create(ctx context.Context, cloud apply.Cloud, from apply.Addresses, m ownership.Member) (netip.Addr, error) {
+func create(ctx context.Context, cloud executor.Cloud, from executor.Addresses, m identity.Member) (netip.Addr, error) {
 	for {
 		address, err := from.Reserve(ctx, subnet, m)
 		if err == nil {
-			_, err = cloud.CreateInterface(ctx, apply.CreateRequest{
+			_, err = cloud.CreateInterface(ctx, executor.CreateRequest{
 				Token: m.Token(), SubnetID: subnet, Groups: []string{group}, Tags: m.Tags(time.Unix(1, 0), nil), PrimaryIPv4: address,
 			})
 		}
@@ -128,10 +128,10 @@ func TestManyProcesses(t *testing.T) {
 			}
 			return all, nil
 		}
-		wanting := func(_ context.Context, _ string, i eni.Instance) ([]ownership.Member, error) {
+		wanting := func(_ context.Context, _ string, i eni.Instance) ([]identity.Member, error) {
 			m := member(0)
 			m.InstanceID = i.ID
-			return []ownership.Member{m}, nil
+			return []identity.Member{m}, nil
 		}
 		fromTheStart(t, race(t, n, func(i int) (netip.Addr, error) {
 			cloud := client()
@@ -150,7 +150,7 @@ func TestReservationsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := simulate(t)
 		cloud := &reserved{client(), netip.MustParsePrefix("10.0.64.0/20")}
-		for name, from := range map[string]apply.Addresses{
+		for name, from := range map[string]executor.Addresses{
 			"book":  addresses.NewReservations(cloud, time.Now),
 			"queue": addresses.NewRanked(cloud, func(context.Context) ([]eni.Instance, error) { return nil, nil }, nil, time.Now),
 		} {

@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/hostnet"
-	"github.com/multieni/multieni/hostpci"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
 const mac = "02:00:00:00:00:0a"

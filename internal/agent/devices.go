@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/multieni/multieni/hostnet"
-	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
 const (

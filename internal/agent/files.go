@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/networkd"
 )
 

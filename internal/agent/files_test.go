@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostnet"
-	"github.com/multieni/multieni/hostpci"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
 // TestFilesOutliveAStart has files of an earlier life of the agent, of an interface that nothing says anything of. They go only

@@ -8,9 +8,9 @@ import (
 	"net/netip"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/hostnet"
-	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
 // DesiredLinks returns the links that a node shall have, and the devices that programs in user space shall have: those of the

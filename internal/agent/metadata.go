@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/panics"
 )
 

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // Readiness says whether the interfaces of a node are ready, in the words of a Node condition.

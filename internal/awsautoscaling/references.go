@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // groupsPerPage is the most groups of a page (Auto Scaling API reference, DescribeAutoScalingGroups).
@@ -26,8 +26,8 @@ type Client struct {
 
 // References returns every launch template that a group of the account names, scaled to zero or not, by itself or in its
 // mixed instances policy.
-func (c Client) References(ctx context.Context) ([]launch.Reference, error) {
-	var all []launch.Reference
+func (c Client) References(ctx context.Context) ([]launchtemplate.Reference, error) {
+	var all []launchtemplate.Reference
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(c.API, &autoscaling.DescribeAutoScalingGroupsInput{MaxRecords: aws.Int32(groupsPerPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -41,7 +41,7 @@ func (c Client) References(ctx context.Context) ([]launch.Reference, error) {
 	return all, nil
 }
 
-func referencesOf(g types.AutoScalingGroup) []launch.Reference {
+func referencesOf(g types.AutoScalingGroup) []launchtemplate.Reference {
 	specifications := []*types.LaunchTemplateSpecification{g.LaunchTemplate}
 	if m := g.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
 		specifications = append(specifications, m.LaunchTemplate.LaunchTemplateSpecification)
@@ -52,10 +52,10 @@ func referencesOf(g types.AutoScalingGroup) []launch.Reference {
 	for _, i := range g.Instances { // those that began to launch before the group was changed
 		specifications = append(specifications, i.LaunchTemplate)
 	}
-	var all []launch.Reference
+	var all []launchtemplate.Reference
 	for _, s := range specifications {
 		if s != nil {
-			all = append(all, launch.Reference{
+			all = append(all, launchtemplate.Reference{
 				By:         "Auto Scaling group " + aws.ToString(g.AutoScalingGroupName),
 				TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName), Version: aws.ToString(s.Version),
 			})

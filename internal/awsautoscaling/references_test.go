@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/awsautoscaling"
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // region is a simulated account with the launch templates "base" and "arm", in which nothing takes time.
@@ -77,13 +77,13 @@ func TestReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []launch.Reference
+	var got []launchtemplate.Reference
 	for _, r := range all {
 		if !strings.Contains(r.By, "others-") {
 			got = append(got, r)
 		}
 	}
-	want := []launch.Reference{
+	want := []launchtemplate.Reference{
 		{By: "Auto Scaling group a-plain", TemplateID: base, TemplateName: "base", Version: "1"},
 		{By: "Auto Scaling group x-mixed", TemplateID: base, TemplateName: "base", Version: "$Latest"},
 		{By: "Auto Scaling group x-mixed", TemplateID: arm, TemplateName: "arm", Version: "1"},

@@ -19,8 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // foreign are answers that come with status 200 and are not the service's answer to an action.

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
 // Bucket is a token bucket of EC2, which has one per account, region and action.
@@ -65,7 +65,7 @@ func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 }
 
 // Usable is how many requests are made at once at most: the rest of the capacity stays in the bucket for others.
-func (b Bucket) Usable() int { return max(1, int((1-pace.Reserve)*float64(b.Capacity))) }
+func (b Bucket) Usable() int { return max(1, int((1-ratelimit.Reserve)*float64(b.Capacity))) }
 
 // reserve is how many requests of the capacity are left to others. It covers too that EC2 documents that buckets are refilled
 // once per second, and not all the time.
@@ -89,14 +89,14 @@ type actionLimiter struct {
 	size   Bucket
 
 	mu   sync.Mutex
-	pace pace.AdaptiveRate
+	pace ratelimit.AdaptiveRate
 	// paced is when the pace was last brought up to date.
 	paced time.Time
 	// accountBucket is what the bucket would have beyond the reserve if nobody else used it; ours is how much of that we dare to use.
 	accountBucket, ownBucket *rate.Limiter
 	// lastEmpty is when the bucket was last found empty, or taken for full.
 	lastEmpty time.Time
-	line      pace.PriorityQueue[*waiter]
+	line      ratelimit.PriorityQueue[*waiter]
 	inFlight  int
 	// wake serves the line when the next tokens are there.
 	wake *time.Timer
@@ -110,7 +110,7 @@ type waiter struct {
 
 func newSpender(action string, size Bucket, share float64) *actionLimiter {
 	now := time.Now()
-	s := &actionLimiter{action: action, size: size, pace: pace.New(share), paced: now, lastEmpty: now}
+	s := &actionLimiter{action: action, size: size, pace: ratelimit.New(share), paced: now, lastEmpty: now}
 	s.accountBucket = rate.NewLimiter(rate.Limit(size.Refill), size.Usable())
 	s.ownBucket = rate.NewLimiter(rate.Limit(share*size.Refill), s.burst(share))
 	return s
@@ -123,7 +123,7 @@ func (s *actionLimiter) burst(share float64) int {
 
 // wait returns when the turn of a request has come, or an error if it is not to be sent.
 func (s *actionLimiter) wait(ctx context.Context) error {
-	ticket := pace.FromContext(ctx)
+	ticket := ratelimit.FromContext(ctx)
 	w := &waiter{still: ticket.StillValid, turn: make(chan error, 1)}
 	place := s.join(ticket.Rank, w)
 	select {
@@ -141,7 +141,7 @@ func (s *actionLimiter) wait(ctx context.Context) error {
 	return err
 }
 
-func (s *actionLimiter) join(rank pace.Rank, w *waiter) *pace.Item[*waiter] {
+func (s *actionLimiter) join(rank ratelimit.Rank, w *waiter) *ratelimit.Item[*waiter] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -176,7 +176,7 @@ func (s *actionLimiter) serve(now time.Time) {
 
 // batch is how many requests are sent together: as many as take no longer than two seconds to collect tokens for.
 func (s *actionLimiter) batch() int {
-	return max(1, min(pace.BatchSize, int(2*s.ownBucket.Limit()), s.ownBucket.Burst(), s.accountBucket.Burst()))
+	return max(1, min(ratelimit.BatchSize, int(2*s.ownBucket.Limit()), s.ownBucket.Burst(), s.accountBucket.Burst()))
 }
 
 // until returns how long it takes until a limiter has tokens.
@@ -236,7 +236,7 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	now := time.Now()
 	s.adaptShare(now)
 	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.reserve()), now.Sub(s.lastEmpty)
-	s.pace = s.pace.Refused(pace.AvailableShare(spare, s.size.Refill, since), since)
+	s.pace = s.pace.Refused(ratelimit.AvailableShare(spare, s.size.Refill, since), since)
 	s.lastEmpty = now
 	// The reserve comes back first. Our share waits for as much again: a group that finds the bucket empty goes on for a while.
 	s.accountBucket, s.ownBucket = s.size.owing(now, s.size.reserve()), s.size.owing(now, 2*s.size.reserve())

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/panics"
-	"github.com/multieni/multieni/pace"
 )
 
 // batcher answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
@@ -81,7 +81,7 @@ func (c *batcher[V]) join(ctx context.Context, key string) *batch[V] {
 // ticket: a batch is as urgent as the most urgent that may join it.
 func (c *batcher[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
-	ctx = pace.WithRequest(context.WithoutCancel(ctx), pace.Request{Rank: pace.Rank{Class: pace.Attach}})
+	ctx = ratelimit.WithRequest(context.WithoutCancel(ctx), ratelimit.Request{Rank: ratelimit.Rank{Class: ratelimit.Attach}})
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	now := time.Now()
 	begin := now.Add(batchDelay)

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // codeClasses says what EC2's error codes mean (EC2 API reference, "Error codes"; testdata/error-codes.txt goes through that list).

@@ -15,8 +15,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // The texts are what EC2 was seen to answer, or documents.

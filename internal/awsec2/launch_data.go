@@ -14,12 +14,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // CheckLaunchTemplateData reports a member that EC2's RequestLaunchTemplateData does not have in this spelling, or whose
 // value is of another type, with its path. New members of EC2 are known once the SDK is.
-func CheckLaunchTemplateData(data launch.Document) error {
+func CheckLaunchTemplateData(data launchtemplate.Document) error {
 	return checkValue("", map[string]any(data), reflect.TypeFor[types.RequestLaunchTemplateData]())
 }
 
@@ -141,7 +141,7 @@ func encoded(value any) string {
 }
 
 // requestData turns a document into what the SDK sends.
-func requestData(data launch.Document) (*types.RequestLaunchTemplateData, error) {
+func requestData(data launchtemplate.Document) (*types.RequestLaunchTemplateData, error) {
 	if err := CheckLaunchTemplateData(data); err != nil {
 		return nil, fmt.Errorf("launch template data: %w", err)
 	}
@@ -153,13 +153,13 @@ func requestData(data launch.Document) (*types.RequestLaunchTemplateData, error)
 }
 
 // documentOf turns what EC2 answered into a document; what it did not say is left out.
-func documentOf(data *types.ResponseLaunchTemplateData) (launch.Document, error) {
+func documentOf(data *types.ResponseLaunchTemplateData) (launchtemplate.Document, error) {
 	var document map[string]any
 	if err := convertJSON(data, &document); err != nil {
 		return nil, fmt.Errorf("launch template data: %w", err)
 	}
 	said, _ := prune(document).(map[string]any)
-	return launch.Document(said), nil
+	return launchtemplate.Document(said), nil
 }
 
 func convertJSON(from, to any) error {

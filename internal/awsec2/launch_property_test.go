@@ -20,11 +20,11 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/instancetype"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // The example world's subnets of zone a, in the first of which there is no IPv6.
@@ -52,16 +52,16 @@ func region(t *testing.T) (*awssim.Simulator, *sdk.Client, *awsec2.Client) {
 }
 
 // declare draws a node template of which each part is legal or, sometimes, not.
-func declare(t *rapid.T) launch.NodeTemplate {
-	n := launch.NodeTemplate{
-		Name: "default", UID: "uid-1", Cluster: "blue", Image: launch.Image{ID: "ami-0123456789abcdef0"}, UserData: "#!/bin/sh\njoin",
-		Network: launch.Network{Subnets: []eni.Subnet{nodesSubnet}, Groups: []string{"sg-0aa00000000000001"}},
+func declare(t *rapid.T) launchtemplate.NodeTemplate {
+	n := launchtemplate.NodeTemplate{
+		Name: "default", UID: "uid-1", Cluster: "blue", Image: launchtemplate.Image{ID: "ami-0123456789abcdef0"}, UserData: "#!/bin/sh\njoin",
+		Network: launchtemplate.Network{Subnets: []eni.Subnet{nodesSubnet}, Groups: []string{"sg-0aa00000000000001"}},
 		Tags:    map[string]string{"team": "network"},
 	}
 	for _, slot := range rapid.SliceOfNDistinct(rapid.Custom(drawSlot), 0, 6, rapid.ID[eni.Slot]).Draw(t, "slots") {
 		n.Interfaces = append(n.Interfaces, drawInterface(t, slot))
 	}
-	if rapid.IntRange(0, 19).Draw(t, "primary") > 0 && !slices.ContainsFunc(n.Interfaces, func(i launch.Interface) bool { return i.Slot == eni.Primary }) {
+	if rapid.IntRange(0, 19).Draw(t, "primary") > 0 && !slices.ContainsFunc(n.Interfaces, func(i launchtemplate.Interface) bool { return i.Slot == eni.Primary }) {
 		n.Interfaces = append(n.Interfaces, drawInterface(t, eni.Primary))
 	}
 	return n
@@ -71,12 +71,12 @@ func drawSlot(t *rapid.T) eni.Slot {
 	return eni.Slot{Card: rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2}).Draw(t, "card"), Device: rapid.IntRange(0, 4).Draw(t, "device")}
 }
 
-func drawInterface(t *rapid.T, slot eni.Slot) launch.Interface {
+func drawInterface(t *rapid.T, slot eni.Slot) launchtemplate.Interface {
 	rarely := func(what string) bool { return rapid.IntRange(0, 14).Draw(t, what) == 0 }
-	i := launch.Interface{
+	i := launchtemplate.Interface{
 		Slot: slot, Type: rapid.SampledFrom([]eni.Type{eni.Standard, eni.Standard, eni.Standard, eni.EFA, eni.EFAOnly}).Draw(t, "type"),
 		Description: rapid.StringMatching(`[a-z ]{0,8}`).Draw(t, "description"), DeleteOnTermination: rapid.Bool().Draw(t, "deleteOnTermination"),
-		Management: rapid.SampledFrom([]launch.Management{launch.Unmanaged, launch.CNI}).Draw(t, "management"),
+		Management: rapid.SampledFrom([]launchtemplate.Management{launchtemplate.Unmanaged, launchtemplate.CNI}).Draw(t, "management"),
 	}
 	if slot == eni.Primary && i.Type == eni.EFAOnly && !rarely("efa-only primary") {
 		i.Type = eni.EFA
@@ -112,9 +112,9 @@ func TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces(t *testing.T) {
 		limits, _ := instancetype.Offline(kind)
 		n := declare(t)
 		if limits.EFAs > 0 {
-			n.Layout = rapid.SampledFrom([]launch.Layout{launch.NoLayout, launch.NoLayout, launch.IPOptimized, launch.BandwidthOptimized}).Draw(t, "layout")
+			n.Layout = rapid.SampledFrom([]launchtemplate.Layout{launchtemplate.NoLayout, launchtemplate.NoLayout, launchtemplate.IPOptimized, launchtemplate.BandwidthOptimized}).Draw(t, "layout")
 		}
-		r := launch.Render(n, []launch.InstanceType{{Name: kind, Limits: limits}}, nil)
+		r := launchtemplate.Render(n, []launchtemplate.InstanceType{{Name: kind, Limits: limits}}, nil)
 		if len(r.Templates) == 0 {
 			if len(r.Problems) == 0 {
 				t.Fatal("nothing is rendered, and nothing is wrong")
@@ -123,7 +123,7 @@ func TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces(t *testing.T) {
 		}
 		launched++
 		n.Name = fmt.Sprintf("default-%d", launched)
-		r = launch.Render(n, []launch.InstanceType{{Name: kind, Limits: limits}}, nil)
+		r = launchtemplate.Render(n, []launchtemplate.InstanceType{{Name: kind, Limits: limits}}, nil)
 		if err := (parties{sim, api, client}).launchAs(t.Context(), n, r.Templates[0], kind); err != nil {
 			t.Fatalf("%v on %s: %v\n%s", n.Interfaces, kind, err, r.Templates[0].Data.JSON())
 		}
@@ -141,8 +141,8 @@ type parties struct {
 }
 
 // launchAs publishes a template as the controller does, launches from it as a group does, and compares.
-func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template launch.Template, kind string) error {
-	id, warnings, err := a.client.CreateLaunchTemplate(ctx, launch.NewTemplate{Name: n.TemplateName(template), Hash: template.Hash, Data: template.Data, Tags: n.Identity()})
+func (a parties) launchAs(ctx context.Context, n launchtemplate.NodeTemplate, template launchtemplate.Template, kind string) error {
+	id, warnings, err := a.client.CreateLaunchTemplate(ctx, launchtemplate.NewTemplate{Name: n.TemplateName(template), Hash: template.Hash, Data: template.Data, Tags: n.Identity()})
 	if err != nil || len(warnings) > 0 {
 		return fmt.Errorf("create: %w, warnings %q", err, warnings)
 	}
@@ -150,7 +150,7 @@ func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template l
 	if template.Zone == "" {
 		subnet = nodesSubnet.ID
 	}
-	if err := a.client.DryRunLaunch(ctx, launch.DryRun{TemplateID: id, Version: 1, Data: template.Data, InstanceType: kind, SubnetID: subnet}); err != nil {
+	if err := a.client.DryRunLaunch(ctx, launchtemplate.DryRun{TemplateID: id, Version: 1, Data: template.Data, InstanceType: kind, SubnetID: subnet}); err != nil {
 		return fmt.Errorf("dry run: %w", err)
 	}
 	override := types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(kind)}
@@ -176,15 +176,15 @@ func (a parties) launchAs(ctx context.Context, n launch.NodeTemplate, template l
 	if diff := gocmp.Diff(described(wanted(template, subnet)), described(have)); diff != "" {
 		return fmt.Errorf("interfaces (-declared +launched):\n%s", diff)
 	}
-	if differences := launch.CompareInterfaces(launch.Wanted{Interfaces: template.Interfaces, Subnets: template.Subnets}, have); launch.Drifted(differences) {
+	if differences := launchtemplate.CompareInterfaces(launchtemplate.Wanted{Interfaces: template.Interfaces, Subnets: template.Subnets}, have); launchtemplate.Drifted(differences) {
 		return fmt.Errorf("it has drifted at once: %v", differences)
 	}
 	return a.cleanUp(ctx, id, instanceID, have)
 }
 
 // wanted are the interfaces as EC2 should show them.
-func wanted(template launch.Template, subnet string) []eni.Interface {
-	chosen := launch.ChosenSubnets(template.Data)
+func wanted(template launchtemplate.Template, subnet string) []eni.Interface {
+	chosen := launchtemplate.ChosenSubnets(template.Data)
 	var all []eni.Interface
 	for _, i := range template.Interfaces {
 		all = append(all, i.AsLaunched(cmp.Or(chosen[i.Slot], subnet)))
@@ -206,7 +206,7 @@ func described(all []eni.Interface) []string {
 // cleanUp makes room for the next launch.
 func (a parties) cleanUp(ctx context.Context, id, instanceID string, have []eni.Interface) error {
 	for _, i := range have {
-		if _, verdict := ownership.Read("blue", i.Tags); verdict != ownership.Launched {
+		if _, verdict := identity.Read("blue", i.Tags); verdict != identity.Launched {
 			return fmt.Errorf("%s has verdict %d by its tags %v", i.ID, verdict, i.Tags)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // LaunchReferences returns every launch template that an EC2 Fleet or a Spot Fleet request names from which it may launch
 // yet, whether it has instances or not. An instant fleet launches once, and is not listed.
-func (c *Client) LaunchReferences(ctx context.Context) ([]launch.Reference, error) {
+func (c *Client) LaunchReferences(ctx context.Context) ([]launchtemplate.Reference, error) {
 	fleets, err := c.fleetReferences(ctx)
 	if err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func (c *Client) LaunchReferences(ctx context.Context) ([]launch.Reference, erro
 	return append(fleets, requests...), err
 }
 
-func (c *Client) fleetReferences(ctx context.Context) ([]launch.Reference, error) {
-	var all []launch.Reference
+func (c *Client) fleetReferences(ctx context.Context) ([]launchtemplate.Reference, error) {
+	var all []launchtemplate.Reference
 	pages := ec2.NewDescribeFleetsPaginator(c.launches, &ec2.DescribeFleetsInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -47,8 +47,8 @@ func (c *Client) fleetReferences(ctx context.Context) ([]launch.Reference, error
 	return all, nil
 }
 
-func (c *Client) spotFleetReferences(ctx context.Context) ([]launch.Reference, error) {
-	var all []launch.Reference
+func (c *Client) spotFleetReferences(ctx context.Context) ([]launchtemplate.Reference, error) {
+	var all []launchtemplate.Reference
 	pages := ec2.NewDescribeSpotFleetRequestsPaginator(c.launches, &ec2.DescribeSpotFleetRequestsInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -73,11 +73,11 @@ func isOver(state string) bool {
 	return slices.ContainsFunc([]string{"failed", "deleted", "cancelled"}, func(over string) bool { return strings.HasPrefix(state, over) })
 }
 
-func referenceTo(by string, s *types.FleetLaunchTemplateSpecification) []launch.Reference {
+func referenceTo(by string, s *types.FleetLaunchTemplateSpecification) []launchtemplate.Reference {
 	if s == nil { // a Spot Fleet request of the old kind, with launch specifications
 		return nil
 	}
-	return []launch.Reference{{
+	return []launchtemplate.Reference{{
 		By: by, TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName), Version: aws.ToString(s.Version),
 	}}
 }

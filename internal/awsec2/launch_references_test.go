@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // What a fleet or a Spot Fleet request names from which it may launch yet is found, with instances or without.
@@ -67,13 +67,13 @@ func TestReferencesOfFleets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []launch.Reference{
+	want := []launchtemplate.Reference{
 		{By: "EC2 Fleet " + empty, TemplateID: *id, Version: "1"},
 		{By: "EC2 Fleet " + empty, TemplateName: "base", Version: "$Latest"},
 		{By: "EC2 Fleet " + once, TemplateName: "base", Version: "$Latest"},
 		{By: "Spot Fleet request " + request, TemplateID: *id, Version: "1"},
 	}
-	byWhom := func(a, b launch.Reference) int {
+	byWhom := func(a, b launchtemplate.Reference) int {
 		return cmp.Or(cmp.Compare(a.By, b.By), cmp.Compare(a.Version, b.Version))
 	}
 	slices.SortFunc(got, byWhom)

@@ -23,9 +23,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/instancetype"
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -34,12 +34,12 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type rule struct {
 	name string
 	// reason is ours for refusing what breaks it, path the field that is at fault.
-	reason launch.Reason
+	reason launchtemplate.Reason
 	path   string
 	// on says which instance types have the rule; nil if all do.
 	on func(eni.Limits) bool
 	// breaks makes a legal node template break the rule, in its interface at the index, which is not the primary one.
-	breaks func(n *launch.NodeTemplate, at int, limits eni.Limits)
+	breaks func(n *launchtemplate.NodeTemplate, at int, limits eni.Limits)
 }
 
 var farSubnet = eni.Subnet{ID: "subnet-0bb0000000000000b", Zone: "us-east-1b", VPCID: nodesSubnet.VPCID, FreeIPv4: 4000, HasIPv6: true}
@@ -47,76 +47,76 @@ var farSubnet = eni.Subnet{ID: "subnet-0bb0000000000000b", Zone: "us-east-1b", V
 // rules are all that the simulated EC2 has for what a node template can say of a launch.
 func rules() []rule {
 	hasEFA := func(l eni.Limits) bool { return l.EFAs > 0 }
-	with := func(change func(*launch.Interface)) func(*launch.NodeTemplate, int, eni.Limits) {
-		return func(n *launch.NodeTemplate, at int, _ eni.Limits) { change(&n.Interfaces[at]) }
+	with := func(change func(*launchtemplate.Interface)) func(*launchtemplate.NodeTemplate, int, eni.Limits) {
+		return func(n *launchtemplate.NodeTemplate, at int, _ eni.Limits) { change(&n.Interfaces[at]) }
 	}
-	primary := func(change func(*launch.Interface)) func(*launch.NodeTemplate, int, eni.Limits) {
-		return func(n *launch.NodeTemplate, _ int, _ eni.Limits) {
-			change(&n.Interfaces[slices.IndexFunc(n.Interfaces, func(i launch.Interface) bool { return i.Slot == eni.Primary })])
+	primary := func(change func(*launchtemplate.Interface)) func(*launchtemplate.NodeTemplate, int, eni.Limits) {
+		return func(n *launchtemplate.NodeTemplate, _ int, _ eni.Limits) {
+			change(&n.Interfaces[slices.IndexFunc(n.Interfaces, func(i launchtemplate.Interface) bool { return i.Slot == eni.Primary })])
 		}
 	}
-	all := func(change func(*launch.NodeTemplate)) func(*launch.NodeTemplate, int, eni.Limits) {
-		return func(n *launch.NodeTemplate, _ int, _ eni.Limits) { change(n) }
+	all := func(change func(*launchtemplate.NodeTemplate)) func(*launchtemplate.NodeTemplate, int, eni.Limits) {
+		return func(n *launchtemplate.NodeTemplate, _ int, _ eni.Limits) { change(n) }
 	}
 	const one = `spec\.networkInterfaces\[\d+\]`
 	return []rule{
-		{"one interface to a slot", launch.DuplicateSlot, one, nil, func(n *launch.NodeTemplate, at int, _ eni.Limits) {
+		{"one interface to a slot", launchtemplate.DuplicateSlot, one, nil, func(n *launchtemplate.NodeTemplate, at int, _ eni.Limits) {
 			n.Interfaces = append(n.Interfaces, n.Interfaces[at])
 		}},
-		{"a primary interface", launch.NoPrimaryInterface, `spec\.networkInterfaces`, nil, primary(func(i *launch.Interface) { i.Slot.Device = 9 })},
-		{"an address for the primary interface", launch.PrimaryNotPlain, one + `\.interfaceType`, hasEFA, primary(func(i *launch.Interface) {
+		{"a primary interface", launchtemplate.NoPrimaryInterface, `spec\.networkInterfaces`, nil, primary(func(i *launchtemplate.Interface) { i.Slot.Device = 9 })},
+		{"an address for the primary interface", launchtemplate.PrimaryNotPlain, one + `\.interfaceType`, hasEFA, primary(func(i *launchtemplate.Interface) {
 			i.Type, i.IPv4Prefixes, i.IPv6Prefixes = eni.EFAOnly, 0, 0
 		})},
-		{"one EFA to a network card", launch.SeveralEFAsOnCard, one + `\.interfaceType`, hasEFA, func(n *launch.NodeTemplate, at int, _ eni.Limits) {
-			n.Layout = launch.NoLayout
+		{"one EFA to a network card", launchtemplate.SeveralEFAsOnCard, one + `\.interfaceType`, hasEFA, func(n *launchtemplate.NodeTemplate, at int, _ eni.Limits) {
+			n.Layout = launchtemplate.NoLayout
 			for range 2 {
-				n.Interfaces = append(n.Interfaces, launch.Interface{Slot: eni.Slot{Device: 20 + len(n.Interfaces)}, Type: eni.EFA, DeleteOnTermination: true})
+				n.Interfaces = append(n.Interfaces, launchtemplate.Interface{Slot: eni.Slot{Device: 20 + len(n.Interfaces)}, Type: eni.EFA, DeleteOnTermination: true})
 			}
 		}},
-		{"EFAs on types that take them", launch.NoEligibleInstanceType, `spec\.networkInterfaces`, func(l eni.Limits) bool { return l.EFAs == 0 }, with(func(i *launch.Interface) {
+		{"EFAs on types that take them", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, func(l eni.Limits) bool { return l.EFAs == 0 }, with(func(i *launchtemplate.Interface) {
 			i.Type, i.IPv4Prefixes, i.IPv6Prefixes = eni.EFA, 0, 0
 		})},
-		{"no prefixes on an EFA-only interface", launch.EFAOnlyHasNoAddresses, one + `\.interfaceType`, nil, with(func(i *launch.Interface) {
+		{"no prefixes on an EFA-only interface", launchtemplate.EFAOnlyHasNoAddresses, one + `\.interfaceType`, nil, with(func(i *launchtemplate.Interface) {
 			i.Type, i.IPv4Prefixes = eni.EFAOnly, 1
 		})},
-		{"a public address on a single interface", launch.PublicIPRequiresSingleInterface, one + `\.associatePublicIPAddress`, nil, primary(func(i *launch.Interface) { i.PublicIP = new(true) })},
-		{"a public or a carrier address", launch.PublicAndCarrierIP, one + `\.associateCarrierIPAddress`, nil, func(n *launch.NodeTemplate, _ int, _ eni.Limits) {
-			n.Layout, n.Interfaces = launch.NoLayout, []launch.Interface{{PublicIP: new(true), CarrierIP: new(true), DeleteOnTermination: true}}
+		{"a public address on a single interface", launchtemplate.PublicIPRequiresSingleInterface, one + `\.associatePublicIPAddress`, nil, primary(func(i *launchtemplate.Interface) { i.PublicIP = new(true) })},
+		{"a public or a carrier address", launchtemplate.PublicAndCarrierIP, one + `\.associateCarrierIPAddress`, nil, func(n *launchtemplate.NodeTemplate, _ int, _ eni.Limits) {
+			n.Layout, n.Interfaces = launchtemplate.NoLayout, []launchtemplate.Interface{{PublicIP: new(true), CarrierIP: new(true), DeleteOnTermination: true}}
 		}},
-		{"a carrier address on the primary interface", launch.CarrierIPOnPrimaryOnly, one + `\.associateCarrierIPAddress`, nil, with(func(i *launch.Interface) { i.CarrierIP = new(true) })},
-		{"a carrier address in a Wavelength Zone", launch.CarrierIPOutsideWavelength, one + `\.associateCarrierIPAddress`, nil, primary(func(i *launch.Interface) { i.CarrierIP = new(true) })},
-		{"device indexes from 0", launch.InvalidInterface, one + `\.deviceIndex`, nil, with(func(i *launch.Interface) { i.Slot.Device = -1 })},
-		{"network card indexes from 0", launch.InvalidInterface, one + `\.networkCardIndex`, nil, with(func(i *launch.Interface) { i.Slot.Card = -1 })},
-		{"no negative number of IPv4 prefixes", launch.InvalidInterface, one + `\.ipv4PrefixCount`, nil, with(func(i *launch.Interface) { i.IPv4Prefixes = -1 })},
-		{"no negative number of IPv6 prefixes", launch.InvalidInterface, one + `\.ipv6PrefixCount`, nil, with(func(i *launch.Interface) { i.IPv6Prefixes = -1 })},
-		{"a known interface type", launch.InvalidInterface, one + `\.interfaceType`, nil, with(func(i *launch.Interface) { i.Type = "fast" })},
-		{"a description of 255 characters", launch.InvalidInterface, one + `\.description`, nil, with(func(i *launch.Interface) { i.Description = strings.Repeat("d", 256) })},
-		{"16 security groups to an interface", launch.TooManySecurityGroups, one + `\.securityGroupSelector`, nil, with(func(i *launch.Interface) {
+		{"a carrier address on the primary interface", launchtemplate.CarrierIPOnPrimaryOnly, one + `\.associateCarrierIPAddress`, nil, with(func(i *launchtemplate.Interface) { i.CarrierIP = new(true) })},
+		{"a carrier address in a Wavelength Zone", launchtemplate.CarrierIPOutsideWavelength, one + `\.associateCarrierIPAddress`, nil, primary(func(i *launchtemplate.Interface) { i.CarrierIP = new(true) })},
+		{"device indexes from 0", launchtemplate.InvalidInterface, one + `\.deviceIndex`, nil, with(func(i *launchtemplate.Interface) { i.Slot.Device = -1 })},
+		{"network card indexes from 0", launchtemplate.InvalidInterface, one + `\.networkCardIndex`, nil, with(func(i *launchtemplate.Interface) { i.Slot.Card = -1 })},
+		{"no negative number of IPv4 prefixes", launchtemplate.InvalidInterface, one + `\.ipv4PrefixCount`, nil, with(func(i *launchtemplate.Interface) { i.IPv4Prefixes = -1 })},
+		{"no negative number of IPv6 prefixes", launchtemplate.InvalidInterface, one + `\.ipv6PrefixCount`, nil, with(func(i *launchtemplate.Interface) { i.IPv6Prefixes = -1 })},
+		{"a known interface type", launchtemplate.InvalidInterface, one + `\.interfaceType`, nil, with(func(i *launchtemplate.Interface) { i.Type = "fast" })},
+		{"a description of 255 characters", launchtemplate.InvalidInterface, one + `\.description`, nil, with(func(i *launchtemplate.Interface) { i.Description = strings.Repeat("d", 256) })},
+		{"16 security groups to an interface", launchtemplate.TooManySecurityGroups, one + `\.securityGroupSelector`, nil, with(func(i *launchtemplate.Interface) {
 			i.Groups = slices.Repeat([]string{"sg-05da196f3314d4af8"}, 17)
 		})},
-		{"no more interfaces than the card takes", launch.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launch.NodeTemplate, _ int, l eni.Limits) {
+		{"no more interfaces than the card takes", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launchtemplate.NodeTemplate, _ int, l eni.Limits) {
 			for device := range l.MaxOnCard(0) {
-				n.Interfaces = append(n.Interfaces, launch.Interface{Slot: eni.Slot{Device: 40 + device}, DeleteOnTermination: true})
+				n.Interfaces = append(n.Interfaces, launchtemplate.Interface{Slot: eni.Slot{Device: 40 + device}, DeleteOnTermination: true})
 			}
 		}},
-		{"a network card that there is", launch.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, with(func(i *launch.Interface) { i.Slot.Card = 99 })},
-		{"no more prefixes than the interface takes", launch.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launch.NodeTemplate, at int, l eni.Limits) {
+		{"a network card that there is", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, with(func(i *launchtemplate.Interface) { i.Slot.Card = 99 })},
+		{"no more prefixes than the interface takes", launchtemplate.NoEligibleInstanceType, `spec\.networkInterfaces`, nil, func(n *launchtemplate.NodeTemplate, at int, l eni.Limits) {
 			n.Interfaces[at].Type, n.Interfaces[at].IPv4Prefixes = eni.Standard, l.IPv4
 		}},
-		{"IPv6 prefixes in a subnet with IPv6", launch.SubnetsWithoutIPv6, one + `\.ipv6PrefixCount`, nil, with(func(i *launch.Interface) {
+		{"IPv6 prefixes in a subnet with IPv6", launchtemplate.SubnetsWithoutIPv6, one + `\.ipv6PrefixCount`, nil, with(func(i *launchtemplate.Interface) {
 			i.Type, i.Subnets, i.Groups, i.IPv6Prefixes = eni.Standard, nil, nil, 1
 		})},
-		{"all interfaces in one zone", launch.NoCommonZone, `spec\.networkInterfaces`, nil, with(func(i *launch.Interface) { i.Subnets = []eni.Subnet{farSubnet} })},
-		{"no tags of AWS's", launch.InvalidTags, `spec\.tags`, nil, all(func(n *launch.NodeTemplate) { n.Tags = map[string]string{"Aws:team": "network"} })},
-		{"tag keys of 128 characters", launch.InvalidTags, `spec\.tags`, nil, all(func(n *launch.NodeTemplate) { n.Tags = map[string]string{strings.Repeat("k", 129): ""} })},
-		{"tag values of 256 characters", launch.InvalidTags, `spec\.tags`, nil, all(func(n *launch.NodeTemplate) { n.Tags = map[string]string{"team": strings.Repeat("v", 257)} })},
-		{"16 KiB of user data", launch.UserDataTooLarge, `spec\.userData`, nil, all(func(n *launch.NodeTemplate) { n.UserData = "#!/bin/sh\n" + strings.Repeat("#", 16<<10) })},
-		{"an image", launch.ImageRequired, `spec\.amiSelector`, nil, all(func(n *launch.NodeTemplate) { n.Image = launch.Image{Family: launch.Custom} })},
-		{"a known word for sessions of instance metadata", launch.InvalidMetadataOptions, `spec\.metadataOptions\.httpTokens`, nil, all(func(n *launch.NodeTemplate) {
-			n.Metadata = &launch.MetadataOptions{HTTPTokens: "maybe"}
+		{"all interfaces in one zone", launchtemplate.NoCommonZone, `spec\.networkInterfaces`, nil, with(func(i *launchtemplate.Interface) { i.Subnets = []eni.Subnet{farSubnet} })},
+		{"no tags of AWS's", launchtemplate.InvalidTags, `spec\.tags`, nil, all(func(n *launchtemplate.NodeTemplate) { n.Tags = map[string]string{"Aws:team": "network"} })},
+		{"tag keys of 128 characters", launchtemplate.InvalidTags, `spec\.tags`, nil, all(func(n *launchtemplate.NodeTemplate) { n.Tags = map[string]string{strings.Repeat("k", 129): ""} })},
+		{"tag values of 256 characters", launchtemplate.InvalidTags, `spec\.tags`, nil, all(func(n *launchtemplate.NodeTemplate) { n.Tags = map[string]string{"team": strings.Repeat("v", 257)} })},
+		{"16 KiB of user data", launchtemplate.UserDataTooLarge, `spec\.userData`, nil, all(func(n *launchtemplate.NodeTemplate) { n.UserData = "#!/bin/sh\n" + strings.Repeat("#", 16<<10) })},
+		{"an image", launchtemplate.ImageRequired, `spec\.amiSelector`, nil, all(func(n *launchtemplate.NodeTemplate) { n.Image = launchtemplate.Image{Family: launchtemplate.Custom} })},
+		{"a known word for sessions of instance metadata", launchtemplate.InvalidMetadataOptions, `spec\.metadataOptions\.httpTokens`, nil, all(func(n *launchtemplate.NodeTemplate) {
+			n.Metadata = &launchtemplate.MetadataOptions{HTTPTokens: "maybe"}
 		})},
-		{"64 hops to instance metadata", launch.InvalidMetadataOptions, `spec\.metadataOptions\.httpPutResponseHopLimit`, nil, all(func(n *launch.NodeTemplate) {
-			n.Metadata = &launch.MetadataOptions{HopLimit: 65}
+		{"64 hops to instance metadata", launchtemplate.InvalidMetadataOptions, `spec\.metadataOptions\.httpPutResponseHopLimit`, nil, all(func(n *launchtemplate.NodeTemplate) {
+			n.Metadata = &launchtemplate.MetadataOptions{HopLimit: 65}
 		})},
 	}
 }
@@ -184,7 +184,7 @@ func TestRefusalsSayMoreThanEC2(t *testing.T) {
 			t.Errorf("%s: EC2 says %v", rule.name, err)
 			continue
 		}
-		ours := problems[slices.IndexFunc(problems, func(p launch.Problem) bool { return p.Reason == rule.reason })]
+		ours := problems[slices.IndexFunc(problems, func(p launchtemplate.Problem) bool { return p.Reason == rule.reason })]
 		fmt.Fprintf(&table, "%s\n  multieni: %s: %s\n  EC2:      %s: %s\n\n", rule.name, ours.Reason, shortened(ours.Error()), refused.ErrorCode(), shortened(refused.ErrorMessage()))
 	}
 	const golden = "testdata/refusals.txt"
@@ -208,8 +208,8 @@ func shortened(text string) string {
 }
 
 // refusedIn says what is wrong with our refusal, if anything is.
-func (r rule) refusedIn(problems []launch.Problem) string {
-	at := slices.IndexFunc(problems, func(p launch.Problem) bool {
+func (r rule) refusedIn(problems []launchtemplate.Problem) string {
+	at := slices.IndexFunc(problems, func(p launchtemplate.Problem) bool {
 		return p.Reason == r.reason && regexp.MustCompile("^"+r.path+"$").MatchString(p.Path)
 	})
 	switch {
@@ -223,20 +223,20 @@ func (r rule) refusedIn(problems []launch.Problem) string {
 }
 
 // example is a legal node template.
-func example() launch.NodeTemplate {
-	return launch.NodeTemplate{
-		Name: "default", UID: "uid-1", Cluster: "blue", Image: launch.Image{ID: "ami-0123456789abcdef0"}, UserData: "#!/bin/sh\njoin",
-		Network:    launch.Network{Subnets: []eni.Subnet{nodesSubnet}, Groups: []string{"sg-0aa00000000000001"}},
-		Interfaces: []launch.Interface{{DeleteOnTermination: true}, {Name: "n3", Slot: eni.Slot{Device: 1}, DeleteOnTermination: true}},
+func example() launchtemplate.NodeTemplate {
+	return launchtemplate.NodeTemplate{
+		Name: "default", UID: "uid-1", Cluster: "blue", Image: launchtemplate.Image{ID: "ami-0123456789abcdef0"}, UserData: "#!/bin/sh\njoin",
+		Network:    launchtemplate.Network{Subnets: []eni.Subnet{nodesSubnet}, Groups: []string{"sg-0aa00000000000001"}},
+		Interfaces: []launchtemplate.Interface{{DeleteOnTermination: true}, {Name: "n3", Slot: eni.Slot{Device: 1}, DeleteOnTermination: true}},
 	}
 }
 
-func render(n launch.NodeTemplate, kind string, limits eni.Limits) launch.Rendering {
-	return launch.Render(n, []launch.InstanceType{{Name: kind, Limits: limits}}, nil)
+func render(n launchtemplate.NodeTemplate, kind string, limits eni.Limits) launchtemplate.Rendering {
+	return launchtemplate.Render(n, []launchtemplate.InstanceType{{Name: kind, Limits: limits}}, nil)
 }
 
 // ask has EC2 launch what the node template says, as somebody would who does not check it before.
-func ask(ctx context.Context, api *sdk.Client, n launch.NodeTemplate, kind string) error {
+func ask(ctx context.Context, api *sdk.Client, n launchtemplate.NodeTemplate, kind string) error {
 	in := &sdk.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(kind), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(n.UserData))),
 	}

@@ -17,16 +17,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // templatesPerPage is the most results of a page of launch templates and their versions (EC2 API reference).
 const templatesPerPage = 200
 
 // InstanceTypes returns what every instance type of the region can carry.
-func (c *Client) InstanceTypes(ctx context.Context) ([]launch.InstanceType, error) {
-	var all []launch.InstanceType
+func (c *Client) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceType, error) {
+	var all []launchtemplate.InstanceType
 	pages := ec2.NewDescribeInstanceTypesPaginator(c.api, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(typesPerPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -34,7 +34,7 @@ func (c *Client) InstanceTypes(ctx context.Context) ([]launch.InstanceType, erro
 			return nil, fmt.Errorf("read the instance types: %w", toAPIError(err))
 		}
 		for _, t := range page.InstanceTypes {
-			all = append(all, launch.InstanceType{Name: string(t.InstanceType), Limits: limits(t)})
+			all = append(all, launchtemplate.InstanceType{Name: string(t.InstanceType), Limits: limits(t)})
 		}
 	}
 	return all, nil
@@ -70,8 +70,8 @@ func (c *Client) newest(ctx context.Context, input *ec2.DescribeImagesInput) (id
 }
 
 // LaunchTemplates returns the launch templates with all the tags, in the order of their names.
-func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([]launch.Existing, error) {
-	var all []launch.Existing
+func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([]launchtemplate.Existing, error) {
+	var all []launchtemplate.Existing
 	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.launches, &ec2.DescribeLaunchTemplatesInput{
 		Filters: byTags(tags)[0], MaxResults: aws.Int32(templatesPerPage),
 	})
@@ -81,38 +81,38 @@ func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([
 			return nil, fmt.Errorf("read launch templates: %w", toAPIError(err))
 		}
 		for _, t := range page.LaunchTemplates {
-			all = append(all, launch.Existing{
+			all = append(all, launchtemplate.Existing{
 				ID: aws.ToString(t.LaunchTemplateId), Name: aws.ToString(t.LaunchTemplateName), Tags: tagMap(t.Tags), Latest: aws.ToInt64(t.LatestVersionNumber),
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b launch.Existing) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b launchtemplate.Existing) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // LaunchTemplateVersions returns all versions of a launch template, the oldest first.
-func (c *Client) LaunchTemplateVersions(ctx context.Context, templateID string) ([]launch.Version, error) {
+func (c *Client) LaunchTemplateVersions(ctx context.Context, templateID string) ([]launchtemplate.Version, error) {
 	return c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(templateID), MaxResults: aws.Int32(templatesPerPage)})
 }
 
 // LaunchTemplateVersion returns one version of the launch template with the ID or else the name: a number, $Latest or
 // $Default. Parameters that it names an image by are resolved.
-func (c *Client) LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launch.Version, error) {
+func (c *Client) LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launchtemplate.Version, error) {
 	all, err := c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: unlessEmpty(templateID), LaunchTemplateName: unlessEmpty(name), Versions: []string{version}, ResolveAlias: aws.Bool(true),
 	})
 	if err != nil {
-		return launch.Version{}, err
+		return launchtemplate.Version{}, err
 	}
 	if len(all) != 1 {
-		return launch.Version{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions", Code: "NotFound",
+		return launchtemplate.Version{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions", Code: "NotFound",
 			Message: fmt.Sprintf("launch template %s has no version %s", templateID+name, version)}
 	}
 	return all[0], nil
 }
 
-func (c *Client) versions(ctx context.Context, input *ec2.DescribeLaunchTemplateVersionsInput) ([]launch.Version, error) {
-	var all []launch.Version
+func (c *Client) versions(ctx context.Context, input *ec2.DescribeLaunchTemplateVersionsInput) ([]launchtemplate.Version, error) {
+	var all []launchtemplate.Version
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(c.launches, input)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -127,14 +127,14 @@ func (c *Client) versions(ctx context.Context, input *ec2.DescribeLaunchTemplate
 			all = append(all, version)
 		}
 	}
-	slices.SortFunc(all, func(a, b launch.Version) int { return int(a.Number - b.Number) })
+	slices.SortFunc(all, func(a, b launchtemplate.Version) int { return int(a.Number - b.Number) })
 	return all, nil
 }
 
-func launchVersion(v types.LaunchTemplateVersion) (launch.Version, error) {
-	version := launch.Version{
+func launchVersion(v types.LaunchTemplateVersion) (launchtemplate.Version, error) {
+	version := launchtemplate.Version{
 		TemplateID: aws.ToString(v.LaunchTemplateId), Number: aws.ToInt64(v.VersionNumber),
-		Description: aws.ToString(v.VersionDescription), CreatedAt: aws.ToTime(v.CreateTime), Data: launch.Document{},
+		Description: aws.ToString(v.VersionDescription), CreatedAt: aws.ToTime(v.CreateTime), Data: launchtemplate.Document{},
 	}
 	if v.LaunchTemplateData == nil {
 		return version, nil
@@ -154,14 +154,14 @@ func launchVersion(v types.LaunchTemplateVersion) (launch.Version, error) {
 }
 
 // CreateLaunchTemplate makes a launch template, and returns its ID and what EC2 doubts.
-func (c *Client) CreateLaunchTemplate(ctx context.Context, p launch.NewTemplate) (id string, warnings []string, err error) {
+func (c *Client) CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewTemplate) (id string, warnings []string, err error) {
 	request, err := requestData(p.Data)
 	if err != nil {
 		return "", nil, err
 	}
 	out, err := c.launches.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(p.Name), LaunchTemplateData: request, ClientToken: aws.String(p.Token),
-		VersionDescription: aws.String(launch.Describe(p.Hash)),
+		VersionDescription: aws.String(launchtemplate.Describe(p.Hash)),
 		TagSpecifications:  []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(p.Tags)}},
 	}, noRetry)
 	if err != nil {
@@ -171,14 +171,14 @@ func (c *Client) CreateLaunchTemplate(ctx context.Context, p launch.NewTemplate)
 }
 
 // CreateLaunchTemplateVersion adds a version with the hash, and returns its number and what EC2 doubts.
-func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launch.Document) (number int64, warnings []string, err error) {
+func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launchtemplate.Document) (number int64, warnings []string, err error) {
 	request, err := requestData(data)
 	if err != nil {
 		return 0, nil, err
 	}
 	out, err := c.launches.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
 		LaunchTemplateId: aws.String(templateID), LaunchTemplateData: request, ClientToken: aws.String(token),
-		VersionDescription: aws.String(launch.Describe(hash)),
+		VersionDescription: aws.String(launchtemplate.Describe(hash)),
 	}, noRetry)
 	if err != nil {
 		return 0, nil, toAPIError(err)
@@ -262,7 +262,7 @@ func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID st
 
 // DryRunLaunch asks EC2 whether it would launch an instance, without launching one. Where the data leaves the subnet open, it
 // is said for every interface, as an Auto Scaling group does.
-func (c *Client) DryRunLaunch(ctx context.Context, t launch.DryRun) error {
+func (c *Client) DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error {
 	input := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(t.InstanceType),
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(t.TemplateID), Version: aws.String(fmt.Sprint(t.Version))},
@@ -282,7 +282,7 @@ func (c *Client) DryRunLaunch(ctx context.Context, t launch.DryRun) error {
 	return err
 }
 
-func inSubnet(data launch.Document, subnetID string) ([]types.InstanceNetworkInterfaceSpecification, error) {
+func inSubnet(data launchtemplate.Document, subnetID string) ([]types.InstanceNetworkInterfaceSpecification, error) {
 	var interfaces []types.InstanceNetworkInterfaceSpecification
 	list, _ := data["NetworkInterfaces"].([]any)
 	for _, e := range list {

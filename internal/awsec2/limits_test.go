@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/instancetype"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/instancetype"
 )
 
 // twoCards describes a type that no table has.

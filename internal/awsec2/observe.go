@@ -6,8 +6,8 @@ package awsec2
 import (
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
 // Call is one request to EC2 and what came of it. A call that the SDK tries again is as many requests.
@@ -19,7 +19,7 @@ type Call struct {
 	// Code is EC2's error code, empty for success and when no answer came.
 	Code string
 	// Priority is the class of work it was made for, and Waited how long it waited for its turn.
-	Priority pace.Class
+	Priority ratelimit.Class
 	Waited   time.Duration
 	// Duration is the time from sending to the whole answer; the time waited is not part of it.
 	Duration time.Duration

@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
 // describeBucket is the bucket of every action that only reads, provided that the request has a filter or pages.
@@ -71,7 +71,7 @@ func newPacing(o Options) *pacing {
 	maps.Copy(all, o.Buckets)
 	p := &pacing{spenders: map[string]*actionLimiter{}, allowMutation: o.AllowMutation, observe: o.Observe}
 	for action, bucket := range all {
-		p.spenders[action] = newSpender(action, bucket, cmp.Or(o.Share, pace.InitialShare))
+		p.spenders[action] = newSpender(action, bucket, cmp.Or(o.Share, ratelimit.InitialShare))
 	}
 	return p
 }
@@ -92,7 +92,7 @@ func (p *pacing) middleware() middleware.FinalizeMiddleware {
 	return middleware.FinalizeMiddlewareFunc(pacingID, func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
-		call := Call{Action: awsmiddleware.GetOperationName(ctx), Priority: pace.FromContext(ctx).Rank.Class}
+		call := Call{Action: awsmiddleware.GetOperationName(ctx), Priority: ratelimit.FromContext(ctx).Rank.Class}
 		begun := time.Now()
 		spender := p.spenders[call.Action]
 		if err := p.admit(ctx, spender); err != nil {

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
 const attached = "<attachmentId>eni-attach-1</attachmentId>"
@@ -211,16 +211,16 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		server := always(reply{})
 		client := server.client(t, slow)
 		var wg sync.WaitGroup
-		for n, ticket := range []pace.Request{
-			{Rank: pace.Rank{Class: pace.Removal, Name: "first"}},
-			{Rank: pace.Rank{Class: pace.Read, Name: "d"}},
-			{Rank: pace.Rank{Class: pace.Attach, Since: time.Unix(1, 0), Name: "b"}},
-			{Rank: pace.Rank{Class: pace.Removal, Name: "c"}},
-			{Rank: pace.Rank{Class: pace.Attach, Since: time.Unix(2, 0), Name: "a"}},
-			{Rank: pace.Rank{Class: pace.Attach, Since: time.Unix(3, 0), Name: "dead"}, StillValid: func() error { return errors.New("the node is gone") }},
+		for n, ticket := range []ratelimit.Request{
+			{Rank: ratelimit.Rank{Class: ratelimit.Removal, Name: "first"}},
+			{Rank: ratelimit.Rank{Class: ratelimit.Read, Name: "d"}},
+			{Rank: ratelimit.Rank{Class: ratelimit.Attach, Since: time.Unix(1, 0), Name: "b"}},
+			{Rank: ratelimit.Rank{Class: ratelimit.Removal, Name: "c"}},
+			{Rank: ratelimit.Rank{Class: ratelimit.Attach, Since: time.Unix(2, 0), Name: "a"}},
+			{Rank: ratelimit.Rank{Class: ratelimit.Attach, Since: time.Unix(3, 0), Name: "dead"}, StillValid: func() error { return errors.New("the node is gone") }},
 		} {
 			wg.Go(func() {
-				err := client.DeleteInterface(pace.WithRequest(t.Context(), ticket), ticket.Name)
+				err := client.DeleteInterface(ratelimit.WithRequest(t.Context(), ticket), ticket.Name)
 				if (err != nil) != (ticket.StillValid != nil) {
 					t.Errorf("%s: %v", ticket.Name, err)
 				}
@@ -386,7 +386,7 @@ func TestEveryRequestIsObserved(t *testing.T) {
 			Observe: func(c awsec2.Call) { c.Waited = c.Waited.Round(time.Second); calls = append(calls, c) },
 			Buckets: map[string]awsec2.Bucket{"DescribeNetworkInterfaces": {Capacity: 1, Refill: 0.1}},
 		})
-		if _, _, err := client.ListOwned(pace.In(t.Context(), pace.Update)); err != nil {
+		if _, _, err := client.ListOwned(ratelimit.In(t.Context(), ratelimit.Update)); err != nil {
 			t.Fatal(err)
 		}
 		if len(calls) != 2 || calls[1].Waited < 5*time.Second {
@@ -394,8 +394,8 @@ func TestEveryRequestIsObserved(t *testing.T) {
 		}
 		calls[1].Waited = 0
 		want := []awsec2.Call{
-			{Action: "DescribeNetworkInterfaces", Class: eni.Transient, Code: "Unavailable", Priority: pace.Update, Duration: time.Second},
-			{Action: "DescribeNetworkInterfaces", Priority: pace.Update, Duration: time.Second},
+			{Action: "DescribeNetworkInterfaces", Class: eni.Transient, Code: "Unavailable", Priority: ratelimit.Update, Duration: time.Second},
+			{Action: "DescribeNetworkInterfaces", Priority: ratelimit.Update, Duration: time.Second},
 		}
 		if !reflect.DeepEqual(calls, want) {
 			t.Errorf("got %+v", calls)

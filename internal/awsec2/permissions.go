@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // Grant says whether the caller may do something.

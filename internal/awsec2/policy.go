@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // Component is a part of multieni with permissions of its own.
@@ -148,7 +148,7 @@ func (o PolicyOptions) nodeTemplates() []statement {
 }
 
 func (o PolicyOptions) operator() []statement {
-	stranger := with(o.withCondition("aws:RequestTag"), "Null", "aws:ResourceTag/"+ownership.TagCluster, "true")
+	stranger := with(o.withCondition("aws:RequestTag"), "Null", "aws:ResourceTag/"+identity.TagCluster, "true")
 	return []statement{
 		o.look(),
 		o.allow("CollectLeaks", called("DeleteNetworkInterface"), o.withCondition("aws:ResourceTag"), "network-interface"),
@@ -184,7 +184,7 @@ func (o PolicyOptions) bootstrap() []statement {
 		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
 			with(o.ownedCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
-		o.allow("TagItsOwn", called("CreateTags"), o.unchangedTags(o.ownedCondition("aws:ResourceTag"), ownership.TagCluster, ownership.TagInstanceID),
+		o.allow("TagItsOwn", called("CreateTags"), o.unchangedTags(o.ownedCondition("aws:ResourceTag"), identity.TagCluster, identity.TagInstanceID),
 			"network-interface"),
 		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"), o.ownedCondition("aws:ResourceTag"), "network-interface"),
 		o.allow("AttachToItself", called("Attach", "Detach", "Modify"), itself, "instance"),
@@ -241,7 +241,7 @@ func (o PolicyOptions) allow(sid string, actions []string, c condition, kinds ..
 
 // withCondition asks for the cluster's tag, in the request or on the resource.
 func (o PolicyOptions) withCondition(where string) condition {
-	key := where + "/" + ownership.TagCluster
+	key := where + "/" + identity.TagCluster
 	if o.Cluster == "" {
 		return condition{"StringLike": {key: "?*"}}
 	}
@@ -251,7 +251,7 @@ func (o PolicyOptions) withCondition(where string) condition {
 // ownedCondition asks for the tags of the cluster and of the instance that calls, in the request or on the resource. A wildcard in a
 // requested instance ID would match every caller.
 func (o PolicyOptions) ownedCondition(where string) condition {
-	key := where + "/" + ownership.TagInstanceID
+	key := where + "/" + identity.TagInstanceID
 	c := with(o.withCondition(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s}", key))
 	if where == "aws:RequestTag" {
 		c = with(c, "StringNotLike", key, []string{"*${*}*", "*${?}*"})
@@ -261,14 +261,14 @@ func (o PolicyOptions) ownedCondition(where string) condition {
 
 // keepingIts asks for the cluster's tag on the resource, and that a request gives no other.
 func (o PolicyOptions) keepingIts() condition {
-	return o.unchangedTags(o.withCondition("aws:ResourceTag"), ownership.TagCluster)
+	return o.unchangedTags(o.withCondition("aws:ResourceTag"), identity.TagCluster)
 }
 
 // unchangedTags asks that a request which gives one of the tags gives the value that the resource has.
 func (o PolicyOptions) unchangedTags(c condition, tags ...string) condition {
 	for _, tag := range tags {
 		value := "${aws:ResourceTag/" + tag + "}"
-		if tag == ownership.TagCluster && o.Cluster != "" {
+		if tag == identity.TagCluster && o.Cluster != "" {
 			value = o.Cluster
 		}
 		c = with(c, "StringEqualsIfExists", "aws:RequestTag/"+tag, value)

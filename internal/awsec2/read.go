@@ -15,9 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // listing began: what changed later may be missing from it.
 func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, error) {
 	begun := time.Now()
-	all, err := c.interfaces(ctx, tagFilter(ownership.TagCluster, c.cluster))
+	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster))
 	if err != nil {
 		return nil, begun, fmt.Errorf("list the interfaces of cluster %s: %w", c.cluster, err)
 	}
@@ -40,7 +40,7 @@ func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, err
 
 // ListByNodeENI lists every interface of the cluster that was made for the NodeENI with the UID, sorted by ID.
 func (c *Client) ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error) {
-	all, err := c.interfaces(ctx, tagFilter(ownership.TagCluster, c.cluster), tagFilter(ownership.TagNodeENIUID, uid))
+	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster), tagFilter(identity.TagNodeENIUID, uid))
 	if err != nil {
 		return nil, fmt.Errorf("list the interfaces of the NodeENI with UID %s: %w", uid, err)
 	}
@@ -74,9 +74,9 @@ func (c *Client) Instances(ctx context.Context, ids []string) ([]eni.Instance, e
 }
 
 // Subnets returns the subnets that could match the terms, and maybe others; terms that match nothing are no error.
-func (c *Client) Subnets(ctx context.Context, terms selection.SubnetTerms) ([]eni.Subnet, error) {
+func (c *Client) Subnets(ctx context.Context, terms selector.SubnetTerms) ([]eni.Subnet, error) {
 	questions := slices.Concat(
-		chunked("subnet-id", terms.IDs), chunked("tag:"+ownership.TagName, patterns(terms.Names)), byTags(terms.Tags))
+		chunked("subnet-id", terms.IDs), chunked("tag:"+identity.TagName, patterns(terms.Names)), byTags(terms.Tags))
 	var all []eni.Subnet
 	for _, filters := range questions {
 		pages := ec2.NewDescribeSubnetsPaginator(c.api, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
@@ -93,10 +93,10 @@ func (c *Client) Subnets(ctx context.Context, terms selection.SubnetTerms) ([]en
 
 // SecurityGroups returns the security groups that could match the terms, and maybe others; terms that match nothing are
 // no error.
-func (c *Client) SecurityGroups(ctx context.Context, terms selection.GroupTerms) ([]eni.SecurityGroup, error) {
+func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	names := patterns(terms.Names)
 	questions := slices.Concat(
-		chunked("group-id", terms.IDs), chunked("group-name", names), chunked("tag:"+ownership.TagName, names), byTags(terms.Tags))
+		chunked("group-id", terms.IDs), chunked("group-name", names), chunked("tag:"+identity.TagName, names), byTags(terms.Tags))
 	var all []eni.SecurityGroup
 	for _, filters := range questions {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})

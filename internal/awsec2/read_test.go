@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 var netipValues = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
@@ -60,7 +60,7 @@ func TestListOwnedReadsAllPages(t *testing.T) {
 		t.Errorf("begun at %s", at)
 	}
 	for _, r := range server.requests {
-		if diff := cmp.Diff([]string{"c1"}, r.filter("tag:"+ownership.TagCluster)); diff != "" {
+		if diff := cmp.Diff([]string{"c1"}, r.filter("tag:"+identity.TagCluster)); diff != "" {
 			t.Errorf("cluster filter (-want +got):\n%s", diff)
 		}
 	}
@@ -95,7 +95,7 @@ func TestReadsAreTriedAgain(t *testing.T) {
 		if err != nil || len(all) != 1 {
 			t.Errorf("%d interfaces, %v", len(all), err)
 		}
-		if diff := cmp.Diff([]string{"uid-1"}, server.requests[0].filter("tag:"+ownership.TagNodeENIUID)); diff != "" {
+		if diff := cmp.Diff([]string{"uid-1"}, server.requests[0].filter("tag:"+identity.TagNodeENIUID)); diff != "" {
 			t.Errorf("NodeENI filter (-want +got):\n%s", diff)
 		}
 	})
@@ -208,18 +208,18 @@ func TestSubnets(t *testing.T) {
 		FreeIPv4: 251, HasIPv6: true, IPv6CIDR: netip.MustParsePrefix("2001:db8::/64"), Tags: map[string]string{"Name": "data"},
 	}}
 	cases := map[string]struct {
-		terms   selection.SubnetTerms
+		terms   selector.SubnetTerms
 		filters map[string][]string
 	}{
-		"by ID":   {selection.SubnetTerms{IDs: []string{"subnet-1", "subnet-2"}}, map[string][]string{"subnet-id": {"subnet-1", "subnet-2"}}},
-		"by name": {selection.SubnetTerms{Names: []string{"data"}}, map[string][]string{"tag:Name": {"data"}}},
+		"by ID":   {selector.SubnetTerms{IDs: []string{"subnet-1", "subnet-2"}}, map[string][]string{"subnet-id": {"subnet-1", "subnet-2"}}},
+		"by name": {selector.SubnetTerms{Names: []string{"data"}}, map[string][]string{"tag:Name": {"data"}}},
 		"by tags": {
-			selection.SubnetTerms{Tags: map[string]string{"tier": "data", "team": "net"}},
+			selector.SubnetTerms{Tags: map[string]string{"tier": "data", "team": "net"}},
 			map[string][]string{"tag:tier": {"data"}, "tag:team": {"net"}},
 		},
-		"wildcards stand for themselves": {selection.SubnetTerms{Names: []string{`a*b?c\`}}, map[string][]string{"tag:Name": {`a\*b\?c\\`}}},
+		"wildcards stand for themselves": {selector.SubnetTerms{Names: []string{`a*b?c\`}}, map[string][]string{"tag:Name": {`a\*b\?c\\`}}},
 		"a name longer than a filter value": {
-			selection.SubnetTerms{Names: []string{strings.Repeat("n", 256)}}, map[string][]string{"tag:Name": {strings.Repeat("n", 254) + "*"}},
+			selector.SubnetTerms{Names: []string{strings.Repeat("n", 256)}}, map[string][]string{"tag:Name": {strings.Repeat("n", 254) + "*"}},
 		},
 	}
 	for name, tc := range cases {
@@ -245,12 +245,12 @@ func TestSecurityGroups(t *testing.T) {
 	server := always(reply{body: `<securityGroupInfo><item><groupId>sg-1</groupId><groupName>web</groupName><vpcId>vpc-1</vpcId>
 		<tagSet><item><key>Name</key><value>front</value></item></tagSet></item></securityGroupInfo>`})
 	cases := map[string]struct {
-		terms   selection.GroupTerms
+		terms   selector.GroupTerms
 		filters []string
 	}{
-		"by ID":                         {selection.GroupTerms{IDs: []string{"sg-1"}}, []string{"group-id"}},
-		"by group name and by Name tag": {selection.GroupTerms{Names: []string{"web"}}, []string{"group-name", "tag:Name"}},
-		"by tags":                       {selection.GroupTerms{Tags: map[string]string{"Name": "front"}}, []string{"tag:Name"}},
+		"by ID":                         {selector.GroupTerms{IDs: []string{"sg-1"}}, []string{"group-id"}},
+		"by group name and by Name tag": {selector.GroupTerms{Names: []string{"web"}}, []string{"group-name", "tag:Name"}},
+		"by tags":                       {selector.GroupTerms{Tags: map[string]string{"Name": "front"}}, []string{"tag:Name"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

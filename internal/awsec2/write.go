@@ -13,14 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/executor"
 )
 
-var _ apply.Cloud = (*Client)(nil)
+var _ executor.Cloud = (*Client)(nil)
 
 // CreateInterface implements [apply.Cloud].
-func (c *Client) CreateInterface(ctx context.Context, request apply.CreateRequest) (eni.Interface, error) {
+func (c *Client) CreateInterface(ctx context.Context, request executor.CreateRequest) (eni.Interface, error) {
 	input := &ec2.CreateNetworkInterfaceInput{
 		ClientToken:                    unlessEmpty(request.Token),
 		SubnetId:                       aws.String(request.SubnetID),

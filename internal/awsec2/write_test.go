@@ -14,13 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/executor"
 )
 
-var createRequest = apply.CreateRequest{
+var createRequest = executor.CreateRequest{
 	Token: "token-1", SubnetID: "subnet-1", Description: "data", Groups: []string{"sg-1", "sg-2"},
 	Counts: eni.AddressCounts{SecondaryIPv4: 3, IPv6Prefixes: 1},
 	Tags:   map[string]string{"b": "2", "a": "1"},
@@ -77,11 +77,11 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 		return err
 	},
 	"subnets": func(ctx context.Context, c *awsec2.Client) error {
-		_, err := c.Subnets(ctx, selection.SubnetTerms{IDs: []string{"subnet-1"}})
+		_, err := c.Subnets(ctx, selector.SubnetTerms{IDs: []string{"subnet-1"}})
 		return err
 	},
 	"groups read": func(ctx context.Context, c *awsec2.Client) error {
-		_, err := c.SecurityGroups(ctx, selection.GroupTerms{IDs: []string{"sg-1"}})
+		_, err := c.SecurityGroups(ctx, selector.GroupTerms{IDs: []string{"sg-1"}})
 		return err
 	},
 	"limits": func(ctx context.Context, c *awsec2.Client) error { _, err := c.Limits(ctx, "m5.large"); return err },

@@ -17,10 +17,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/lifecycle"
 )
 
 // linkPollInterval is how often the links are looked at while one is not there yet.

@@ -15,14 +15,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/hostnet"
-	"github.com/multieni/multieni/hostnet/hostnettest"
 	"github.com/multieni/multieni/internal/bootstrap"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet/hostnettest"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
 )
 
 const (
@@ -70,7 +70,7 @@ func newInstance() *instance {
 		kernel: links(), linkAt: time.Now().Add(5 * time.Second),
 		metadata: eni.Metadata{InstanceID: id, PrimaryMAC: primaryMAC},
 		result: join.Result{Result: lifecycle.Result{Outcome: lifecycle.Ready}, Members: []plan.Member{
-			{Member: ownership.Member{NodeENI: "multus"}, Desired: true, Phase: plan.Attached, Interface: &attached},
+			{Member: identity.Member{NodeENI: "multus"}, Desired: true, Phase: plan.Attached, Interface: &attached},
 		}},
 	}
 }

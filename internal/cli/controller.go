@@ -26,21 +26,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/multieni/multieni/internal/addresses"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsautoscaling"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
-	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/logging"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/plan"
 )
 
 // leaseName is the name of the lease, and by Kubernetes' habit that of the API group.
@@ -193,7 +193,7 @@ type services struct {
 }
 
 // references returns every launch template that a group, a fleet or a Spot Fleet request launches from.
-func (s *services) references(ctx context.Context) ([]launch.Reference, error) {
+func (s *services) references(ctx context.Context) ([]launchtemplate.Reference, error) {
 	groups, err := s.groups.References(ctx)
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 // wire connects the parts with each other and with the manager.
 func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Controller, s Environment) error {
 	ec2 := aws.ec2
-	sweep := sweeper.New(sweeper.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log, Traces: s.Traces})
+	sweep := gc.New(gc.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log, Traces: s.Traces})
 	var watch *observer.Observer
 	watch = observer.New(ec2, observer.Options{
 		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,
@@ -270,7 +270,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	}
 	nodes := node.New(node.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
-		Applier: apply.New(ec2, watch, apply.Options{
+		Applier: executor.New(ec2, watch, executor.Options{
 			Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewReservations(ec2, time.Now), Now: time.Now,
 		}),
 		Limiter: ec2, GC: sweep, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, Repairs: repairs,

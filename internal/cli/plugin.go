@@ -6,7 +6,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/internal/cli/inspect"
+	"github.com/multieni/multieni/internal/cli/kubectleni"
 	"github.com/multieni/multieni/internal/version"
 )
 
@@ -28,8 +28,8 @@ Begin with status; ask why about what is not ready; and plan before a change.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddGroup(inspect.Group())
+	root.AddGroup(kubectleni.Group())
 	root.AddCommand(newVersion())
-	root.AddCommand(inspect.Commands("kubectl eni")...)
+	root.AddCommand(kubectleni.Commands("kubectl eni")...)
 	return root
 }

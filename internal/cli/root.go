@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/internal/cli/inspect"
+	"github.com/multieni/multieni/internal/cli/kubectleni"
 	"github.com/multieni/multieni/internal/cli/launchtemplate"
 	"github.com/multieni/multieni/internal/cli/lifecyclehook"
 	"github.com/multieni/multieni/internal/cli/userdata"
@@ -40,9 +40,9 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddGroup(inspect.Group())
+	root.AddGroup(kubectleni.Group())
 	root.AddCommand(newController(), newAgent(), newDrain(), newIAMPolicy(), launchtemplate.New(), lifecyclehook.New(), userdata.New(), newVersion())
-	root.AddCommand(inspect.Commands("multieni")...)
+	root.AddCommand(kubectleni.Commands("multieni")...)
 	return root
 }
 

@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/plan"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // NewClaim returns what a NodeENI asks of any instance, without its standing and its wishes.
@@ -23,8 +23,8 @@ func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 }
 
 // ResolveClaim works out what a NodeENI wishes for at a place, from what its selectors stand for.
-func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selection.Found, at selection.Location) {
-	found.DesiredInterfaces(claim, at, func(_ selection.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
+func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
+	found.DesiredInterfaces(claim, at, func(_ selector.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
 }
 
 func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // Selector returns the node selector. An empty one, which the API refuses, selects nothing.
@@ -19,8 +19,8 @@ func Selector(spec v1alpha1.NodeENISpec) labels.Selector {
 }
 
 // SubnetTerms returns how the spec chooses subnets.
-func SubnetTerms(spec v1alpha1.NodeENISpec) selection.SubnetTerms {
-	return selection.SubnetTerms{
+func SubnetTerms(spec v1alpha1.NodeENISpec) selector.SubnetTerms {
+	return selector.SubnetTerms{
 		IDs:   withSingle(spec.SubnetID, spec.SubnetIDs),
 		Names: withSingle(spec.SubnetName, spec.SubnetNames),
 		Tags:  v1alpha1.Strings(spec.SubnetSelector),
@@ -28,8 +28,8 @@ func SubnetTerms(spec v1alpha1.NodeENISpec) selection.SubnetTerms {
 }
 
 // GroupTerms returns how the spec chooses security groups.
-func GroupTerms(spec v1alpha1.NodeENISpec) selection.GroupTerms {
-	return selection.GroupTerms{
+func GroupTerms(spec v1alpha1.NodeENISpec) selector.GroupTerms {
+	return selector.GroupTerms{
 		IDs:   spec.SecurityGroupIDs,
 		Names: spec.SecurityGroupNames,
 		Tags:  v1alpha1.Strings(spec.SecurityGroupSelector),

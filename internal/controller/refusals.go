@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // runTimeReads are the reads of EC2 without which nodes cannot be given interfaces. Without DescribeInstanceTypes a table of

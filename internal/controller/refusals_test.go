@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 func TestRefusalsHoldUntilAReadIsAllowed(t *testing.T) {

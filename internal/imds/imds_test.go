@@ -18,7 +18,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/imds"
 )
 

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
 )
 
 // TestAttachingIsAnnounced: what shall be ready for an interface on the host can be, before the link is there.
@@ -46,7 +46,7 @@ func TestAttachingIsAnnounced(t *testing.T) {
 func (s *scene) ipv6Of(subnetID string) map[string]string {
 	all := map[string]string{}
 	for _, i := range s.sim.State().NetworkInterfaces {
-		if i.SubnetID == subnetID && i.Tags[ownership.TagCluster] != "" && len(i.IPv6Addresses) == 1 {
+		if i.SubnetID == subnetID && i.Tags[identity.TagCluster] != "" && len(i.IPv6Addresses) == 1 {
 			all[i.PrivateIPAddress.String()] = i.IPv6Addresses[0].IPv6Address.String()
 		}
 	}
@@ -68,7 +68,7 @@ func TestIPv6FromTheStartOfTheSubnet(t *testing.T) {
 		}
 		next := netip.MustParseAddr(strings.TrimSuffix(got["10.0.64.4"], "4") + "6")
 		taken := s.cloud()
-		if _, err := taken.CreateInterface(t.Context(), apply.CreateRequest{SubnetID: subnetA, Groups: []string{group}, PrimaryIPv4: netip.MustParseAddr("10.0.70.1"), IPv6: next}); err != nil {
+		if _, err := taken.CreateInterface(t.Context(), executor.CreateRequest{SubnetID: subnetA, Groups: []string{group}, PrimaryIPv4: netip.MustParseAddr("10.0.70.1"), IPv6: next}); err != nil {
 			t.Fatal(err)
 		}
 		third := s.launch("us-east-1a")

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
 )
 
 // An interface of a process that died before it could attach it is nobody's in particular, and goes when its instance does.
@@ -45,7 +45,7 @@ func TestTheEndOfAnInstance(t *testing.T) {
 		s.ensure(t.Context(), s.joiner(), join.Request{})
 		cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
 		for _, i := range s.sim.State().NetworkInterfaces {
-			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
+			if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
 				if err := cloud.SetDeleteOnTermination(t.Context(), i.NetworkInterfaceID, i.Attachment.AttachmentID, false); err != nil {
 					t.Fatal(err)
 				}
@@ -74,8 +74,8 @@ func TestABurialLeavesNodeENIsAlone(t *testing.T) {
 		s.ensure(t.Context(), s.joiner(keep), join.Request{})
 		cloud, nodeENIs := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"}), 0
 		for _, i := range s.sim.State().NetworkInterfaces {
-			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
-				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{ownership.TagNodeENI: "upf", ownership.TagNodeENIUID: "uid-1"}); err != nil {
+			if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{identity.TagNodeENI: "upf", identity.TagNodeENIUID: "uid-1"}); err != nil {
 					t.Fatal(err)
 				}
 				nodeENIs++

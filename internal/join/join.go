@@ -16,16 +16,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/multieni/multieni/adoption"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/importer"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/inventory"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
-	"github.com/multieni/multieni/selection"
 )
 
 const (
@@ -45,7 +45,7 @@ const (
 
 // Cloud is what joining asks of EC2.
 type Cloud interface {
-	apply.Cloud
+	executor.Cloud
 	observer.Reader
 	resolver.Reader
 	// Limits tells what an instance type can carry.
@@ -57,7 +57,7 @@ type Options struct {
 	Config lifecycle.Config
 	Cloud  Cloud
 	// Addresses chooses the addresses of interfaces that are to have the lowest one free.
-	Addresses apply.Addresses
+	Addresses executor.Addresses
 	// Attaching, if set, is told the MAC address of an interface before it is attached.
 	Attaching func(ctx context.Context, mac string)
 	// Now tells the time.
@@ -186,29 +186,29 @@ func outlivesInstance(r inventory.Record) bool {
 }
 
 // Importable says which interfaces of an instance without an owner become members of networks; see [adoption.FindUnowned].
-func (j *Joiner) Importable(ctx context.Context, instanceID string) (adoption.Result, error) {
+func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Result, error) {
 	look, err := j.Cloud.DescribeInstance(ctx, instanceID)
 	if err != nil {
-		return adoption.Result{}, err
+		return importer.Result{}, err
 	}
 	found, err := j.find(ctx)
 	if err != nil {
-		return adoption.Result{}, err
+		return importer.Result{}, err
 	}
 	owned := look
-	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool { return ownership.HasNoOwner(i.Tags) })
-	return adoption.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
+	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool { return identity.HasNoOwner(i.Tags) })
+	return importer.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
 }
 
 // Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays attached.
-func (j *Joiner) Import(ctx context.Context, m adoption.Match) error {
+func (j *Joiner) Import(ctx context.Context, m importer.Match) error {
 	n := slices.IndexFunc(j.Config.Networks, func(n lifecycle.Network) bool { return n.Name == m.Member.NodeENI })
 	return j.Cloud.PutTags(ctx, m.Interface.ID, m.Member.Tags(j.Now(), j.Config.Networks[n].Tags))
 }
 
 // find resolves the selectors of every network.
-func (j *Joiner) find(ctx context.Context) ([]selection.Found, error) {
-	found := make([]selection.Found, len(j.Config.Networks))
+func (j *Joiner) find(ctx context.Context) ([]selector.Found, error) {
+	found := make([]selector.Found, len(j.Config.Networks))
 	for n, network := range j.Config.Networks {
 		var err error
 		if found[n].Subnets, err = j.resolver.Subnets(ctx, network.SubnetTerms()); err != nil {

@@ -27,14 +27,14 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/addresses"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/join"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
 )
 
 const (
@@ -109,7 +109,7 @@ func (s *scene) ensure(ctx context.Context, j *join.Joiner, request join.Request
 func (s *scene) has() []string {
 	var all []string
 	for _, i := range s.sim.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] == "" {
+		if i.Tags[identity.TagCluster] == "" {
 			continue
 		}
 		where := i.Status
@@ -152,10 +152,10 @@ func TestAnInstanceGetsItsNetworks(t *testing.T) {
 		}
 		s.want(both()...)
 		for _, i := range s.sim.State().NetworkInterfaces {
-			if i.Tags[ownership.TagCluster] == "" {
+			if i.Tags[identity.TagCluster] == "" {
 				continue
 			}
-			if i.Tags["cnf"] != "upf" || i.Tags[ownership.TagNoManage] != "true" {
+			if i.Tags["cnf"] != "upf" || i.Tags[identity.TagNoManage] != "true" {
 				t.Errorf("%s has the tags %v", i.NetworkInterfaceID, i.Tags)
 			}
 			if want := fmt.Sprintf("VRF%d", i.Attachment.DeviceIndex); i.Description != want {
@@ -359,8 +359,8 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 		}
 		takesOver := func(ctx context.Context) bool {
 			for _, i := range s.sim.State().NetworkInterfaces {
-				if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
-					if err := s.cloud().PutTags(ctx, i.NetworkInterfaceID, map[string]string{ownership.TagNodeENIUID: "uid-upf"}); err != nil {
+				if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
+					if err := s.cloud().PutTags(ctx, i.NetworkInterfaceID, map[string]string{identity.TagNodeENIUID: "uid-upf"}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -407,8 +407,8 @@ func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
 		s.ensure(t.Context(), s.joiner(), join.Request{})
 		cloud := awsec2.New(s.cfg, awsec2.Options{Cluster: "c"})
 		for _, i := range s.sim.State().NetworkInterfaces {
-			if i.SubnetID == subnetA && i.Tags[ownership.TagCluster] != "" {
-				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{ownership.TagNodeENI: "upf", ownership.TagNodeENIUID: "uid-1"}); err != nil {
+			if i.SubnetID == subnetA && i.Tags[identity.TagCluster] != "" {
+				if err := cloud.PutTags(t.Context(), i.NetworkInterfaceID, plan.Tags{identity.TagNodeENI: "upf", identity.TagNodeENIUID: "uid-1"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -470,8 +470,8 @@ func TestAnInterfaceWithoutAnOwnerServesANetwork(t *testing.T) {
 func (s *scene) attachUnowned(subnet string, device int) {
 	s.t.Helper()
 	cloud := awsec2.New(s.cfg, awsec2.Options{})
-	made, err := cloud.CreateInterface(s.t.Context(), apply.CreateRequest{
-		Token: "unowned", SubnetID: subnet, Groups: []string{group}, Tags: map[string]string{ownership.TagNoManage: "true"},
+	made, err := cloud.CreateInterface(s.t.Context(), executor.CreateRequest{
+		Token: "unowned", SubnetID: subnet, Groups: []string{group}, Tags: map[string]string{identity.TagNoManage: "true"},
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // parameters are the names that stand for a parameter wherever names and values come from, such as the environment. Those
@@ -80,7 +80,7 @@ func Document(from string, text []byte) (lifecycle.Parameters, error) {
 
 // Reader reads subnets.
 type Reader interface {
-	Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error)
+	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
 }
 
 // Check holds what can be known at the start against EC2: the lists of subnets of the parameter form must be one for each zone.
@@ -92,7 +92,7 @@ func Check(ctx context.Context, p lifecycle.Parameters, reader Reader) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	subnets, err := reader.Subnets(ctx, selection.SubnetTerms{IDs: ids})
+	subnets, err := reader.Subnets(ctx, selector.SubnetTerms{IDs: ids})
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/joinconfig"
-	"github.com/multieni/multieni/lifecycle"
 )
 
 // The configuration that users are shown is one.

@@ -20,11 +20,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/panics"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
 )
 
 const (
@@ -279,7 +279,7 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 func unowned(served []eni.Interface) []string {
 	var ids []string
 	for _, i := range served {
-		if ownership.HasNoOwner(i.Tags) {
+		if identity.HasNoOwner(i.Tags) {
 			ids = append(ids, i.ID)
 		}
 	}
@@ -420,8 +420,8 @@ func (h *Handler) logUnlisted(alive map[string]bool, held map[string]map[string]
 func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int {
 	held := map[string]map[string]int{}
 	for _, i := range owned {
-		m, verdict := ownership.Read(cluster, i.Tags)
-		if verdict != ownership.Owned || !ownership.IsNetworkOwner(m.NodeENIUID) {
+		m, verdict := identity.Read(cluster, i.Tags)
+		if verdict != identity.Owned || !identity.IsNetworkOwner(m.NodeENIUID) {
 			continue
 		}
 		if held[m.InstanceID] == nil {

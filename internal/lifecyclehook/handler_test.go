@@ -24,11 +24,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
 )
 
 const id = "i-1234567890abcdef0"
@@ -276,7 +276,7 @@ func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 func TestATickLooksAtWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(instanceID, network string) eni.Interface {
-			m := ownership.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: ownership.NetworkOwner(network)}, Generation: 1}
+			m := identity.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: identity.Key{NodeENIUID: identity.NetworkOwner(network)}, Generation: 1}
 			return eni.Interface{ID: "eni-1", Tags: m.Tags(time.Unix(1, 0), nil)}
 		}
 		var log bytes.Buffer

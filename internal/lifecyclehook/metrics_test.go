@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/lifecycle"
 )
 
 // Every event is counted, by what became of it.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
 // recentTTL is how long an answer about an instance is used for further messages of the same kind. A queue that anybody fills costs

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
 // A flood of messages about one instance, forged or not, costs no more calls than one message in half a minute.

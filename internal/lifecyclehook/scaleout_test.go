@@ -24,10 +24,10 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/ownership"
 )
 
 // scaling is an Auto Scaling group whose instances all wait in one hook.
@@ -166,7 +166,7 @@ func check(t *testing.T, sim *awssim.Simulator, group *scaling, ids []string) {
 	of := map[string]int{}
 	addresses := map[string][]netip.Addr{}
 	for _, i := range sim.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] == "" {
+		if i.Tags[identity.TagCluster] == "" {
 			continue
 		}
 		if i.Attachment == nil || i.Attachment.DeviceIndex != 1 || !i.Attachment.DeleteOnTermination || i.SourceDestCheck {

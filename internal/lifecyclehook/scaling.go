@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/smithy-go"
 
-	"github.com/multieni/multieni/lifecycle"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
 // ScalingAPI is the calls of Auto Scaling that handling events makes. Each method is one IAM action of the same name.

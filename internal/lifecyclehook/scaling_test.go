@@ -14,8 +14,8 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/lifecyclehook"
-	"github.com/multieni/multieni/lifecycle"
 )
 
 // answering completes lifecycle actions with an error.

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/panics"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // Facts takes a snapshot. Of the devices, given by bus address, it is told which have their link in another namespace.

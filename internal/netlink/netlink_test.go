@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 )

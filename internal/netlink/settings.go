@@ -18,7 +18,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // ipv4Numbers are the kernel's numbers of settings (IPV4_DEVCONF_* in linux/ip.h).

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // Keep makes the folder hold one file of ours for each MAC address, and no others of ours. It reports whether it changed any.

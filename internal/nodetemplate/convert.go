@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/selection"
-	"github.com/multieni/multieni/userdata"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/core/userdata"
 )
 
 // idsKey stands for the things themselves in a selector, as in Karpenter's v1alpha1 API.
@@ -24,18 +24,18 @@ const idsKey = "aws-ids"
 
 // Convert returns the node template as a value, its selectors not resolved. The override is not checked against EC2's
 // schema; one that is no JSON object is an error.
-func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launch.NodeTemplate, error) {
+func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.NodeTemplate, error) {
 	spec := object.Spec
-	t := launch.NodeTemplate{
+	t := launchtemplate.NodeTemplate{
 		Name: object.Name, UID: string(object.UID), Cluster: cluster,
-		Layout: launch.Layout(spec.Layout), UserData: spec.UserData, InstanceProfile: spec.InstanceProfile,
+		Layout: launchtemplate.Layout(spec.Layout), UserData: spec.UserData, InstanceProfile: spec.InstanceProfile,
 		Monitoring: spec.DetailedMonitoring, Tags: v1alpha1.Strings(spec.Tags),
-		Image:           launch.Image{Family: launch.Family(spec.AMIFamily), ID: ImageID(spec.AMISelector), Architecture: string(spec.Architecture)},
-		Types:           launch.TypeFilter{Include: spec.InstanceTypes.Include, Exclude: spec.InstanceTypes.Exclude},
+		Image:           launchtemplate.Image{Family: launchtemplate.Family(spec.AMIFamily), ID: ImageID(spec.AMISelector), Architecture: string(spec.Architecture)},
+		Types:           launchtemplate.TypeFilter{Include: spec.InstanceTypes.Include, Exclude: spec.InstanceTypes.Exclude},
 		RejectConflicts: spec.ConflictPolicy == v1alpha1.ConflictReject,
 	}
 	if m := spec.MetadataOptions; m != nil {
-		t.Metadata = &launch.MetadataOptions{
+		t.Metadata = &launchtemplate.MetadataOptions{
 			HTTPEndpoint: m.HTTPEndpoint, HTTPTokens: m.HTTPTokens, HTTPProtocolIPv6: m.HTTPProtocolIPv6, HopLimit: int(m.HTTPPutResponseHopLimit),
 		}
 	}
@@ -53,25 +53,25 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launch.NodeTempl
 	}
 	if raw := spec.LaunchTemplateOverride; raw != nil && len(raw.Raw) > 0 {
 		if err := json.Unmarshal(raw.Raw, &t.Override); err != nil {
-			return t, launch.Problem{Reason: launch.InvalidOverride, Path: "spec.launchTemplateOverride", Message: "it must be an object with members of RequestLaunchTemplateData: " + err.Error()}
+			return t, launchtemplate.Problem{Reason: launchtemplate.InvalidOverride, Path: "spec.launchTemplateOverride", Message: "it must be an object with members of RequestLaunchTemplateData: " + err.Error()}
 		}
 	}
 	return t, check(spec)
 }
 
-func convertInterface(i v1alpha1.LaunchInterface) launch.Interface {
-	return launch.Interface{
+func convertInterface(i v1alpha1.LaunchInterface) launchtemplate.Interface {
+	return launchtemplate.Interface{
 		Name: i.Name, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}, Type: eni.Type(i.InterfaceType),
 		Description: i.Description, DeleteOnTermination: i.DeleteOnTermination == nil || *i.DeleteOnTermination,
 		PublicIP: i.AssociatePublicIPAddress, CarrierIP: i.AssociateCarrierIPAddress,
-		IPv4Prefixes: int(i.IPv4PrefixCount), IPv6Prefixes: int(i.IPv6PrefixCount), Management: launch.Management(i.Management),
+		IPv4Prefixes: int(i.IPv4PrefixCount), IPv6Prefixes: int(i.IPv6PrefixCount), Management: launchtemplate.Management(i.Management),
 	}
 }
 
-func blockDevice(d v1alpha1.BlockDeviceMapping) launch.BlockDevice {
-	b := launch.BlockDevice{DeviceName: d.DeviceName}
+func blockDevice(d v1alpha1.BlockDeviceMapping) launchtemplate.BlockDevice {
+	b := launchtemplate.BlockDevice{DeviceName: d.DeviceName}
 	if e := d.EBS; e != nil {
-		b.EBS = &launch.EBS{
+		b.EBS = &launchtemplate.EBS{
 			DeleteOnTermination: e.DeleteOnTermination, Encrypted: e.Encrypted, SizeGiB: gib(e.VolumeSize), IOPS: int(e.IOPS),
 			Throughput: int(e.Throughput), VolumeType: e.VolumeType, KMSKeyID: e.KMSKeyID, SnapshotID: e.SnapshotID,
 		}
@@ -100,18 +100,18 @@ func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 		}
 		return fmt.Errorf("spec.%s is %q and must be one of %s", path, value, strings.Join(known, ", "))
 	}
-	family := words("amiFamily", string(spec.AMIFamily), string(launch.AL2023), string(launch.Bottlerocket), string(launch.Custom))
+	family := words("amiFamily", string(spec.AMIFamily), string(launchtemplate.AL2023), string(launchtemplate.Bottlerocket), string(launchtemplate.Custom))
 	if family != nil {
 		family = fmt.Errorf("%w; for AL2, of which AWS publishes no new image for EKS, for Ubuntu and any other image set Custom, "+
 			"choose the image by amiSelector, and say in userData how it joins the cluster", family)
 	}
 	rules := []error{
 		family,
-		words("layout", string(spec.Layout), string(launch.NoLayout), string(launch.IPOptimized), string(launch.BandwidthOptimized)),
+		words("layout", string(spec.Layout), string(launchtemplate.NoLayout), string(launchtemplate.IPOptimized), string(launchtemplate.BandwidthOptimized)),
 		words("architecture", string(spec.Architecture), "amd64", "arm64"),
 	}
 	for n, i := range spec.NetworkInterfaces {
-		rules = append(rules, words(fmt.Sprintf("networkInterfaces[%d].management", n), string(i.Management), string(launch.Unmanaged), string(launch.CNI)))
+		rules = append(rules, words(fmt.Sprintf("networkInterfaces[%d].management", n), string(i.Management), string(launchtemplate.Unmanaged), string(launchtemplate.CNI)))
 	}
 	for _, err := range rules {
 		if err != nil {
@@ -130,19 +130,19 @@ func AsItIs(spec v1alpha1.AWSNodeTemplateSpec) bool {
 func ImageID(selector map[string]v1alpha1.TagValue) string { return string(selector[idsKey]) }
 
 // SubnetTerms returns how a selector chooses subnets.
-func SubnetTerms(selector map[string]v1alpha1.TagValue) selection.SubnetTerms {
-	if ids, by := byID(selector); by {
-		return selection.SubnetTerms{IDs: ids}
+func SubnetTerms(terms map[string]v1alpha1.TagValue) selector.SubnetTerms {
+	if ids, by := byID(terms); by {
+		return selector.SubnetTerms{IDs: ids}
 	}
-	return selection.SubnetTerms{Tags: v1alpha1.Strings(selector)}
+	return selector.SubnetTerms{Tags: v1alpha1.Strings(terms)}
 }
 
 // GroupTerms returns how a selector chooses security groups.
-func GroupTerms(selector map[string]v1alpha1.TagValue) selection.GroupTerms {
-	if ids, by := byID(selector); by {
-		return selection.GroupTerms{IDs: ids}
+func GroupTerms(terms map[string]v1alpha1.TagValue) selector.GroupTerms {
+	if ids, by := byID(terms); by {
+		return selector.GroupTerms{IDs: ids}
 	}
-	return selection.GroupTerms{Tags: v1alpha1.Strings(selector)}
+	return selector.GroupTerms{Tags: v1alpha1.Strings(terms)}
 }
 
 func byID(selector map[string]v1alpha1.TagValue) ([]string, bool) {

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/nodetemplate"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/selection"
 )
 
 // seed is the example of the design document with its blanks filled in.
@@ -59,12 +59,12 @@ func TestTheSeedsExampleIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	yes, no := true, false
-	want := launch.NodeTemplate{
+	want := launchtemplate.NodeTemplate{
 		Name: "default", Cluster: "blue", InstanceProfile: "nodes", UserData: "#!/bin/sh", Tags: map[string]string{"team": "net"},
-		Image:    launch.Image{Family: launch.Custom, ID: "ami-0123456789abcdef0"},
-		Metadata: &launch.MetadataOptions{HTTPTokens: "required"}, Monitoring: &yes,
-		BlockDevices: []launch.BlockDevice{{DeviceName: "/dev/xvda", EBS: &launch.EBS{SizeGiB: 1024, VolumeType: "gp3"}}},
-		Interfaces: []launch.Interface{
+		Image:    launchtemplate.Image{Family: launchtemplate.Custom, ID: "ami-0123456789abcdef0"},
+		Metadata: &launchtemplate.MetadataOptions{HTTPTokens: "required"}, Monitoring: &yes,
+		BlockDevices: []launchtemplate.BlockDevice{{DeviceName: "/dev/xvda", EBS: &launchtemplate.EBS{SizeGiB: 1024, VolumeType: "gp3"}}},
+		Interfaces: []launchtemplate.Interface{
 			{Type: eni.Standard, Description: "first", PublicIP: &no, CarrierIP: &no, IPv4Prefixes: 1, IPv6Prefixes: 1},
 			{Slot: eni.Slot{Device: 1}, DeleteOnTermination: true},
 		},
@@ -72,7 +72,7 @@ func TestTheSeedsExampleIsUnderstood(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(selection.GroupTerms{IDs: []string{"sg-1", "sg-2"}}, nodetemplate.GroupTerms(object.Spec.SecurityGroupSelector)); diff != "" {
+	if diff := cmp.Diff(selector.GroupTerms{IDs: []string{"sg-1", "sg-2"}}, nodetemplate.GroupTerms(object.Spec.SecurityGroupSelector)); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 }

@@ -6,7 +6,7 @@ package observer
 import (
 	"context"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance, with those

@@ -16,11 +16,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/panics"
-	"github.com/multieni/multieni/inventory"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/pace"
 )
 
 // Reader is what observing asks of EC2.
@@ -159,7 +159,7 @@ func (o *Observer) ResyncOnce(ctx context.Context) error {
 	return nil
 }
 
-func (o *Observer) observeList(begun time.Time, all []eni.Interface) (changed []ownership.Member) {
+func (o *Observer) observeList(begun time.Time, all []eni.Interface) (changed []identity.Member) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed = o.inventory.ObserveList(begun, all)
@@ -201,7 +201,7 @@ func (o *Observer) PollOnce(ctx context.Context) bool {
 		return moving
 	}
 	// Nodes wait for the answer.
-	shown, err := o.reader.Interfaces(pace.In(ctx, pace.Attach), ids)
+	shown, err := o.reader.Interfaces(ratelimit.In(ctx, ratelimit.Attach), ids)
 	if err != nil {
 		if ctx.Err() == nil {
 			o.Log.Warn("interfaces in transition could not be read", "count", len(ids), "err", err)
@@ -221,7 +221,7 @@ func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 }
 
 // observe takes in what was shown of the interfaces that were asked for.
-func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface) (changed []ownership.Member) {
+func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface) (changed []identity.Member) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed = o.inventory.ObserveInterfaces(begun, shown...)
@@ -259,8 +259,8 @@ func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni
 // NodeInventory is what is known of one instance without asking EC2.
 type NodeInventory struct {
 	Owned             []inventory.Record
-	UsedGenerations   map[ownership.Key]int64
-	RemovedExternally map[ownership.Key]time.Time
+	UsedGenerations   map[identity.Key]int64
+	RemovedExternally map[identity.Key]time.Time
 	MissingSince      time.Time
 	// Since is when the observer began to know anything.
 	Since time.Time
@@ -337,9 +337,9 @@ func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.
 		// One that was detached meanwhile is taken from nobody: its node deletes it.
 		return inventory.NeverOwned(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
 	})
-	var members []ownership.Member
+	var members []identity.Member
 	for _, i := range left {
-		if m, verdict := ownership.Read(o.Cluster, i.Tags); verdict == ownership.Owned {
+		if m, verdict := identity.Read(o.Cluster, i.Tags); verdict == identity.Owned {
 			members = append(members, m)
 		}
 	}
@@ -401,7 +401,7 @@ func (o *Observer) wakePoll() {
 	}
 }
 
-func (o *Observer) notify(ctx context.Context, changed []ownership.Member) {
+func (o *Observer) notify(ctx context.Context, changed []identity.Member) {
 	nodes := map[string]bool{}
 	for _, m := range changed {
 		nodes[m.Node] = true

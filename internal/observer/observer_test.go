@@ -16,10 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/inventory"
-	"github.com/multieni/multieni/ownership"
 )
 
 const (
@@ -87,7 +87,7 @@ func (c *cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, er
 func (c *cloud) ListByNodeENI(_ context.Context, uid string) ([]eni.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[ownership.TagNodeENIUID] != uid }), c.err
+	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[identity.TagNodeENIUID] != uid }), c.err
 }
 
 func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnapshot, error) {
@@ -96,9 +96,9 @@ func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnap
 	return eni.InstanceSnapshot{At: time.Now(), Instance: eni.Instance{ID: id, State: c.state}, Interfaces: slices.Clone(c.interfaces)}, c.err
 }
 
-func member(ordinal int) ownership.Member {
-	return ownership.Member{
-		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, Key: ownership.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: 1,
+func member(ordinal int) identity.Member {
+	return identity.Member{
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: 1,
 	}
 }
 
@@ -432,7 +432,7 @@ func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
 			if _, err := o.ListRemaining(t.Context(), "uid-a"); err != nil {
 				t.Fatal(err)
 			}
-			o.Judged(time.Now(), denied.Tags[ownership.TagInstanceID], nil, []string{denied.ID})
+			o.Judged(time.Now(), denied.Tags[identity.TagInstanceID], nil, []string{denied.ID})
 			left, err := o.ListRemaining(t.Context(), "uid-a")
 			if err != nil {
 				t.Fatal(err)

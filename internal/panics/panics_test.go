@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/panics"
 )
 

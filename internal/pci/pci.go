@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
 // Host is the PCI bus of a host.

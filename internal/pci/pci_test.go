@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/hostpci"
+	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/pci"
 )
 

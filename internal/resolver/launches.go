@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 const (
@@ -26,10 +26,10 @@ const (
 // LaunchReader is what resolving a node template asks of EC2 beside subnets and groups. What EC2 does not have is no error,
 // except for a launch template.
 type LaunchReader interface {
-	InstanceTypes(context.Context) ([]launch.InstanceType, error)
+	InstanceTypes(context.Context) ([]launchtemplate.InstanceType, error)
 	Image(ctx context.Context, tags map[string]string) (id, architecture string, err error)
 	ImageByID(ctx context.Context, imageID string) (id, architecture string, err error)
-	LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launch.Version, error)
+	LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launchtemplate.Version, error)
 	// InstancesLaunchedFrom returns the version of a launch template that each instance was launched from.
 	InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error)
 	// ImagesOf returns the image that each instance with the tag was launched with.
@@ -41,7 +41,7 @@ type Image struct{ ID, Architecture string }
 
 // Source is a version of somebody else's launch template, and when it was read.
 type Source struct {
-	launch.Version
+	launchtemplate.Version
 	ReadAt time.Time
 }
 
@@ -51,7 +51,7 @@ type Launches struct {
 	// follow is for how long the answer to a question stands whose answer can change by itself.
 	follow  time.Duration
 	now     func() time.Time
-	types   cache[[]launch.InstanceType]
+	types   cache[[]launchtemplate.InstanceType]
 	images  cache[Image]
 	sources cache[Source]
 	// instances are the versions of launch templates that instances were launched from.
@@ -64,18 +64,18 @@ type Launches struct {
 func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time) *Launches {
 	return &Launches{
 		reader: reader, follow: follow, now: now,
-		types: cache[[]launch.InstanceType]{now: now}, images: cache[Image]{now: now}, sources: cache[Source]{now: now},
+		types: cache[[]launchtemplate.InstanceType]{now: now}, images: cache[Image]{now: now}, sources: cache[Source]{now: now},
 		instances: cache[map[string]int64]{now: now}, launched: cache[map[string]string]{now: now},
 	}
 }
 
 // InstanceTypes returns the instance types of the region, or those of the offline table when EC2 may not be asked.
-func (l *Launches) InstanceTypes(ctx context.Context) ([]launch.InstanceType, error) {
-	return l.types.get(ctx, "", func(ctx context.Context) ([]launch.InstanceType, time.Duration, error) {
+func (l *Launches) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceType, error) {
+	return l.types.get(ctx, "", func(ctx context.Context) ([]launchtemplate.InstanceType, time.Duration, error) {
 		types, err := l.reader.InstanceTypes(ctx)
 		switch {
 		case eni.ErrorClass(err) == eni.Unauthorized || err == nil && len(types) == 0:
-			return launch.Offline(), typesErrorTTL, nil
+			return launchtemplate.Offline(), typesErrorTTL, nil
 		case err != nil:
 			return nil, 0, err
 		default:
@@ -125,7 +125,7 @@ func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[stri
 // in the last minutes may be missing.
 func (l *Launches) ImagesOf(ctx context.Context, nodeTemplateUID string) (map[string]string, error) {
 	return l.launched.get(ctx, nodeTemplateUID, func(ctx context.Context) (map[string]string, time.Duration, error) {
-		images, err := l.reader.ImagesOf(ctx, ownership.TagNodeTemplateUID, nodeTemplateUID)
+		images, err := l.reader.ImagesOf(ctx, identity.TagNodeTemplateUID, nodeTemplateUID)
 		return images, min(instancesTTL, 10*l.follow), err
 	})
 }

@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/selection"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/selector"
 )
 
 // Reader is what resolving asks of EC2. Terms that match nothing are no error.
 type Reader interface {
-	Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error)
-	SecurityGroups(context.Context, selection.GroupTerms) ([]eni.SecurityGroup, error)
+	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
+	SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error)
 }
 
 // Options say how long answers are remembered.
@@ -37,38 +37,38 @@ type Options struct {
 type Resolver struct {
 	reader  Reader
 	options Options
-	subnets cache[selection.SubnetMatch]
-	groups  cache[selection.GroupMatch]
+	subnets cache[selector.SubnetMatch]
+	groups  cache[selector.GroupMatch]
 }
 
 // New returns a Resolver with empty memory.
 func New(reader Reader, options Options) *Resolver {
 	return &Resolver{
 		reader: reader, options: options,
-		subnets: cache[selection.SubnetMatch]{now: options.Now}, groups: cache[selection.GroupMatch]{now: options.Now},
+		subnets: cache[selector.SubnetMatch]{now: options.Now}, groups: cache[selector.GroupMatch]{now: options.Now},
 	}
 }
 
 // Subnets resolves subnet terms.
-func (r *Resolver) Subnets(ctx context.Context, terms selection.SubnetTerms) (selection.SubnetMatch, error) {
-	return r.subnets.get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selection.SubnetMatch, time.Duration, error) {
+func (r *Resolver) Subnets(ctx context.Context, terms selector.SubnetTerms) (selector.SubnetMatch, error) {
+	return r.subnets.get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selector.SubnetMatch, time.Duration, error) {
 		facts, err := r.reader.Subnets(ctx, terms)
 		if err != nil {
-			return selection.SubnetMatch{}, 0, err
+			return selector.SubnetMatch{}, 0, err
 		}
-		match := selection.MatchSubnets(terms, facts)
+		match := selector.MatchSubnets(terms, facts)
 		return match, r.keep(len(match.Unknown) == 0), nil
 	})
 }
 
 // SecurityGroups resolves group terms.
-func (r *Resolver) SecurityGroups(ctx context.Context, terms selection.GroupTerms) (selection.GroupMatch, error) {
-	return r.groups.get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selection.GroupMatch, time.Duration, error) {
+func (r *Resolver) SecurityGroups(ctx context.Context, terms selector.GroupTerms) (selector.GroupMatch, error) {
+	return r.groups.get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selector.GroupMatch, time.Duration, error) {
 		facts, err := r.reader.SecurityGroups(ctx, terms)
 		if err != nil {
-			return selection.GroupMatch{}, 0, err
+			return selector.GroupMatch{}, 0, err
 		}
-		match := selection.MatchGroups(terms, facts)
+		match := selector.MatchGroups(terms, facts)
 		_, problems := match.ForVPC("")
 		return match, r.keep(len(problems) == 0), nil
 	})

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/selection"
 )
 
 // reader is a Reader that takes a second and counts.
@@ -38,7 +38,7 @@ func (r *reader) answer(ctx context.Context) ([]string, error) {
 	}
 }
 
-func (r *reader) Subnets(ctx context.Context, _ selection.SubnetTerms) ([]eni.Subnet, error) {
+func (r *reader) Subnets(ctx context.Context, _ selector.SubnetTerms) ([]eni.Subnet, error) {
 	ids, err := r.answer(ctx)
 	var all []eni.Subnet
 	for _, id := range ids {
@@ -47,7 +47,7 @@ func (r *reader) Subnets(ctx context.Context, _ selection.SubnetTerms) ([]eni.Su
 	return all, err
 }
 
-func (r *reader) SecurityGroups(ctx context.Context, _ selection.GroupTerms) ([]eni.SecurityGroup, error) {
+func (r *reader) SecurityGroups(ctx context.Context, _ selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	ids, err := r.answer(ctx)
 	var all []eni.SecurityGroup
 	for _, id := range ids {
@@ -56,7 +56,7 @@ func (r *reader) SecurityGroups(ctx context.Context, _ selection.GroupTerms) ([]
 	return all, err
 }
 
-func ids(ids ...string) selection.SubnetTerms { return selection.SubnetTerms{IDs: ids} }
+func ids(ids ...string) selector.SubnetTerms { return selector.SubnetTerms{IDs: ids} }
 
 // inBubble runs a test with a resolver whose complete answers keep for an hour and doubtful ones for a minute.
 func inBubble(t *testing.T, r *reader, test func(*testing.T, *resolver.Resolver)) {
@@ -98,7 +98,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 			r := &reader{known: tc.known}
 			inBubble(t, r, func(t *testing.T, resolve *resolver.Resolver) {
 				for range 2 {
-					if _, err := resolve.SecurityGroups(t.Context(), selection.GroupTerms{IDs: []string{"id-1"}}); err != nil {
+					if _, err := resolve.SecurityGroups(t.Context(), selector.GroupTerms{IDs: []string{"id-1"}}); err != nil {
 						t.Error(err)
 					}
 					time.Sleep(tc.after)
@@ -132,7 +132,7 @@ func TestOneQuestionIsAskedOnceAtATime(t *testing.T) {
 func TestDifferentQuestionsHaveDifferentAnswers(t *testing.T) {
 	r := &reader{known: []string{"a", "b"}}
 	inBubble(t, r, func(t *testing.T, resolve *resolver.Resolver) {
-		for n, terms := range []selection.SubnetTerms{
+		for n, terms := range []selector.SubnetTerms{
 			ids("a"), ids("a", "b"), ids("b", "a"), ids(`a" "b`), {Names: []string{"a"}}, {Tags: map[string]string{"a": "b"}}, {Tags: map[string]string{"a": "c"}},
 		} {
 			if _, err := resolve.Subnets(t.Context(), terms); err != nil {

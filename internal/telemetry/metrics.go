@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
 const namespace = "multieni"
@@ -76,9 +76,9 @@ func RegisterBuckets(registry prometheus.Registerer, read func() []awsec2.Bucket
 	add("bucket_tokens", "Requests of an action that the controller could send at once.",
 		func(s awsec2.BucketState) float64 { return s.Level })
 	add("bucket_rate", "Current maximum of requests per second of an action.",
-		func(s awsec2.BucketState) float64 { return min(s.Share, pace.MaxShare) * s.Refill })
+		func(s awsec2.BucketState) float64 { return min(s.Share, ratelimit.MaxShare) * s.Refill })
 	add("bucket_share", "Part of EC2's request rate for an action that the controller uses at most at the moment; it falls when EC2 throttles and rises otherwise.",
-		func(s awsec2.BucketState) float64 { return min(s.Share, pace.MaxShare) })
+		func(s awsec2.BucketState) float64 { return min(s.Share, ratelimit.MaxShare) })
 	add("requests_waiting", "Requests of an action that wait in the queue.",
 		func(s awsec2.BucketState) float64 { return float64(s.Waiting) })
 	add("requests_in_flight", "Requests of an action that are not answered yet.",

@@ -9,25 +9,8 @@ import (
 	"testing"
 )
 
-// core are the packages that turn values into values. Everything about which package may know what hangs on them.
-var core = []string{
-	"eni",
-	"instancetype",
-	"selection",
-	"ownership",
-	"inventory",
-	"plan",
-	"pace",
-	"launch",
-	"addressing",
-	"lifecycle",
-	"hostnet",
-	"hostpci",
-	"forecast",
-	"adoption",
-	"view",
-	"userdata",
-}
+// core is the folder of the packages that turn values into values. The other rules build on it.
+const core = "internal/core"
 
 // dataOnly are foreign packages that hold facts or values and import nothing that is not in the standard library: what EC2
 // publishes of its instance types, and sets of addresses.
@@ -66,9 +49,9 @@ var rules = []rule{
 	{
 		name:   "the core is pure",
 		reason: "what is decided can then be tested, simulated and replayed with values alone",
-		of:     in(core...),
+		of:     beneath(core),
 		refuses: func(imported string) bool {
-			return within(world...)(imported) || !standard(imported) && !ours(core...)(imported) && !slices.Contains(dataOnly, imported)
+			return within(world...)(imported) || !standard(imported) && !ours(core)(imported) && !slices.Contains(dataOnly, imported)
 		},
 	},
 	{
@@ -211,7 +194,7 @@ func TestDependencies(t *testing.T) {
 func TestEveryRuleCanFail(t *testing.T) {
 	cases := map[string]struct{ broken, kept pkg }{
 		"the core is pure": {
-			broken: written(t, "plan", "testdata/reads_the_clock.go"), kept: pkg{ImportPath: module + "/plan", Imports: []string{"net/netip", "time", module + "/eni"}},
+			broken: written(t, core+"/plan", "testdata/reads_the_clock.go"), kept: pkg{ImportPath: module + "/internal/core/plan", Imports: []string{"net/netip", "time", module + "/internal/core/eni"}},
 		},
 		"data-only packages stay that": {
 			broken: pkg{ImportPath: dataOnly[0], Imports: []string{awsSDK}}, kept: pkg{ImportPath: dataOnly[0], Imports: []string{"fmt"}},
@@ -235,13 +218,13 @@ func TestEveryRuleCanFail(t *testing.T) {
 			kept:   pkg{ImportPath: module + "/cmd/eni-manager", Deps: []string{awsSDK + "/feature/ec2/imds", "k8s.io/client-go/rest"}},
 		},
 		"the simulator knows nothing of us": {
-			broken: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/plan"}}, kept: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/awssim/fault"}},
+			broken: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/internal/core/plan"}}, kept: pkg{ImportPath: module + "/awssim/ec2", Deps: []string{module + "/awssim/fault"}},
 		},
 		"the API types know nothing of the controller": {
-			broken: pkg{ImportPath: module + "/api/v1alpha1", Deps: []string{module + "/eni"}}, kept: pkg{ImportPath: module + "/plan", Deps: []string{module + "/eni"}},
+			broken: pkg{ImportPath: module + "/api/v1alpha1", Deps: []string{module + "/internal/core/eni"}}, kept: pkg{ImportPath: module + "/internal/core/plan", Deps: []string{module + "/internal/core/eni"}},
 		},
 		"nothing but tests knows the test helpers": {
-			broken: pkg{ImportPath: module + "/plan", Imports: []string{"pgregory.net/rapid"}}, kept: pkg{ImportPath: module + "/test/x", Imports: []string{"pgregory.net/rapid"}},
+			broken: pkg{ImportPath: module + "/internal/core/plan", Imports: []string{"pgregory.net/rapid"}}, kept: pkg{ImportPath: module + "/test/x", Imports: []string{"pgregory.net/rapid"}},
 		},
 	}
 	for _, r := range rules {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/inventory"
+	"github.com/multieni/multieni/internal/core/inventory"
 )
 
 // TestAnswersThatAreNone lets something else come in the place of every third answer to a change: nothing, a page, another

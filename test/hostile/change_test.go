@@ -14,7 +14,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // TestAChangeIsToldHeldAndRolledOut gives a NodeENI another subnet. That is told, and nothing else; it stays so while the
@@ -93,7 +93,7 @@ func (s *stage) says(n *v1alpha1.NodeENI, reason string, drifted int32) {
 func (s *stage) lacking(count int) []string {
 	attached := map[string]int{}
 	for _, i := range s.cloud.State().NetworkInterfaces {
-		if node := i.Tags[ownership.TagNode]; node != "" {
+		if node := i.Tags[identity.TagNode]; node != "" {
 			attached[node] += 0
 			if i.Attachment != nil && i.Attachment.Status == ec2.Attached {
 				attached[node]++

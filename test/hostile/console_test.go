@@ -20,8 +20,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestByHand lets people detach an interface in EC2's console, take tags off another, and move a third to an instance
@@ -39,7 +39,7 @@ func TestByHand(t *testing.T) {
 
 	detached, retagged, moved := s.of("node-0"), s.of("node-1"), s.of("node-2")
 	s.console("DetachNetworkInterface", "AttachmentId", detached.Attachment.AttachmentID)
-	s.console("DeleteTags", "ResourceId.1", retagged.NetworkInterfaceID, "Tag.1.Key", "Name", "Tag.2.Key", ownership.TagNodeENI)
+	s.console("DeleteTags", "ResourceId.1", retagged.NetworkInterfaceID, "Tag.1.Key", "Name", "Tag.2.Key", identity.TagNodeENI)
 	s.pause("node-2", true)
 	s.move(moved, instanceID(1, 0))
 	s.pause("node-2", false)
@@ -125,7 +125,7 @@ func (s *stage) lacks(node string, reason plan.Reason) string {
 func (s *stage) of(node string) *ec2.NetworkInterface {
 	s.Helper()
 	all := s.cloud.State().NetworkInterfaces
-	n := slices.IndexFunc(all, func(i *ec2.NetworkInterface) bool { return i.Tags[ownership.TagNode] == node && i.Attachment != nil })
+	n := slices.IndexFunc(all, func(i *ec2.NetworkInterface) bool { return i.Tags[identity.TagNode] == node && i.Attachment != nil })
 	if n < 0 {
 		s.Fatalf("%s has no interface", node)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/pace"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
 // speed is how many times faster than EC2 the simulated one lives where the controller's own periods do not matter.
@@ -94,7 +94,7 @@ func TestThrottling(t *testing.T) {
 	// begun before.
 	const members, actions = 8 + 4, 2
 	refill := awssim.DocumentedLimits()["CreateNetworkInterface"].Refill
-	if most := actions*int(pace.MinShare*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
+	if most := actions*int(ratelimit.MinShare*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
 		t.Errorf("%d attempts to change something while every call is refused, want some and at most %d", during, most)
 	}
 

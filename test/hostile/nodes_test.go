@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // TestNodesAreNotWhatTheySeem takes one Node away whose instance runs, brings another back without a providerID, and a third
@@ -67,7 +67,7 @@ func TestNodesAreNotWhatTheySeem(t *testing.T) {
 func (s *stage) missing(node string, want int) string {
 	n := 0
 	for _, eni := range s.cloud.State().NetworkInterfaces {
-		if eni.Tags[ownership.TagNode] == node {
+		if eni.Tags[identity.TagNode] == node {
 			n++
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // TestOrphans puts thousands of interfaces into EC2 by hand: orphans, which name a NodeENI that does not exist, and as
@@ -48,7 +48,7 @@ func TestOrphans(t *testing.T) {
 	before := s.interfaces(alike)
 	orphans := s.putOrphans(count)
 	s.cloud.ResetCalls()
-	s.eventually(ownership.ConfirmInterval+afterwards, "the orphans are gone", func() string {
+	s.eventually(identity.ConfirmInterval+afterwards, "the orphans are gone", func() string {
 		if left := len(s.interfaces(orphans)); left > 0 {
 			return fmt.Sprintf("%d are left", left)
 		}
@@ -122,9 +122,9 @@ func (s *stage) interfaces(ids []string) map[string]*ec2.NetworkInterface {
 // orphan is the tags of an interface that was made for a NodeENI, an hour ago, of which nobody knows any more. Some name
 // a node that is there, some one that is long gone.
 func (s *stage) orphan(n int) map[string]string {
-	m := ownership.Member{
+	m := identity.Member{
 		Cluster: s.name, NodeENI: "forgotten", Node: nodeName("node", n%fleetSize), InstanceID: instanceID(0, n%fleetSize),
-		Key:        ownership.Key{NodeENIUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n/100), Ordinal: n % 100},
+		Key:        identity.Key{NodeENIUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n/100), Ordinal: n % 100},
 		Generation: int64(n),
 	}
 	switch n % 3 {
@@ -150,23 +150,23 @@ func (s *stage) putOrphans(count int) []string {
 func (s *stage) putLookAlikes(count int) []string {
 	s.Helper()
 	foreign := []func(tags map[string]string){
-		func(tags map[string]string) { tags[ownership.TagCluster] = s.name + "-2" },
-		func(tags map[string]string) { tags[ownership.TagCluster] = strings.ToUpper(s.name) },
-		func(tags map[string]string) { delete(tags, ownership.TagCluster) },
-		func(tags map[string]string) { delete(tags, ownership.TagMember) },
-		func(tags map[string]string) { tags[ownership.TagGeneration] = "young" },
-		func(tags map[string]string) { tags[ownership.TagNodeENIUID] = "" },
+		func(tags map[string]string) { tags[identity.TagCluster] = s.name + "-2" },
+		func(tags map[string]string) { tags[identity.TagCluster] = strings.ToUpper(s.name) },
+		func(tags map[string]string) { delete(tags, identity.TagCluster) },
+		func(tags map[string]string) { delete(tags, identity.TagMember) },
+		func(tags map[string]string) { tags[identity.TagGeneration] = "young" },
+		func(tags map[string]string) { tags[identity.TagNodeENIUID] = "" },
 		func(tags map[string]string) { clear(tags); tags["Name"] = "forgotten/node-1" },
 	}
 	doubtful := []func(tags map[string]string){
-		func(tags map[string]string) { delete(tags, ownership.TagCreatedAt) },
-		func(tags map[string]string) { tags[ownership.TagCreatedAt] = "long ago" },
-		func(tags map[string]string) { tags[ownership.TagCreatedAt] = "0" },
+		func(tags map[string]string) { delete(tags, identity.TagCreatedAt) },
+		func(tags map[string]string) { tags[identity.TagCreatedAt] = "long ago" },
+		func(tags map[string]string) { tags[identity.TagCreatedAt] = "0" },
 		func(tags map[string]string) {
-			tags[ownership.TagCreatedAt] = strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)
+			tags[identity.TagCreatedAt] = strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)
 		},
 		func(tags map[string]string) {
-			tags[ownership.TagCreatedAt] = strconv.FormatInt(time.Now().Unix(), 10)
+			tags[identity.TagCreatedAt] = strconv.FormatInt(time.Now().Unix(), 10)
 		},
 	}
 	const doubted = 100

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // noticed is how long a restore of etcd may go unnoticed after the API server is back: a watch that failed is tried again

@@ -30,9 +30,9 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
-	"github.com/multieni/multieni/ownership"
 )
 
 // stage is a cluster with an API server of its own: nodes and NodeENIs have no namespace, so that tests which share one
@@ -138,7 +138,7 @@ func (s *stage) join(fleet int) {
 		if !strings.HasPrefix(instance.InstanceID, instanceID(fleet, 0)[:16]) {
 			continue
 		}
-		name, zone := instance.Tags[ownership.TagName], instance.Placement.AvailabilityZone
+		name, zone := instance.Tags[identity.TagName], instance.Placement.AvailabilityZone
 		s.create(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: instance.InstanceType,
@@ -283,8 +283,8 @@ func (s *stage) calls() []call {
 func (s *stage) onlyRemoved(nodes ...string) {
 	s.Helper()
 	for _, c := range s.calls() {
-		if c.removes() && c.target != nil && !slices.Contains(nodes, c.target.Tags[ownership.TagNode]) {
-			s.Errorf("%s of a wanted interface: %v of %s", c.action, c.target.NetworkInterfaceID, c.target.Tags[ownership.TagNode])
+		if c.removes() && c.target != nil && !slices.Contains(nodes, c.target.Tags[identity.TagNode]) {
+			s.Errorf("%s of a wanted interface: %v of %s", c.action, c.target.NetworkInterfaceID, c.target.Tags[identity.TagNode])
 		}
 	}
 }
@@ -293,8 +293,8 @@ func (s *stage) onlyRemoved(nodes ...string) {
 func (s *stage) onlyOwn() {
 	s.Helper()
 	for _, c := range s.calls() {
-		if c.target != nil && c.target.Tags[ownership.TagCluster] != s.name {
-			s.Errorf("%s of an interface of cluster %q by cluster %q", c.action, c.target.Tags[ownership.TagCluster], s.name)
+		if c.target != nil && c.target.Tags[identity.TagCluster] != s.name {
+			s.Errorf("%s of an interface of cluster %q by cluster %q", c.action, c.target.Tags[identity.TagCluster], s.name)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // The account of all tests: one VPC over two zones, in each a subnet for the nodes, a blue and a green one.
@@ -128,16 +128,16 @@ func line(node, subnetID, nodeENI string, a ec2.Attachment) string {
 func held(state ec2.State, clusterName string) []string {
 	nodes := map[string]string{}
 	for _, instance := range state.Instances {
-		nodes[instance.InstanceID] = instance.Tags[ownership.TagName]
+		nodes[instance.InstanceID] = instance.Tags[identity.TagName]
 	}
 	lines := []string{}
 	for _, eni := range state.NetworkInterfaces {
-		if eni.Tags[ownership.TagCluster] != clusterName {
+		if eni.Tags[identity.TagCluster] != clusterName {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s for %s, %s", eni.Tags[ownership.TagNode], eni.SubnetID, eni.Tags[ownership.TagNodeENI], eni.Status)
+		text := fmt.Sprintf("%s: %s for %s, %s", eni.Tags[identity.TagNode], eni.SubnetID, eni.Tags[identity.TagNodeENI], eni.Status)
 		if a := eni.Attachment; a != nil {
-			text = line(nodes[a.InstanceID], eni.SubnetID, eni.Tags[ownership.TagNodeENI], *a)
+			text = line(nodes[a.InstanceID], eni.SubnetID, eni.Tags[identity.TagNodeENI], *a)
 		}
 		lines = append(lines, text)
 	}

@@ -29,8 +29,8 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
-	"github.com/multieni/multieni/ownership"
 )
 
 const (
@@ -240,7 +240,7 @@ func (n *bootingNode) has() []string {
 	var all []string
 	for _, i := range n.sim.State().NetworkInterfaces {
 		switch {
-		case i.Tags[ownership.TagCluster] == "":
+		case i.Tags[identity.TagCluster] == "":
 		case i.Attachment == nil:
 			all = append(all, i.SubnetID+" "+i.Status)
 		default:

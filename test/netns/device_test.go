@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostpci"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
 // bus is a PCI bus with one device, whose link is there as long as the network driver has the device.

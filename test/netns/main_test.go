@@ -31,8 +31,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/config/crd"
-	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"

@@ -28,8 +28,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostnet"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 const (

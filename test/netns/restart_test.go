@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // An agent that starts anew finds everything as it left it and changes nothing. After a reboot it does its work again,

@@ -20,13 +20,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/multieni/multieni/adoption"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/importer"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // patience is how long a story waits for what must come. Everything in one takes a second or two.
@@ -153,14 +153,14 @@ func holds(ts *testscript.TestScript, _ bool, args []string) {
 func interfaces(state ec2.State) string {
 	names := map[string]string{}
 	for _, instance := range state.Instances {
-		names[instance.InstanceID] = instance.Tags[ownership.TagName]
+		names[instance.InstanceID] = instance.Tags[identity.TagName]
 	}
 	var lines []string
 	for _, i := range state.NetworkInterfaces {
-		if i.Tags[ownership.TagNodeENI] == "" {
+		if i.Tags[identity.TagNodeENI] == "" {
 			continue
 		}
-		where, status := cmp.Or(names[i.Tags[ownership.TagInstanceID]], "nowhere"), i.Status
+		where, status := cmp.Or(names[i.Tags[identity.TagInstanceID]], "nowhere"), i.Status
 		if i.Attachment != nil {
 			where = fmt.Sprintf("%s card %d device %d", names[i.Attachment.InstanceID], i.Attachment.NetworkCardIndex, i.Attachment.DeviceIndex)
 			status = i.Attachment.Status
@@ -168,7 +168,7 @@ func interfaces(state ec2.State) string {
 				status += ", delete on termination"
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s for %s, %s\n", where, i.SubnetID, i.Tags[ownership.TagNodeENI], status))
+		lines = append(lines, fmt.Sprintf("%s: %s for %s, %s\n", where, i.SubnetID, i.Tags[identity.TagNodeENI], status))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
@@ -258,7 +258,7 @@ func showMetadata(ts *testscript.TestScript, _ bool, args []string) {
 // instanceOf returns the ID of a node's instance.
 func instanceOf(ts *testscript.TestScript, node string) string {
 	for _, instance := range on(ts).Simulator.State().Instances {
-		if instance.Tags[ownership.TagName] == node {
+		if instance.Tags[identity.TagName] == node {
 			return instance.InstanceID
 		}
 	}
@@ -267,21 +267,21 @@ func instanceOf(ts *testscript.TestScript, node string) string {
 }
 
 func legacy(ts *testscript.TestScript, _ bool, args []string) {
-	attachAnothers(ts, args[0], args[3], apply.CreateRequest{SubnetID: args[1], Description: "Multus ENI for secondary network interfaces", Tags: map[string]string{
-		adoption.TagManagedBy: adoption.ManagedBy, adoption.TagNodeENI: args[2], adoption.TagNode: args[0],
+	attachAnothers(ts, args[0], args[3], executor.CreateRequest{SubnetID: args[1], Description: "Multus ENI for secondary network interfaces", Tags: map[string]string{
+		importer.TagManagedBy: importer.ManagedBy, importer.TagNodeENI: args[2], importer.TagNode: args[0],
 	}})
 }
 
 func unowned(ts *testscript.TestScript, _ bool, args []string) {
-	cloud, made, attachment := attachAnothers(ts, args[0], args[2], apply.CreateRequest{
-		SubnetID: args[1], Tags: map[string]string{ownership.TagNoManage: "true"},
+	cloud, made, attachment := attachAnothers(ts, args[0], args[2], executor.CreateRequest{
+		SubnetID: args[1], Tags: map[string]string{identity.TagNoManage: "true"},
 	})
 	ts.Check(cloud.SetSourceDestCheck(context.Background(), made, false))
 	ts.Check(cloud.SetDeleteOnTermination(context.Background(), made, attachment, true))
 }
 
 // attachAnothers makes an interface of another program, and attaches it to a node at a device index.
-func attachAnothers(ts *testscript.TestScript, node, device string, request apply.CreateRequest) (cloud *awsec2.Client, id, attachment string) {
+func attachAnothers(ts *testscript.TestScript, node, device string, request executor.CreateRequest) (cloud *awsec2.Client, id, attachment string) {
 	ctx := context.Background()
 	cloud = awsec2.New(aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String(on(ts).Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),

@@ -28,7 +28,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // sdk returns AWS's own client of EC2: what an Auto Scaling group does, a person does by hand.
@@ -82,7 +82,7 @@ func (s *stage) subnetIn(p v1alpha1.PublishedTemplate, zone string) *string {
 func born(ts *testscript.TestScript, _ bool, args []string) {
 	state := on(ts).Simulator.State()
 	at := slices.IndexFunc(state.Instances, func(i *ec2.Instance) bool {
-		return i.Tags[ownership.TagName] == args[0] && i.State.Name != ec2.Terminated
+		return i.Tags[identity.TagName] == args[0] && i.State.Name != ec2.Terminated
 	})
 	if at < 0 {
 		ts.Fatalf("there is no instance %s", args[0])
@@ -103,7 +103,7 @@ func born(ts *testscript.TestScript, _ bool, args []string) {
 		if !i.Attachment.DeleteOnTermination {
 			line += ", stays"
 		}
-		if i.Tags[ownership.TagNoManage] == "true" {
+		if i.Tags[identity.TagNoManage] == "true" {
 			line += ", unmanaged"
 		}
 		lines = append(lines, line+"\n")

@@ -30,7 +30,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 func TestReasonsAreTold(t *testing.T) {
 	page := read(t, "docs/troubleshooting.md")
 	reason := regexp.MustCompile(`(?m)^\t\w+ +(?:Type)?Reason = "(\w+)"`)
-	for _, file := range []string{"plan/reason.go", "launch/template.go", "launch/eligibility.go"} {
+	for _, file := range []string{"internal/core/plan/reasons.go", "internal/core/launchtemplate/template.go", "internal/core/launchtemplate/eligibility.go"} {
 		reasons := reason.FindAllStringSubmatch(read(t, file), -1)
 		if len(reasons) == 0 {
 			t.Errorf("%s has no reasons", file)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // With the policy for node templates, launch templates of the cluster can be made, changed, tried and deleted, those of others
@@ -18,11 +18,11 @@ func TestNodeTemplatesMayAndMayNot(t *testing.T) {
 	a := newAccount(t)
 	who := string(awsec2.NodeTemplates)
 	tag := func(cluster string) []string {
-		return []string{"TagSpecification.1.ResourceType=launch-template", "TagSpecification.1.Tag.1.Key=" + ownership.TagCluster, "TagSpecification.1.Tag.1.Value=" + cluster}
+		return []string{"TagSpecification.1.ResourceType=launch-template", "TagSpecification.1.Tag.1.Key=" + identity.TagCluster, "TagSpecification.1.Tag.1.Value=" + cluster}
 	}
 	data := []string{
 		"LaunchTemplateData.ImageId=ami-0123456789abcdef0", "LaunchTemplateData.TagSpecification.1.ResourceType=instance",
-		"LaunchTemplateData.TagSpecification.1.Tag.1.Key=" + ownership.TagCluster, "LaunchTemplateData.TagSpecification.1.Tag.1.Value=ours",
+		"LaunchTemplateData.TagSpecification.1.Tag.1.Key=" + identity.TagCluster, "LaunchTemplateData.TagSpecification.1.Tag.1.Value=ours",
 	}
 	made := func(by, name string, more ...string) (id, code string) {
 		code, body := a.call(by, "CreateLaunchTemplate", slices.Concat([]string{"LaunchTemplateName=" + name}, data, more)...)
@@ -64,7 +64,7 @@ func TestNodeTemplatesMayAndMayNot(t *testing.T) {
 		refuse(name, "CreateLaunchTemplateVersion", append(data, "LaunchTemplateId="+id)...)
 		refuse(name, "DeleteLaunchTemplateVersions", "LaunchTemplateId="+id, "LaunchTemplateVersion.1=1")
 		refuse(name, "DeleteLaunchTemplate", "LaunchTemplateId="+id)
-		refuse(name, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=ours")
+		refuse(name, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+identity.TagCluster, "Tag.1.Value=ours")
 	}
 	refuse("a launch from no template", "RunInstances", append(launch, "ImageId=ami-0123456789abcdef0")...)
 	refuse("a fleet", "CreateFleet", "TargetCapacitySpecification.TotalTargetCapacity=0", "LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateId="+ours, "LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version=1")

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/cli"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // account is a simulated account in which the controller and the operator of cluster "ours" have their policies.
@@ -201,7 +201,7 @@ func (r *refusals) everything(whose, id, attachment string) {
 	r.refuse(whose, "UnassignPrivateIpAddresses", on, "PrivateIpAddress.1=10.0.0.1")
 	r.refuse(whose, "AssignIpv6Addresses", on, "Ipv6AddressCount=1")
 	r.refuse(whose, "UnassignIpv6Addresses", on, "Ipv6Addresses.1=fd00::1")
-	r.refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=ours")
+	r.refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key="+identity.TagCluster, "Tag.1.Value=ours")
 	r.refuse(whose, "CreateTags", "ResourceId.1="+id, "Tag.1.Key=Name", "Tag.1.Value=mine")
 	r.refuse(whose, "DeleteTags", "ResourceId.1="+id, "Tag.1.Key=Name")
 }
@@ -209,11 +209,11 @@ func (r *refusals) everything(whose, id, attachment string) {
 // whatever tries calls that have nothing to do with interfaces of others.
 func (r *refusals) whatever() {
 	r.Helper()
-	own := r.create(tagged(ownership.TagCluster, "ours")...)
+	own := r.create(tagged(identity.TagCluster, "ours")...)
 	in := "SubnetId=" + r.subnet()
 	r.refuse("an interface without tags", "CreateNetworkInterface", in)
 	r.refuse("one of no cluster", "CreateNetworkInterface", append(tagged("Name", "x"), in)...)
-	r.refuse("giving ours away", "CreateTags", "ResourceId.1="+own, "Tag.1.Key="+ownership.TagCluster, "Tag.1.Value=theirs")
+	r.refuse("giving ours away", "CreateTags", "ResourceId.1="+own, "Tag.1.Key="+identity.TagCluster, "Tag.1.Value=theirs")
 	r.refuse("an instance's tag", "CreateTags", "ResourceId.1="+r.instance(), "Tag.1.Key=Name", "Tag.1.Value=mine")
 	r.refuse("a subnet's tag", "CreateTags", "ResourceId.1="+r.subnet(), "Tag.1.Key=Name", "Tag.1.Value=mine")
 	r.refuse("taking tags away", "DeleteTags", "ResourceId.1="+own, "Tag.1.Key=Name")
@@ -227,10 +227,10 @@ func (r *refusals) whatever() {
 func TestControllerMayNot(t *testing.T) {
 	r := refusals{account: accountWith(t, guided(t)), who: "controller"}
 	r.everything("nobody's", r.create(), r.attach(r.create(), "1"))
-	theirs := tagged(ownership.TagCluster, "theirs")
+	theirs := tagged(identity.TagCluster, "theirs")
 	r.everything("another cluster's", r.create(theirs...), r.attach(r.create(theirs...), "2"))
 	r.refuse("one for another cluster", "CreateNetworkInterface", append(theirs, "SubnetId="+r.subnet())...)
-	r.refuse("an instance of nobody's", "AttachNetworkInterface", "NetworkInterfaceId="+r.create(tagged(ownership.TagCluster, "ours")...),
+	r.refuse("an instance of nobody's", "AttachNetworkInterface", "NetworkInterfaceId="+r.create(tagged(identity.TagCluster, "ours")...),
 		"InstanceId="+r.instance(), "DeviceIndex=3")
 	r.whatever()
 	if r.tried < 30 {
@@ -253,12 +253,12 @@ func TestShippedPoliciesRefuseWhatIsNobodys(t *testing.T) {
 func TestControllerMay(t *testing.T) {
 	a := newAccount(t)
 	in := "SubnetId=" + a.subnet()
-	own := a.create(tagged(ownership.TagCluster, "ours")...)
+	own := a.create(tagged(identity.TagCluster, "ours")...)
 	on := "NetworkInterfaceId=" + own
 	for _, c := range [][]string{
-		append([]string{"CreateNetworkInterface", in, "SecurityGroupId.1=" + a.group()}, tagged(ownership.TagCluster, "ours")...),
+		append([]string{"CreateNetworkInterface", in, "SecurityGroupId.1=" + a.group()}, tagged(identity.TagCluster, "ours")...),
 		{"CreateTags", "ResourceId.1=" + own, "Tag.1.Key=Name", "Tag.1.Value=x"},
-		{"CreateTags", "ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagCluster, "Tag.1.Value=ours"},
+		{"CreateTags", "ResourceId.1=" + own, "Tag.1.Key=" + identity.TagCluster, "Tag.1.Value=ours"},
 		{"ModifyNetworkInterfaceAttribute", on, "SecurityGroupId.1=" + a.group()},
 		{"ModifyNetworkInterfaceAttribute", on, "SourceDestCheck.Value=false"},
 		{"AssignPrivateIpAddresses", on, "SecondaryPrivateIpAddressCount=1"},
@@ -282,8 +282,8 @@ func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
 	other := a.simulator.State().Instances[len(a.simulator.State().Instances)-1].InstanceID
 	of := func(instance string) []string {
 		return []string{
-			"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + ownership.TagCluster, "TagSpecification.1.Tag.1.Value=ours",
-			"TagSpecification.1.Tag.2.Key=" + ownership.TagInstanceID, "TagSpecification.1.Tag.2.Value=" + instance,
+			"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + identity.TagCluster, "TagSpecification.1.Tag.1.Value=ours",
+			"TagSpecification.1.Tag.2.Key=" + identity.TagInstanceID, "TagSpecification.1.Tag.2.Value=" + instance,
 		}
 	}
 	in, own, others := "SubnetId="+a.subnet(), a.create(of(instance)...), a.create(of(other)...)
@@ -294,21 +294,21 @@ func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
 		code         string
 	}{
 		{"makes one for another", "CreateNetworkInterface", append(of(other), in), unauthorized},
-		{"makes one for nobody", "CreateNetworkInterface", append(tagged(ownership.TagCluster, "ours"), in), unauthorized},
-		{"makes one without a cluster", "CreateNetworkInterface", append(tagged(ownership.TagInstanceID, instance), in), unauthorized},
-		{"takes another's", "CreateTags", []string{"ResourceId.1=" + others, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=" + instance}, unauthorized},
+		{"makes one for nobody", "CreateNetworkInterface", append(tagged(identity.TagCluster, "ours"), in), unauthorized},
+		{"makes one without a cluster", "CreateNetworkInterface", append(tagged(identity.TagInstanceID, instance), in), unauthorized},
+		{"takes another's", "CreateTags", []string{"ResourceId.1=" + others, "Tag.1.Key=" + identity.TagInstanceID, "Tag.1.Value=" + instance}, unauthorized},
 		{"attaches another's", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + others, "InstanceId=" + instance, "DeviceIndex=2"}, unauthorized},
 		{"attaches to another", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + own, "InstanceId=" + other, "DeviceIndex=2"}, unauthorized},
 		{"deletes another's", "DeleteNetworkInterface", []string{"NetworkInterfaceId=" + others}, unauthorized},
 		{"changes another's", "ModifyNetworkInterfaceAttribute", []string{"NetworkInterfaceId=" + others, "SourceDestCheck.Value=false"}, unauthorized},
-		{"gives its own to another", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=" + other}, unauthorized},
-		{"gives its own to every node", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=*"}, unauthorized},
-		{"gives its own to another cluster", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagCluster, "Tag.1.Value=theirs"}, unauthorized},
+		{"gives its own to another", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + identity.TagInstanceID, "Tag.1.Value=" + other}, unauthorized},
+		{"gives its own to every node", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + identity.TagInstanceID, "Tag.1.Value=*"}, unauthorized},
+		{"gives its own to another cluster", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + identity.TagCluster, "Tag.1.Value=theirs"}, unauthorized},
 		{"makes one for every node", "CreateNetworkInterface", append(of("*"), in), unauthorized},
 		{"ends itself", "TerminateInstances", []string{"InstanceId.1=" + instance}, unauthorized},
 		{"makes one for itself", "CreateNetworkInterface", append(of(instance), in), ""},
 		{"changes its own", "ModifyNetworkInterfaceAttribute", []string{"NetworkInterfaceId=" + own, "SourceDestCheck.Value=false"}, ""},
-		{"tags its own anew", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + ownership.TagInstanceID, "Tag.1.Value=" + instance}, ""},
+		{"tags its own anew", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=" + identity.TagInstanceID, "Tag.1.Value=" + instance}, ""},
 		{"tags its own", "CreateTags", []string{"ResourceId.1=" + own, "Tag.1.Key=Name", "Tag.1.Value=x"}, ""},
 		{"attaches its own", "AttachNetworkInterface", []string{"NetworkInterfaceId=" + own, "InstanceId=" + instance, "DeviceIndex=2"}, ""},
 	} {
@@ -331,8 +331,8 @@ func TestANodeKeepsToItsSubnets(t *testing.T) {
 	})
 	instance := a.instance()
 	tags := []string{
-		"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + ownership.TagCluster, "TagSpecification.1.Tag.1.Value=ours",
-		"TagSpecification.1.Tag.2.Key=" + ownership.TagInstanceID, "TagSpecification.1.Tag.2.Value=" + instance,
+		"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + identity.TagCluster, "TagSpecification.1.Tag.1.Value=ours",
+		"TagSpecification.1.Tag.2.Key=" + identity.TagInstanceID, "TagSpecification.1.Tag.2.Value=" + instance,
 	}
 	for _, c := range []struct{ name, subnet, group, code string }{
 		{"its own", subnet, group, ""},
@@ -349,9 +349,9 @@ func TestANodeKeepsToItsSubnets(t *testing.T) {
 // The operator adopts what is nobody's, and removes what is the cluster's; interfaces of other clusters are safe.
 func TestOperator(t *testing.T) {
 	a := newAccount(t)
-	nobodys, theirs, ours := a.create(), a.create(tagged(ownership.TagCluster, "theirs")...), a.create(tagged(ownership.TagCluster, "ours")...)
+	nobodys, theirs, ours := a.create(), a.create(tagged(identity.TagCluster, "theirs")...), a.create(tagged(identity.TagCluster, "ours")...)
 	const unauthorized = "UnauthorizedOperation"
-	adopt := []string{"Tag.1.Key=" + ownership.TagCluster, "Tag.1.Value=ours"}
+	adopt := []string{"Tag.1.Key=" + identity.TagCluster, "Tag.1.Value=ours"}
 	for _, c := range []struct {
 		name, action string
 		parameters   []string

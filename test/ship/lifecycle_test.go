@@ -30,9 +30,9 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/dev/child"
 	"github.com/multieni/multieni/internal/dev/cluster"
-	"github.com/multieni/multieni/ownership"
 )
 
 const (
@@ -280,7 +280,7 @@ func (s *site) runJob(ctx context.Context, job *batchv1.Job) {
 func (s *site) nothingIsLeft() {
 	s.Helper()
 	for _, i := range s.Simulator.State().NetworkInterfaces {
-		if i.Tags[ownership.TagNodeENI] != "" {
+		if i.Tags[identity.TagNodeENI] != "" {
 			s.Errorf("%s is left in EC2, %s", i.NetworkInterfaceID, i.Status)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/multieni/multieni/adoption"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/importer"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 const predecessor = "test/ship/testdata/predecessor"
@@ -75,13 +75,13 @@ func (s *site) legacyInterface() string {
 	ec2 := awsec2.New(aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
 	}, awsec2.Options{})
-	made, err := ec2.CreateInterface(s.Context(), apply.CreateRequest{
+	made, err := ec2.CreateInterface(s.Context(), executor.CreateRequest{
 		Token: s.Name(), SubnetID: "subnet-0f59b4f14737be9ad", Groups: []string{"sg-05da196f3314d4af8"},
-		Tags: map[string]string{adoption.TagManagedBy: adoption.ManagedBy, adoption.TagNodeENI: nodeENI, adoption.TagNode: s.node()},
+		Tags: map[string]string{importer.TagManagedBy: importer.ManagedBy, importer.TagNodeENI: nodeENI, importer.TagNode: s.node()},
 	})
 	s.must(err)
 	for _, instance := range s.Simulator.State().Instances {
-		if instance.Tags[ownership.TagName] == s.node() {
+		if instance.Tags[identity.TagName] == s.node() {
 			_, err := ec2.AttachInterface(s.Context(), made.ID, instance.InstanceID, eni.Slot{Device: 2})
 			s.must(err)
 		}

@@ -11,15 +11,15 @@ import (
 	"slices"
 
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // cloud is a process' EC2: the ports of the product over the model, without HTTP in between.
 type cloud struct{ p *process }
 
-var _ apply.Cloud = cloud{}
+var _ executor.Cloud = cloud{}
 
 // request is one call to EC2, as far as faults and invariants care.
 type request struct {
@@ -30,7 +30,7 @@ type request struct {
 	instance string
 	mutates  bool
 	// create, attach and detach hold the parameters of the calls with invariants of their own.
-	create *apply.CreateRequest
+	create *executor.CreateRequest
 	// made is what a create answered with.
 	made *eni.Interface
 	slot eni.Slot
@@ -39,7 +39,7 @@ type request struct {
 }
 
 // CreateInterface implements [apply.Cloud].
-func (c cloud) CreateInterface(_ context.Context, r apply.CreateRequest) (made eni.Interface, err error) {
+func (c cloud) CreateInterface(_ context.Context, r executor.CreateRequest) (made eni.Interface, err error) {
 	r.Tags = c.p.written(r.Tags)
 	in := &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{

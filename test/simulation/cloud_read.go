@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/instancetype"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/selection"
 )
 
 var (
@@ -28,13 +28,13 @@ var (
 // ListOwned implements [observer.Reader].
 func (c cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	begun := c.p.now()
-	all, err := c.interfaces("list", tagged(ownership.TagCluster, c.p.cluster.name))
+	all, err := c.interfaces("list", tagged(identity.TagCluster, c.p.cluster.name))
 	return all, begun, err
 }
 
 // ListByNodeENI implements [observer.Reader].
 func (c cloud) ListByNodeENI(_ context.Context, uid string) ([]eni.Interface, error) {
-	return c.interfaces("list of NodeENI", tagged(ownership.TagCluster, c.p.cluster.name), tagged(ownership.TagNodeENIUID, uid))
+	return c.interfaces("list of NodeENI", tagged(identity.TagCluster, c.p.cluster.name), tagged(identity.TagNodeENIUID, uid))
 }
 
 // Interfaces implements [observer.Reader].
@@ -61,7 +61,7 @@ func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.Insta
 	if err != nil {
 		return eni.InstanceSnapshot{}, err
 	}
-	ours, err := c.interfaces("look for", tagged(ownership.TagCluster, c.p.cluster.name), tagged(ownership.TagInstanceID, instanceID))
+	ours, err := c.interfaces("look for", tagged(identity.TagCluster, c.p.cluster.name), tagged(identity.TagInstanceID, instanceID))
 	if err != nil {
 		return eni.InstanceSnapshot{}, err
 	}
@@ -71,7 +71,7 @@ func (c cloud) DescribeInstance(_ context.Context, instanceID string) (eni.Insta
 		}
 	}
 	for _, i := range ours {
-		if i.Tags[ownership.TagInstanceID] == instanceID {
+		if i.Tags[identity.TagInstanceID] == instanceID {
 			look.Interfaces = append(look.Interfaces, i)
 		}
 	}
@@ -108,7 +108,7 @@ func distinct(interfaces []eni.Interface) []eni.Interface {
 }
 
 // Subnets implements [resolver.Reader]. It runs in a goroutine of the resolver, while everything else waits for it.
-func (c cloud) Subnets(_ context.Context, terms selection.SubnetTerms) ([]eni.Subnet, error) {
+func (c cloud) Subnets(_ context.Context, terms selector.SubnetTerms) ([]eni.Subnet, error) {
 	var all []eni.Subnet
 	for _, filter := range questions("subnet-id", terms.IDs, terms.Names, terms.Tags) {
 		err := c.p.quietly("DescribeSubnets", func(at ec2.Call) error {
@@ -129,7 +129,7 @@ func (c cloud) Subnets(_ context.Context, terms selection.SubnetTerms) ([]eni.Su
 }
 
 // SecurityGroups implements [resolver.Reader]. It runs in a goroutine of the resolver, while everything else waits for it.
-func (c cloud) SecurityGroups(_ context.Context, terms selection.GroupTerms) ([]eni.SecurityGroup, error) {
+func (c cloud) SecurityGroups(_ context.Context, terms selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	var all []eni.SecurityGroup
 	for _, filter := range questions("group-id", terms.IDs, terms.Names, terms.Tags) {
 		err := c.p.quietly("DescribeSecurityGroups", func(at ec2.Call) error {

@@ -5,7 +5,7 @@ package simulation
 
 import (
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // networkInterface converts as internal/awsec2 converts what the SDK gives it.

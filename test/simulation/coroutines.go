@@ -7,7 +7,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/multieni/multieni/internal/apply"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // coroutines run the calls for the interfaces of one instance beside each other, in one goroutine: each stops in the middle of
@@ -18,7 +18,7 @@ type coroutines struct {
 	all []*coroutine
 }
 
-var _ apply.Group = (*coroutines)(nil)
+var _ executor.Group = (*coroutines)(nil)
 
 type coroutine struct {
 	of   *coroutines

@@ -15,10 +15,10 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // maxRefusals is how many client tokens in a row EC2 may refuse.
@@ -168,7 +168,7 @@ func (r *run) finalized(c *cluster, nodeENI client.Object) {
 func (r *run) calling(p *process, q request) {
 	r.watch.mutations++
 	i, exists := r.truth().interfaces[q.target]
-	if exists && i.Tags[ownership.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if exists && i.Tags[identity.TagCluster] != p.cluster.name && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.holdingStill(p, q)
@@ -180,7 +180,7 @@ func (r *run) calling(p *process, q request) {
 		r.creating(p, *q.create)
 	case q.action == "AttachNetworkInterface":
 		r.judged("I2")
-		if exists && i.Tags[ownership.TagInstanceID] != q.instance && r.watch.identity[i.ID] == nil {
+		if exists && i.Tags[identity.TagInstanceID] != q.instance && r.watch.identity[i.ID] == nil {
 			r.violate("I1", "%s attaches %s to %s: %s", p.name, q.target, q.instance, describe(i))
 		}
 		if q.slot == eni.Primary {
@@ -196,13 +196,13 @@ func (r *run) calling(p *process, q request) {
 }
 
 // creating checks that an interface is made with its whole identity, for a NodeENI that exists.
-func (r *run) creating(p *process, c apply.CreateRequest) {
+func (r *run) creating(p *process, c executor.CreateRequest) {
 	r.judged("I12")
-	m, verdict := ownership.Read(p.cluster.name, c.Tags)
-	if verdict != ownership.Owned {
+	m, verdict := identity.Read(p.cluster.name, c.Tags)
+	if verdict != identity.Owned {
 		r.violate("I1", "%s creates an interface without its identity: %v", p.name, c.Tags)
 	}
-	if c.Tags[ownership.TagNoManage] != "true" {
+	if c.Tags[identity.TagNoManage] != "true" {
 		r.violate("I1", "%s creates an interface that the VPC CNI may take: %v", p.name, c.Tags)
 	}
 	if c.Token == "" || len(c.Token) > 64 {
@@ -220,7 +220,7 @@ func (r *run) creating(p *process, c apply.CreateRequest) {
 
 // duplicating checks I3 before the fact: no interface is made beside one that has been there for long, or that the process
 // itself asked for.
-func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
+func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
 		aged := r.now.Sub(r.watch.made[i.ID]) > staleness // its tag tells when it was decided on
@@ -229,7 +229,7 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		case s != (desiredSlot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
-		case i.Tags[ownership.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
+		case i.Tags[identity.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case aged, r.watch.maker[i.ID] == p.name:
 			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
@@ -238,8 +238,8 @@ func (r *run) duplicating(p *process, m ownership.Member, subnetID string) {
 
 // checkDuplicates reports whether an interface is in use where the member is to be, under the name of the member's NodeENI, and
 // was made for one that was lost.
-func (r *run) checkDuplicates(p *process, m ownership.Member, i eni.Interface) bool {
-	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[ownership.TagInstanceID] == m.InstanceID && i.Tags[ownership.TagNodeENI] == m.NodeENI &&
+func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bool {
+	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[identity.TagInstanceID] == m.InstanceID && i.Tags[identity.TagNodeENI] == m.NodeENI &&
 		p.cluster.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
 }
 
@@ -247,7 +247,7 @@ func (r *run) checkDuplicates(p *process, m ownership.Member, i eni.Interface) b
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
-	if _, known := ownership.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
+	if _, known := identity.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
@@ -316,7 +316,7 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 
 // restored reports whether an interface was there long before its NodeENI was created, which was some hours ago at most.
 func (r *run) restored(i eni.Interface, nodeENI *v1alpha1.NodeENI) bool {
-	made, known := ownership.CreatedAt(i.Tags)
+	made, known := identity.CreatedAt(i.Tags)
 	since := nodeENI.CreationTimestamp.Time
 	return known && since.Sub(made) > staleness && r.now.Sub(since) < lossGrace-2*time.Hour && !r.watch.tampered(i.ID)
 }
@@ -369,8 +369,8 @@ func (r *run) called(p *process, q request, err error) {
 }
 
 // spent checks I12: a member does not come back again and again with a client token that EC2 refuses.
-func (r *run) spent(p *process, c apply.CreateRequest, err error) {
-	m, _ := ownership.Read(p.cluster.name, c.Tags)
+func (r *run) spent(p *process, c executor.CreateRequest, err error) {
+	m, _ := identity.Read(p.cluster.name, c.Tags)
 	key := fmt.Sprintf("%s/%s/%s/%d", p.name, m.NodeENIUID, m.InstanceID, m.Ordinal)
 	if refused := (*ec2.Error)(nil); !errors.As(err, &refused) || refused.Code != "IdempotentParameterMismatch" {
 		delete(r.watch.refused, key)
@@ -390,17 +390,17 @@ func (r *run) probed(p *process, q request, err error) {
 	class := awsec2.Classify(refused.Code, refused.Message, refused.Status)
 	switch {
 	case q.create != nil && (class == eni.NoAddresses || class == eni.LimitExceeded):
-		m, _ := ownership.Read(p.cluster.name, q.create.Tags)
+		m, _ := identity.Read(p.cluster.name, q.create.Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	case q.action == "AssignPrivateIpAddresses" && class == eni.NoAddresses:
-		m, _ := ownership.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
+		m, _ := identity.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	case q.action == "AttachNetworkInterface" && class == eni.SlotTaken && r.truth().holder(q.instance, q.slot) == "":
 		if r.watch.ruined[q.instance] == nil {
 			r.watch.ruined[q.instance] = map[eni.Slot]bool{}
 		}
 		r.watch.ruined[q.instance][q.slot] = true
-		m, _ := ownership.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
+		m, _ := identity.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	default:
 		return
@@ -445,7 +445,7 @@ func (r *run) checkCluster(owned []eni.Interface) {
 			continue
 		}
 		s := spotOf(i)
-		g := generation{s, i.Tags[ownership.TagMember], i.Tags[ownership.TagGeneration]}
+		g := generation{s, i.Tags[identity.TagMember], i.Tags[identity.TagGeneration]}
 		if first, twice := once[g]; twice && !r.faults.has(forgottenTokens) {
 			r.violate("I3", "%s and %s are of one generation: %s", first, i.ID, describe(i))
 		}
@@ -462,7 +462,7 @@ func (r *run) reconciled(p *process, q queueName, key string) {
 }
 
 func describe(i eni.Interface) string {
-	m, _ := ownership.Read(i.Tags[ownership.TagCluster], i.Tags)
+	m, _ := identity.Read(i.Tags[identity.TagCluster], i.Tags)
 	at := "attached to nothing"
 	if i.Attachment != nil {
 		at = fmt.Sprintf("%s at %s %s, delete on termination %t", i.Attachment.Status, i.Attachment.InstanceID, i.Attachment.Slot, i.Attachment.DeleteOnTermination)
@@ -473,7 +473,7 @@ func describe(i eni.Interface) string {
 func detail(q request) string {
 	switch {
 	case q.create != nil:
-		m, _ := ownership.Read(q.create.Tags[ownership.TagCluster], q.create.Tags)
+		m, _ := identity.Read(q.create.Tags[identity.TagCluster], q.create.Tags)
 		return fmt.Sprintf("in %s for %s[%d] generation %d on %s", q.create.SubnetID, m.NodeENI, m.Ordinal, m.Generation, m.InstanceID)
 	case q.instance != "":
 		return fmt.Sprintf("to %s %s", q.instance, q.slot)

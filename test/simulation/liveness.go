@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // part is what of a world stays broken.
@@ -177,7 +177,7 @@ func (b breakage) refuses(r *run, q request) error {
 	switch {
 	case !q.mutates, b.id == "":
 		return nil
-	case b.part == brokenInstance && (q.create != nil && q.create.Tags[ownership.TagInstanceID] == b.id || r.truth().interfaces[q.target].Tags[ownership.TagInstanceID] == b.id):
+	case b.part == brokenInstance && (q.create != nil && q.create.Tags[identity.TagInstanceID] == b.id || r.truth().interfaces[q.target].Tags[identity.TagInstanceID] == b.id):
 		return refuse(eni.Transient, "InternalError")
 	case b.part == brokenSubnet && q.create != nil && q.create.SubnetID == b.id:
 		return refuse(eni.NoAddresses, "InsufficientFreeAddressesInSubnet")

@@ -22,17 +22,17 @@ type Edit struct{ File, Old, New string }
 
 // What mutants edit.
 const (
-	applier    = "internal/apply/apply.go"
-	compute    = "plan/compute.go"
-	replace    = "plan/replace.go"
-	evidence   = "plan/evidence.go"
-	identity   = "ownership/ownership.go"
-	inventory  = "inventory/inventory.go"
-	nodeENI    = "internal/controller/nodeeni/deletion.go"
-	sweeps     = "internal/controller/sweeper/sweeper.go"
-	fence      = "internal/controller/fence.go"
-	token      = "		Token:       c.Member.Token(),\n"
-	changeFail = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n"
+	executorFile  = "internal/executor/executor.go"
+	computeFile   = "internal/core/plan/compute.go"
+	replaceFile   = "internal/core/plan/replace.go"
+	evidenceFile  = "internal/core/plan/evidence.go"
+	identityFile  = "internal/core/identity/identity.go"
+	inventoryFile = "internal/core/inventory/inventory.go"
+	deletionFile  = "internal/controller/nodeeni/deletion.go"
+	gcFile        = "internal/controller/gc/collector.go"
+	fenceFile     = "internal/controller/fence.go"
+	token         = "		Token:       c.Member.Token(),\n"
+	changeFail    = "		err = a.unassign(ctx, c.InterfaceID, to)\n	}\n"
 )
 
 // Mutants returns the bug shapes of the reliability catalogue.
@@ -41,41 +41,41 @@ func Mutants() []Mutant { return slices.Concat(beliefMutants(), actionMutants())
 // beliefMutants believe what is not so.
 func beliefMutants() []Mutant {
 	return []Mutant{
-		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{applier, token, ""}}},
-		{Name: "random client token", Like: "Cilium, by the SDK's default", Edits: []Edit{{applier, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
+		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{executorFile, token, ""}}},
+		{Name: "random client token", Like: "Cilium, by the SDK's default", Edits: []Edit{{executorFile, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
 		{Name: "client token without generation", Like: "a token that names the slot alone", Edits: []Edit{{
-			identity, "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, 0))",
+			identityFile, "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, 0))",
 		}}},
 		{Name: "tags after create", Like: "a controller that tags with CreateTags", Edits: []Edit{{
-			applier, "		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
+			executorFile, "		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
 			"	}\n	if !c.Spec.LowestFree {\n		made, err := a.cloud.CreateInterface(ctx, request)\n		if err != nil {\n			return made, err\n		}\n" +
 				"		made.Tags = c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
 		}}},
 		{Name: "finalizer dropped first", Like: "VPC resource controller", Edits: []Edit{
-			{nodeENI, " || r.Observer.Holds(string(uid)) {", " {"}, {nodeENI, "	if len(states.Items) > 0 && ", "	if false && "},
-			{nodeENI, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
+			{deletionFile, " || r.Observer.Holds(string(uid)) {", " {"}, {deletionFile, "	if len(states.Items) > 0 && ", "	if false && "},
+			{deletionFile, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
 		}},
 		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
-			identity, "return known && now.Sub(created) >= MinLeakAge", "_ = known\n	return now.Sub(created) >= MinLeakAge",
+			identityFile, "return known && now.Sub(created) >= MinLeakAge", "_ = known\n	return now.Sub(created) >= MinLeakAge",
 		}}},
 		{Name: "detach as a probe", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			applier, "	after := c.To.Apply\n",
+			executorFile, "	after := c.To.Apply\n",
 			"	after := c.To.Apply\n	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(c.InterfaceID); ok && i.Attachment != nil {\n		_ = a.cloud.DetachInterface(ctx, i.Attachment.ID, false)\n	}\n",
 		}}},
 		{Name: "next free index from the cache", Like: "Cilium", Edits: []Edit{
-			{"plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
-			{"plan/slots.go", "		s.markUnusable(slot, refusal, lookedAt, p.now)\n", "		_, _, _ = slot, refusal, lookedAt\n"},
+			{"internal/core/plan/slots.go", "			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {", "			if i.Attachment != nil && i.Attachment.Slot == eni.Primary && (known || !known) {"},
+			{"internal/core/plan/slots.go", "		s.markUnusable(slot, refusal, lookedAt, p.now)\n", "		_, _, _ = slot, refusal, lookedAt\n"},
 		}},
 		{Name: "a list replaces newer facts", Like: "Cilium", Edits: []Edit{
-			{inventory, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
-			{inventory, "	return !begun.Before(e.newestReadBegan) && ", "	return true || !begun.Before(e.newestReadBegan) && "},
-			{inventory, "	if !e.Missing {\n", "	if false {\n"},
-			{inventory, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
+			{inventoryFile, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
+			{inventoryFile, "	return !begun.Before(e.newestReadBegan) && ", "	return true || !begun.Before(e.newestReadBegan) && "},
+			{inventoryFile, "	if !e.Missing {\n", "	if false {\n"},
+			{inventoryFile, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
 		}},
 		{Name: "not found is absent at once", Like: "cloud-provider-aws, once", Edits: []Edit{
-			{inventory, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
-			{inventory, "	if !e.Missing {\n", "	if false {\n"},
-			{inventory, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
+			{inventoryFile, "if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {", "if !ok {"},
+			{inventoryFile, "	if !e.Missing {\n", "	if false {\n"},
+			{inventoryFile, "	if begun.Sub(e.absentSince) < AbsenceConfirmation {\n", "	if false {\n"},
 		}},
 		earlyCollector(),
 	}
@@ -85,69 +85,69 @@ func beliefMutants() []Mutant {
 func actionMutants() []Mutant {
 	return []Mutant{
 		{Name: "a replacement without drift", Like: "a controller that compares with what it last applied", Edits: []Edit{{
-			replace, "		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n",
+			replaceFile, "		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n",
 			"		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n		if m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			replace, "	if n < 0 || p.plan.Converging {\n", "	if n < 0 {\n",
+			replaceFile, "	if n < 0 || p.plan.Converging {\n", "	if n < 0 {\n",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
-			"internal/controller/node/turns.go", "	if r.rollout.acquire(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {\n",
+			"internal/controller/node/rollout.go", "	if r.rollout.acquire(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {\n",
 			"	if r.rollout.acquire(p.ReplaceCandidate, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
-			{compute, "	p.Owned = o.expected()\n", ""},
-			{"plan/match.go", "(own < 0 || paired) && p.mayBecomeVisible(key)", "own < -1 && (paired || p.mayBecomeVisible(key))"},
+			{computeFile, "	p.Owned = o.expected()\n", ""},
+			{"internal/core/plan/match.go", "(own < 0 || paired) && p.mayBecomeVisible(key)", "own < -1 && (paired || p.mayBecomeVisible(key))"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
-			applier, "		i.Status, i.Attachment = eni.InUse, &attachment\n",
+			executorFile, "		i.Status, i.Attachment = eni.InUse, &attachment\n",
 			"		i.Status, i.Attachment = eni.InUse, &attachment\n		_ = a.cloud.PutTags(ctx, i.ID, i.Tags)\n",
 		}}},
 		{Name: "no bound on what is on its way", Like: "a controller that makes all interfaces at once", Edits: []Edit{{
-			"plan/step.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
+			"internal/core/plan/transitions.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
 		}}},
 		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
-			"plan/step.go", "p.lastRead(m).Sub(since) >= AttachTimeout", "p.lastRead(m).Sub(since) >= time.Second",
+			"internal/core/plan/transitions.go", "p.lastRead(m).Sub(since) >= AttachTimeout", "p.lastRead(m).Sub(since) >= time.Second",
 		}}},
 		{Name: "a pause does not hold what is done on a node", Like: "a pause that is read for NodeENIs alone", Edits: []Edit{{
-			"plan/desired.go", "	case c.NodePaused:\n", "	case c.NodePaused && c.NodeENIDeleting:\n",
+			"internal/core/plan/desired.go", "	case c.NodePaused:\n", "	case c.NodePaused && c.NodeENIDeleting:\n",
 		}}},
 		{Name: "Ready is what one node says", Like: "aws-multi-eni-controller, whose status lists what was tried last", Edits: []Edit{
 			{"internal/controller/nodeeni/report.go", "	case len(blocked) > 0:\n", "	case len(blocked) > 0 && st.Attached == 0:\n"},
 			{"internal/controller/nodeeni/report.go", "	case st.Attached < st.Desired || waiting > 0:\n", "	case st.Attached == 0 || waiting > 0:\n"},
 		}},
 		{Name: "names mean subnets of any VPC", Like: "aws-multi-eni-controller", Edits: []Edit{
-			{"internal/controller/node/gather.go", "		at.VPCID = known.Owned[0].VPCID\n", "		at.VPCID = \"\"\n"},
-			{"internal/controller/node/gather.go", "		at.VPCID = look.Instance.VPCID\n", "		at.VPCID = \"\"\n"},
+			{"internal/controller/node/snapshot.go", "		at.VPCID = known.Owned[0].VPCID\n", "		at.VPCID = \"\"\n"},
+			{"internal/controller/node/snapshot.go", "		at.VPCID = look.Instance.VPCID\n", "		at.VPCID = \"\"\n"},
 		}},
 		{Name: "network cards are not known", Like: "aws-multi-eni-controller", Edits: []Edit{{
-			"plan/slots.go", "	if onCard == 0 {\n", "	if onCard = max(onCard, 1); onCard == 0 {\n",
+			"internal/core/plan/slots.go", "	if onCard == 0 {\n", "	if onCard = max(onCard, 1); onCard == 0 {\n",
 		}}},
 		{Name: "tags are proof", Like: "a collector that believes tags", Edits: []Edit{
-			{evidence, "	return !p.isAttachedToRunning(r) || ", "	return true || !p.isAttachedToRunning(r) || "},
-			{evidence, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
+			{evidenceFile, "	return !p.isAttachedToRunning(r) || ", "	return true || !p.isAttachedToRunning(r) || "},
+			{evidenceFile, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
 		}},
 		{Name: "copied tags are those of what they name", Like: "a controller that looks its interfaces up by tags", Edits: []Edit{
-			{evidence, "p.inLedger(r) && p.hasUniqueIdentity(r)\n", "p.inLedger(r)\n"},
-			{evidence, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
+			{evidenceFile, "p.inLedger(r) && p.hasUniqueIdentity(r)\n", "p.inLedger(r)\n"},
+			{evidenceFile, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
 		}},
-		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{sweeps, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
-		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identity, "		return MassLossGrace\n", "		return AttachedOrphanGrace\n"}}},
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{gcFile, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
+		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identityFile, "		return MassLossGrace\n", "		return AttachedOrphanGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made again", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
-			{"plan/takeover.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
-			{"plan/takeover.go", "if m.desired != nil && r.Member.NodeENI == m.NodeENI && ", "if m.desired != nil && r.Member.NodeENI == \"\" && "},
+			{"internal/core/plan/adopt.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
+			{"internal/core/plan/adopt.go", "if m.desired != nil && r.Member.NodeENI == m.NodeENI && ", "if m.desired != nil && r.Member.NodeENI == \"\" && "},
 		}},
-		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{applier, changeFail, changeFail + "	if err != nil {\n		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n	}\n"}}},
-		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone", Edits: []Edit{{fence, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
+		{Name: "delete after a failed change", Like: "Cilium", Edits: []Edit{{executorFile, changeFail, changeFail + "	if err != nil {\n		_ = a.cloud.DeleteInterface(ctx, c.InterfaceID)\n	}\n"}}},
+		{Name: "old leader not fenced", Like: "a controller that relies on leader election alone", Edits: []Edit{{fenceFile, "age > f.Deadline {", "age > 1000*f.Deadline {"}}},
 		{Name: "change skipped after a crash", Like: "a controller that sets DeleteOnTermination only once", Edits: []Edit{{
-			"plan/drift.go", "	if a := i.Attachment; a != nil {\n		wanted", "	if a := i.Attachment; a != nil && a.Status != eni.AttachmentAttached {\n		wanted",
+			"internal/core/plan/drift.go", "	if a := i.Attachment; a != nil {\n		wanted", "	if a := i.Attachment; a != nil && a.Status != eni.AttachmentAttached {\n		wanted",
 		}}},
 		{Name: "a delete is retried after every error", Like: "VPC resource controller", Edits: []Edit{{
-			applier, "	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n",
+			executorFile, "	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n",
 			"	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)\n	for range 3 {\n		if err != nil {\n			err = a.cloud.DeleteInterface(ctx, d.InterfaceID)\n		}\n	}\n",
 		}}},
 		{Name: "one bad ID fails a batch", Like: "EBS CSI driver, once", Below: true, Edits: []Edit{{
-			"internal/awsec2/look.go", "	if err := group.Wait(); err != nil {\n",
+			"internal/awsec2/describe_instance.go", "	if err := group.Wait(); err != nil {\n",
 			"	_ = group.Wait()\n	if len(instances) < len(ids) {\n		return nil, &eni.Fault{Class: eni.NotFound, Operation: \"DescribeInstances\", Err: fmt.Errorf(\"one ID is not known\")}\n	}\n" +
 				"	if err := group.Wait(); err != nil {\n",
 		}}},
@@ -162,11 +162,11 @@ func actionMutants() []Mutant {
 func earlyCollector() Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache", Edits: []Edit{
-		{sweeps, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
-		{sweeps, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
-		{sweeps, ">= ownership.ConfirmInterval {", ">= 0 {"},
-		{identity, "now.Sub(created) >= MinLeakAge", "now.Sub(created) >= 0"},
-		{sweeps, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.EnqueueOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
+		{gcFile, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
+		{gcFile, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
+		{gcFile, ">= identity.ConfirmInterval {", ">= 0 {"},
+		{identityFile, "now.Sub(created) >= MinLeakAge", "now.Sub(created) >= 0"},
+		{gcFile, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.EnqueueOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
 		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.GC.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
 		{desired, "s.nodeENI(m.NodeENIUID) != nil || ", ""},
 	}}

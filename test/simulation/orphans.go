@@ -4,8 +4,8 @@
 package simulation
 
 import (
-	"github.com/multieni/multieni/instancetype"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/instancetype"
 )
 
 // mostOnTheirWay is how many interfaces of a node may exist without being attached and on their way to their slots (K of the
@@ -14,7 +14,7 @@ const mostOnTheirWay = 3
 
 // checkUnattachedLimit checks I4 before the fact: no interface is made for a node that has as many as it may which never were attached. A
 // process knows what it made, and what has been there for longer than readings lag.
-func (r *run) checkUnattachedLimit(p *process, m ownership.Member) {
+func (r *run) checkUnattachedLimit(p *process, m identity.Member) {
 	t := r.truth()
 	machine := t.instances[m.InstanceID]
 	if machine == nil || r.faults.has(forgottenTokens) {
@@ -28,7 +28,7 @@ func (r *run) checkUnattachedLimit(p *process, m ownership.Member) {
 		switch {
 		case i.AttachedTo(m.InstanceID):
 			attached++
-		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[ownership.TagCluster] != p.cluster.name, p.cluster.nodeENIOf(s.uid) == nil:
+		case i.Attachment != nil, s.instanceID != m.InstanceID, i.Tags[identity.TagCluster] != p.cluster.name, p.cluster.nodeENIOf(s.uid) == nil:
 		case isPaused(p.cluster.nodeENIOf(s.uid)): // it waits for a person
 		case r.watch.seated[i.ID], r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[i.ID]) <= staleness:
 		case r.watch.shaped[i.ID].by == p.name, r.now.Sub(r.watch.made[i.ID]) > staleness:

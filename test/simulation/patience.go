@@ -6,7 +6,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // How long EC2 is given before an attach is undone, and before an instance is cut off from an interface that it detaches.

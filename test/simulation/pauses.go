@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // pause lets a user pause a Node or a NodeENI, or lift such a pause.
@@ -64,8 +64,8 @@ func (r *run) holdingStill(p *process, q request) {
 	if q.create != nil {
 		tags = q.create.Tags
 	}
-	m, verdict := ownership.Read(p.cluster.name, tags)
-	if verdict != ownership.Owned || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
+	m, verdict := identity.Read(p.cluster.name, tags)
+	if verdict != identity.Owned || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
 		return
 	}
 	var concerned []client.Object

@@ -23,10 +23,10 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/test/simulation"
 )
 
@@ -126,9 +126,9 @@ func (b *bench) batches(ctx context.Context) *simulation.Violation {
 // bursts makes several kinds of calls at once, more of each than its bucket holds. Each bucket is EC2's own, so all of them
 // together take no longer than one of them alone (I8).
 func (b *bench) bursts(ctx context.Context) *simulation.Violation {
-	of := func(n int) apply.CreateRequest {
-		m := ownership.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: ownership.Key{NodeENIUID: "uid", Ordinal: n}, Generation: 1}
-		return apply.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
+	of := func(n int) executor.CreateRequest {
+		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: identity.Key{NodeENIUID: "uid", Ordinal: n}, Generation: 1}
+		return executor.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
 	}
 	one, err := b.client.CreateInterface(ctx, of(0))
 	if err != nil {
@@ -177,8 +177,8 @@ func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 	}
 	made := map[string]bool{}
 	for n := range wanted {
-		m := ownership.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[1], Key: ownership.Key{NodeENIUID: "wrong", Ordinal: n}, Generation: 1}
-		request := apply.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
+		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[1], Key: identity.Key{NodeENIUID: "wrong", Ordinal: n}, Generation: 1}
+		request := executor.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
 		var one eni.Interface
 		for {
 			var err error

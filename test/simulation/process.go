@@ -15,15 +15,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
-	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/panics"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/plan"
 )
 
 // The periods of the product's flags and constants, as cmd/multieni sets them.
@@ -43,7 +43,7 @@ type process struct {
 	name      string
 	informers informers
 	observer  *observer.Observer
-	sweeper   *sweeper.Collector
+	sweeper   *gc.Collector
 	nodes     *node.Reconciler
 	nodeENIs  *nodeeni.Reconciler
 	queues    [queues]*queue
@@ -105,13 +105,13 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	quiet := slog.New(listener{slog.DiscardHandler, p})
 	inFlight, ledgers := &controller.InFlight{}, &controller.PreviousLedgers{}
 	resolve := resolver.New(ports, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: p.now})
-	p.sweeper = sweeper.New(sweeper.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
+	p.sweeper = gc.New(gc.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
 	p.observer = observer.New(ports, observer.Options{Cluster: c.name, Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet})
 	refusedWrites := &controller.RejectedWrites{}
 	p.nodes = node.New(node.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, Observer: p.observer, Resolver: resolve,
-		Applier: apply.New(ports, p.observer, apply.Options{
-			Members: 64, Removals: 64, Now: p.now, Group: func() apply.Group { return &coroutines{p: p} },
+		Applier: executor.New(ports, p.observer, executor.Options{
+			Members: 64, Removals: 64, Now: p.now, Group: func() executor.Group { return &coroutines{p: p} },
 		}),
 		Limiter: ports, GC: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
 		Cluster: c.name, Concurrency: 1, Go: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // replacement is a live interface that a process detached to make it anew, and that has no successor yet.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
 )
 
 // registerAgain lets a kubelet register its instance under another name, or takes away one of two Nodes of an instance, the

@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -30,7 +30,7 @@ import (
 func owned(c *bubble.Cluster) []*ec2.NetworkInterface {
 	uid := c.UID()
 	return slices.DeleteFunc(c.EC2.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool {
-		return i.Tags[ownership.TagCluster] != uid
+		return i.Tags[identity.TagCluster] != uid
 	})
 }
 
@@ -39,7 +39,7 @@ func perNode(c *bubble.Cluster, counts func(*ec2.NetworkInterface) bool) map[str
 	all := map[string]int{}
 	for _, i := range owned(c) {
 		if counts(i) {
-			all[i.Tags[ownership.TagNode]]++
+			all[i.Tags[identity.TagNode]]++
 		}
 	}
 	return all
@@ -147,9 +147,9 @@ func TestAPauseStopsEverything(t *testing.T) {
 		c.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) { n.Spec.Description = "newer" })
 		time.Sleep(time.Hour)
 		for _, i := range owned(c) {
-			paused := i.Tags[ownership.TagNode] == nodes[1]
+			paused := i.Tags[identity.TagNode] == nodes[1]
 			if want := map[bool]string{true: "new", false: "newer"}[paused]; i.Description != want || !isAttached(i) {
-				t.Errorf("%s of %s is %s with the description %q, want %q", i.NetworkInterfaceID, i.Tags[ownership.TagNode], i.Status, i.Description, want)
+				t.Errorf("%s of %s is %s with the description %q, want %q", i.NetworkInterfaceID, i.Tags[identity.TagNode], i.Status, i.Description, want)
 			}
 		}
 		c.ChangeNode(nodes[1], func(n *corev1.Node) { pause(n, false) })

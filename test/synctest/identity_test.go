@@ -18,8 +18,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -67,7 +67,7 @@ func TestANodeNameComesBackAsAnotherInstance(t *testing.T) {
 				have := map[string]string{}
 				for _, i := range owned(c) {
 					if isAttached(i) {
-						have[i.Tags[ownership.TagNode]] += i.Attachment.InstanceID
+						have[i.Tags[identity.TagNode]] += i.Attachment.InstanceID
 					} else {
 						have["nobody"] += i.NetworkInterfaceID + " "
 					}
@@ -149,7 +149,7 @@ func TestARestoredEtcd(t *testing.T) {
 			return ""
 		})
 		c.ChangeNode(nodes[0], func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
-		for time.Since(since) < ownership.MassLossGrace {
+		for time.Since(since) < identity.MassLossGrace {
 			if made := r.Changes(since); len(made) > 0 {
 				t.Fatalf("%s after the loss: %v", time.Since(since), made)
 			}
@@ -184,7 +184,7 @@ func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 			}
 			return ""
 		})
-		time.Sleep(2 * ownership.MassLossGrace)
+		time.Sleep(2 * identity.MassLossGrace)
 		if made := r.Changes(since); len(made) > 0 {
 			t.Errorf("after the loss: %v", made)
 		}
@@ -211,7 +211,7 @@ func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 					return ""
 				})
 				t.Logf("taken over after %s", took)
-				time.Sleep(ownership.MassLossGrace + time.Hour)
+				time.Sleep(identity.MassLossGrace + time.Hour)
 				if diff := gocmp.Diff(before, perNode(c, isAttached)); diff != "" {
 					t.Errorf("attached per node (-before +after):\n%s", diff)
 				}
@@ -291,7 +291,7 @@ func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
 		o.ClusterName = leakyCluster
 		begun := time.Now()
 		for described(c)["leak"] > 0 {
-			if since := time.Since(begun); since > 2*ownership.MinLeakAge {
+			if since := time.Since(begun); since > 2*identity.MinLeakAge {
 				t.Fatalf("%d leaks are left after %s", described(c)["leak"], since)
 			}
 			r := c.Start(o)
@@ -329,7 +329,7 @@ func TestWhatPeopleDoByHand(t *testing.T) {
 				c.Converge(10 * time.Minute)
 				time.Sleep(time.Hour)
 				others := func() []string {
-					return idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool { return i.Tags[ownership.TagNode] == node }))
+					return idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool { return i.Tags[identity.TagNode] == node }))
 				}
 				before := others()
 				do(t, byHand{Cluster: c, replica: r, node: node, since: time.Now()})
@@ -344,7 +344,7 @@ func TestWhatPeopleDoByHand(t *testing.T) {
 // theirs is the interface in which they interfere; nil while there is none.
 func (c byHand) theirs() *ec2.NetworkInterface {
 	for _, i := range owned(c.Cluster) {
-		if i.Tags[ownership.TagNode] == c.node {
+		if i.Tags[identity.TagNode] == c.node {
 			return i
 		}
 	}
@@ -399,10 +399,10 @@ func deletedByHand(t *testing.T, c byHand) {
 
 func untaggedByHand(t *testing.T, c byHand) {
 	i := c.theirs()
-	c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", ownership.TagNodeENIUID)
+	c.Console("DeleteTags", "ResourceId.1", i.NetworkInterfaceID, "Tag.1.Key", identity.TagNodeENIUID)
 	time.Sleep(3 * time.Hour)
 	for _, now := range c.EC2.State().NetworkInterfaces {
-		if now.NetworkInterfaceID == i.NetworkInterfaceID && (!isAttached(now) || now.Tags[ownership.TagNodeENIUID] != "") {
+		if now.NetworkInterfaceID == i.NetworkInterfaceID && (!isAttached(now) || now.Tags[identity.TagNodeENIUID] != "") {
 			t.Errorf("it is %s with the tags %v, want it left as it is", now.Status, now.Tags)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -24,11 +24,11 @@ const leakyCluster = "leaky"
 func TestLeaksAreSwept(t *testing.T) {
 	leaks := scaled(200, 5000)
 	lookalikes := map[string]map[string]string{
-		"another cluster's":        {ownership.TagCluster: "other"},
-		"nobody's":                 {ownership.TagCluster: ""},
-		"one without its identity": {ownership.TagNodeENIUID: ""},
-		"one of unknown age":       {ownership.TagCreatedAt: "yesterday"},
-		"one from the future":      {ownership.TagCreatedAt: strconv.FormatInt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)},
+		"another cluster's":        {identity.TagCluster: "other"},
+		"nobody's":                 {identity.TagCluster: ""},
+		"one without its identity": {identity.TagNodeENIUID: ""},
+		"one of unknown age":       {identity.TagCreatedAt: "yesterday"},
+		"one from the future":      {identity.TagCreatedAt: strconv.FormatInt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := bubble.World()
@@ -58,12 +58,12 @@ func TestLeaksAreSwept(t *testing.T) {
 		deletes := r.Changes(time.Time{})
 		t.Logf("%d leaks: the first is deleted after %s, the last after %s; EC2's rates take %s",
 			leaks, deletes[0].At.Sub(begun), time.Since(begun), pacing.Round(time.Second))
-		if sooner := deletes[0].At.Sub(begun); sooner < ownership.ConfirmInterval {
-			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, ownership.ConfirmInterval)
+		if sooner := deletes[0].At.Sub(begun); sooner < identity.ConfirmInterval {
+			t.Errorf("the first leak was deleted after %s, sooner than %s", sooner, identity.ConfirmInterval)
 		}
 		// The last delete came when the first had its sightings and the bucket had given the others; listings and a start
 		// take a little more.
-		if most := ownership.ConfirmInterval + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
+		if most := identity.ConfirmInterval + max(0, pacing)*11/10 + time.Minute; time.Since(begun) > most {
 			t.Errorf("the leaks were gone after %s, want at most %s", time.Since(begun), most)
 		}
 		time.Sleep(time.Hour)
@@ -79,9 +79,9 @@ func TestLeaksAreSwept(t *testing.T) {
 
 // leak is an interface of a NodeENI and an instance that do not exist, made long ago; tags change that.
 func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
-	m := ownership.Member{
+	m := identity.Member{
 		Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
-		Key: ownership.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+		Key: identity.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
 	}
 	tags := ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil))
 	for key, value := range changed {

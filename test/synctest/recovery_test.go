@@ -15,8 +15,8 @@ import (
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
@@ -58,7 +58,7 @@ func TestRecoveryTakesNoLongerThanItMust(t *testing.T) {
 				c.Converge(10 * time.Minute)
 
 				begun, kept := time.Now(), idsOf(slices.DeleteFunc(owned(c), func(i *ec2.NetworkInterface) bool {
-					return slices.Contains(nodes[:third], i.Tags[ownership.TagNode])
+					return slices.Contains(nodes[:third], i.Tags[identity.TagNode])
 				}))
 				tc.strike(c, r)
 				for _, node := range nodes[:third] {

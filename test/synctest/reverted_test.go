@@ -11,7 +11,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 

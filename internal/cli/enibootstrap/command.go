@@ -23,14 +23,14 @@ import (
 
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/bootstrap"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/userdata"
 	"github.com/multieni/multieni/internal/imds"
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/networkd"
 	"github.com/multieni/multieni/internal/version"
-	"github.com/multieni/multieni/lifecycle"
-	"github.com/multieni/multieni/userdata"
 )
 
 // The exit codes beside 0, which means that every network is there, and 1, which means that the command was used wrongly.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/multieni/multieni/internal/cli/launchtemplate"
-	"github.com/multieni/multieni/launch"
+	cli "github.com/multieni/multieni/internal/cli/launchtemplate"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func run(t *testing.T, input string, arguments ...string) (out, errors string, err error) {
 	t.Helper()
 	var o, e bytes.Buffer
-	command := launchtemplate.New()
+	command := cli.New()
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(arguments)
 	command.SetIn(strings.NewReader(input))
@@ -153,7 +153,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 func TestTypesThatAConsumerDoesNotTakeAreTold(t *testing.T) {
 	input := `{apiVersion: networking.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: any}, spec: {
   subnetSelector: {a: b}, securityGroupSelector: {a: b}, amiSelector: {aws-ids: ami-12345678}, userData: '#!/bin/sh'}}`
-	for consumer, most := range map[string]int{"auto-scaling-group": launch.MostGroupTypes, "fleet": launch.MostFleetTypes} {
+	for consumer, most := range map[string]int{"auto-scaling-group": launchtemplate.MostGroupTypes, "fleet": launchtemplate.MostFleetTypes} {
 		t.Run(consumer, func(t *testing.T) {
 			out, warnings, err := run(t, input, "render", "-f", "-", "--for", consumer)
 			if err != nil {

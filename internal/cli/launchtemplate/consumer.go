@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 // specification names a launch template to launch from.
@@ -63,7 +63,7 @@ func (l loaded) autoScalingGroups() (facts map[string]any, notes []string) {
 	for _, p := range l.published() {
 		var g group
 		g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification = p.specification
-		types, left := launch.Foremost(l.typesOf(p.shape), launch.MostGroupTypes)
+		types, left := launchtemplate.Foremost(l.typesOf(p.shape), launchtemplate.MostGroupTypes)
 		notes = append(notes, leftOut("an Auto Scaling group", len(types), left)...)
 		for _, name := range types {
 			g.MixedInstancesPolicy.LaunchTemplate.Overrides = append(g.MixedInstancesPolicy.LaunchTemplate.Overrides, typeOverride{InstanceType: name})
@@ -92,7 +92,7 @@ func (l loaded) fleet() (facts map[string]any, notes []string) {
 		if p.zone == "" {
 			overrides = max(1, len(l.subnets()))
 		}
-		types, left := launch.Foremost(l.typesOf(p.shape), launch.MostFleetTypes/len(all)/overrides)
+		types, left := launchtemplate.Foremost(l.typesOf(p.shape), launchtemplate.MostFleetTypes/len(all)/overrides)
 		notes = append(notes, leftOut(fmt.Sprintf("a fleet of %d launch templates and %d subnets each", len(all), overrides), len(types), left)...)
 		for _, name := range types {
 			if p.zone != "" {
@@ -160,7 +160,7 @@ func (l loaded) subnets() []string {
 func (l loaded) managedNodeGroup() (any, error) {
 	all := []renderedTemplate{}
 	for n, t := range l.templates() {
-		data, problem := launch.ForManagedNodeGroup(l.Templates[n])
+		data, problem := launchtemplate.ForManagedNodeGroup(l.Templates[n])
 		if problem != nil {
 			return nil, *problem
 		}
@@ -177,18 +177,18 @@ func (l loaded) karpenter() (any, error) {
 	if n := len(l.shapes()); n > 1 {
 		return nil, fmt.Errorf("layout %s gives instance types %d different sets of interfaces, and an EC2NodeClass has one: narrow spec.instanceTypes to types of one kind", l.template.Layout, n)
 	}
-	interfaces, lost := launch.ForKarpenter(l.Templates[0])
+	interfaces, lost := launchtemplate.ForKarpenter(l.Templates[0])
 	var words []string
 	for _, p := range lost {
 		words = append(words, p.Message)
 	}
 	return struct {
 		Spec struct {
-			NetworkInterfaces []launch.KarpenterInterface `json:"networkInterfaces"`
+			NetworkInterfaces []launchtemplate.KarpenterInterface `json:"networkInterfaces"`
 		} `json:"spec"`
 		Lost []string `json:"x-not-expressed,omitempty"`
 	}{Spec: struct {
-		NetworkInterfaces []launch.KarpenterInterface `json:"networkInterfaces"`
+		NetworkInterfaces []launchtemplate.KarpenterInterface `json:"networkInterfaces"`
 	}{interfaces}, Lost: words}, nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 func newDiff() *cobra.Command {
@@ -85,7 +85,7 @@ type nodeChange struct {
 
 func compare(then, now loaded) difference {
 	d := difference{Templates: []templateChange{}, Nodes: []nodeChange{}}
-	old := map[string]launch.Template{}
+	old := map[string]launchtemplate.Template{}
 	for _, t := range then.Templates {
 		old[then.template.TemplateName(t)] = t
 	}
@@ -109,8 +109,8 @@ func compare(then, now loaded) difference {
 }
 
 // nodesOf compares an instance that was launched from the old template with the new one.
-func nodesOf(was, is launch.Template, now loaded) []launch.Difference {
-	want := launch.Wanted{Interfaces: is.Interfaces, Subnets: map[eni.Slot][]string{}}
+func nodesOf(was, is launchtemplate.Template, now loaded) []launchtemplate.Difference {
+	want := launchtemplate.Wanted{Interfaces: is.Interfaces, Subnets: map[eni.Slot][]string{}}
 	for slot, id := range subnetsBySlot(is) {
 		want.Subnets[slot] = []string{id}
 	}
@@ -119,11 +119,11 @@ func nodesOf(was, is launch.Template, now loaded) []launch.Difference {
 	for _, i := range was.Interfaces {
 		have = append(have, i.AsLaunched(ids[i.Slot]))
 	}
-	differences := launch.CompareInterfaces(want, have)
-	return append(differences, launch.CompareData(is.Data, now.Origins, was.Data)...)
+	differences := launchtemplate.CompareInterfaces(want, have)
+	return append(differences, launchtemplate.CompareData(is.Data, now.Origins, was.Data)...)
 }
 
-func subnetsBySlot(t launch.Template) map[eni.Slot]string {
+func subnetsBySlot(t launchtemplate.Template) map[eni.Slot]string {
 	ids := map[eni.Slot]string{}
 	list, _ := t.Data["NetworkInterfaces"].([]any)
 	for n, i := range t.Interfaces {
@@ -134,7 +134,7 @@ func subnetsBySlot(t launch.Template) map[eni.Slot]string {
 	return ids
 }
 
-func (d *difference) note(differences []launch.Difference) {
+func (d *difference) note(differences []launchtemplate.Difference) {
 	for _, one := range differences {
 		n := nodeChange{Field: one.Field, Class: string(one.Class), Action: string(one.Action), Detail: one.String()}
 		if one.Want != "" || one.Have != "" {
@@ -146,7 +146,7 @@ func (d *difference) note(differences []launch.Difference) {
 	}
 }
 
-func changedMembers(was, is launch.Document) []string {
+func changedMembers(was, is launchtemplate.Document) []string {
 	var changed []string
 	for _, member := range sortedKeys(is) {
 		if !same(was[member], is[member]) && member != "TagSpecifications" {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 func newExplain() *cobra.Command {
@@ -117,7 +117,7 @@ func (l loaded) explanation() explanation {
 	return e
 }
 
-func findings(problems []launch.Problem) []finding {
+func findings(problems []launchtemplate.Problem) []finding {
 	var all []finding
 	for _, p := range problems {
 		all = append(all, finding{string(p.Reason), p.Path, p.Message})
@@ -125,7 +125,7 @@ func findings(problems []launch.Problem) []finding {
 	return all
 }
 
-func (l loaded) interfaces(t launch.Template) []interfaceFacts {
+func (l loaded) interfaces(t launchtemplate.Template) []interfaceFacts {
 	var all []interfaceFacts
 	list, _ := t.Data["NetworkInterfaces"].([]any)
 	for n, i := range t.Interfaces {
@@ -134,7 +134,7 @@ func (l loaded) interfaces(t launch.Template) []interfaceFacts {
 			Groups: i.Groups, Deleted: i.DeleteOnTermination, Shape: t.Shape, Subnet: "chosen at launch", User: "the node and its pods",
 		}
 		switch {
-		case i.Slot.Card == 0 && i.Slot.Device == 0, i.Management == launch.CNI && i.TakesIP():
+		case i.Slot.Card == 0 && i.Slot.Device == 0, i.Management == launchtemplate.CNI && i.TakesIP():
 			f.User = "the VPC CNI"
 		case !i.TakesIP():
 			f.User = "EFA"
@@ -148,10 +148,10 @@ func (l loaded) interfaces(t launch.Template) []interfaceFacts {
 }
 
 // rejections groups the chosen types that cannot carry the interfaces by reason, the most frequent first.
-func rejections(types []launch.TypeVerdict) []rejected {
+func rejections(types []launchtemplate.TypeVerdict) []rejected {
 	var all []rejected
 	for _, v := range types {
-		if v.Eligible() || v.Reason == launch.Excluded {
+		if v.Eligible() || v.Reason == launchtemplate.Excluded {
 			continue
 		}
 		at := slices.IndexFunc(all, func(r rejected) bool { return r.Reason == string(v.Reason) })
@@ -250,7 +250,7 @@ func (e explanation) printOrigins(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "\nWhere the members come from\n")
-	for _, origin := range []launch.Origin{launch.FromOverride, launch.FromTemplate, launch.FromInline, launch.FromDefault} {
+	for _, origin := range []launchtemplate.Origin{launchtemplate.FromOverride, launchtemplate.FromTemplate, launchtemplate.FromInline, launchtemplate.FromDefault} {
 		if paths := by[string(origin)]; len(paths) > 0 {
 			fmt.Fprintf(w, "  %-8s  %s\n", origin, strings.Join(paths, ", "))
 		}
@@ -270,7 +270,7 @@ func list(w io.Writer, title string, lines []string) {
 func sentences(findings []finding) []string {
 	var all []string
 	for _, f := range findings {
-		all = append(all, fmt.Sprintf("%s: %s", f.Reason, launch.Problem{Path: f.Path, Message: f.Message}.Error()))
+		all = append(all, fmt.Sprintf("%s: %s", f.Reason, launchtemplate.Problem{Path: f.Path, Message: f.Message}.Error()))
 	}
 	return all
 }

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/nodetemplate"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/selection"
 )
 
 // anyZone stands for the zones that are not known offline.
@@ -31,8 +31,8 @@ const plenty = 1 << 20
 // loaded is a node template with all that can be known of it offline.
 type loaded struct {
 	object   *v1alpha1.AWSNodeTemplate
-	template launch.NodeTemplate
-	launch.Rendering
+	template launchtemplate.NodeTemplate
+	launchtemplate.Rendering
 	// Notes say how the manifest was read.
 	Notes []string
 }
@@ -58,7 +58,7 @@ func (i *input) load(command *cobra.Command, file string) (loaded, error) {
 		return l, err
 	}
 	i.imagine(&l)
-	l.Rendering = launch.Render(l.template, launch.Offline(), nil)
+	l.Rendering = launchtemplate.Render(l.template, launchtemplate.Offline(), nil)
 	return l, nil
 }
 
@@ -78,7 +78,7 @@ func (i *input) imagine(l *loaded) {
 		t.Image.ID = placeholder("image", v1alpha1.Strings(spec.AMISelector))
 	}
 	if !nodetemplate.AsItIs(spec) {
-		t.Network = launch.Network{Subnets: subnets(nodetemplate.SubnetTerms(spec.SubnetSelector)), Groups: groups(nodetemplate.GroupTerms(spec.SecurityGroupSelector))}
+		t.Network = launchtemplate.Network{Subnets: subnets(nodetemplate.SubnetTerms(spec.SubnetSelector)), Groups: groups(nodetemplate.GroupTerms(spec.SecurityGroupSelector))}
 	}
 	for n, declared := range spec.NetworkInterfaces {
 		if len(declared.SubnetSelector) > 0 {
@@ -99,7 +99,7 @@ func placeholder(what string, tags map[string]string) string {
 	return "<" + what + " with " + strings.Join(pairs, ",") + ">"
 }
 
-func subnets(terms selection.SubnetTerms) []eni.Subnet {
+func subnets(terms selector.SubnetTerms) []eni.Subnet {
 	ids := terms.IDs
 	if len(terms.Tags) > 0 {
 		ids = []string{placeholder("subnet", terms.Tags)}
@@ -111,7 +111,7 @@ func subnets(terms selection.SubnetTerms) []eni.Subnet {
 	return all
 }
 
-func groups(terms selection.GroupTerms) []string {
+func groups(terms selector.GroupTerms) []string {
 	if len(terms.Tags) > 0 {
 		return []string{placeholder("security groups", terms.Tags)}
 	}
@@ -119,20 +119,20 @@ func groups(terms selection.GroupTerms) []string {
 }
 
 // named are the subnets that the source and the override name: whatever they are called, they are taken to be there.
-func named(t launch.NodeTemplate) []eni.Subnet {
-	layers := []launch.Document{t.Override}
+func named(t launchtemplate.NodeTemplate) []eni.Subnet {
+	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil {
 		layers = append(layers, t.Source.Data)
 	}
 	var all []eni.Subnet
-	for _, id := range launch.SubnetIDs(layers...) {
+	for _, id := range launchtemplate.SubnetIDs(layers...) {
 		all = append(all, eni.Subnet{ID: id, Zone: anyZone, FreeIPv4: plenty, HasIPv6: true})
 	}
 	return all
 }
 
 // readSource reads what the referenced launch template says.
-func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplateSpec) (*launch.Source, error) {
+func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplateSpec) (*launchtemplate.Source, error) {
 	ref := spec.LaunchTemplateRef
 	switch {
 	case ref == nil && i.source != "":
@@ -151,7 +151,7 @@ func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplate
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", i.source, err)
 	}
-	return &launch.Source{ID: ref.ID, Name: ref.Name, Version: ref.Version, Resolved: version, Autofill: !nodetemplate.AsItIs(spec), Data: data}, nil
+	return &launchtemplate.Source{ID: ref.ID, Name: ref.Name, Version: ref.Version, Resolved: version, Autofill: !nodetemplate.AsItIs(spec), Data: data}, nil
 }
 
 func refFlag(ref *v1alpha1.LaunchTemplateRef) string {
@@ -162,7 +162,7 @@ func refFlag(ref *v1alpha1.LaunchTemplateRef) string {
 }
 
 // readData reads launch template data, alone or in what EC2 answers; user data comes out as plain text.
-func readData(r io.Reader) (launch.Document, int64, error) {
+func readData(r io.Reader) (launchtemplate.Document, int64, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, 0, err
@@ -170,10 +170,10 @@ func readData(r io.Reader) (launch.Document, int64, error) {
 	var answer struct {
 		LaunchTemplateVersions []struct {
 			VersionNumber      int64
-			LaunchTemplateData launch.Document
+			LaunchTemplateData launchtemplate.Document
 		}
 	}
-	data, version := launch.Document{}, int64(1)
+	data, version := launchtemplate.Document{}, int64(1)
 	if err := yaml.Unmarshal(text, &answer); err == nil && len(answer.LaunchTemplateVersions) > 0 {
 		data, version = answer.LaunchTemplateVersions[0].LaunchTemplateData, answer.LaunchTemplateVersions[0].VersionNumber
 	} else if err := yaml.Unmarshal(text, &data); err != nil {
@@ -211,7 +211,7 @@ func write(w io.Writer, form string, facts any) error {
 }
 
 // refusal is the error of a node template that cannot be rendered: all that is wrong with it.
-func refusal(problems []launch.Problem) error {
+func refusal(problems []launchtemplate.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}

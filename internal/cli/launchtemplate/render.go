@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 func newRender() *cobra.Command {
@@ -70,11 +70,11 @@ has them in its status.`,
 
 // renderedTemplate is a launch template as programs read it.
 type renderedTemplate struct {
-	Name        string          `json:"name"`
-	Zone        string          `json:"zone,omitempty"`
-	Shape       string          `json:"shape,omitempty"`
-	ContentHash string          `json:"contentHash"`
-	Data        launch.Document `json:"launchTemplateData"`
+	Name        string                  `json:"name"`
+	Zone        string                  `json:"zone,omitempty"`
+	Shape       string                  `json:"shape,omitempty"`
+	ContentHash string                  `json:"contentHash"`
+	Data        launchtemplate.Document `json:"launchTemplateData"`
 }
 
 func (l loaded) templates() []renderedTemplate {

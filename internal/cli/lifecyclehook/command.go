@@ -22,12 +22,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/lifecycle"
 	"github.com/multieni/multieni/internal/join"
 	"github.com/multieni/multieni/internal/joinconfig"
 	"github.com/multieni/multieni/internal/lifecyclehook"
 	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
-	"github.com/multieni/multieni/lifecycle"
 )
 
 // lambdaRuntime is the variable by which AWS Lambda tells a custom runtime where to ask for work.

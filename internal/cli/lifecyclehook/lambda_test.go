@@ -25,7 +25,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/awssim/lambda"
 	"github.com/multieni/multieni/awssim/sqs"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // programs is where bootstrap is built.
@@ -256,7 +256,7 @@ func (s *scene) has(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, i := range s.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] == "" {
+		if i.Tags[identity.TagCluster] == "" {
 			continue
 		}
 		where := i.Status
@@ -278,7 +278,7 @@ func check(t *testing.T, sim *awssim.Simulator, size int) {
 	of := map[string]int{}
 	addresses := map[string][]netip.Addr{}
 	for _, i := range sim.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] == "" {
+		if i.Tags[identity.TagCluster] == "" {
 			continue
 		}
 		if i.Attachment == nil || i.Attachment.DeviceIndex != 1 || !i.Attachment.DeleteOnTermination || i.SourceDestCheck || i.Tags["cnf"] != "upf" {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/multieni/multieni/internal/core/userdata"
 	"github.com/multieni/multieni/internal/joinconfig"
-	"github.com/multieni/multieni/userdata"
 )
 
 // New returns the command userdata.

@@ -23,16 +23,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/instancetype"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/awsnodetemplate"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/selection"
 )
 
 const (
@@ -46,11 +46,11 @@ type cloud struct {
 	observer.Reader
 	now        time.Time
 	interfaces []eni.Interface
-	templates  map[string]launch.Existing
-	versions   map[string][]launch.Version
-	source     launch.Version
+	templates  map[string]launchtemplate.Existing
+	versions   map[string][]launchtemplate.Version
+	source     launchtemplate.Version
 	images     map[string]string // by instance
-	references []launch.Reference
+	references []launchtemplate.Reference
 	unasked    error // why nobody may see the references
 	refuse     error
 	calls      []string
@@ -64,19 +64,19 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	return c.interfaces, c.now, nil
 }
 
-func (c *cloud) Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error) {
+func (c *cloud) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error) {
 	return []eni.Subnet{{ID: "s1", Zone: "us-east-1a", VPCID: "v", FreeIPv4: 100, Tags: map[string]string{"net": "a"}}}, nil
 }
 
-func (c *cloud) SecurityGroups(context.Context, selection.GroupTerms) ([]eni.SecurityGroup, error) {
+func (c *cloud) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	return []eni.SecurityGroup{{ID: "g1", VPCID: "v", Tags: map[string]string{"net": "a"}}}, nil
 }
 
-func (c *cloud) InstanceTypes(context.Context) ([]launch.InstanceType, error) {
-	var types []launch.InstanceType
+func (c *cloud) InstanceTypes(context.Context) ([]launchtemplate.InstanceType, error) {
+	var types []launchtemplate.InstanceType
 	for _, name := range []string{"m5.large", "m5.xlarge"} {
 		limits, _ := instancetype.Offline(name)
-		types = append(types, launch.InstanceType{Name: name, Limits: limits})
+		types = append(types, launchtemplate.InstanceType{Name: name, Limits: limits})
 	}
 	return types, nil
 }
@@ -92,9 +92,9 @@ func (c *cloud) ImageByID(_ context.Context, id string) (found, architecture str
 	return id, "amd64", nil
 }
 
-func (c *cloud) LaunchTemplateVersion(context.Context, string, string, string) (launch.Version, error) {
+func (c *cloud) LaunchTemplateVersion(context.Context, string, string, string) (launchtemplate.Version, error) {
 	if c.source.TemplateID == "" {
-		return launch.Version{}, &eni.APIError{Class: eni.NotFound, Code: "InvalidLaunchTemplateId.NotFound"}
+		return launchtemplate.Version{}, &eni.APIError{Class: eni.NotFound, Code: "InvalidLaunchTemplateId.NotFound"}
 	}
 	return c.source, nil
 }
@@ -103,7 +103,7 @@ func (c *cloud) InstancesLaunchedFrom(context.Context, string) (map[string]int64
 	return map[string]int64{instance: 1}, nil
 }
 
-func (c *cloud) References(context.Context) ([]launch.Reference, error) {
+func (c *cloud) References(context.Context) ([]launchtemplate.Reference, error) {
 	return slices.Clone(c.references), c.unasked
 }
 
@@ -111,31 +111,31 @@ func (c *cloud) ImagesOf(context.Context, string, string) (map[string]string, er
 	return c.images, nil
 }
 
-func (c *cloud) LaunchTemplates(context.Context, map[string]string) ([]launch.Existing, error) {
-	var all []launch.Existing
+func (c *cloud) LaunchTemplates(context.Context, map[string]string) ([]launchtemplate.Existing, error) {
+	var all []launchtemplate.Existing
 	for _, t := range c.templates {
 		all = append(all, t)
 	}
 	return all, nil
 }
 
-func (c *cloud) LaunchTemplateVersions(_ context.Context, id string) ([]launch.Version, error) {
+func (c *cloud) LaunchTemplateVersions(_ context.Context, id string) ([]launchtemplate.Version, error) {
 	return slices.Clone(c.versions[id]), nil
 }
 
-func (c *cloud) CreateLaunchTemplate(_ context.Context, p launch.NewTemplate) (string, []string, error) {
+func (c *cloud) CreateLaunchTemplate(_ context.Context, p launchtemplate.NewTemplate) (string, []string, error) {
 	c.said("create %s", p.Name)
 	id := fmt.Sprintf("lt-%d", len(c.templates)+1)
-	c.templates[id] = launch.Existing{ID: id, Name: p.Name, Tags: p.Tags, Latest: 1}
+	c.templates[id] = launchtemplate.Existing{ID: id, Name: p.Name, Tags: p.Tags, Latest: 1}
 	c.add(id, 1, p.Hash, p.Data)
 	return id, []string{"EC2 warns: it is late"}, nil
 }
 
-func (c *cloud) add(id string, number int64, hash string, data launch.Document) {
-	c.versions[id] = append(c.versions[id], launch.Version{TemplateID: id, Number: number, Description: launch.Describe(hash), CreatedAt: c.now, Data: launch.Readable(data)})
+func (c *cloud) add(id string, number int64, hash string, data launchtemplate.Document) {
+	c.versions[id] = append(c.versions[id], launchtemplate.Version{TemplateID: id, Number: number, Description: launchtemplate.Describe(hash), CreatedAt: c.now, Data: launchtemplate.Readable(data)})
 }
 
-func (c *cloud) CreateLaunchTemplateVersion(_ context.Context, _, id, hash string, data launch.Document) (int64, []string, error) {
+func (c *cloud) CreateLaunchTemplateVersion(_ context.Context, _, id, hash string, data launchtemplate.Document) (int64, []string, error) {
 	number := int64(len(c.versions[id]) + 1)
 	c.said("version %d of %s", number, id)
 	c.add(id, number, hash, data)
@@ -158,7 +158,7 @@ func (c *cloud) PutTags(_ context.Context, id string, _ map[string]string) error
 	return nil
 }
 
-func (c *cloud) DryRunLaunch(_ context.Context, t launch.DryRun) error {
+func (c *cloud) DryRunLaunch(_ context.Context, t launchtemplate.DryRun) error {
 	c.said("try %s version %d as %s", t.TemplateID, t.Version, t.InstanceType)
 	return c.refuse
 }
@@ -193,7 +193,7 @@ func setStage(t *testing.T, object *v1alpha1.AWSNodeTemplate, change ...func(*aw
 		}
 	}
 	s := &stage{T: t, repairs: &controller.InPlaceUpdates{}, cloud: &cloud{
-		now: time.Unix(1_800_000_000, 0), templates: map[string]launch.Existing{}, versions: map[string][]launch.Version{},
+		now: time.Unix(1_800_000_000, 0), templates: map[string]launchtemplate.Existing{}, versions: map[string][]launchtemplate.Version{},
 	}}
 	s.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(&v1alpha1.AWSNodeTemplate{}, &corev1.Node{}).Build()
 	clock, quiet := func() time.Time { return s.now }, slog.New(slog.DiscardHandler)
@@ -253,10 +253,10 @@ func (s *stage) change(to func(*v1alpha1.AWSNodeTemplateSpec)) {
 func (s *stage) launch(object v1alpha1.AWSNodeTemplate) {
 	p := object.Status.LaunchTemplates[0]
 	tags := map[string]string{
-		ownership.TagCluster: cluster, ownership.TagNodeTemplate: "default", ownership.TagNodeTemplateUID: "uid", ownership.TagTemplateHash: p.ContentHash, ownership.TagNoManage: "true",
+		identity.TagCluster: cluster, identity.TagNodeTemplate: "default", identity.TagNodeTemplateUID: "uid", identity.TagTemplateHash: p.ContentHash, identity.TagNoManage: "true",
 	}
 	for device, description := range []string{"", "second"} {
-		i := launch.Interface{Slot: eni.Slot{Device: device}, Description: description, DeleteOnTermination: true, Groups: []string{"g1"}}.AsLaunched("s1")
+		i := launchtemplate.Interface{Slot: eni.Slot{Device: device}, Description: description, DeleteOnTermination: true, Groups: []string{"g1"}}.AsLaunched("s1")
 		i.ID, i.Tags, i.Zone, i.Attachment.InstanceID = fmt.Sprintf("eni-%d", device), tags, "us-east-1a", instance
 		s.interfaces = append(s.interfaces, i)
 	}
@@ -339,21 +339,21 @@ func TestBackAndForthMakesNoThirdVersion(t *testing.T) {
 func TestReasonsNotToRender(t *testing.T) {
 	cases := map[string]struct {
 		change func(*v1alpha1.AWSNodeTemplateSpec)
-		is     launch.Reason
+		is     launchtemplate.Reason
 	}{
 		"an override that is not allowed": {func(s *v1alpha1.AWSNodeTemplateSpec) {
 			s.LaunchTemplateOverride = &runtime.RawExtension{Raw: []byte(`{"EbsOptimized":true}`)}
-		}, launch.OverrideNotAllowed},
-		"an image that is not there": {func(s *v1alpha1.AWSNodeTemplateSpec) { s.AMISelector["aws-ids"] = "ami-00000000000000000" }, launch.ImageRequired},
+		}, launchtemplate.OverrideNotAllowed},
+		"an image that is not there": {func(s *v1alpha1.AWSNodeTemplateSpec) { s.AMISelector["aws-ids"] = "ami-00000000000000000" }, launchtemplate.ImageRequired},
 		"a launch template that is not there": {func(s *v1alpha1.AWSNodeTemplateSpec) {
 			fill := true
 			s.LaunchTemplateRef, s.Autofill = &v1alpha1.LaunchTemplateRef{Name: "base", Version: "$Latest"}, &fill
-		}, launch.SourceNotFound},
+		}, launchtemplate.SourceNotFound},
 		"more interfaces than any type takes": {func(s *v1alpha1.AWSNodeTemplateSpec) {
 			for n := range int32(8) {
 				s.NetworkInterfaces = append(s.NetworkInterfaces, v1alpha1.LaunchInterface{DeviceIndex: n + 2})
 			}
-		}, launch.NoEligibleInstanceType},
+		}, launchtemplate.NoEligibleInstanceType},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +386,7 @@ func TestANodeIsLabelledAndTellsOfItsDrift(t *testing.T) {
 
 	s.change(func(spec *v1alpha1.AWSNodeTemplateSpec) { spec.UserData = "#!/bin/bash" })
 	object, _ = s.reconcile()
-	if _, c = s.node(); object.Status.Drifted != 1 || c.Reason != string(launch.Static) || !strings.Contains(c.Message, "userData") {
+	if _, c = s.node(); object.Status.Drifted != 1 || c.Reason != string(launchtemplate.Static) || !strings.Contains(c.Message, "userData") {
 		t.Errorf("%d drifted, %+v", object.Status.Drifted, c)
 	}
 	if standing := s.reconciler.Counts()["default"]; standing.Nodes != 1 || standing.Drifted["userData"] != 1 {
@@ -398,7 +398,7 @@ func TestANodeIsLabelledAndTellsOfItsDrift(t *testing.T) {
 // is changed here.
 func TestAPatchedImageIsDrift(t *testing.T) {
 	object := declared()
-	object.Spec.AMIFamily, object.Spec.AMISelector, object.Spec.UserData = v1alpha1.AMIFamily(launch.AL2023), nil, ""
+	object.Spec.AMIFamily, object.Spec.AMISelector, object.Spec.UserData = v1alpha1.AMIFamily(launchtemplate.AL2023), nil, ""
 	object.Spec.Cluster = &v1alpha1.ClusterAccess{Name: "blue", Endpoint: "https://blue", CertificateAuthority: "Yg==", ServiceCIDR: "172.20.0.0/16"}
 	s := setStage(t, object)
 	got, _ := s.reconcile()
@@ -413,9 +413,9 @@ func TestAPatchedImageIsDrift(t *testing.T) {
 		{"patched", "ami-0fedcba9876543210", corev1.ConditionTrue},
 		{"and back", image, corev1.ConditionFalse},
 	} {
-		s.source = launch.Version{}
+		s.source = launchtemplate.Version{}
 		if c.stands != "" {
-			s.source = launch.Version{TemplateID: "lt-1", Data: launch.Document{"ImageId": c.stands}}
+			s.source = launchtemplate.Version{TemplateID: "lt-1", Data: launchtemplate.Document{"ImageId": c.stands}}
 		}
 		s.now = s.now.Add(time.Hour)
 		s.listed()

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/launch"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
 func TestLaunchTemplatesGoWithTheLastNode(t *testing.T) {
@@ -32,7 +32,7 @@ func TestLaunchTemplatesGoWithTheLastNode(t *testing.T) {
 	if err := s.kube.Delete(s.Context(), &node); err != nil {
 		t.Fatal(err)
 	}
-	s.templates["lt-foreign"] = launch.Existing{ID: "lt-foreign", Name: "base"}
+	s.templates["lt-foreign"] = launchtemplate.Existing{ID: "lt-foreign", Name: "base"}
 	object, calls := s.reconcile()
 	if !slices.Equal(calls, []string{"delete lt-1"}) || object.Name != "" {
 		t.Errorf("calls %q, still there: %q", calls, object.Name)
@@ -42,10 +42,10 @@ func TestLaunchTemplatesGoWithTheLastNode(t *testing.T) {
 func TestWhatNothingWantsGoesAfterAWhile(t *testing.T) {
 	s := setStage(t, declared())
 	s.reconcile()
-	old := launch.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
-	s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
+	old := launchtemplate.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
+	s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
 	for days, want := range []int{0, 1} {
-		s.now = s.now.Add(time.Duration(days)*launch.KeepFor + time.Minute)
+		s.now = s.now.Add(time.Duration(days)*launchtemplate.KeepFor + time.Minute)
 		if _, calls := s.reconcile(); len(calls) != want {
 			t.Errorf("after %d days: %q", days, calls)
 		}
@@ -56,22 +56,22 @@ func TestWhatNothingWantsGoesAfterAWhile(t *testing.T) {
 func TestWhatAGroupNamesStays(t *testing.T) {
 	s := setStage(t, declared())
 	s.reconcile()
-	old := launch.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
-	s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
-	s.references = []launch.Reference{{By: "Auto Scaling group web", TemplateName: "of a zone that is gone", Version: "$Latest"}}
+	old := launchtemplate.NodeTemplate{Name: "default", UID: "uid", Cluster: cluster}
+	s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "of a zone that is gone", Tags: old.Identity(), Latest: 1}
+	s.references = []launchtemplate.Reference{{By: "Auto Scaling group web", TemplateName: "of a zone that is gone", Version: "$Latest"}}
 	for range 3 {
-		s.now = s.now.Add(launch.KeepFor + time.Minute)
+		s.now = s.now.Add(launchtemplate.KeepFor + time.Minute)
 		if _, calls := s.reconcile(); len(calls) > 0 {
 			t.Errorf("while a group names it: %q", calls)
 		}
 	}
 	s.references, s.unasked = nil, errors.New("AccessDenied")
-	s.now = s.now.Add(launch.KeepFor + time.Minute)
+	s.now = s.now.Add(launchtemplate.KeepFor + time.Minute)
 	if _, calls := s.reconcile(); len(calls) > 0 {
 		t.Errorf("while nobody may look: %q", calls)
 	}
 	s.unasked = nil
-	s.now = s.now.Add(launch.KeepFor + time.Minute)
+	s.now = s.now.Add(launchtemplate.KeepFor + time.Minute)
 	if _, calls := s.reconcile(); !slices.Equal(calls, []string{"delete lt-9"}) {
 		t.Errorf("in the end: %q", calls)
 	}
@@ -79,12 +79,12 @@ func TestWhatAGroupNamesStays(t *testing.T) {
 
 func TestAVersionThatAGroupNamesStays(t *testing.T) {
 	s := setStage(t, declared())
-	for n := range launch.KeepVersions + 4 {
+	for n := range launchtemplate.KeepVersions + 4 {
 		s.change(func(spec *v1alpha1.AWSNodeTemplateSpec) { spec.UserData = fmt.Sprintf("#!/bin/sh\n#%d", n) })
 		s.reconcile()
 	}
-	s.references = []launch.Reference{{By: "Auto Scaling group web", TemplateID: "lt-1", Version: "3"}}
-	s.now = s.now.Add(launch.KeepFor + time.Minute)
+	s.references = []launchtemplate.Reference{{By: "Auto Scaling group web", TemplateID: "lt-1", Version: "3"}}
+	s.now = s.now.Add(launchtemplate.KeepFor + time.Minute)
 	if _, calls := s.reconcile(); !slices.Equal(calls, []string{"delete versions [2 4] of lt-1"}) {
 		t.Errorf("calls %q", calls)
 	}
@@ -96,7 +96,7 @@ func TestTheEndWaitsForGroups(t *testing.T) {
 	if err := s.kube.Delete(s.Context(), &object); err != nil {
 		t.Fatal(err)
 	}
-	s.references = []launch.Reference{{By: "Auto Scaling group web", TemplateID: "lt-1", Version: "1"}}
+	s.references = []launchtemplate.Reference{{By: "Auto Scaling group web", TemplateID: "lt-1", Version: "1"}}
 	object, calls := s.reconcile()
 	if ready := apimeta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady); len(calls) > 0 || !strings.Contains(ready.Message, "Auto Scaling group web") {
 		t.Errorf("calls %q, %q", calls, ready.Message)
@@ -141,10 +141,10 @@ func TestOrphansAreSwept(t *testing.T) {
 		swept  bool
 	}{
 		"nobody wants it":  {func(*stage) {}, true},
-		"a group names it": {func(s *stage) { s.references = []launch.Reference{{TemplateID: "lt-9", Version: "1"}} }, false},
+		"a group names it": {func(s *stage) { s.references = []launchtemplate.Reference{{TemplateID: "lt-9", Version: "1"}} }, false},
 		"nobody may look":  {func(s *stage) { s.unasked = errors.New("AccessDenied") }, false},
 		"it is new":        {func(s *stage) { s.add("lt-9", 2, "2", nil) }, false},
-		"it is somebody's": {func(s *stage) { s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "base"} }, false},
+		"it is somebody's": {func(s *stage) { s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "base"} }, false},
 		"its instances run on": {func(s *stage) {
 			s.launch(v1alpha1.AWSNodeTemplate{Status: v1alpha1.AWSNodeTemplateStatus{LaunchTemplates: make([]v1alpha1.PublishedTemplate, 1)}})
 		}, false},
@@ -152,10 +152,10 @@ func TestOrphansAreSwept(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := setStage(t, declared())
-			gone := launch.NodeTemplate{Name: "gone", UID: "uid", Cluster: cluster}
-			s.templates["lt-9"] = launch.Existing{ID: "lt-9", Name: "left", Tags: gone.Identity(), Latest: 1}
+			gone := launchtemplate.NodeTemplate{Name: "gone", UID: "uid", Cluster: cluster}
+			s.templates["lt-9"] = launchtemplate.Existing{ID: "lt-9", Name: "left", Tags: gone.Identity(), Latest: 1}
 			s.add("lt-9", 1, "1", nil)
-			s.now = s.now.Add(launch.KeepFor)
+			s.now = s.now.Add(launchtemplate.KeepFor)
 			c.change(s)
 			for pass := range 3 {
 				s.calls = nil
@@ -163,7 +163,7 @@ func TestOrphansAreSwept(t *testing.T) {
 				if want := c.swept && pass == 1; (len(s.calls) > 0) != want || (err != nil) != (s.unasked != nil && pass > 0) {
 					t.Errorf("pass %d: %q, %v", pass+1, s.calls, err)
 				}
-				s.now = s.now.Add(launch.OrphanGrace)
+				s.now = s.now.Add(launchtemplate.OrphanGrace)
 			}
 		})
 	}

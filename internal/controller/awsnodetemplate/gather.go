@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/nodetemplate"
-	"github.com/multieni/multieni/launch"
-	"github.com/multieni/multieni/plan"
 )
 
 // facts are what a node template's status follows from.
 type facts struct {
 	now       time.Time
-	template  launch.NodeTemplate
-	rendering launch.Rendering
+	template  launchtemplate.NodeTemplate
+	rendering launchtemplate.Rendering
 	// source is when the launch template referred to was read.
 	sourceReadAt time.Time
 
@@ -47,7 +47,7 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	if err != nil {
 		problems = append(problems, problemOf(err))
 	}
-	for _, find := range []func(context.Context, *v1alpha1.AWSNodeTemplate, *launch.NodeTemplate, *facts) ([]launch.Problem, error){
+	for _, find := range []func(context.Context, *v1alpha1.AWSNodeTemplate, *launchtemplate.NodeTemplate, *facts) ([]launchtemplate.Problem, error){
 		r.findSource, r.findImage, r.findNetworks, r.findNamed,
 	} {
 		found, err := find(ctx, object, &t, &f)
@@ -65,7 +65,7 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 		return f, err
 	}
 	f.template = t
-	f.rendering = launch.Render(t, types, choices)
+	f.rendering = launchtemplate.Render(t, types, choices)
 	if len(problems) > 0 {
 		// What was not found makes for more problems further on, which say nothing new.
 		f.rendering.Problems, f.rendering.Templates = problems, nil
@@ -73,31 +73,31 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	return f, nil
 }
 
-func problemOf(err error) launch.Problem {
-	var p launch.Problem
+func problemOf(err error) launchtemplate.Problem {
+	var p launchtemplate.Problem
 	if errors.As(err, &p) {
 		return p
 	}
-	return launch.Problem{Reason: launch.InvalidInterface, Message: err.Error()}
+	return launchtemplate.Problem{Reason: launchtemplate.InvalidInterface, Message: err.Error()}
 }
 
 // checkOverride refuses an override that is not allowed, or that EC2 would not understand.
-func (r *Reconciler) checkOverride(t launch.NodeTemplate) []launch.Problem {
+func (r *Reconciler) checkOverride(t launchtemplate.NodeTemplate) []launchtemplate.Problem {
 	const path = "spec.launchTemplateOverride"
 	switch {
 	case len(t.Override) == 0:
 		return nil
 	case r.CheckOverride == nil:
-		return []launch.Problem{{Reason: launch.OverrideNotAllowed, Path: path, Message: "the controller takes no overrides; express it in the other fields, or start it with --feature-gates=LaunchTemplateOverride=true"}}
+		return []launchtemplate.Problem{{Reason: launchtemplate.OverrideNotAllowed, Path: path, Message: "the controller takes no overrides; express it in the other fields, or start it with --feature-gates=LaunchTemplateOverride=true"}}
 	}
 	if err := r.CheckOverride(t.Override); err != nil {
-		return []launch.Problem{{Reason: launch.InvalidOverride, Path: path, Message: err.Error()}}
+		return []launchtemplate.Problem{{Reason: launchtemplate.InvalidOverride, Path: path, Message: err.Error()}}
 	}
 	return nil
 }
 
 // findSource reads the launch template that is referred to.
-func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, f *facts) ([]launch.Problem, error) {
+func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, f *facts) ([]launchtemplate.Problem, error) {
 	ref := object.Spec.LaunchTemplateRef
 	if ref == nil {
 		return nil, nil
@@ -105,14 +105,14 @@ func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTem
 	source, err := r.Launches.Source(ctx, ref.ID, ref.Name, ref.Version)
 	switch eni.ErrorClass(err) {
 	case eni.NotFound, eni.Invalid:
-		return []launch.Problem{{Reason: launch.SourceNotFound, Path: "spec.launchTemplateRef", Message: fmt.Sprintf(
+		return []launchtemplate.Problem{{Reason: launchtemplate.SourceNotFound, Path: "spec.launchTemplateRef", Message: fmt.Sprintf(
 			"EC2 has no version %s of launch template %s; correct the reference, or make it. Nodes that run are not concerned", ref.Version, ref.ID+ref.Name)}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	f.sourceReadAt = source.ReadAt
-	t.Source = &launch.Source{
+	t.Source = &launchtemplate.Source{
 		ID: source.TemplateID, Name: ref.Name, Version: ref.Version, Resolved: source.Number,
 		Autofill: !nodetemplate.AsItIs(object.Spec), Data: source.Data.Clone(),
 	}
@@ -120,7 +120,7 @@ func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTem
 }
 
 // findImage finds the image, its architecture, and the version of Kubernetes that the image of a family is for.
-func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) ([]launch.Problem, error) {
+func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts) ([]launchtemplate.Problem, error) {
 	const path = "spec.amiSelector"
 	spec := object.Spec
 	if id := layeredImage(*t); strings.HasPrefix(id, "ami-") {
@@ -129,7 +129,7 @@ func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemp
 			return nil, err
 		}
 		if image.ID == "" {
-			return []launch.Problem{{Reason: launch.ImageRequired, Path: path, Message: "EC2 has no image " + id + " in this region that the account may use; correct it, or share the image"}}, nil
+			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path, Message: "EC2 has no image " + id + " in this region that the account may use; correct it, or share the image"}}, nil
 		}
 		t.Image.Architecture = image.Architecture
 		return nil, nil
@@ -143,7 +143,7 @@ func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemp
 			return nil, err
 		}
 		if image.ID == "" {
-			return []launch.Problem{{Reason: launch.ImageRequired, Path: path, Message: "no image has all the tags; correct amiSelector, or tag an image"}}, nil
+			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path, Message: "no image has all the tags; correct amiSelector, or tag an image"}}, nil
 		}
 		t.Image.ID, t.Image.Architecture = image.ID, image.Architecture
 		return nil, nil
@@ -162,8 +162,8 @@ func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemp
 }
 
 // layeredImage returns the image that wins, if any layer names one by ID.
-func layeredImage(t launch.NodeTemplate) string {
-	layers := []launch.Document{t.Override}
+func layeredImage(t launchtemplate.NodeTemplate) string {
+	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil {
 		layers = append(layers, t.Source.Data)
 	}
@@ -176,12 +176,12 @@ func layeredImage(t launch.NodeTemplate) string {
 }
 
 // findNetworks resolves the selectors of subnets and security groups.
-func (r *Reconciler) findNetworks(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) (problems []launch.Problem, err error) {
+func (r *Reconciler) findNetworks(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts) (problems []launchtemplate.Problem, err error) {
 	if nodetemplate.AsItIs(object.Spec) {
 		return nil, nil
 	}
 	spec := object.Spec
-	var p []launch.Problem
+	var p []launchtemplate.Problem
 	if t.Network.Subnets, p, err = r.subnets(ctx, spec.SubnetSelector, "spec.subnetSelector"); err != nil {
 		return nil, err
 	}
@@ -222,38 +222,38 @@ func vpcOf(subnets []eni.Subnet) string {
 	return subnets[0].VPCID
 }
 
-func (r *Reconciler) subnets(ctx context.Context, selector map[string]v1alpha1.TagValue, path string) ([]eni.Subnet, []launch.Problem, error) {
+func (r *Reconciler) subnets(ctx context.Context, selector map[string]v1alpha1.TagValue, path string) ([]eni.Subnet, []launchtemplate.Problem, error) {
 	match, err := r.Resolver.Subnets(ctx, nodetemplate.SubnetTerms(selector))
 	if err != nil {
 		return nil, nil, err
 	}
-	return append([]eni.Subnet{}, match.Subnets()...), described(launch.NoSubnets, path, match.Problems()), nil
+	return append([]eni.Subnet{}, match.Subnets()...), described(launchtemplate.NoSubnets, path, match.Problems()), nil
 }
 
-func (r *Reconciler) groups(ctx context.Context, selector map[string]v1alpha1.TagValue, vpc, path string) ([]string, []launch.Problem, error) {
+func (r *Reconciler) groups(ctx context.Context, selector map[string]v1alpha1.TagValue, vpc, path string) ([]string, []launchtemplate.Problem, error) {
 	match, err := r.Resolver.SecurityGroups(ctx, nodetemplate.GroupTerms(selector))
 	if err != nil {
 		return nil, nil, err
 	}
 	ids, problems := match.ForVPC(vpc)
-	return append([]string{}, ids...), described(launch.NoSecurityGroups, path, problems), nil
+	return append([]string{}, ids...), described(launchtemplate.NoSecurityGroups, path, problems), nil
 }
 
-func described(reason launch.Reason, path string, found []plan.Problem) []launch.Problem {
-	var problems []launch.Problem
+func described(reason launchtemplate.Reason, path string, found []plan.Problem) []launchtemplate.Problem {
+	var problems []launchtemplate.Problem
 	for _, p := range found {
-		problems = append(problems, launch.Problem{Reason: reason, Path: path, Message: p.Message})
+		problems = append(problems, launchtemplate.Problem{Reason: reason, Path: path, Message: p.Message})
 	}
 	return problems
 }
 
 // findNamed reads the subnets that the source and the override name by ID.
-func (r *Reconciler) findNamed(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launch.NodeTemplate, _ *facts) ([]launch.Problem, error) {
-	layers := []launch.Document{t.Override}
+func (r *Reconciler) findNamed(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts) ([]launchtemplate.Problem, error) {
+	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil && t.Source.Autofill {
 		layers = append(layers, t.Source.Data)
 	}
-	ids := launch.SubnetIDs(layers...)
+	ids := launchtemplate.SubnetIDs(layers...)
 	if len(ids) == 0 {
 		return nil, nil
 	}

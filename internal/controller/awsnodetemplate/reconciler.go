@@ -29,10 +29,10 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/launch"
 )
 
 // recheckInterval is how soon to look again at what is on its way: a repair, or a deletion that waits for nodes.
@@ -41,17 +41,17 @@ const recheckInterval = 5 * time.Second
 // EC2 is what the reconciler asks of EC2 itself.
 type EC2 interface {
 	// LaunchTemplates returns the launch templates with all the tags.
-	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launch.Existing, error)
+	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launchtemplate.Existing, error)
 	// LaunchTemplateVersions returns all versions of one, the oldest first.
-	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launch.Version, error)
-	CreateLaunchTemplate(ctx context.Context, p launch.NewTemplate) (id string, warnings []string, err error)
-	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launch.Document) (number int64, warnings []string, err error)
+	LaunchTemplateVersions(ctx context.Context, templateID string) ([]launchtemplate.Version, error)
+	CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewTemplate) (id string, warnings []string, err error)
+	CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launchtemplate.Document) (number int64, warnings []string, err error)
 	DeleteLaunchTemplate(ctx context.Context, templateID string) error
 	DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error
 	// PutTags puts tags on a resource, here a launch template.
 	PutTags(ctx context.Context, id string, tags map[string]string) error
 	// DryRunLaunch has EC2 say whether it would launch, without launching.
-	DryRunLaunch(ctx context.Context, t launch.DryRun) error
+	DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error
 }
 
 // Options are what a Reconciler works with.
@@ -63,9 +63,9 @@ type Options struct {
 	Launches *resolver.Launches
 	EC2      EC2
 	// References are who launches from which launch templates, beside the instances that run.
-	References func(context.Context) ([]launch.Reference, error)
+	References func(context.Context) ([]launchtemplate.Reference, error)
 	// CheckOverride reports a member of an override that EC2 does not have. A nil one means that overrides are not allowed.
-	CheckOverride func(launch.Document) error
+	CheckOverride func(launchtemplate.Document) error
 	// KubernetesVersion returns the minor version of the API server, such as 1.35.
 	KubernetesVersion func() (string, error)
 	Repairs           *controller.InPlaceUpdates

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/launch"
 )
 
 // The most entries of lists in the status (api/v1alpha1).
@@ -81,7 +81,7 @@ func nodesRun(count int) string {
 }
 
 // referred names who refers to the launch templates, the first few.
-func referred(by []launch.Reference) string {
+func referred(by []launchtemplate.Reference) string {
 	var names []string
 	for _, r := range by {
 		names = append(names, r.By)
@@ -119,7 +119,7 @@ func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemp
 	return all[:min(len(all), maxTemplates)]
 }
 
-func zone(z launch.ZoneVerdict) v1alpha1.TemplateZone {
+func zone(z launchtemplate.ZoneVerdict) v1alpha1.TemplateZone {
 	zone := v1alpha1.TemplateZone{Name: z.Zone, Eligible: z.Eligible, Message: clip(z.Message, 1024)}
 	for _, slot := range slices.SortedFunc(maps.Keys(z.Subnets), eni.CompareSlots) {
 		zone.Subnets = append(zone.Subnets, z.Subnets[slot]...)
@@ -128,9 +128,9 @@ func zone(z launch.ZoneVerdict) v1alpha1.TemplateZone {
 	return zone
 }
 
-func instanceTypes(verdicts []launch.TypeVerdict) v1alpha1.TemplateInstanceTypes {
+func instanceTypes(verdicts []launchtemplate.TypeVerdict) v1alpha1.TemplateInstanceTypes {
 	var all v1alpha1.TemplateInstanceTypes
-	at := map[launch.TypeReason]int{}
+	at := map[launchtemplate.TypeReason]int{}
 	for _, v := range verdicts {
 		switch {
 		case v.Eligible():
@@ -138,7 +138,7 @@ func instanceTypes(verdicts []launch.TypeVerdict) v1alpha1.TemplateInstanceTypes
 			if len(all.Types) < maxTypes {
 				all.Types = append(all.Types, v1alpha1.EligibleType{Name: v.Name, MaxPods: int32(max(0, v.MaxPods)), EFAs: int32(v.EFAs), Shape: v.Shape})
 			}
-		case v.Reason != launch.Excluded:
+		case v.Reason != launchtemplate.Excluded:
 			n, known := at[v.Reason]
 			if !known {
 				n = len(all.Rejected)
@@ -213,7 +213,7 @@ func meanwhile(st v1alpha1.AWSNodeTemplateStatus) string {
 	return " (the launch templates in the status are as before)"
 }
 
-func summary(problems []launch.Problem) string {
+func summary(problems []launchtemplate.Problem) string {
 	var words []string
 	for _, p := range problems {
 		words = append(words, p.Error())

@@ -22,8 +22,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/panics"
-	"github.com/multieni/multieni/launch"
 )
 
 // eventDelay is for how long news of nodes is collected: a fleet that joins is surveyed once and not node by node.
@@ -54,7 +54,7 @@ func (r *Reconciler) collectPeriodically(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(launch.OrphanGrace):
+		case <-time.After(launchtemplate.OrphanGrace):
 		}
 		err := panics.AsError("the sweep of launch templates", func() error { return r.CollectTemplates(ctx) })
 		if err != nil && ctx.Err() == nil {

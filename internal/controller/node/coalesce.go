@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // How long a NodeENIState may stay as it was last written while interfaces of its node are in transition, so that one write

@@ -13,13 +13,13 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
-	"github.com/multieni/multieni/plan"
-	"github.com/multieni/multieni/selection"
 )
 
 // desire says what is wanted of one instance of the subject.
-func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selection.Location, known observer.NodeInventory) (plan.Desired, error) {
+func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location, known observer.NodeInventory) (plan.Desired, error) {
 	present := s.present(instanceID)
 	if present {
 		clear(s.generations)
@@ -63,7 +63,7 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 }
 
 // claim says what one NodeENI asks. Its wishes are worked out only where it still may ask, or may again after a pause.
-func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selection.Location) (plan.Claim, error) {
+func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selector.Location) (plan.Claim, error) {
 	claim := controller.NewClaim(nodeENI)
 	circumstances := plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
@@ -90,7 +90,7 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 	if err != nil {
 		return claim, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
 	}
-	controller.ResolveClaim(&claim, nodeENI.Spec, selection.Found{Subnets: subnets, Groups: groups}, at)
+	controller.ResolveClaim(&claim, nodeENI.Spec, selector.Found{Subnets: subnets, Groups: groups}, at)
 	return claim, nil
 }
 

@@ -6,15 +6,15 @@ package node
 import (
 	"testing"
 
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestOneMemberOfEachKey, whatever name somebody wrote into the tag of one: the API server refuses a status with two.
 func TestOneMemberOfEachKey(t *testing.T) {
 	of := func(name string, ordinal int, wanted bool) plan.Member {
-		key := ownership.Key{NodeENIUID: "uid-b", Ordinal: ordinal}
-		return plan.Member{Member: ownership.Member{NodeENI: name, Key: key}, Desired: wanted}
+		key := identity.Key{NodeENIUID: "uid-b", Ordinal: ordinal}
+		return plan.Member{Member: identity.Member{NodeENI: name, Key: key}, Desired: wanted}
 	}
 	got := distinct([]plan.Member{of("-1", 0, false), of("a", 1, true), of("b", 0, true)})
 	if len(got) != 2 || got[0].NodeENI != "a" || got[1].NodeENI != "b" {

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/apply"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // maxNote is the most bytes of an Event's note (Kubernetes API, events.k8s.io/v1).
@@ -88,7 +88,7 @@ func needsPerson(reason string) bool {
 }
 
 // announceForce says so before anybody wonders: force cuts an instance off.
-func (r *Reconciler) announceForce(s *snapshot, outcomes []apply.Outcome) {
+func (r *Reconciler) announceForce(s *snapshot, outcomes []executor.Outcome) {
 	var all []nodeEvent
 	for _, o := range outcomes {
 		if d, ok := o.Action.(plan.Detach); ok && d.Force {
@@ -234,12 +234,12 @@ func (s *skippedNodes) forget(node string) {
 	delete(s.said, node)
 }
 
-func keyOf(i v1alpha1.InterfaceState) ownership.Key {
-	return ownership.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}
+func keyOf(i v1alpha1.InterfaceState) identity.Key {
+	return identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}
 }
 
-func byKey(interfaces []v1alpha1.InterfaceState) map[ownership.Key]v1alpha1.InterfaceState {
-	all := make(map[ownership.Key]v1alpha1.InterfaceState, len(interfaces))
+func byKey(interfaces []v1alpha1.InterfaceState) map[identity.Key]v1alpha1.InterfaceState {
+	all := make(map[identity.Key]v1alpha1.InterfaceState, len(interfaces))
 	for _, i := range interfaces {
 		all[keyOf(i)] = i
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // mostUnverified is how many unverified interfaces a NodeENIState lists.
@@ -25,10 +25,10 @@ func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID st
 		return err
 	}
 	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool { return other.Name == s.name })
-	observed.OtherLedgers, observed.Copies = map[ownership.Key]int64{}, map[string]bool{}
+	observed.OtherLedgers, observed.Copies = map[identity.Key]int64{}, map[string]bool{}
 	for n := range states {
 		for _, m := range ledgerOf(states[n].Spec, instanceID) {
-			key := ownership.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
+			key := identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
 			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], m.Generation)
 		}
 	}
@@ -50,7 +50,7 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	for _, i := range state.Status.Interfaces {
 		if i.ENIID != "" && !i.Unverified {
 			all = append(all, plan.Recorded{
-				ID: i.ENIID, Key: ownership.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: i.Generation,
+				ID: i.ENIID, Key: identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: i.Generation,
 				Attached: i.InstanceID == instanceID && i.AttachmentID != "",
 			})
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestRecordedInterfaces reads the state of a node that was one instance and is another: only what is of the instance in question,
@@ -24,7 +24,7 @@ func TestRecordedInterfaces(t *testing.T) {
 		{Member: member, InstanceID: "i-1", ENIID: "eni-unverified", AttachmentID: "eni-attach-3", Unverified: true},
 		{Member: member, InstanceID: "i-1"},
 	}}}
-	key := ownership.Key{NodeENIUID: "uid", Ordinal: 1}
+	key := identity.Key{NodeENIUID: "uid", Ordinal: 1}
 	want := []plan.Recorded{
 		{ID: "eni-attached", Key: key, Generation: 7, Attached: true},
 		{ID: "eni-created", Key: key, Generation: 7},

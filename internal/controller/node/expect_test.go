@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostnet"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // TestANodeWithTheStartupTaintHearsOfItsNetworks has a lifecycle hook make an interface after the node has joined, and EC2 not be
@@ -50,7 +50,7 @@ func TestANodeWithTheStartupTaintHearsOfItsNetworks(t *testing.T) {
 				}
 				s.prepare()
 				id := s.attached()[0]
-				s.must(s.cloud.PutTags(s.Context(), id, ownership.LinkTags(8500, map[hostnet.Setting]int{hostnet.RPFilter: 0})))
+				s.must(s.cloud.PutTags(s.Context(), id, identity.LinkTags(8500, map[hostnet.Setting]int{hostnet.RPFilter: 0})))
 				time.Sleep(time.Minute)
 				s.reconcile(nodeName)
 				if !tc.hears {

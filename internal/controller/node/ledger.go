@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // store makes the ledger of an instance say what the plan needs it to say before its calls are made. Former instances of
@@ -157,7 +157,7 @@ func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 		names[string(m.NodeENIUID)] = m.NodeENI
 	}
 	var members []v1alpha1.Member
-	for _, key := range slices.SortedFunc(maps.Keys(p.Ledger), func(a, b ownership.Key) int { return a.Compare(b) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(p.Ledger), func(a, b identity.Key) int { return a.Compare(b) }) {
 		members = append(members, v1alpha1.Member{
 			NodeENI: names[key.NodeENIUID], NodeENIUID: types.UID(key.NodeENIUID),
 			Ordinal: int32(key.Ordinal), Generation: p.Ledger[key],

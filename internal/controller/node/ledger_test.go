@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestWithoutTheDefinitionOfTheLedger has the API server drop the kind NodeENIState: interfaces can be removed still, and
@@ -112,9 +112,9 @@ func TestTheLedgerOfAFormerInstance(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
-				member := ownership.Member{
+				member := identity.Member{
 					Cluster: cluster, NodeENI: "data", Node: nodeName, InstanceID: instanceID,
-					Key: ownership.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
+					Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
 				}
 				s.both(func(c client.Client) {
 					s.promise(c, member)
@@ -126,7 +126,7 @@ func TestTheLedgerOfAFormerInstance(t *testing.T) {
 					t.Fatalf("after a minute the ledger speaks of %v", got)
 				}
 				if tc.shown > 0 {
-					_, err := s.cloud.CreateInterface(s.Context(), apply.CreateRequest{
+					_, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
 						Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Unix(member.Generation, 0), nil),
 					})
 					s.must(err)
@@ -136,7 +136,7 @@ func TestTheLedgerOfAFormerInstance(t *testing.T) {
 					t.Errorf("after three minutes the ledger speaks of %v", got)
 				}
 				for _, i := range s.ec2.State().NetworkInterfaces {
-					if i.Tags[ownership.TagCluster] == cluster {
+					if i.Tags[identity.TagCluster] == cluster {
 						t.Errorf("%s is left", i.NetworkInterfaceID)
 					}
 				}
@@ -146,7 +146,7 @@ func TestTheLedgerOfAFormerInstance(t *testing.T) {
 }
 
 // promise writes the ledger of the node with one interface in it.
-func (s *stage) promise(c client.Client, m ownership.Member) {
+func (s *stage) promise(c client.Client, m identity.Member) {
 	s.Helper()
 	s.must(c.Create(s.Context(), &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Finalizers: []string{v1alpha1.Finalizer}},
@@ -171,7 +171,7 @@ func (s *stage) promisedFor() []string {
 // the one before may still come to light.
 func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 	onStage(t, func(s *stage) {
-		before := ownership.Member{NodeENI: "data", InstanceID: instanceID, Key: ownership.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix()}
+		before := identity.Member{NodeENI: "data", InstanceID: instanceID, Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix()}
 		s.both(func(c client.Client) {
 			s.promise(c, before)
 			s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "aws:///" + zone + "/" + nextInstanceID })

@@ -10,18 +10,18 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // backoffs remembers the last failure of each member. Losing it costs a retry that comes too early, and nothing else.
 type backoffs struct {
 	mu   sync.Mutex
-	last map[string]map[ownership.Key]plan.Backoff
+	last map[string]map[identity.Key]plan.Backoff
 }
 
-func (s *backoffs) of(instanceID string) map[ownership.Key]plan.Backoff {
+func (s *backoffs) of(instanceID string) map[identity.Key]plan.Backoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.last[instanceID])
@@ -33,15 +33,15 @@ func (s *backoffs) add(instanceID string, action plan.Action, err error, at time
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
-		s.last = map[string]map[ownership.Key]plan.Backoff{}
+		s.last = map[string]map[identity.Key]plan.Backoff{}
 	}
 	if s.last[instanceID] == nil {
-		s.last[instanceID] = map[ownership.Key]plan.Backoff{}
+		s.last[instanceID] = map[identity.Key]plan.Backoff{}
 	}
 	s.last[instanceID][key] = s.last[instanceID][key].WithFailure(action, err, at)
 }
 
-func (s *backoffs) clear(instanceID string, key ownership.Key) {
+func (s *backoffs) clear(instanceID string, key identity.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last[instanceID], key)

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestMemoryShrinks with what it is about: a controller lives longer than any node, instance and NodeENI.
@@ -18,7 +18,7 @@ func TestMemoryShrinks(t *testing.T) {
 	cases := map[string]func() int{
 		"the shortage of a NodeENI that is gone": func() int {
 			var s fullSubnets
-			create := plan.Create{Member: ownership.Member{Key: ownership.Key{NodeENIUID: "uid"}}, SubnetID: "subnet-1"}
+			create := plan.Create{Member: identity.Member{Key: identity.Key{NodeENIUID: "uid"}}, SubnetID: "subnet-1"}
 			s.note(create, &eni.APIError{Class: eni.NoAddresses}, now)
 			if len(s.known(now)) != 1 {
 				t.Error("the shortage is not known")

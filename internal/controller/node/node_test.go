@@ -30,14 +30,14 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/ownership"
 )
 
 const (
@@ -132,8 +132,8 @@ func (s *stage) restart() {
 	s.reconciler = node.New(node.Options{
 		Client: s.cache, Reader: s.api, Events: s.events, Observer: s.observer,
 		Resolver: resolver.New(s.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Minute, Now: time.Now}),
-		Applier:  apply.New(s.cloud, s.observer, apply.Options{Members: 1, Removals: 1, Now: time.Now}),
-		Limiter:  s.cloud, GC: sweeper.New(sweeper.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
+		Applier:  executor.New(s.cloud, s.observer, executor.Options{Members: 1, Removals: 1, Now: time.Now}),
+		Limiter:  s.cloud, GC: gc.New(gc.Options{Reader: s.api, Period: time.Minute, Now: time.Now, Log: quiet}),
 		InFlight: s.inFlight, Ledgers: &controller.PreviousLedgers{}, RefusedWrites: &controller.RejectedWrites{}, MaxUnattached: 10, Cluster: cluster, Concurrency: 1, Now: time.Now, Log: quiet,
 		Traces: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)), Attached: func(after time.Duration) { s.waited = append(s.waited, after) },
 	})
@@ -202,7 +202,7 @@ func (s *stage) drainChanged() {
 // attached returns the interfaces of the cluster that are attached.
 func (s *stage) attached() (ids []string) {
 	for _, i := range s.ec2.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached {
+		if i.Tags[identity.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached {
 			ids = append(ids, i.NetworkInterfaceID)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // observed says which generation of each NodeENI the interfaces were judged by. Of a NodeENI with an interface that waits
@@ -76,10 +76,10 @@ func omit(st *v1alpha1.NodeENIStateStatus) {
 	ranked := slices.SortedStableFunc(slices.Values(st.Interfaces), func(a, b v1alpha1.InterfaceState) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
-	out, room := map[ownership.Key]bool{}, v1alpha1.MaxInterfaces
+	out, room := map[identity.Key]bool{}, v1alpha1.MaxInterfaces
 	for _, i := range ranked {
 		// Subnets of one zone alone can ask for ordinals that no instance has slots for.
-		if room == 0 || i.Ordinal > ownership.MaxOrdinal {
+		if room == 0 || i.Ordinal > identity.MaxOrdinal {
 			out[keyOf(i)] = true
 			countOmitted(st, i)
 			continue

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestWhichGenerationAStatusSpeaksOf: a node says by which generation of a NodeENI its interfaces were judged, and says so
@@ -103,7 +103,7 @@ func TestOrdinalsThatNoInstanceHas(t *testing.T) {
 		s.must(s.play(time.Minute))
 		st := s.status(nodeName)
 		for _, i := range st.Interfaces {
-			if i.Ordinal > ownership.MaxOrdinal {
+			if i.Ordinal > identity.MaxOrdinal {
 				t.Errorf("ordinal %d is listed", i.Ordinal)
 			}
 		}

@@ -24,14 +24,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/controller"
-	"github.com/multieni/multieni/internal/controller/sweeper"
+	"github.com/multieni/multieni/internal/controller/gc"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/ratelimit"
+	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
-	"github.com/multieni/multieni/pace"
-	"github.com/multieni/multieni/plan"
 )
 
 // conflictDelay is how long the cache is given to catch up.
@@ -61,9 +61,9 @@ type Options struct {
 	Events   events.EventRecorder
 	Observer *observer.Observer
 	Resolver *resolver.Resolver
-	Applier  *apply.Applier
+	Applier  *executor.Applier
 	Limiter  Limiter
-	GC       *sweeper.Collector
+	GC       *gc.Collector
 	InFlight *controller.InFlight
 	Ledgers  *controller.PreviousLedgers
 	// RejectedWrites knows which objects the API server refuses to store.
@@ -156,7 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) 
 	if err := r.expect(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	ctx = pace.WithRequest(ctx, r.requestPriority(ctx, s))
+	ctx = ratelimit.WithRequest(ctx, r.requestPriority(ctx, s))
 	err = r.reconcileInstances(ctx, s)
 	r.recordRejectedWrite(s, err)
 	if apierrors.IsConflict(err) {
@@ -254,7 +254,7 @@ func (r *Reconciler) reconcileInstance(ctx context.Context, s *snapshot, instanc
 
 // begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
 // once there are no others.
-func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *apply.Pipeline) bool {
+func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
 	awaited, trailing := splitDeferrable(p.Actions)
 	if len(p.Actions) > 0 {
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
@@ -358,7 +358,7 @@ func (r *Reconciler) unattached(s *snapshot) int {
 func (r *Reconciler) CreationBlocked() bool { return r.creationBlocked.Load() }
 
 // note remembers what failed, and tells what a person should hear of at once.
-func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []apply.Outcome) {
+func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []executor.Outcome) {
 	for _, o := range outcomes {
 		member := o.Action.Of()
 		log := r.Log.With("node", s.name, "nodeeni", member.NodeENI, "action", o.Action.String())

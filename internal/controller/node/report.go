@@ -15,11 +15,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/hostpci"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
 )
 
 // report writes the node's status if it changed, with events for what a person would want to know, and lets the state
@@ -143,7 +143,7 @@ func rank(m plan.Member) int {
 // preJoinOnly reports whether the instance got an interface before it joined, for a network that no NodeENI asks for: it is told
 // of, and nothing waits for it.
 func preJoinOnly(m plan.Member) bool {
-	return ownership.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
+	return identity.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
 }
 
 // summary says in one outcome how the node stands.
@@ -208,7 +208,7 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	return state
 }
 
-func apiMember(m ownership.Member) v1alpha1.Member {
+func apiMember(m identity.Member) v1alpha1.Member {
 	return v1alpha1.Member{
 		NodeENI: m.NodeENI, NodeENIUID: types.UID(m.NodeENIUID), Ordinal: int32(m.Ordinal), Generation: m.Generation,
 	}
@@ -223,7 +223,7 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	if nodeENI == nil {
 		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
 		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
-		if ownership.IsNetworkOwner(m.NodeENIUID) && m.Interface != nil {
+		if identity.IsNetworkOwner(m.NodeENIUID) && m.Interface != nil {
 			addLinkOfNetwork(state, m.Interface.Tags)
 		}
 		return
@@ -241,7 +241,7 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 
 // addLinkOfNetwork adds what the tags of a network's interface say of its link.
 func addLinkOfNetwork(state *v1alpha1.InterfaceState, tags map[string]string) {
-	mtu, settings := ownership.ReadLink(tags)
+	mtu, settings := identity.ReadLink(tags)
 	state.MTU, state.Sysctls = int32(mtu), nil
 	for name, value := range settings {
 		if state.Sysctls == nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestAPauseHidesNothing: whoever paused a node or a NodeENI still sees what is attached, and in what it differs.

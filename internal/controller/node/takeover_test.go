@@ -16,19 +16,19 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // prepare gives the instance an interface for a network, as it is when the node joins.
 func (s *stage) prepare() {
 	s.Helper()
-	member := ownership.Member{
+	member := identity.Member{
 		Cluster: cluster, NodeENI: "multus", Node: nodeName, InstanceID: instanceID,
-		Key: ownership.Key{NodeENIUID: ownership.NetworkOwner("multus")}, Generation: time.Now().Unix(),
+		Key: identity.Key{NodeENIUID: identity.NetworkOwner("multus")}, Generation: time.Now().Unix(),
 	}
-	made, err := s.cloud.CreateInterface(s.Context(), apply.CreateRequest{
+	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
 		Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),
 	})
 	s.must(err)
@@ -70,7 +70,7 @@ func TestATakeoverShowsWithoutACall(t *testing.T) {
 				s.ec2.ClearFaults()
 				s.must(s.play(time.Hour))
 				s.servedAndReady()
-				if tags := s.tagsOf(s.attached()[0]); tags[ownership.TagNodeENIUID] != "uid-data" {
+				if tags := s.tagsOf(s.attached()[0]); tags[identity.TagNodeENIUID] != "uid-data" {
 					t.Errorf("its tags are %v", tags)
 				}
 			})

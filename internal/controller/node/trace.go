@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // tracePlan begins the span of carrying a plan out.

@@ -16,7 +16,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache has an interface that could not be attached yet, when the cache and the
@@ -47,9 +47,9 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 				s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
 				s.deleteNodeENI(c)
 			})
-			time.Sleep(ownership.MinLeakAge)
+			time.Sleep(identity.MinLeakAge)
 			s.reconciler.GC.Run(s.Context(), s.observer)
-			time.Sleep(ownership.ConfirmInterval)
+			time.Sleep(identity.ConfirmInterval)
 			s.reconciler.GC.Run(s.Context(), s.observer)
 		}},
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/fault"
-	"github.com/multieni/multieni/eni"
-	"github.com/multieni/multieni/internal/apply"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestNamesMeanTheVPCOfTheNode has a subnet and a security group of the same names in another VPC of the account.
@@ -103,8 +103,8 @@ func TestTheBrakeHoldsTheClusterBack(t *testing.T) {
 // launched gives the instance an interface as if it was launched with it, and returns its ID.
 func (s *stage) launched(at eni.Slot) string {
 	s.Helper()
-	made, err := s.cloud.CreateInterface(s.Context(), apply.CreateRequest{SubnetID: data, Groups: []string{group}, Token: "launched", Tags: map[string]string{
-		ownership.TagCluster: cluster, ownership.TagNodeTemplate: "default", ownership.TagNodeTemplateUID: "uid-template", ownership.TagNoManage: "true",
+	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{SubnetID: data, Groups: []string{group}, Token: "launched", Tags: map[string]string{
+		identity.TagCluster: cluster, identity.TagNodeTemplate: "default", identity.TagNodeTemplateUID: "uid-template", identity.TagNoManage: "true",
 	}})
 	s.must(err)
 	_, err = s.cloud.AttachInterface(s.Context(), made.ID, instanceID, at)

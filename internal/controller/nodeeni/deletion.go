@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/ownership"
 )
 
 // removeFinalizer takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
@@ -58,8 +58,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.Node
 // cluster writes them.
 func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	return slices.DeleteFunc(left, func(i eni.Interface) bool {
-		_, verdict := ownership.Read(r.Observer.Cluster, i.Tags)
-		return verdict == ownership.Owned
+		_, verdict := identity.Read(r.Observer.Cluster, i.Tags)
+		return verdict == identity.Owned
 	})
 }
 
@@ -108,5 +108,5 @@ func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
 	}
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
 		"it is to be deleted, and %s with the tag %s=%s stays: %s, %s, has other %s tags than multieni writes, and is left alone; delete the interface, or remove that tag from it; multieni looks again within %s",
-		number(len(strays), "interface"), ownership.TagNodeENIUID, nodeENI.UID, first.ID, where, ownership.Prefix, mostRecheck)}
+		number(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where, identity.Prefix, mostRecheck)}
 }

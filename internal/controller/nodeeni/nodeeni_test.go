@@ -26,16 +26,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/inventory"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
-	"github.com/multieni/multieni/selection"
 )
 
 const cluster = "cluster-1"
@@ -57,17 +57,17 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 
 func (c *cloud) ListByNodeENI(context.Context, string) ([]eni.Interface, error) { return c.left, c.err }
 
-func (c *cloud) Subnets(context.Context, selection.SubnetTerms) ([]eni.Subnet, error) {
+func (c *cloud) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error) {
 	return []eni.Subnet{{ID: "s1", Zone: "a", VPCID: "v"}, {ID: "s2", Zone: "b", VPCID: "v"}}, c.subnetsErr
 }
 
-func (c *cloud) SecurityGroups(context.Context, selection.GroupTerms) ([]eni.SecurityGroup, error) {
+func (c *cloud) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	return []eni.SecurityGroup{{ID: "g1", VPCID: "v"}}, nil
 }
 
 func owned() []eni.Interface {
-	m := ownership.Member{
-		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-00000000000000001", Key: ownership.Key{NodeENIUID: "uid"}, Generation: 1,
+	m := identity.Member{
+		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-00000000000000001", Key: identity.Key{NodeENIUID: "uid"}, Generation: 1,
 	}
 	return []eni.Interface{{ID: "eni-1", Status: eni.Available, Tags: m.Tags(start, nil)}}
 }
@@ -326,8 +326,8 @@ func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 // TestADeletionNamesTheInterfaceItWaitsFor deletes a NodeENI whose UID somebody wrote on an interface that multieni leaves alone.
 func TestADeletionNamesTheInterfaceItWaitsFor(t *testing.T) {
 	cases := map[string]map[string]string{
-		"the interface is another cluster's": {ownership.TagCluster: "other"},
-		"its tags name no node":              {ownership.TagNode: ""},
+		"the interface is another cluster's": {identity.TagCluster: "other"},
+		"its tags name no node":              {identity.TagNode: ""},
 	}
 	for name, edited := range cases {
 		t.Run(name, func(t *testing.T) {

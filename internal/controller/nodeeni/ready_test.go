@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // TestReadyWaitsForEveryNodesJudgement of the NodeENI as it is now: a ledger that names it, or a status that speaks of an

@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/eni"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/status"
-	"github.com/multieni/multieni/plan"
-	"github.com/multieni/multieni/selection"
 )
 
 // maxAttachments is how many attachments a NodeENI lists itself, so that no object grows with the fleet. Of subnets and
@@ -35,8 +35,8 @@ type facts struct {
 	now                   time.Time
 	nodes                 []corev1.Node
 	states                []v1alpha1.NodeENIState
-	subnets               selection.SubnetMatch
-	groups                selection.GroupMatch
+	subnets               selector.SubnetMatch
+	groups                selector.GroupMatch
 	subnetsErr, groupsErr error
 	// refused says which reads EC2 refuses, without which nothing can be decided; empty for none.
 	refused string

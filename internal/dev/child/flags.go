@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/pace"
 )
 
 // Flags returns the arguments that make the controller fit a simulator which lives speed times as fast as the world:
@@ -32,7 +32,7 @@ func Flags(speed float64) []string {
 	if speed == 1 {
 		return flags
 	}
-	flags = append(flags, fmt.Sprintf("--ec2-share=%g", pace.MaxShare))
+	flags = append(flags, fmt.Sprintf("--ec2-share=%g", ratelimit.MaxShare))
 	for action, bucket := range awsec2.DocumentedBuckets() {
 		bucket.Refill *= speed
 		flags = append(flags, fmt.Sprintf("--ec2-bucket=%s=%s", action, bucket))

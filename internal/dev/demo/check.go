@@ -15,7 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // check says all that is not as it must be, first in EC2, then in what the API server tells about it.
@@ -72,7 +72,7 @@ func (c *checker) interfaces(holds []holding) {
 		c.attributes(i, want)
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
-		c.add("%s of %s is there and should not be", id, left[id].Tags[ownership.TagNodeENI])
+		c.add("%s of %s is there and should not be", id, left[id].Tags[identity.TagNodeENI])
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *checker) find(among map[string]*ec2.NetworkInterface, want holding) *ec
 	instance := c.instanceOf(want.node)
 	for _, i := range among {
 		if instance != nil && i.Attachment != nil && i.Attachment.InstanceID == instance.InstanceID &&
-			i.Attachment.DeviceIndex == want.device && i.SubnetID == want.subnet && i.Tags[ownership.TagNodeENI] == want.nodeENI {
+			i.Attachment.DeviceIndex == want.device && i.SubnetID == want.subnet && i.Tags[identity.TagNodeENI] == want.nodeENI {
 			return i
 		}
 	}
@@ -179,10 +179,10 @@ func (c *checker) tags(i *ec2.NetworkInterface, nodeENI *v1alpha1.NodeENI, node 
 	if want == nil {
 		want = map[string]string{}
 	}
-	want[ownership.TagNodeENIUID] = string(nodeENI.UID)
-	want[ownership.TagNode] = node
-	want[ownership.TagInstanceID] = i.Attachment.InstanceID
-	want[ownership.TagNoManage] = "true"
+	want[identity.TagNodeENIUID] = string(nodeENI.UID)
+	want[identity.TagNode] = node
+	want[identity.TagInstanceID] = i.Attachment.InstanceID
+	want[identity.TagNoManage] = "true"
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		same(c, fmt.Sprintf("tag %s of %s", key, i.NetworkInterfaceID), i.Tags[key], want[key])
 	}

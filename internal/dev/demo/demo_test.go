@@ -19,9 +19,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/dev/demo"
-	"github.com/multieni/multieni/ownership"
-	"github.com/multieni/multieni/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -60,8 +60,8 @@ func newScene() *scene {
 			InstanceID: "i-0a10000000000000a", DeviceIndex: 2, Status: ec2.Attached, DeleteOnTermination: true,
 		},
 		Tags: ec2.Tags{
-			ownership.TagNodeENI: nodeENI, ownership.TagNodeENIUID: "uid", ownership.TagNode: "node-a1",
-			ownership.TagInstanceID: "i-0a10000000000000a", ownership.TagNoManage: "true", "team": "network",
+			identity.TagNodeENI: nodeENI, identity.TagNodeENIUID: "uid", identity.TagNode: "node-a1",
+			identity.TagInstanceID: "i-0a10000000000000a", identity.TagNoManage: "true", "team": "network",
 		},
 	}
 	s.nodeENI = &v1alpha1.NodeENI{
@@ -197,8 +197,8 @@ func TestCheck(t *testing.T) {
 		"stays after termination": func(s *scene) { s.attached.Attachment.DeleteOnTermination = false },
 		"still attaching":         func(s *scene) { s.attached.Attachment.Status = ec2.Attaching },
 		"user's tag missing":      func(s *scene) { delete(s.attached.Tags, "team") },
-		"tag for the CNI missing": func(s *scene) { delete(s.attached.Tags, ownership.TagNoManage) },
-		"owner is another":        func(s *scene) { s.attached.Tags[ownership.TagNodeENIUID] = "former" },
+		"tag for the CNI missing": func(s *scene) { delete(s.attached.Tags, identity.TagNoManage) },
+		"owner is another":        func(s *scene) { s.attached.Tags[identity.TagNodeENIUID] = "former" },
 		"one too many": func(s *scene) {
 			left := *s.attached
 			left.NetworkInterfaceID, left.Attachment, left.Status = "eni-1", nil, ec2.StatusAvailable

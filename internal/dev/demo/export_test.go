@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/plan"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // Names for tests.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // row is one line of the table: an interface of a node, a blocked one, or a node without any.
@@ -51,7 +51,7 @@ func rows(m moment) []row {
 func instanceRows(m moment, instance *ec2.Instance) []row {
 	var rows []row
 	for _, i := range m.owned() {
-		if i.Tags[ownership.TagInstanceID] == instance.InstanceID {
+		if i.Tags[identity.TagInstanceID] == instance.InstanceID {
 			rows = append(rows, interfaceRow(i))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/test/bench/scenario"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
@@ -110,9 +110,9 @@ func (t *turnover) pass(n int) {
 func (t *turnover) countOrphans() {
 	cluster, unattached := t.UID(), map[string]int{}
 	for _, i := range t.EC2.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] == cluster && i.Attachment == nil {
-			unattached[i.Tags[ownership.TagInstanceID]]++
-			t.orphans = max(t.orphans, unattached[i.Tags[ownership.TagInstanceID]])
+		if i.Tags[identity.TagCluster] == cluster && i.Attachment == nil {
+			unattached[i.Tags[identity.TagInstanceID]]++
+			t.orphans = max(t.orphans, unattached[i.Tags[identity.TagInstanceID]])
 		}
 	}
 }

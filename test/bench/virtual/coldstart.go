@@ -11,7 +11,7 @@ import (
 
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/test/bench/scenario"
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
@@ -128,9 +128,9 @@ func worldOf(s scenario.Scenario) awssim.World {
 		return w
 	}
 	for n := range 5 * s.Nodes {
-		m := ownership.Member{
+		m := identity.Member{
 			Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
-			Key: ownership.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+			Key: identity.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
 		}
 		w.NetworkInterfaces = append(w.NetworkInterfaces, ec2.WorldInterface{
 			SubnetID: bubble.SubnetIDs("data")[0], Description: "leak", Tags: ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil)),

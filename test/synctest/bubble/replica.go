@@ -24,8 +24,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/ownership"
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
@@ -177,7 +177,7 @@ func (r *Replica) noteMutation(request *http.Request) (answered func()) {
 // instanceIn returns the instance that a call is for, if it says.
 func instanceIn(form url.Values) string {
 	for name, values := range form {
-		if prefix, isKey := strings.CutSuffix(name, ".Key"); isKey && values[0] == ownership.TagInstanceID {
+		if prefix, isKey := strings.CutSuffix(name, ".Key"); isKey && values[0] == identity.TagInstanceID {
 			return form.Get(prefix + ".Value")
 		}
 	}

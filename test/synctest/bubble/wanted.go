@@ -16,7 +16,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/ownership"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // Member is an interface that is wanted, or there.
@@ -65,10 +65,10 @@ func (c *Cluster) Owned() []Member {
 func (c *Cluster) OwnedBy(name string) []Member {
 	var all []Member
 	for _, i := range c.EC2.State().NetworkInterfaces {
-		if i.Tags[ownership.TagCluster] != name {
+		if i.Tags[identity.TagCluster] != name {
 			continue
 		}
-		m := Member{i.Tags[ownership.TagNodeENIUID], i.Tags[ownership.TagInstanceID], i.SubnetID, i.Status, i.Description}
+		m := Member{i.Tags[identity.TagNodeENIUID], i.Tags[identity.TagInstanceID], i.SubnetID, i.Status, i.Description}
 		if a := i.Attachment; a != nil {
 			m.Attachment = a.Status
 			if a.InstanceID != m.Instance || !a.DeleteOnTermination {

@@ -1,0 +1,125 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/ipam"
+	"github.com/multieni/multieni/internal/executor"
+)
+
+var _ executor.Addresses = (*Ranked)(nil)
+
+// Instances lists the instances that get interfaces of networks, and are not on their way out.
+type Instances func(context.Context) ([]eni.Instance, error)
+
+// WaitingNodes returns the names of those who want an address of a subnet on an instance, and of those of them that have an
+// interface there already, by [Name].
+type WaitingNodes func(ctx context.Context, subnetID string, instance eni.Instance) (members []identity.Member, err error)
+
+// Ranked lets everybody who waits for an address take the free one at its own place. It is safe for concurrent use.
+type Ranked struct {
+	subnets   *subnets
+	instances Instances
+	wanting   WaitingNodes
+	now       func() time.Time
+
+	mu sync.Mutex
+	// taken are the addresses that EC2 called used without showing it, and until when that is believed.
+	taken map[netip.Addr]time.Time
+}
+
+// NewRanked returns a Queue.
+func NewRanked(reader Reader, instances Instances, wanting WaitingNodes, now func() time.Time) *Ranked {
+	return &Ranked{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now, taken: map[netip.Addr]time.Time{}}
+}
+
+// Reserve implements [apply.Addresses].
+func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
+	subnet, interfaces, err := q.subnets.read(ctx, subnetID)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	waiting, err := q.waiting(ctx, subnetID, member.Cluster, interfaces)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	subnet.Used = append(subnet.Used, q.believedTaken()...)
+	turn := ipam.Rank(waiting, rankOf(member))
+	free, err := subnet.Free(turn + 1)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find a free address in %s: %w", subnetID, err)
+	}
+	if len(free) == 0 {
+		return netip.Addr{}, full(subnetID)
+	}
+	// Where there are fewer addresses than there are who wait, the last ones race for the last one.
+	return free[min(turn, len(free)-1)], nil
+}
+
+// WithIPv4Suffix implements [apply.Addresses].
+func (q *Ranked) WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
+	return q.subnets.beside(ctx, subnetID, address)
+}
+
+// Taken implements [apply.Addresses].
+func (q *Ranked) Taken(subnetID string, address netip.Addr) {
+	q.subnets.forget(subnetID)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken[address] = q.now().Add(5 * time.Second)
+}
+
+func (q *Ranked) believedTaken() []netip.Prefix {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var taken []netip.Prefix
+	for address, until := range q.taken {
+		if !q.now().Before(until) {
+			delete(q.taken, address)
+			continue
+		}
+		taken = append(taken, netip.PrefixFrom(address, address.BitLen()))
+	}
+	return taken
+}
+
+// waiting returns the places of those who want an address of the subnet and have none.
+func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfaces []eni.Interface) ([]string, error) {
+	served := map[string]bool{}
+	for _, i := range interfaces {
+		if m, verdict := identity.Read(cluster, i.Tags); verdict == identity.Owned {
+			served[rankOf(m)] = true
+		}
+	}
+	instances, err := q.instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var waiting []string
+	for _, instance := range instances {
+		members, err := q.wanting(ctx, subnetID, instance)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members {
+			if !served[rankOf(m)] {
+				waiting = append(waiting, rankOf(m))
+			}
+		}
+	}
+	return waiting, nil
+}
+
+// rankOf is by what those who wait are ordered.
+func rankOf(m identity.Member) string {
+	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.NodeENIUID, m.Ordinal)
+}

@@ -1,0 +1,98 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/hostnet"
+)
+
+// metadataLag is how soon to ask instance metadata again while there is a link that it does not know.
+const metadataLag = 2 * time.Second
+
+// RunFromMetadata makes the links of all interfaces usable that instance metadata lists beside the primary one, until
+// the context ends. Nobody says which of them belong to whom, so it is for hosts where nobody else has interfaces.
+func (a *Agent) RunFromMetadata(ctx context.Context) error {
+	var known *eni.Metadata
+	said := map[string]hostnet.State{}
+	for {
+		if err := a.pace.Wait(ctx); err != nil {
+			return nil //nolint:nilerr // the context has ended, which is no failure
+		}
+		answer, err := a.readMetadata(ctx)
+		if err != nil {
+			a.Log.Warn("instance metadata does not answer; what it said last stays in force", "err", err)
+		} else {
+			known = &answer
+		}
+		s := &snapshot{metadata: known}
+		if known != nil {
+			s.links = FromMetadata(*known, a.DefaultMTU)
+		}
+		if err := a.configure(s); err != nil {
+			a.Log.Error("links could not be configured", "err", err)
+		}
+		a.logChanges(s.observed, said)
+		if err := a.await(ctx, a.untilNext(s)); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (a *Agent) readMetadata(ctx context.Context) (eni.Metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
+	defer cancel()
+	return a.Metadata(ctx)
+}
+
+// FromMetadata returns the links of all interfaces but the primary one, as far as their slots are known, named after these.
+func FromMetadata(known eni.Metadata, defaultMTU int) []hostnet.Link {
+	var links []hostnet.Link
+	for _, i := range known.Interfaces {
+		if i.MAC == known.PrimaryMAC || i.Attachment == nil {
+			continue
+		}
+		slot := i.Attachment.Slot
+		links = append(links, hostnet.Link{
+			Name: fmt.Sprintf("%d-%d", slot.Card, slot.Device), MAC: i.MAC, Slot: slot, MTU: defaultMTU, Mode: hostnet.None,
+			Assigned: assignedTo(i.Addresses),
+		})
+	}
+	return links
+}
+
+func assignedTo(a eni.Addresses) []netip.Prefix {
+	var all []netip.Prefix
+	for _, address := range append(append([]netip.Addr{a.PrimaryIPv4}, a.SecondaryIPv4...), a.IPv6...) {
+		if address.IsValid() {
+			all = append(all, netip.PrefixFrom(address, address.BitLen()))
+		}
+	}
+	return append(append(all, a.IPv4Prefixes...), a.IPv6Prefixes...)
+}
+
+// logChanges logs what is new about the links.
+func (a *Agent) logChanges(observed []hostnet.Observation, said map[string]hostnet.State) {
+	for _, o := range observed {
+		if said[o.Link.MAC] != o.State {
+			a.Log.Info("link", "mac", o.Link.MAC, "altname", o.AltName, "state", string(o.State), "why", o.Message)
+		}
+		said[o.Link.MAC] = o.State
+	}
+}
+
+// untilNext returns how long to wait for events: not long while the kernel knows more than instance metadata.
+func (a *Agent) untilNext(s *snapshot) time.Duration {
+	for _, link := range s.facts.Links {
+		if link.Device != "" && (s.metadata == nil || s.metadata.ByMAC(link.MAC) == nil) {
+			return min(a.Resync, metadataLag)
+		}
+	}
+	return a.Resync
+}

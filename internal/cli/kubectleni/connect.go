@@ -1,0 +1,135 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/version"
+)
+
+// access is how a command reaches the cluster.
+type access struct {
+	kubeconfig, context string
+}
+
+func (a *access) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster; else KUBECONFIG, else ~/.kube/config, in a pod its service account")
+	flags.StringVar(&a.context, "context", "", "context of that file to use")
+}
+
+// connect returns a client that reads the API server itself.
+func (a *access) connect() (client.Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = a.kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: a.context})
+	config, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG or --kubeconfig", err)
+	}
+	config.UserAgent = "multieni/" + version.String()
+	config.QPS = -1 // the API server paces
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Kubernetes API: %w", err)
+	}
+	return api, nil
+}
+
+// cloud is how a command reaches EC2.
+type cloud struct {
+	region, cluster string
+	instanceTags    []string
+}
+
+func (c *cloud) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&c.region, "region", "", "AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
+	flags.StringVar(&c.cluster, "cluster-name", "", "the cluster's name in the tags of its interfaces, if the controller was given one; else the UID of the kube-system namespace")
+}
+
+// bindInstanceTags adds the flag of the controller that a command must know to foretell or check what it does.
+func (c *cloud) bindInstanceTags(flags *pflag.FlagSet) {
+	options.BindInstanceTags(flags, &c.instanceTags)
+}
+
+// ec2 is EC2 as a command works with it.
+type ec2 struct {
+	*awsec2.Client
+	instanceTags    []eni.InstanceTag
+	clock           *controller.Clock
+	cluster, region string
+	regionFrom      awsec2.RegionSource
+}
+
+// connect finds out region and cluster. Nothing is asked of EC2 yet.
+func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
+	instanceTags, err := options.ParseInstanceTags(c.instanceTags)
+	if err != nil {
+		return ec2{}, err
+	}
+	region, source, err := awsec2.ClusterRegion(ctx, c.region, func() string { return nodeRegion(ctx, api) })
+	if err != nil {
+		return ec2{}, err
+	}
+	cluster := c.cluster
+	if cluster == "" {
+		if cluster, err = clusterUID(ctx, api); err != nil {
+			return ec2{}, err
+		}
+	}
+	config, err := awsec2.Load(ctx, region, version.String(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return ec2{}, err
+	}
+	// What is missing is said here in one sentence, and not by the first call in five.
+	if _, err := config.Credentials.Retrieve(ctx); err != nil {
+		return ec2{}, fmt.Errorf("find AWS credentials: set AWS_PROFILE, or log in with aws sso login: %w", err)
+	}
+	clock := &controller.Clock{Log: slog.New(slog.DiscardHandler)}
+	note := func(call awsec2.Call) {
+		if call.Dated {
+			clock.Note(call.Ahead)
+		}
+	}
+	return ec2{
+		Client: awsec2.New(config, awsec2.Options{Cluster: cluster, Observe: note}), instanceTags: instanceTags, clock: clock, cluster: cluster, region: region, regionFrom: source,
+	}, nil
+}
+
+func nodeRegion(ctx context.Context, api client.Reader) string {
+	var nodes corev1.NodeList
+	if err := api.List(ctx, &nodes, client.HasLabels{corev1.LabelTopologyRegion}, client.Limit(1)); err != nil || len(nodes.Items) == 0 {
+		return ""
+	}
+	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]
+}
+
+func clusterUID(ctx context.Context, api client.Reader) (string, error) {
+	var system corev1.Namespace
+	if err := api.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
+		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or set --cluster-name", err)
+	}
+	return string(system.UID), nil
+}

@@ -1,0 +1,271 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/report"
+	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/options"
+)
+
+// ErrFailed says that a check failed, after all was printed that is to be said about it.
+var ErrFailed = errors.New("a check failed")
+
+const (
+	leaseName = "networking.k8s.aws"
+	// agentNamespace is where the chart puts the agents, unless its values say otherwise.
+	agentNamespace = "eni-manager-system"
+	// leaseStale is for how long a lease without renewal counts as held: twice the default of the controller.
+	leaseStale = 30 * time.Second
+	// fewAddresses is when a subnet is called nearly full.
+	fewAddresses = 16
+	// interfaceQuota is the default of the quota "Network interfaces per Region" (Amazon VPC quotas).
+	interfaceQuota = 5000
+)
+
+func newDoctor() *cobra.Command {
+	var s screen
+	var e cloud
+	var namespace string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the surroundings: cluster, permissions, region, subnets, VPC CNI, quota",
+		Long: `Check what multieni needs around it, and say what to do about what is missing: definitions
+and a running controller in the cluster, roles that its ServiceAccounts do not need, the
+region, permissions in EC2 (by dry runs, which change nothing), free addresses of the
+subnets, settings of the VPC CNI that do harm, the quota of network interfaces, and the local clock
+against EC2's.
+
+Permissions are those of whoever runs the command. To check the controller's own:
+
+  kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni doctor
+
+The command fails when a check does.`,
+		Example: `  kubectl eni doctor
+  kubectl eni doctor -o json | jq '.[] | select(.grade != "ok")'`,
+		Args: cobra.NoArgs,
+		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
+			// In the controller's pod the variable is set that the controller goes by.
+			if err := options.FromEnvironment(c.Flags()); err != nil {
+				return err
+			}
+			d := doctor{api: api, namespace: namespace}
+			d.examine(c.Context(), &e)
+			if err := s.print(c.OutOrStdout(), d.found); err != nil {
+				return err
+			}
+			if d.found.Failed() {
+				return ErrFailed
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&namespace, "namespace", "eni-controller-system", "namespace of the controller")
+	e.bind(c.Flags())
+	e.bindInstanceTags(c.Flags())
+	s.bind(c, "wide", "json", "yaml")
+	return c
+}
+
+// doctor collects findings.
+type doctor struct {
+	api       client.Client
+	namespace string
+	found     report.Checks
+}
+
+func (d *doctor) add(grade report.Severity, check, found, next string) {
+	d.found = append(d.found, report.Check{Check: check, Grade: grade, Found: found, Next: next})
+}
+
+func (d *doctor) examine(ctx context.Context, e *cloud) {
+	o, err := read(ctx, d.api)
+	if err != nil {
+		d.add(report.Failed, "definitions", err.Error(), "See that the Kubernetes API answers, and that the definitions are installed.")
+		return
+	}
+	d.add(report.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs, of which there are %d", len(o.nodeENIs)), "")
+	d.controller(ctx)
+	d.deletions(o)
+	d.rights(ctx)
+	d.vpcCNI(ctx)
+	d.instances(o)
+	cloud, err := e.connect(ctx, d.api)
+	if err != nil {
+		d.add(report.Failed, "AWS", err.Error(), "Configure AWS credentials and the region.")
+		return
+	}
+	if cloud.regionFrom == awsec2.RegionByDefault {
+		d.add(report.Warning, "region", "nothing says which region is meant; "+cloud.region+" is taken", "Set --region or AWS_REGION.")
+	} else {
+		d.add(report.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
+	}
+	if d.permissions(ctx, cloud) {
+		d.outsiders(ctx, cloud, o)
+		d.subnets(ctx, cloud, o)
+		d.quota(ctx, cloud)
+	}
+	d.clock(cloud)
+}
+
+// clock compares the clock of this machine with EC2's, which the answers so far have told. In the controller's pod it is that of
+// the controller.
+func (d *doctor) clock(cloud ec2) {
+	ahead := cloud.clock.Ahead()
+	if ahead.Abs() > controller.ClockTolerance {
+		d.add(report.Warning, "clock", fmt.Sprintf("EC2's clock is %s ahead of this machine's (behind it if negative)", ahead),
+			"Synchronize the clock: the controller judges by its own how old interfaces are.")
+		return
+	}
+	d.add(report.OK, "clock", fmt.Sprintf("within %s of EC2's", controller.ClockTolerance), "")
+}
+
+// startController is what to do where no controller is at work.
+const startController = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
+
+// deletions names the NodeENIs that are to be deleted, of which no controller has taken note.
+func (d *doctor) deletions(o objects) {
+	for _, n := range o.fleet().NodeENIs {
+		if n.Deleting && n.Unheard {
+			d.add(report.Warning, "controller", "NodeENI "+n.Name+" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startController)
+		}
+	}
+}
+
+func (d *doctor) controller(ctx context.Context) {
+	var lease coordinationv1.Lease
+	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: leaseName}, &lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		d.add(report.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+"; one with --leader-elect=false holds none", startController)
+	case err != nil:
+		d.add(report.Warning, "controller", "the lease cannot be read: "+err.Error(), "Ask for permission to read leases in "+d.namespace+".")
+	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
+		d.add(report.Failed, "controller", "nobody has renewed the lease for a while, so no controller is at work", startController)
+	default:
+		d.add(report.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")
+	}
+}
+
+// vpcCNI looks for the setting with which the VPC CNI takes interfaces that are not its own: with it, it reads no tags,
+// and so does not see those that say that an interface is not to be managed.
+func (d *doctor) vpcCNI(ctx context.Context) {
+	var set appsv1.DaemonSet
+	err := d.api.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "aws-node"}, &set)
+	if apierrors.IsNotFound(err) {
+		d.add(report.OK, "VPC CNI", "not installed as kube-system/aws-node", "")
+		return
+	}
+	if err != nil {
+		d.add(report.Warning, "VPC CNI", "its DaemonSet cannot be read: "+err.Error(), "Ask for permission to read DaemonSets in kube-system.")
+		return
+	}
+	for _, container := range set.Spec.Template.Spec.Containers {
+		for _, variable := range container.Env {
+			if variable.Name == "ENABLE_IMDS_ONLY_MODE" && strings.EqualFold(variable.Value, "true") {
+				d.add(report.Failed, "VPC CNI", "ENABLE_IMDS_ONLY_MODE is on: the VPC CNI sees no tags and takes multieni's interfaces for its own",
+					"kubectl set env -n kube-system daemonset/aws-node ENABLE_IMDS_ONLY_MODE=false")
+				return
+			}
+		}
+	}
+	d.add(report.OK, "VPC CNI", "leaves interfaces alone that carry multieni's tags", "")
+}
+
+func (d *doctor) instances(o objects) {
+	var others int
+	for i := range o.nodes {
+		if _, _, err := eni.ParseProviderID(o.nodes[i].Spec.ProviderID); err != nil {
+			others++
+		}
+	}
+	found := fmt.Sprintf("%d of %d are EC2 instances", len(o.nodes)-others, len(o.nodes))
+	if others > 0 {
+		found += "; the others get no interfaces"
+	}
+	d.add(report.OK, "nodes", found, "")
+}
+
+// permissions reports whether EC2 may at least be read.
+func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
+	var denied, unsure []string
+	all := cloud.Permissions(ctx)
+	readable := true
+	for _, p := range all {
+		switch p.Grant {
+		case awsec2.Denied:
+			denied = append(denied, p.Action)
+			readable = readable && !strings.HasPrefix(p.Action, "ec2:Describe")
+		case awsec2.Unknown:
+			unsure = append(unsure, fmt.Sprintf("%s (%v)", p.Action, p.Err))
+			readable = readable && !strings.HasPrefix(p.Action, "ec2:Describe")
+		}
+	}
+	switch {
+	case len(denied) > 0:
+		d.add(report.Failed, "permissions", fmt.Sprintf("%d of %d actions are denied: %s", len(denied), len(all), strings.Join(denied, ", ")),
+			"Give the role the policy of deploy/iam/controller.json. Where a policy depends on tags, a dry run for no real interface can be denied; what counts is the controller's own role.")
+	case len(unsure) > 0:
+		d.add(report.Warning, "permissions", "EC2 answered neither yes nor no: "+strings.Join(unsure, ", "), "Look at the answers; repeat the check.")
+	default:
+		d.add(report.OK, "permissions", fmt.Sprintf("all %d actions that EC2 can try are granted", len(all)), "")
+	}
+	return readable
+}
+
+func (d *doctor) subnets(ctx context.Context, cloud ec2, o objects) {
+	var ids []string
+	for _, n := range o.nodeENIs {
+		for _, s := range n.Status.Subnets {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) == 0 {
+		return
+	}
+	subnets, err := cloud.Subnets(ctx, selector.SubnetTerms{IDs: ids})
+	if err != nil {
+		d.add(report.Failed, "subnets", err.Error(), "Give the role ec2:DescribeSubnets.")
+		return
+	}
+	for _, s := range subnets {
+		grade, next := report.OK, ""
+		if s.FreeIPv4 < fewAddresses {
+			grade, next = report.Warning, "Add a further subnet to the NodeENIs that use it."
+		}
+		d.add(grade, "subnet "+s.ID, fmt.Sprintf("%d addresses free in %s", s.FreeIPv4, s.Zone), next)
+	}
+}
+
+func (d *doctor) quota(ctx context.Context, cloud ec2) {
+	n, err := cloud.CountInterfaces(ctx)
+	if err != nil {
+		d.add(report.Warning, "quota", "the region's interfaces cannot be counted: "+err.Error(), "Repeat the check.")
+		return
+	}
+	found := fmt.Sprintf("%d network interfaces in %s; AWS allows %d by default", n, cloud.region, interfaceQuota)
+	if n*10 > interfaceQuota*8 {
+		d.add(report.Warning, "quota", found, "Compare with your quota \"Network interfaces per Region\" in Service Quotas, and raise it in time.")
+		return
+	}
+	d.add(report.OK, "quota", found, "")
+}

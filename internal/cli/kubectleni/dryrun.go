@@ -1,0 +1,182 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/report"
+	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/panics"
+	"github.com/multieni/multieni/internal/resolver"
+)
+
+// dryRun is the cluster as it would be with some NodeENIs changed.
+type dryRun struct {
+	// objects holds the NodeENIs as they would be; before are the changed ones as they are.
+	objects
+	before []v1alpha1.NodeENI
+	// names are those of the NodeENIs that are planned for, removed those that would be deleted.
+	names, removed []string
+	cloud          ec2
+	now            time.Time
+
+	// claims return what each NodeENI asks of a node at a place, in the order of nodeENIs.
+	claims []func(selector.Location) plan.Claim
+	// stateOf finds a node's state by its name.
+	stateOf map[string]*v1alpha1.NodeENIState
+}
+
+// maxParallelReads is how many nodes are waited for at the same time; their readings share calls.
+const maxParallelReads = 2000
+
+// simulate plans for every node that the NodeENIs mean, or meant.
+func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, skipped []string, err error) {
+	if err := d.resolve(ctx); err != nil {
+		return nil, nil, err
+	}
+	d.stateOf = map[string]*v1alpha1.NodeENIState{}
+	for i := range d.states {
+		d.stateOf[d.states[i].Name] = &d.states[i]
+	}
+	outcomes := make([]*report.SimulatedNode, len(d.nodes))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxParallelReads)
+	for i := range d.nodes {
+		node := &d.nodes[i]
+		if !d.concerns(node) {
+			continue
+		}
+		zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
+		if err != nil {
+			skipped = append(skipped, fmt.Sprintf("%s is passed over: %v", node.Name, err))
+			continue
+		}
+		group.Go(func() error {
+			return panics.AsError("node "+node.Name, func() error {
+				outcome, err := d.simulateNode(ctx, node, zone, instanceID)
+				outcomes[i] = &report.SimulatedNode{Node: node.Name, Outcome: outcome}
+				return err
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	skipped = append(skipped, d.removedNodes()...)
+	for _, outcome := range outcomes {
+		if outcome != nil {
+			drafts = append(drafts, *outcome)
+		}
+	}
+	return drafts, skipped, nil
+}
+
+// removedNodes says of which planned NodeENIs no node carries the labels.
+func (d *dryRun) removedNodes() (said []string) {
+	for _, n := range d.nodeENIs {
+		selector := controller.Selector(n.Spec)
+		selects := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
+		if slices.Contains(d.names, n.Name) && !slices.ContainsFunc(d.nodes, selects) {
+			said = append(said, fmt.Sprintf("NodeENI %s: no node carries the labels %s, so nothing is wanted until one does: kubectl label node NODE %s",
+				n.Name, selector, strings.ReplaceAll(selector.String(), ",", " ")))
+		}
+	}
+	return said
+}
+
+// concerns reports whether a planned NodeENI selects the node, before or after the change.
+func (d *dryRun) concerns(node *corev1.Node) bool {
+	selects := func(n v1alpha1.NodeENI) bool {
+		return slices.Contains(d.names, n.Name) && controller.Selector(n.Spec).Matches(labels.Set(node.Labels))
+	}
+	return slices.ContainsFunc(d.nodeENIs, selects) || slices.ContainsFunc(d.before, selects)
+}
+
+// resolve finds out what the selectors of all NodeENIs stand for.
+func (d *dryRun) resolve(ctx context.Context) error {
+	resolve := resolver.New(d.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Hour, Now: time.Now})
+	for i := range d.nodeENIs {
+		n := &d.nodeENIs[i]
+		subnets, err := resolve.Subnets(ctx, controller.SubnetTerms(n.Spec))
+		if err != nil {
+			return fmt.Errorf("resolve the subnets of NodeENI %s: %w", n.Name, err)
+		}
+		groups, err := resolve.SecurityGroups(ctx, controller.GroupTerms(n.Spec))
+		if err != nil {
+			return fmt.Errorf("resolve the security groups of NodeENI %s: %w", n.Name, err)
+		}
+		d.claims = append(d.claims, func(at selector.Location) plan.Claim {
+			claim := controller.NewClaim(n)
+			controller.ResolveClaim(&claim, n.Spec, selector.Found{Subnets: subnets, Groups: groups}, at)
+			return claim
+		})
+	}
+	return nil
+}
+
+func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, zone, instanceID string) (forecast.Outcome, error) {
+	look, err := d.cloud.DescribeInstance(ctx, instanceID)
+	if err != nil {
+		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	limits, err := d.cloud.Limits(ctx, look.Instance.Type)
+	if err != nil {
+		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	wanted := d.desired(node, instanceID, selector.Location{Zone: zone, VPCID: look.Instance.VPCID})
+	outcome := forecast.Simulate(wanted, forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}, d.now)
+	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool { return !slices.Contains(d.names, a.Of().NodeENI) })
+	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool { return !slices.Contains(d.names, m.NodeENI) })
+	return outcome, nil
+}
+
+func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) plan.Desired {
+	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID, InstanceTags: d.cloud.instanceTags}
+	for i := range d.nodeENIs {
+		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
+	}
+	return wanted
+}
+
+func (d *dryRun) claim(i int, node *corev1.Node, at selector.Location) plan.Claim {
+	n := &d.nodeENIs[i]
+	standing, why := plan.ModeFor(plan.SelectionFacts{
+		NodeENIKnown: true, NodeENIDeleting: !n.DeletionTimestamp.IsZero() || slices.Contains(d.removed, n.Name),
+		NodePresent: true, Selected: controller.Selector(n.Spec).Matches(labels.Set(node.Labels)),
+		NodeENIPaused: controller.Paused(n), NodePaused: controller.Paused(node),
+	})
+	claim := controller.NewClaim(n)
+	if standing == plan.Ensure {
+		claim = d.claims[i](at)
+	}
+	claim.Mode, claim.Why = standing, why
+	return claim
+}
+
+func (d *dryRun) ledger(node, instanceID string) map[identity.Key]int64 {
+	ledger := map[identity.Key]int64{}
+	state := d.stateOf[node]
+	if state == nil || state.Spec.InstanceID != instanceID {
+		return ledger
+	}
+	for _, m := range state.Spec.Members {
+		ledger[identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = m.Generation
+	}
+	return ledger
+}

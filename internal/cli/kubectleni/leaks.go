@@ -1,0 +1,125 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/report"
+)
+
+func newLeaks() *cobra.Command {
+	var s screen
+	var e cloud
+	var collect bool
+	var q question
+	c := &cobra.Command{
+		Use:   "leaks",
+		Short: "List interfaces in EC2 that have lost their NodeENI; delete them on request",
+		Long: `List the interfaces that carry this cluster's tag and whose NodeENI does not exist, with
+what becomes of each. A running controller removes them by itself. Interfaces that have no
+NodeENI and are no leaks are named apart, by what they are: those that were launched with
+their instances, those that the lifecycle hook or eni-bootstrap made, and those that the
+controller leaves alone since their tags are no proof.
+
+With --collect those are deleted, after a question, that are attached to nothing and old
+enough. Nothing is ever detached by this command, and nothing without the cluster's tag is
+touched. EC2 is asked with your own AWS credentials.`,
+		Example: `  kubectl eni leaks
+  kubectl eni leaks --collect
+  kubectl eni leaks --collect --yes    # in a script`,
+		Args: cobra.NoArgs,
+		RunE: s.begin(func(c *cobra.Command, api client.Client, _ []string) error {
+			cloud, err := e.connect(c.Context(), api)
+			if err != nil {
+				return err
+			}
+			leaks, err := findLeaks(c.Context(), api, cloud)
+			if err != nil {
+				return err
+			}
+			if err := s.print(c.OutOrStdout(), leaks); err != nil || !collect {
+				return err
+			}
+			return collectLeaks(c, api, cloud, leaks, q)
+		}),
+	}
+	c.Flags().BoolVar(&collect, "collect", false, "delete those that can be")
+	q.bind(c.Flags())
+	e.bind(c.Flags())
+	s.bind(c, "wide", "json", "yaml")
+	return c
+}
+
+// findLeaks reads EC2 first and the NodeENIs after it, so that an interface is always older news than the absence of its
+// owner.
+func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks, error) {
+	owned, _, err := cloud.ListOwned(ctx)
+	if err != nil {
+		return report.Leaks{}, err
+	}
+	o, err := read(ctx, api)
+	if err != nil {
+		return report.Leaks{}, err
+	}
+	known := report.Evidence{Living: map[string]bool{}, Recorded: map[string]bool{}, Promised: map[report.Promise]bool{}}
+	for _, n := range o.nodeENIs {
+		known.Living[string(n.UID)] = true
+	}
+	for _, state := range o.states {
+		for _, i := range state.Status.Interfaces {
+			known.Recorded[i.ENIID] = true
+		}
+		addLedgers(known.Promised, state.Spec.InstanceID, state.Spec.Members)
+		for _, former := range state.Spec.Former {
+			addLedgers(known.Promised, former.InstanceID, former.Members)
+		}
+	}
+	return report.NewLeaks(cloud.cluster, owned, known, time.Now()), nil
+}
+
+func addLedgers(promised map[report.Promise]bool, instanceID string, ledger []v1alpha1.Member) {
+	for _, m := range ledger {
+		key := identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
+		promised[report.Promise{InstanceID: instanceID, Key: key, Generation: m.Generation}] = true
+	}
+}
+
+// collectLeaks asks, looks again, and deletes what is a leak both times.
+func collectLeaks(c *cobra.Command, api client.Client, cloud ec2, leaks report.Leaks, q question) error {
+	ids := leaks.Collectable()
+	if len(ids) == 0 {
+		fmt.Fprintln(c.ErrOrStderr(), "nothing to collect")
+		return nil
+	}
+	if err := q.ask(c, fmt.Sprintf("Delete %d interfaces in %s?", len(ids), cloud.region)); err != nil {
+		return err
+	}
+	again, err := findLeaks(c.Context(), api, cloud)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, id := range again.Collectable() {
+		if !slices.Contains(ids, id) {
+			continue
+		}
+		if err := cloud.DeleteInterface(c.Context(), id); err != nil && eni.ErrorClass(err) != eni.NotFound {
+			failed = append(failed, fmt.Errorf("delete %s: %w", id, err))
+			continue
+		}
+		fmt.Fprintln(c.ErrOrStderr(), "deleted", id)
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,101 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	"github.com/multieni/multieni/internal/core/report"
+)
+
+// output is how a command prints.
+type output struct {
+	format string
+	// formats are those that the command knows beside text.
+	formats []string
+}
+
+func (o *output) bind(c *cobra.Command, formats ...string) {
+	o.formats = formats
+	c.Flags().StringVarP(&o.format, "output", "o", "", "form of the output: "+strings.Join(formats, ", ")+"; else text for people")
+	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("output", complete); err != nil {
+		panic(err) // the flag was defined a few lines above
+	}
+}
+
+func (o *output) validate() error {
+	if o.format != "" && !slices.Contains(o.formats, o.format) {
+		return fmt.Errorf("-o %s is not known here; it can be %s", o.format, strings.Join(o.formats, ", "))
+	}
+	return nil
+}
+
+// textOutput is what every view has.
+type textOutput interface{ Text(report.Page) string }
+
+// svgOutput is what some views have.
+type svgOutput interface{ SVG() string }
+
+// print writes a view in the form that was asked for.
+func (o *output) print(w io.Writer, v textOutput) error {
+	switch o.format {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(v)
+	case "yaml":
+		content, err := yaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(content)
+		return err
+	case "svg":
+		_, err := io.WriteString(w, v.(svgOutput).SVG())
+		return err
+	default:
+		page := pageOf(w)
+		page.Wide = o.format == "wide"
+		_, err := io.WriteString(w, v.Text(page))
+		return err
+	}
+}
+
+// pageOf returns the page that a writer is. What is no terminal has no edge and no colours (https://no-color.org).
+func pageOf(w io.Writer) report.Page {
+	if !isTerminal(w) {
+		return report.Page{Width: columns()}
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil {
+		width = columns()
+	}
+	return report.Page{Width: width, Colours: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+func isTerminal(w io.Writer) bool {
+	file, isFile := w.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd()))
+}
+
+// columns is what the environment says of the page, and 0 when it says nothing.
+func columns() int {
+	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err != nil || width < 0 {
+		return 0
+	}
+	return width
+}

@@ -1,0 +1,128 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/report"
+)
+
+func newPlan() *cobra.Command {
+	var s screen
+	var e cloud
+	var p planOptions
+	c := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Show what applying a manifest would create, change and remove, on which nodes, and at what cost",
+		Long: `Show what applying NodeENIs would come to before they are applied: which interfaces would be
+created, changed, removed or blocked on which nodes, how many calls to EC2 that takes, and
+how long EC2's request limits make it at least.
+
+The API server checks and completes the NodeENIs by a dry run; subnets, groups, instances
+and interfaces are read from EC2 with your own AWS credentials; and the plan is made by the
+code that the controller runs. Nothing is changed.`,
+		Example: `  kubectl eni plan -f examples/single-subnet.yaml
+  kubectl eni plan -f changed.yaml -o wide      # every node by name
+  kubectl eni plan -f multus.yaml --delete      # what deleting it would come to
+  kustomize build . | kubectl eni plan -f -`,
+		Args: cobra.NoArgs,
+		RunE: s.show(func(c *cobra.Command, api client.Client, _ []string) (textOutput, error) {
+			return p.plan(c.Context(), api, &e)
+		}),
+	}
+	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil, "file with NodeENIs, - for standard input (required; may be given several times)")
+	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
+	e.bind(c.Flags())
+	e.bindInstanceTags(c.Flags())
+	s.bind(c, "wide", "json", "yaml")
+	return c
+}
+
+type planOptions struct {
+	files  []string
+	remove bool
+}
+
+func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (report.PlanDiff, error) {
+	if len(p.files) == 0 {
+		return report.PlanDiff{}, errors.New("say which NodeENIs: -f FILE, or -f - for standard input")
+	}
+	manifests, err := readManifests(p.files)
+	if err != nil {
+		return report.PlanDiff{}, err
+	}
+	o, err := read(ctx, api)
+	if err != nil {
+		return report.PlanDiff{}, err
+	}
+	cloud, err := e.connect(ctx, api)
+	if err != nil {
+		return report.PlanDiff{}, err
+	}
+	d := dryRun{objects: o, cloud: cloud, now: time.Now()}
+	for i := range manifests {
+		if err := d.add(ctx, api, &manifests[i], p.remove); err != nil {
+			return report.PlanDiff{}, err
+		}
+	}
+	drafts, skipped, err := d.simulate(ctx)
+	if err != nil {
+		return report.PlanDiff{}, err
+	}
+	planned := report.NewPlanDiff(drafts, rates())
+	planned.Skipped = skipped
+	return planned, nil
+}
+
+// rates are those at which a controller with default settings asks EC2 while nobody else does.
+func rates() map[string]forecast.Rate {
+	all := map[string]forecast.Rate{}
+	for action, bucket := range awsec2.DocumentedBuckets() {
+		all[action] = forecast.Rate{Burst: bucket.Usable(), PerSecond: bucket.Refill}
+	}
+	return all
+}
+
+// add puts a manifest in the place of the NodeENI of its name, as the API server would have it.
+func (d *dryRun) add(ctx context.Context, api client.Client, manifest *v1alpha1.NodeENI, remove bool) error {
+	d.names = append(d.names, manifest.Name)
+	at := slices.IndexFunc(d.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == manifest.Name })
+	if remove {
+		if at < 0 {
+			return fmt.Errorf("there is no NodeENI %s to delete", manifest.Name)
+		}
+		d.removed = append(d.removed, manifest.Name)
+		return nil
+	}
+	if at < 0 {
+		created := manifest.DeepCopy()
+		if err := api.Create(ctx, created, client.DryRunAll); err != nil {
+			return fmt.Errorf("NodeENI %s would be refused: %w", manifest.Name, err)
+		}
+		d.nodeENIs = append(d.nodeENIs, *created)
+		return nil
+	}
+	changed := d.nodeENIs[at].DeepCopy()
+	changed.Spec = manifest.Spec
+	if manifest.Annotations != nil {
+		changed.Annotations = manifest.Annotations
+	}
+	if err := api.Update(ctx, changed, client.DryRunAll); err != nil {
+		return fmt.Errorf("the change of NodeENI %s would be refused: %w", manifest.Name, err)
+	}
+	d.before = append(d.before, d.nodeENIs[at])
+	d.nodeENIs[at] = *changed
+	return nil
+}

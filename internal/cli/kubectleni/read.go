@@ -1,0 +1,201 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/report"
+)
+
+// objects are all that concerns us in the API server.
+type objects struct {
+	nodeENIs []v1alpha1.NodeENI
+	states   []v1alpha1.NodeENIState
+	nodes    []corev1.Node
+}
+
+func read(ctx context.Context, api client.Reader) (objects, error) {
+	o, err := readWanted(ctx, api)
+	if err != nil {
+		return o, err
+	}
+	var states v1alpha1.NodeENIStateList
+	if err := api.List(ctx, &states); err != nil {
+		return o, unlisted("NodeENIStates", err)
+	}
+	o.states = states.Items
+	return o, nil
+}
+
+// readWanted leaves out the states, of which there are none before multieni is installed, nor their definition.
+func readWanted(ctx context.Context, api client.Reader) (objects, error) {
+	var o objects
+	var nodeENIs v1alpha1.NodeENIList
+	if err := api.List(ctx, &nodeENIs); err != nil {
+		return o, unlisted("NodeENIs", err)
+	}
+	var nodes corev1.NodeList
+	if err := api.List(ctx, &nodes); err != nil {
+		return o, fmt.Errorf("list Nodes: %w", err)
+	}
+	return objects{nodeENIs: nodeENIs.Items, nodes: nodes.Items}, nil
+}
+
+// unlisted says why objects of ours cannot be listed, and what to do where it is that their definition is missing.
+func unlisted(kind string, err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("the cluster does not know %s: install the definitions, with the chart or kubectl apply --server-side -f deploy/crds", kind)
+	}
+	return fmt.Errorf("list %s: %w", kind, err)
+}
+
+func readFleet(ctx context.Context, api client.Reader) (report.Fleet, error) {
+	o, err := read(ctx, api)
+	if err != nil {
+		return report.Fleet{}, err
+	}
+	return o.fleet(), nil
+}
+
+// fleet converts the objects.
+func (o objects) fleet() report.Fleet {
+	f := report.Fleet{NodeENIs: make([]report.NodeENI, 0, len(o.nodeENIs)), Nodes: make([]report.Node, 0, len(o.nodes))}
+	for i := range o.nodeENIs {
+		f.NodeENIs = append(f.NodeENIs, nodeENIFacts(&o.nodeENIs[i]))
+	}
+	states := make(map[string]*v1alpha1.NodeENIState, len(o.states))
+	for i := range o.states {
+		states[o.states[i].Name] = &o.states[i]
+	}
+	for i := range o.nodes {
+		f.Nodes = append(f.Nodes, nodeFacts(&o.nodes[i], states[o.nodes[i].Name]))
+		delete(states, o.nodes[i].Name)
+	}
+	for name, state := range states {
+		node := report.Node{Name: name, Absent: true}
+		addState(&node, state)
+		f.Nodes = append(f.Nodes, node)
+	}
+	return f
+}
+
+func nodeENIFacts(n *v1alpha1.NodeENI) report.NodeENI {
+	facts := report.NodeENI{
+		Name: n.Name, Generation: n.Generation, Created: n.CreationTimestamp.Time, Selector: v1alpha1.Strings(n.Spec.NodeSelector),
+		Accepted: controllerutil.ContainsFinalizer(n, v1alpha1.Finalizer), Deleting: !n.DeletionTimestamp.IsZero(), Paused: controller.Paused(n),
+		Unheard: n.Status.ObservedGeneration != n.Generation,
+		Ready:   ready(n.Status.Conditions),
+		Nodes:   int(n.Status.Nodes), Desired: int(n.Status.Desired), Attached: int(n.Status.Attached),
+		Blocked: int(n.Status.Blocked), Drifted: int(n.Status.Drifted),
+	}
+	for _, c := range n.Status.Conditions {
+		facts.Conditions = append(facts.Conditions, conditionFacts(c))
+	}
+	for _, s := range n.Status.Subnets {
+		facts.Subnets = append(facts.Subnets, s.ID)
+	}
+	return facts
+}
+
+func conditionFacts(c metav1.Condition) report.Condition {
+	return report.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+func ready(conditions []metav1.Condition) report.Condition {
+	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); c != nil {
+		return conditionFacts(*c)
+	}
+	return report.Condition{}
+}
+
+func nodeFacts(n *corev1.Node, state *v1alpha1.NodeENIState) report.Node {
+	facts := report.Node{
+		Name: n.Name, Labels: n.Labels, Type: n.Labels[corev1.LabelInstanceTypeStable], Paused: controller.Paused(n),
+		Tainted: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint }),
+	}
+	zone, instanceID, err := eni.ParseProviderID(n.Spec.ProviderID)
+	if err != nil {
+		facts.NotEC2 = err.Error()
+	}
+	facts.Zone, facts.InstanceID = zone, instanceID
+	if state != nil {
+		addState(&facts, state)
+	}
+	return facts
+}
+
+func addState(facts *report.Node, state *v1alpha1.NodeENIState) {
+	facts.Concerned = true
+	facts.InstanceID, facts.Zone = state.Spec.InstanceID, state.Spec.Zone
+	if state.Spec.InstanceType != "" {
+		facts.Type = state.Spec.InstanceType
+	}
+	facts.Ready = ready(state.Status.Conditions)
+	facts.Desired, facts.Attached = int(state.Status.Desired), int(state.Status.Attached)
+	facts.Judged = map[string]int64{}
+	for _, o := range state.Status.NodeENIs {
+		facts.Judged[o.NodeENI] = o.ObservedGeneration
+	}
+	for _, i := range state.Status.Interfaces {
+		facts.Interfaces = append(facts.Interfaces, interfaceFacts(i, state.Status.Links))
+	}
+}
+
+func interfaceFacts(i v1alpha1.InterfaceState, links []v1alpha1.LinkState) report.Interface {
+	facts := report.Interface{
+		NodeENI: i.NodeENI, Ordinal: int(i.Ordinal), Phase: string(i.Phase), Reason: i.Reason, Message: i.Message,
+		ENIID: i.ENIID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP, MAC: i.MACAddress,
+		Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}, Asked: int(i.RequestedDeviceIndex),
+	}
+	for _, d := range i.Drift {
+		facts.Drift = append(facts.Drift, fmt.Sprintf("%s: %s wanted, %s there", d.Field, d.Want, d.Have))
+	}
+	for _, l := range links {
+		if l.MACAddress == i.MACAddress && i.MACAddress != "" {
+			facts.Link = &report.Link{State: string(l.State), Reason: l.Reason, Message: l.Message, Name: l.Name, AltName: l.AltName, MTU: int(l.MTU)}
+		}
+	}
+	return facts
+}
+
+// completeNames completes the names of objects of the lists.
+func (a *access) completeNames(lists ...func() client.ObjectList) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		api, err := a.connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []cobra.Completion
+		for _, list := range lists {
+			all := list()
+			if err := api.List(c.Context(), all); err != nil {
+				continue
+			}
+			objects, err := meta.ExtractList(all)
+			if err != nil {
+				continue
+			}
+			for _, object := range objects {
+				names = append(names, object.(client.Object).GetName())
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func nodeList() client.ObjectList    { return &corev1.NodeList{} }
+func nodeENIList() client.ObjectList { return &v1alpha1.NodeENIList{} }

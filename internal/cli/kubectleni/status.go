@@ -1,0 +1,51 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/multieni/multieni/internal/core/report"
+)
+
+func newStatus() *cobra.Command {
+	var s screen
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the fleet at a glance: every NodeENI, and what is not as declared",
+		Long: `Show every NodeENI with how many of its interfaces are attached, and then each reason for
+which interfaces are not as declared, with the nodes it holds for and what to do about it.
+
+Only the Kubernetes API is read.`,
+		Example: `  kubectl eni status
+  kubectl eni status -o wide    # and every node
+  kubectl eni status -o json | jq '.troubles[] | {reason, nodes}'`,
+		Args: cobra.NoArgs,
+		RunE: s.showFleet(func(fleet report.Fleet, _ []string) (textOutput, error) {
+			return report.NewStatus(fleet, time.Now()), nil
+		}),
+	}
+	s.bind(c, "wide", "json", "yaml")
+	return c
+}
+
+func newTopology() *cobra.Command {
+	var s screen
+	c := &cobra.Command{
+		Use:   "topology",
+		Short: "Draw which interfaces the nodes of each zone have, as text or SVG",
+		Long: `Draw the fleet by zone: nodes of one type with the same interfaces in the same slots are
+drawn once, so that thousands of nodes make a small picture.
+
+Only the Kubernetes API is read.`,
+		Example: `  kubectl eni topology
+  kubectl eni topology -o svg > fleet.svg`,
+		Args: cobra.NoArgs,
+		RunE: s.showFleet(func(fleet report.Fleet, _ []string) (textOutput, error) { return report.NewTopology(fleet), nil }),
+	}
+	s.bind(c, "svg", "wide", "json", "yaml")
+	return c
+}

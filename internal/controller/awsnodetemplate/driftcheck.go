@@ -1,0 +1,209 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package awsnodetemplate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/panics"
+)
+
+// node is a node that was launched from a node template, with what was found about it.
+type node struct {
+	*corev1.Node
+	instanceID  string
+	labels      map[string]string
+	resources   map[string]int
+	differences []launchtemplate.Difference
+	updates     []plan.InPlaceUpdate
+}
+
+func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
+	all := make(map[string]*corev1.Node, len(nodes))
+	for n := range nodes {
+		if _, id, err := eni.ParseProviderID(nodes[n].Spec.ProviderID); err == nil {
+			all[id] = &nodes[n]
+		}
+	}
+	return all
+}
+
+// checkDrift holds every node that was launched from the node template against what is declared now, in the order of their
+// names. While the node template cannot be rendered, nothing is said of a difference.
+func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
+	nodes, err := r.nodesByInstance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.describeNewNodes(ctx, nodes); err != nil {
+		return nil, err
+	}
+	var fleet []node
+	if s := f.template.Source; s != nil && !s.Autofill {
+		fleet, err = r.checkVersionsDrift(ctx, nodes, f)
+	} else {
+		fleet, err = r.checkLaunchedDrift(ctx, nodes, f)
+	}
+	slices.SortFunc(fleet, func(a, b node) int { return cmp.Compare(a.Name, b.Name) })
+	return fleet, err
+}
+
+// describeNewNodes looks at the instances of nodes that have joined since the last listing: it shows what they were launched with.
+// Those that were there before the first listing are known from it.
+func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*corev1.Node) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(200)
+	for _, id := range r.invisibleInstances(nodes) {
+		group.Go(func() error {
+			return panics.AsError("instance "+id, func() error {
+				_, err := r.Observer.DescribeInstance(ctx, id)
+				return err
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// invisibleInstances returns the instances that were never looked at, each only once, and forgets those that are gone.
+func (r *Reconciler) invisibleInstances(nodes map[string]*corev1.Node) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var strangers []string
+	for id, n := range nodes {
+		if known := r.Observer.Of(id); !r.met[id] && len(known.Launched) == 0 && n.CreationTimestamp.After(known.Since) {
+			strangers = append(strangers, id)
+		}
+		r.met[id] = true
+	}
+	for id := range r.met {
+		if nodes[id] == nil {
+			delete(r.met, id)
+		}
+	}
+	return strangers
+}
+
+func (r *Reconciler) checkLaunchedDrift(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
+	adopted, err := r.adopted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	images, err := r.images(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	var fleet []node
+	for instanceID, interfaces := range r.Observer.LaunchedFrom(f.template.UID) {
+		at := nodes[instanceID]
+		if at == nil {
+			continue
+		}
+		n := launchtemplate.Node{
+			InstanceType: at.Labels[corev1.LabelInstanceTypeStable], Hash: launchtemplate.HashOf(interfaces), Interfaces: interfaces, Adopted: map[eni.Slot]bool{},
+			Image: images[instanceID],
+		}
+		for _, i := range interfaces {
+			n.Zone = cmp.Or(n.Zone, i.Zone)
+			if i.Attachment != nil {
+				n.Adopted[i.Attachment.Slot] = adopted[i.ID]
+			}
+		}
+		found := node{Node: at, instanceID: instanceID}
+		if f.rendering.Problems == nil {
+			version, _, err := r.shelf.version(ctx, f.template.Name, "", n.Hash)
+			if err != nil {
+				return nil, err
+			}
+			found.differences, found.updates = f.rendering.Drift(f.template, n, version.Data)
+			found.labels, found.resources = f.template.NodeLabels(f.rendering, n), f.template.NodeResources(f.rendering, n)
+		}
+		fleet = append(fleet, found)
+	}
+	return fleet, nil
+}
+
+// images are those of the instances, where it matters: if a template names its image by a parameter, a node can be out of
+// date without that anything was changed here. What may not be asked is a warning.
+func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, error) {
+	f.rendering.Images = map[string]string{}
+	for _, template := range f.rendering.Templates {
+		parameter, name := template.ImageParameter(), f.template.TemplateName(template)
+		at := slices.IndexFunc(f.published, func(p v1alpha1.PublishedTemplate) bool { return p.Name == name })
+		if parameter == "" || at < 0 || f.rendering.Images[parameter] != "" {
+			continue
+		}
+		version, err := r.Launches.Source(ctx, f.published[at].ID, "", strconv.FormatInt(f.published[at].Version, 10))
+		switch eni.ErrorClass(err) {
+		case eni.Unauthorized, eni.Invalid, eni.NotFound:
+			f.warnings = append(f.warnings, fmt.Sprintf("the image of nodes is not watched: EC2 does not say what %s stands for: %v", parameter, err))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.rendering.Images[parameter] = version.ImageID()
+	}
+	if len(f.rendering.Images) == 0 {
+		return nil, nil
+	}
+	return r.Launches.ImagesOf(ctx, f.template.UID)
+}
+
+// adopted are the interfaces that the nodes' states have as members of NodeENIs.
+func (r *Reconciler) adopted(ctx context.Context) (map[string]bool, error) {
+	var states v1alpha1.NodeENIStateList
+	if err := r.Client.List(ctx, &states, unsafeCopy); err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for n := range states.Items {
+		for _, i := range states.Items[n].Status.Interfaces {
+			ids[i.ENIID] = true
+		}
+	}
+	return ids, nil
+}
+
+// checkVersionsDrift asks EC2 which version of somebody else's launch template each instance was launched from: its interfaces
+// have no tags of ours.
+func (r *Reconciler) checkVersionsDrift(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
+	versions, err := r.Launches.InstancesOf(ctx, f.template.Source.ID)
+	if err != nil {
+		return nil, err
+	}
+	var fleet []node
+	for instanceID, version := range versions {
+		if nodes[instanceID] != nil {
+			fleet = append(fleet, node{
+				Node: nodes[instanceID], instanceID: instanceID, labels: f.rendering.Labels,
+				differences: launchtemplate.SourceDrift(*f.template.Source, version),
+			})
+		}
+	}
+	return fleet, nil
+}
+
+// updateNodes hands what can be mended in place to the node reconciler, unless it is only to be reported.
+func (r *Reconciler) updateNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, fleet []node) {
+	byInstance, names := map[string][]plan.InPlaceUpdate{}, map[string]string{}
+	if object.Spec.DriftPolicy.InPlace != v1alpha1.InPlaceReport {
+		for _, n := range fleet {
+			byInstance[n.instanceID], names[n.instanceID] = n.updates, n.Name
+		}
+	}
+	for _, instanceID := range r.Repairs.Set(string(object.UID), byInstance) {
+		r.Observer.EnqueueNode(ctx, names[instanceID])
+	}
+}

@@ -1,0 +1,226 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gc finds interfaces that nothing wants any more: their NodeENI does not exist.
+//
+// It only convicts; the node reconciler removes. A NodeENI is convicted of not existing after two looks at the API
+// server, [ownership.ConfirmInterval] apart, each begun after a listing of EC2: an interface is thus always older news than
+// the absence of its owner. The looks bypass every cache. What cannot be read convicts nobody.
+//
+// Where many interfaces in use are without their NodeENIs at once, these were rather lost than the interfaces leaked: then
+// the attached ones stay for much longer ([ownership.OrphanGrace]), and [Sweeper.MassLoss] tells. What was missed in such company
+// keeps that time when the others are back: who creates lost NodeENIs again, one after the other, is not to lose the last.
+// A leader that begins only then was not there, but sees interfaces that are older than their NodeENIs ([ownership.IsAdopted]).
+package gc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/observer"
+)
+
+// Options are what a Sweeper works with.
+type Options struct {
+	// Reader reads the API server itself, not a cache.
+	Reader client.Reader
+	// Period is the time between two passes while nothing is suspected.
+	Period time.Duration
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
+	// Traces is where spans of passes go; nowhere if nil.
+	Traces trace.TracerProvider
+}
+
+// Collector is safe for concurrent use.
+type Collector struct {
+	Options
+	mu sync.Mutex
+	// suspects are the absences of the NodeENIs' UIDs that are missed; convicts are those found missing again long enough after.
+	suspects map[string]Missing
+	convicts map[string]bool
+}
+
+// New returns a Sweeper that suspects nothing.
+func New(options Options) *Collector {
+	return &Collector{Options: options, suspects: map[string]Missing{}, convicts: map[string]bool{}}
+}
+
+// Missing is that of a NodeENI.
+type Missing struct {
+	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they are.
+	Since time.Time
+	Grace time.Duration
+	// logged is the grace that the log has told of.
+	logged time.Duration
+}
+
+// Gone reports whether it is confirmed that no NodeENI has the UID.
+func (s *Collector) Gone(uid string) (a Missing, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspects[uid], s.convicts[uid]
+}
+
+// MassLoss reports whether NodeENIs are missing of which so many were missed at once that they seem to be lost.
+func (s *Collector) MassLoss() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, absence := range s.suspects {
+		if absence.Grace == identity.MassLossGrace {
+			return true
+		}
+	}
+	return false
+}
+
+// Leaks returns how many interfaces are known to belong to NodeENIs that do not exist.
+func (s *Collector) Leaks(watch *observer.Observer) int {
+	return watch.CountOf(func(uid string) bool {
+		_, gone := s.Gone(uid)
+		return gone
+	})
+}
+
+// Run looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
+// look again.
+func (s *Collector) Run(ctx context.Context, watch *observer.Observer) time.Duration {
+	ctx, end := controller.Trace(ctx, s.Traces, "sweep")
+	next, err := s.pass(ctx, watch)
+	if err != nil {
+		s.Log.Warn("no leaks are looked for this time", "err", err)
+		next = s.Period
+	}
+	trace.SpanFromContext(ctx).SetAttributes(attribute.Int("multieni.leaked_interfaces", s.Leaks(watch)))
+	end(err)
+	return next
+}
+
+func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Duration, error) {
+	// What was made for a network before its instance joined the cluster goes with the instance.
+	owners := slices.DeleteFunc(watch.Owners(), identity.IsNetworkOwner)
+	s.forget(owners)
+	if len(owners) == 0 {
+		return s.Period, nil
+	}
+	alive, err := s.alive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	orphans, grace := s.grace(watch, alive)
+	convicts, next := s.evaluateAll(owners, alive, grace)
+	for _, uid := range convicts {
+		if !watch.Holds(uid) {
+			continue // what is left bears its UID in tags alone, and stays
+		}
+		if grace, isNews := s.news(uid); isNews {
+			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
+		}
+		watch.EnqueueOwner(ctx, uid)
+	}
+	return next, nil
+}
+
+// grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are. Those
+// that a NodeENI has taken over count as well: they were without theirs until then.
+func (s *Collector) grace(watch *observer.Observer, alive map[string]time.Time) (orphans int, grace time.Duration) {
+	now, takenOver := s.Now(), 0
+	attached := watch.Attached(func(r inventory.Record) bool {
+		created, there := alive[r.Member.NodeENIUID]
+		switch {
+		case identity.IsNetworkOwner(r.Member.NodeENIUID):
+		case !there:
+			orphans++
+		case identity.IsAdopted(r.Tags, created, now):
+			takenOver++
+		}
+		return true
+	})
+	return orphans, identity.OrphanGrace(orphans+takenOver, attached)
+}
+
+// evaluateAll takes one look at all NodeENIs into account, and returns those that are convicted, and when to look again.
+func (s *Collector) evaluateAll(owners []string, alive map[string]time.Time, grace time.Duration) (convicts []string, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = s.Period
+	for _, uid := range owners {
+		_, there := alive[uid]
+		switch convicted, suspected := s.evaluate(uid, there, grace); {
+		case convicted:
+			convicts = append(convicts, uid)
+		case suspected:
+			next = min(next, identity.ConfirmInterval)
+		}
+	}
+	return convicts, next
+}
+
+// evaluate takes one look at one NodeENI into account.
+func (s *Collector) evaluate(uid string, alive bool, grace time.Duration) (convicted, suspected bool) {
+	now := s.Now()
+	if alive {
+		delete(s.suspects, uid)
+		delete(s.convicts, uid)
+		return false, false
+	}
+	absence, known := s.suspects[uid]
+	if !known {
+		absence.Since = now
+	}
+	absence.Grace = max(absence.Grace, grace)
+	s.suspects[uid] = absence
+	if now.Sub(absence.Since) >= identity.ConfirmInterval {
+		s.convicts[uid] = true
+	}
+	return s.convicts[uid], true
+}
+
+// news returns the grace of a NodeENI's interfaces, and whether the log does not have it yet.
+func (s *Collector) news(uid string) (grace time.Duration, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	absence := s.suspects[uid]
+	isNews = absence.logged != absence.Grace
+	absence.logged = absence.Grace
+	s.suspects[uid] = absence
+	return absence.Grace, isNews
+}
+
+// forget drops what is remembered of NodeENIs of which no interface is left.
+func (s *Collector) forget(owners []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid := range s.suspects {
+		if _, left := slices.BinarySearch(owners, uid); !left {
+			delete(s.suspects, uid)
+			delete(s.convicts, uid)
+		}
+	}
+}
+
+// alive returns when each of the NodeENIs was created that exist, by their UIDs.
+func (s *Collector) alive(ctx context.Context) (map[string]time.Time, error) {
+	var all v1alpha1.NodeENIList
+	if err := s.Reader.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list NodeENIs: %w", err)
+	}
+	alive := make(map[string]time.Time, len(all.Items))
+	for n := range all.Items {
+		alive[string(all.Items[n].UID)] = all.Items[n].CreationTimestamp.Time
+	}
+	return alive, nil
+}

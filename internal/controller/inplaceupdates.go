@@ -1,0 +1,62 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// InPlaceUpdates are what node templates want repaired on interfaces that instances were launched with, for the node
+// reconciler to plan with the rest. The zero value and nil hold none. They are safe for concurrent use.
+type InPlaceUpdates struct {
+	mu sync.Mutex
+	// wanted holds them by instance and node template.
+	wanted map[string]map[string][]plan.InPlaceUpdate
+}
+
+// Of returns what is to be repaired on an instance.
+func (r *InPlaceUpdates) Of(instanceID string) []plan.InPlaceUpdate {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []plan.InPlaceUpdate
+	for _, some := range r.wanted[instanceID] {
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, func(a, b plan.InPlaceUpdate) int { return cmp.Compare(a.InterfaceID, b.InterfaceID) })
+	return all
+}
+
+// Set replaces all that a node template wants repaired, by instance, and returns the instances that have something.
+func (r *InPlaceUpdates) Set(nodeTemplateUID string, byInstance map[string][]plan.InPlaceUpdate) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for instanceID, of := range r.wanted {
+		if delete(of, nodeTemplateUID); len(of) == 0 {
+			delete(r.wanted, instanceID)
+		}
+	}
+	var concerned []string
+	for instanceID, mends := range byInstance {
+		if len(mends) == 0 {
+			continue
+		}
+		if r.wanted == nil {
+			r.wanted = map[string]map[string][]plan.InPlaceUpdate{}
+		}
+		if r.wanted[instanceID] == nil {
+			r.wanted[instanceID] = map[string][]plan.InPlaceUpdate{}
+		}
+		r.wanted[instanceID][nodeTemplateUID] = mends
+		concerned = append(concerned, instanceID)
+	}
+	slices.Sort(concerned)
+	return concerned
+}

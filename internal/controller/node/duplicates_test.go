@@ -1,0 +1,208 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// again is the Node as which the instance of the stage's node registers a second time.
+const again = "again"
+
+// TestTwoNodesOfOneInstance has the instance of a node register under another name while its first Node is still there.
+// Whatever becomes of the two, nothing is done twice, and no interface that somebody wants is detached.
+func TestTwoNodesOfOneInstance(t *testing.T) {
+	off := func(n *corev1.Node) { n.Labels = nil }
+	pause := func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} }
+	cases := map[string]struct {
+		// sooner lets it register before there is an interface.
+		sooner bool
+		labels map[string]string
+		change func(*stage)
+		// node is the one that has the interface in the end, under which it has it alone; detached says that it had to go.
+		node     string
+		detached bool
+		told     []string
+	}{
+		"it registers":                                  {node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+		"it registers before all is done":               {sooner: true, node: nodeName, told: []string{"InstanceHasAnotherNode", "Attached"}},
+		"it registers without labels":                   {labels: map[string]string{}, node: nodeName},
+		"the first one goes":                            {change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
+		"the first one goes before all is done":         {sooner: true, change: (*stage).firstNodeGoes, node: again, told: []string{"InstanceHasAnotherNode", "Attached"}},
+		"the first one is not selected any more":        {change: func(s *stage) { s.change(nodeName, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+		"neither is selected any more":                  {change: func(s *stage) { s.change(nodeName, off); s.change(again, off) }, detached: true, told: []string{"InstanceHasAnotherNode", "Removed"}},
+		"neither is, and one is paused":                 {change: func(s *stage) { s.change(again, pause); s.change(nodeName, off); s.change(again, off) }, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+		"its NodeENI is deleted":                        {change: func(s *stage) { s.both(s.deleteNodeENI) }, detached: true, told: []string{"InstanceHasAnotherNode", "Removed"}},
+		"the first one goes, the other is not selected": {labels: map[string]string{}, change: (*stage).firstNodeGoes, detached: true, told: []string{"Removed"}},
+		"the second one goes": {change: func(s *stage) {
+			s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(again)})) })
+		}, node: nodeName, told: []string{"InstanceHasAnotherNode"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				names := []string{nodeName, again}
+				if !tc.sooner {
+					s.playAll(time.Minute, names, func() {})
+					s.told()
+				}
+				time.Sleep(time.Second)
+				s.register(tc.labels)
+				if tc.sooner {
+					s.must(s.observer.ResyncOnce(s.Context()))
+					s.reconcile(again)
+					s.reconcile(nodeName)
+				} else {
+					s.playAll(10*time.Second, names, func() {})
+				}
+				if tc.change != nil {
+					tc.change(s)
+				}
+				s.playAll(5*time.Minute, names, func() {})
+
+				if diff := cmp.Diff(tc.told, s.told()); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				calls := s.ec2.Calls().Actions
+				for action, want := range map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "DetachNetworkInterface": count(tc.detached)} {
+					if got := calls[action].Count; got != want {
+						t.Errorf("%d calls of %s, want %d", got, action, want)
+					}
+				}
+				s.checkHolder(names, tc.node)
+			})
+		})
+	}
+}
+
+// TestOneInstanceUnderOneNameAtATime lets the first Node go while EC2 is asked for its interface: the second one has to wait
+// for the end of that, or it would ask for another.
+func TestOneInstanceUnderOneNameAtATime(t *testing.T) {
+	onStage(t, func(s *stage) {
+		options := s.reconciler.Options
+		options.Concurrency = 2
+		s.reconciler = node.New(options)
+		s.start()
+		s.register(nil)
+		s.must(s.observer.ResyncOnce(s.Context()))
+		for _, f := range []fault.Fault{
+			{Kind: fault.Delay, Action: "CreateNetworkInterface", Delay: 10 * time.Second, Count: 1},
+			{Kind: fault.HideNew, Age: 15 * time.Second},
+		} {
+			_, err := s.ec2.AddFault(f)
+			s.must(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); s.reconcile(nodeName) }()
+		time.Sleep(5 * time.Second) // until it waits for EC2's answer
+		s.firstNodeGoes()
+		s.reconcile(again)
+		<-done
+		s.playAll(time.Minute, []string{nodeName, again}, func() {})
+		s.checkHolder([]string{nodeName, again}, again)
+		if created := s.ec2.Calls().Actions["CreateNetworkInterface"]; created.Count-created.Failed != 1 {
+			t.Errorf("of %d calls %d failed, and all but one should", created.Count, created.Failed)
+		}
+	})
+}
+
+// TestNewsUnderAFormerNameReachesWhoHasTheInstance lets the first Node go. What is heard of an interface whose tags name that one
+// still, the other one has to hear of: it may be that it is to be removed.
+func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		s.register(nil)
+		s.firstNodeGoes()
+		s.reconcile(nodeName)
+		select {
+		case name := <-s.observer.Changed():
+			if name != again {
+				t.Errorf("%s is told", name)
+			}
+		default:
+			t.Error("nobody is told")
+		}
+	})
+}
+
+// checkHolder fails unless one of the nodes, or none if there is no name, has an interface, and the others have no state.
+func (s *stage) checkHolder(names []string, holder string) {
+	s.Helper()
+	for _, name := range names {
+		var state v1alpha1.NodeENIState
+		err := s.cache.Get(s.Context(), client.ObjectKey{Name: name}, &state)
+		if (err == nil) != (name == holder) {
+			s.Errorf("the state of %s: %v, %v", name, state.Spec, err)
+		}
+	}
+	for _, i := range s.ec2.State().NetworkInterfaces {
+		if i.Tags[identity.TagCluster] == cluster && i.Tags[identity.TagNode] != holder {
+			s.Errorf("%s is that of node %q by its tags, want %q", i.NetworkInterfaceID, i.Tags[identity.TagNode], holder)
+		}
+	}
+	if got := len(s.attached()); got != count(holder != "") {
+		s.Errorf("%d are attached", got)
+	}
+}
+
+func count(is bool) int { return map[bool]int{true: 1}[is] }
+
+// TestWhoIsConcernedByANode tells the names that are to be reconciled when a Node changes.
+func TestWhoIsConcernedByANode(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		s.register(nil)
+		var second corev1.Node
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: again}, &second))
+		s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(nodeName)})) })
+		if got := s.reconciler.DuplicateNodes(s.Context(), &second); !slices.Equal(got, []string{nodeName}) {
+			t.Errorf("the second Node concerns %v: its instance is in the ledger of the first", got)
+		}
+		second.Spec.ProviderID = ""
+		if got := s.reconciler.DuplicateNodes(s.Context(), &second); len(got) > 0 {
+			t.Errorf("a Node without an instance concerns %v", got)
+		}
+	})
+}
+
+// register adds a second Node that names the instance of the first.
+func (s *stage) register(labels map[string]string) {
+	s.Helper()
+	if labels == nil {
+		labels = map[string]string{"eni": "on"}
+	}
+	s.both(func(c client.Client) {
+		s.must(c.Create(s.Context(), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: again, UID: "uid-again", Labels: labels, CreationTimestamp: metav1.Now()},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///" + zone + "/" + instanceID},
+		}))
+	})
+}
+
+func (s *stage) change(name string, change func(*corev1.Node)) {
+	s.Helper()
+	s.both(func(c client.Client) {
+		var n corev1.Node
+		s.must(c.Get(s.Context(), client.ObjectKey{Name: name}, &n))
+		change(&n)
+		s.must(c.Update(s.Context(), &n))
+	})
+}
+
+func (s *stage) firstNodeGoes() {
+	s.Helper()
+	s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(nodeName)})) })
+}

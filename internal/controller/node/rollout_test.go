@@ -1,0 +1,247 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
+)
+
+// TestTurns moves the interfaces of three nodes to another device index, which takes new ones. Between any two moments no more
+// nodes than maxUnavailable are without theirs.
+func TestTurns(t *testing.T) {
+	cases := map[string]struct {
+		maxUnavailable int32
+		// before is done when all three have their interfaces, and meanwhile when the first has just lost its.
+		before, meanwhile func(*stage)
+		// most is how many were without their interface at once, and moved how many have a new one in the end.
+		most, moved int
+	}{
+		"one after the other": {maxUnavailable: 1, most: 1, moved: 3},
+		"two at a time":       {maxUnavailable: 2, most: 2, moved: 3},
+		"all at once":         {maxUnavailable: 9, most: 3, moved: 3},
+		"another node lacks one": {maxUnavailable: 1, before: func(s *stage) {
+			s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.SubnetFull)})
+		}},
+		"another node lacks one, and two may": {maxUnavailable: 2, most: 1, moved: 3, before: func(s *stage) {
+			s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"})
+		}},
+		"another node could never have one": {maxUnavailable: 1, most: 1, moved: 3, before: func(s *stage) {
+			s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.NoSubnetInZone)})
+		}},
+		"a new interface cannot be attached": {maxUnavailable: 1, most: 1, moved: 0, before: func(s *stage) {
+			_, err := s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "AttachNetworkInterface", Code: "InvalidParameterValue", Status: http.StatusBadRequest})
+			s.must(err)
+		}},
+		"an earlier instance of each node left an interface, and the cache is late": {maxUnavailable: 1, most: 1, moved: 3, before: func(s *stage) {
+			s.hideStates()
+			for _, name := range []string{nodeName, "node-2", "node-3"} {
+				s.leaveBehind(name)
+			}
+		}},
+		"another controller takes over in the middle": {maxUnavailable: 1, most: 1, moved: 3, meanwhile: func(s *stage) {
+			s.reconciler = node.New(s.reconciler.Options)
+			s.start()
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				names := []string{nodeName, "node-2", "node-3"}
+				s.join(names[1])
+				s.join(names[2])
+				s.playAll(time.Minute, names, func() {})
+				if tc.before != nil {
+					tc.before(s)
+				}
+				s.both(func(c client.Client) {
+					s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+						n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy = 2, v1alpha1.DeviceIndexExact
+						n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, tc.maxUnavailable
+					})
+				})
+				most := 0
+				s.playAll(5*time.Minute, names, func() {
+					lacking := len(names) - len(s.attached())
+					if lacking > 0 && tc.meanwhile != nil {
+						tc.meanwhile(s)
+						tc.meanwhile = nil
+					}
+					most = max(most, lacking)
+				})
+				if most != tc.most || s.moved() != tc.moved {
+					t.Errorf("%d were without their interface at once and %d have a new one, want %d and %d", most, s.moved(), tc.most, tc.moved)
+				}
+				s.checkWaiting(names, tc.moved)
+			})
+		})
+	}
+}
+
+// hideStates has lists of NodeENIStates be empty, as those of a cache are that has not heard of them.
+func (s *stage) hideStates() {
+	options := s.reconciler.Options
+	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, is := list.(*v1alpha1.NodeENIStateList); is {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	s.reconciler = node.New(options)
+	s.start()
+}
+
+// leaveBehind gives a node an interface of an instance that bore its name before, which EC2 does not delete.
+func (s *stage) leaveBehind(name string) {
+	s.Helper()
+	member := identity.Member{
+		Cluster: cluster, NodeENI: "data", Node: name, InstanceID: nextInstanceID,
+		Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
+	}
+	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
+		Token: name, SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),
+	})
+	s.must(err)
+	_, err = s.ec2.AddFault(fault.Fault{
+		Kind: fault.Error, Action: "DeleteNetworkInterface", Resource: made.ID, Code: "InternalError", Status: http.StatusInternalServerError,
+	})
+	s.must(err)
+}
+
+// checkWaiting fails unless every node that keeps its old interface says that it waits for its turn.
+func (s *stage) checkWaiting(names []string, moved int) {
+	s.Helper()
+	waiting := 0
+	for _, name := range names {
+		for _, i := range s.status(name).Interfaces {
+			if i.Phase == v1alpha1.PhaseAttached && i.Reason == string(plan.Replacing) && strings.Contains(i.Message, "maxUnavailable") {
+				waiting++
+			}
+		}
+	}
+	if kept := len(s.attached()) - moved; waiting != kept {
+		s.Errorf("%d nodes say that they wait for their turn, want %d", waiting, kept)
+	}
+}
+
+// playAll lets the reconciler and the observer work for several nodes, and looks after every reconciliation.
+func (s *stage) playAll(d time.Duration, names []string, look func()) {
+	s.Helper()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
+		for _, name := range names {
+			s.must(s.observer.ResyncOnce(s.Context()))
+			s.reconcile(name)
+			s.drainChanged()
+			s.drainAdmitted()
+			look()
+		}
+	}
+}
+
+func (s *stage) drainAdmitted() {
+	for {
+		select {
+		case <-s.reconciler.Admitted():
+		default:
+			return
+		}
+	}
+}
+
+// moved counts the interfaces that are attached at device index 2.
+func (s *stage) moved() (n int) {
+	for _, i := range s.ec2.State().NetworkInterfaces {
+		if i.Tags[identity.TagCluster] == cluster && i.Attachment != nil && i.Attachment.Status == ec2.Attached && i.Attachment.DeviceIndex == 2 {
+			n++
+		}
+	}
+	return n
+}
+
+// say lets the state of another node speak of one interface.
+func (s *stage) say(name string, i v1alpha1.InterfaceState) {
+	s.Helper()
+	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid-data"}
+	s.both(func(c client.Client) {
+		state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: "i-00000000000000009", Zone: zone}}
+		s.must(c.Create(s.Context(), state))
+		state.Status.Interfaces = []v1alpha1.InterfaceState{i}
+		s.must(c.Status().Update(s.Context(), state))
+	})
+}
+
+// TestWhoFailsKeepsNobodyFromTrying has a subnet get room again. The node that tries first fails for another reason; the other one
+// does not wait for its next try.
+func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
+	onStage(t, func(s *stage) {
+		names := []string{nodeName, "node-2"}
+		s.join(names[1])
+		full, err := s.ec2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: data})
+		s.must(err)
+		s.playAll(time.Minute, names, func() {})
+		s.ec2.RemoveFault(full.ID)
+		_, err = s.ec2.AddFault(fault.Fault{Kind: fault.Error, Action: "CreateNetworkInterface", Code: "InternalError", Status: http.StatusInternalServerError, Count: 1})
+		s.must(err)
+		s.playAll(plan.SubnetFullBackoff, names, func() {})
+		if got := s.attached(); len(got) != len(names) {
+			t.Errorf("%v are attached, want one of each of %v", got, names)
+		}
+	})
+}
+
+// TestWaitingForATurnCostsNothing has a node wait to replace its interface, since another one lacks its own: it asks again within
+// half a minute, and neither EC2 nor the API server hears of that.
+func TestWaitingForATurnCostsNothing(t *testing.T) {
+	onStage(t, func(s *stage) {
+		names := []string{nodeName}
+		s.playAll(time.Minute, names, func() {})
+		s.say("other", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseBlocked, Reason: string(plan.SubnetFull)})
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+				n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy, n.Spec.UpdatePolicy = 2, v1alpha1.DeviceIndexExact, v1alpha1.UpdateReplace
+			})
+		})
+		s.playAll(time.Minute, names, func() {})
+		s.checkWaiting(names, 0)
+		version := func() string {
+			var state v1alpha1.NodeENIState
+			s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+			return state.ResourceVersion
+		}
+		before := version()
+		s.ec2.ResetCalls()
+		for range 10 {
+			result, err := s.reconciler.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+			s.must(err)
+			if result.RequeueAfter <= 0 || result.RequeueAfter > 30*time.Second {
+				t.Fatalf("it asks again after %s", result.RequeueAfter)
+			}
+			time.Sleep(result.RequeueAfter)
+		}
+		if after := version(); after != before {
+			t.Errorf("its state was written: version %s, then %s", before, after)
+		}
+		for action, calls := range s.ec2.Calls().Actions {
+			t.Errorf("%d calls of %s", calls.Count, action)
+		}
+	})
+}

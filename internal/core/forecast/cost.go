@@ -1,0 +1,79 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package forecast
+
+import (
+	"time"
+
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// Operation returns the name of the EC2 action that carries a planned action out.
+func Operation(action plan.Action) string {
+	switch a := action.(type) {
+	case plan.Create:
+		return "CreateNetworkInterface"
+	case plan.Attach:
+		return "AttachNetworkInterface"
+	case plan.Detach:
+		return "DetachNetworkInterface"
+	case plan.Delete:
+		return "DeleteNetworkInterface"
+	case plan.Change:
+		return changeOperation(a.To)
+	default:
+		return ""
+	}
+}
+
+func changeOperation(to plan.Attribute) string {
+	switch a := to.(type) {
+	case plan.Tags:
+		return "CreateTags"
+	case plan.AssignAddresses:
+		if a.Family == plan.IPv6 {
+			return "AssignIpv6Addresses"
+		}
+		return "AssignPrivateIpAddresses"
+	case plan.UnassignAddresses:
+		if a.Family == plan.IPv6 {
+			return "UnassignIpv6Addresses"
+		}
+		return "UnassignPrivateIpAddresses"
+	default:
+		return "ModifyNetworkInterfaceAttribute"
+	}
+}
+
+// Calls counts the EC2 calls of actions by their operation.
+func Calls(actions []plan.Action) map[string]int {
+	calls := map[string]int{}
+	for _, action := range actions {
+		calls[Operation(action)]++
+	}
+	return calls
+}
+
+// Rate is how fast one operation may be called: as many calls at once as Burst, and PerSecond more for each second.
+type Rate struct {
+	Burst     int
+	PerSecond float64
+}
+
+// MinDuration returns the least time in which the calls can be made under the rates, and the operation that takes it.
+// Operations are limited each on their own (EC2 developer guide, "Request throttling for the Amazon EC2 API"), so the
+// slowest decides. Operations without a rate take no time.
+func MinDuration(calls map[string]int, rates map[string]Rate) (least time.Duration, operation string) {
+	for name, count := range calls {
+		rate, limited := rates[name]
+		if !limited || rate.PerSecond <= 0 || count <= rate.Burst {
+			continue
+		}
+		takes := time.Duration(float64(count-rate.Burst) / rate.PerSecond * float64(time.Second))
+		if takes > least || takes == least && name < operation {
+			least, operation = takes, name
+		}
+	}
+	return least, operation
+}

@@ -1,0 +1,169 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package forecast
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// maxRounds is more than any instance takes: a round serves every interface of the instance that is not waiting for
+// another, and none needs more than six.
+const maxRounds = 100
+
+// Outcome is what a plan comes to.
+type Outcome struct {
+	// Actions are all calls to make, in an order in which they could be made.
+	Actions []plan.Action
+	// Members says where every interface stands in the end: attached, or blocked with the reason.
+	Members []plan.Member
+}
+
+// Input are what is known of an instance before anything is done.
+type Input struct {
+	Look   eni.InstanceSnapshot
+	Limits eni.Limits
+	Ledger map[identity.Key]int64
+}
+
+// Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to pass is
+// taken to happen.
+func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
+	m := newModel(d, facts, now)
+	var outcome Outcome
+	for range maxRounds {
+		p := plan.Compute(d, m.observe(), m.now)
+		outcome.Members, m.ledger = p.Members, p.Ledger
+		for _, action := range p.Actions {
+			m.carryOut(action)
+		}
+		outcome.Actions = append(outcome.Actions, p.Actions...)
+		if len(p.Actions) == 0 && !m.underway() {
+			break
+		}
+		m.finishCalls()
+	}
+	return outcome
+}
+
+// model is one instance on paper.
+type model struct {
+	d          plan.Desired
+	instance   eni.Instance
+	limits     eni.Limits
+	ledger     map[identity.Key]int64
+	interfaces map[string]eni.Interface
+	now        time.Time
+	made       int
+}
+
+func newModel(d plan.Desired, facts Input, now time.Time) *model {
+	m := &model{
+		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
+		interfaces: map[string]eni.Interface{}, now: now,
+	}
+	for _, i := range facts.Look.Interfaces {
+		m.interfaces[i.ID] = i.Clone()
+	}
+	return m
+}
+
+// observe reads the model as a controller reads EC2. Everything is long known, so that nothing is waited for.
+func (m *model) observe() plan.Observed {
+	known := inventory.New(m.d.Cluster)
+	look := eni.InstanceSnapshot{At: m.now, Instance: m.instance}
+	for _, id := range slices.Sorted(maps.Keys(m.interfaces)) {
+		i := m.interfaces[id].Clone()
+		known.ObserveInterfaces(m.now.Add(-inventory.StaleReadWindow), i)
+		known.ObserveInterfaces(m.now, i)
+		look.Interfaces = append(look.Interfaces, i)
+	}
+	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, ReplaceAllowed: true}
+}
+
+// underway reports whether EC2 would still be at work.
+func (m *model) underway() bool {
+	for _, i := range m.interfaces {
+		if i.InTransition() {
+			return true
+		}
+	}
+	return false
+}
+
+// finishCalls lets EC2 get done.
+func (m *model) finishCalls() {
+	m.now = m.now.Add(time.Second)
+	for id, i := range m.interfaces {
+		if i.Attachment == nil {
+			if i.InTransition() {
+				i.Status = eni.Available
+			}
+			m.interfaces[id] = i
+			continue
+		}
+		switch attachment := *i.Attachment; attachment.Status {
+		case eni.AttachmentAttaching:
+			attachment.Status = eni.AttachmentAttached
+			i.Attachment = &attachment
+		case eni.AttachmentDetaching, eni.AttachmentDetached:
+			i.Attachment, i.Status = nil, eni.Available
+		}
+		m.interfaces[id] = i
+	}
+}
+
+func (m *model) carryOut(action plan.Action) {
+	switch a := action.(type) {
+	case plan.Create:
+		m.create(a)
+	case plan.Attach:
+		m.change(a.InterfaceID, func(i eni.Interface) eni.Interface {
+			i.Status = eni.InUse
+			i.Attachment = &eni.Attachment{ID: "attachment of " + i.ID, InstanceID: m.d.InstanceID, Slot: a.Slot, Status: eni.AttachmentAttaching}
+			return i
+		})
+	case plan.Detach:
+		m.change(a.InterfaceID, func(i eni.Interface) eni.Interface {
+			leaving := *i.Attachment
+			leaving.Status = eni.AttachmentDetaching
+			i.Attachment = &leaving
+			return i
+		})
+	case plan.Delete:
+		delete(m.interfaces, a.InterfaceID)
+	case plan.Change:
+		m.change(a.InterfaceID, func(i eni.Interface) eni.Interface {
+			if more, ok := a.To.(plan.AssignAddresses); ok {
+				return m.assign(i, more)
+			}
+			return a.To.Apply(i)
+		})
+	}
+}
+
+func (m *model) change(id string, to func(eni.Interface) eni.Interface) {
+	if i, known := m.interfaces[id]; known {
+		m.interfaces[id] = to(i)
+	}
+}
+
+func (m *model) create(a plan.Create) {
+	m.made++
+	i := eni.Interface{
+		ID: fmt.Sprintf("new interface %d", m.made), Type: eni.Standard, Status: eni.Available, Description: a.Spec.Description,
+		SubnetID: a.SubnetID, VPCID: m.instance.VPCID, Zone: m.instance.Zone, Groups: slices.Clone(a.Spec.Groups),
+		SourceDestCheck: true, Tags: a.Member.Tags(m.now, a.Spec.Tags),
+	}
+	c := a.Spec.AddressCounts
+	i = m.assign(i, plan.AssignAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
+	m.interfaces[i.ID] = m.assign(i, plan.AssignAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
+}

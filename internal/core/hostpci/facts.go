@@ -1,0 +1,91 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostpci
+
+import (
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/hostnet"
+)
+
+// The drivers that hand a device to user space.
+const (
+	VFIO       = "vfio-pci"
+	IGBUIO     = "igb_uio"
+	UIOGeneric = "uio_pci_generic"
+)
+
+// forUserSpace reports whether the driver hands devices to user space.
+func forUserSpace(driver string) bool {
+	return slices.Contains([]string{VFIO, IGBUIO, UIOGeneric}, driver)
+}
+
+// Device is a device that shall be bound.
+type Device struct {
+	// Link is the interface. Its Device is where it was last seen, or "".
+	Link hostnet.Link
+	// Driver is one of the drivers for user space.
+	Driver string
+	// Expected is the bus address that somebody wrote down, or "". A device elsewhere is left alone.
+	Expected string
+}
+
+// OriginalBinding says that a device was bound, or was about to be.
+type OriginalBinding struct {
+	// Name and MAC are those of the interface.
+	Name, MAC string
+	// Address is where on the bus the device is, for example 0000:00:07.0.
+	Address string
+}
+
+// Facts is what sysfs says about the PCI network devices of the host.
+type Facts struct {
+	Devices []DeviceFacts
+	// Drivers are the PCI drivers that the kernel has.
+	Drivers []string
+	// Unguarded is set if vfio may be used without an IOMMU (its parameter enable_unsafe_noiommu_mode).
+	Unguarded bool
+	// ReadOnly is set if this process cannot write to sysfs.
+	ReadOnly bool
+	// Failed says why devices did not take a driver a short while ago.
+	Failed map[Binding]string
+}
+
+// DeviceFacts is one PCI network device.
+type DeviceFacts struct {
+	Address string
+	// Driver is "" if the device has none.
+	Driver string
+	// Override is the one driver that may take the device; "" lets the kernel choose.
+	Override string
+	// Guarded is set if an IOMMU confines the device.
+	Guarded bool
+	// Enabled is set if a driver has switched the device on. vfio-pci does while a program has it open; the other
+	// drivers for user space do as soon as they have it.
+	Enabled bool
+}
+
+// Binding gives a device to a driver. It is the only operation there is.
+type Binding struct {
+	Address string
+	// Driver is "" for the network driver that the kernel chooses.
+	Driver string
+}
+
+// String says the operation in one line.
+func (b Binding) String() string {
+	if b.Driver == "" {
+		return "device " + b.Address + ": give back to the network driver"
+	}
+	return "device " + b.Address + ": bind to " + b.Driver
+}
+
+func (f Facts) device(address string) *DeviceFacts {
+	for n := range f.Devices {
+		if f.Devices[n].Address == address {
+			return &f.Devices[n]
+		}
+	}
+	return nil
+}

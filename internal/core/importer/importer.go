@@ -1,0 +1,175 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package importer finds out which member of a NodeENI or a network an interface is that another program made: the
+// aws-multi-eni-controller, whose objects are of the same kind and whose interfaces carry the names of NodeENI and node in
+// tags; or the published Multus functions, whose interfaces carry no owner. Given our tags, such an interface is taken over as
+// it is, attached and in use.
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// The tags of the other controller's interfaces.
+const (
+	TagManagedBy = "kubernetes.io/cluster/managed-by"
+	ManagedBy    = "nodeeni-controller"
+	TagNodeENI   = "NodeENI"
+	TagNode      = "Node"
+)
+
+// Match is an interface with the member it becomes.
+type Match struct {
+	Interface eni.Interface
+	Member    identity.Member
+}
+
+// Skipped is an interface that stays as it is, and why.
+type Skipped struct {
+	Interface eni.Interface
+	Why       string
+}
+
+// Result is what becomes of interfaces.
+type Result struct {
+	Matches []Match
+	Passed  []Skipped
+}
+
+// Find says which members the interfaces become that the other controller attached to an instance. The desired value holds the
+// claims of all NodeENIs on the instance. Generation is given to every member that is found.
+func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
+	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
+	for _, i := range bySlot(interfaces) {
+		if i.Tags[TagManagedBy] == ManagedBy {
+			f.named(i)
+		}
+	}
+	return f.Result
+}
+
+// FindUnowned says which members the interfaces become that are attached to an instance and have no owner: such as those of the
+// published Multus functions, whose tags only keep the VPC CNI off. An interface at the subnet and slot that is wanted comes before
+// one in the subnet alone. The interfaces are all that are attached to the instance, since those that are ours leave no
+// member to become.
+func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
+	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
+	var unowned []eni.Interface
+	for _, i := range bySlot(interfaces) {
+		switch member, verdict := identity.Read(d.Cluster, i.Tags); {
+		case verdict == identity.Owned && member.InstanceID == d.InstanceID:
+			f.skip(member, i.SubnetID)
+		case identity.HasNoOwner(i.Tags) && i.Tags[TagManagedBy] == "" && i.AttachedTo(d.InstanceID) && slotOf(i) != eni.Primary:
+			unowned = append(unowned, i)
+		}
+	}
+	var elsewhere []eni.Interface
+	for _, i := range unowned {
+		if !f.match(i, func(w plan.DesiredInterface) bool { return w.FilledBy(i, d.InstanceID) }) {
+			elsewhere = append(elsewhere, i)
+		}
+	}
+	for _, i := range elsewhere {
+		if !f.match(i, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
+			f.Passed = append(f.Passed, Skipped{i, fmt.Sprintf("nothing wants a further interface in %s on %s", i.SubnetID, d.Node)})
+		}
+	}
+	return f.Result
+}
+
+// finder is one search on an instance.
+type finder struct {
+	plan.Desired
+	Result
+	generation int64
+	taken      map[identity.Key]bool
+}
+
+// skip takes from the wishes the one that an interface of ours is.
+func (f *finder) skip(member identity.Member, subnetID string) {
+	for _, claim := range f.Claims {
+		for _, w := range claim.Interfaces {
+			key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: w.Ordinal}
+			if claim.NodeENIUID == member.NodeENIUID && slices.Contains(w.Subnets, subnetID) && !f.taken[key] {
+				f.taken[key] = true
+				return
+			}
+		}
+	}
+	f.taken[member.Key] = true
+}
+
+// match makes the interface the first free member whose wish it fits, and reports whether there is one.
+func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
+	for _, claim := range f.Claims {
+		if claim.Mode == plan.Ensure && f.adoptFor(claim, i, fits) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
+	for _, wish := range claim.Interfaces {
+		key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+		if f.taken[key] || !fits(wish) {
+			continue
+		}
+		f.taken[key] = true
+		f.Matches = append(f.Matches, Match{i, identity.Member{
+			Cluster: f.Cluster, NodeENI: claim.NodeENI, Node: f.Node, InstanceID: f.InstanceID, Key: key, Generation: f.generation,
+		}})
+		return true
+	}
+	return false
+}
+
+// named takes over an interface whose tags name its NodeENI, or says why not.
+func (f *finder) named(i eni.Interface) {
+	if why := f.namedOr(i); why != "" {
+		f.Passed = append(f.Passed, Skipped{i, why})
+	}
+}
+
+func (f *finder) namedOr(i eni.Interface) (why string) {
+	name := i.Tags[TagNodeENI]
+	if i.Tags[identity.TagCluster] != "" {
+		return "it carries multieni's tags already"
+	}
+	if !i.AttachedTo(f.InstanceID) {
+		return "it is not attached, so nothing says that it is this cluster's"
+	}
+	at := slices.IndexFunc(f.Claims, func(c plan.Claim) bool { return c.NodeENI == name })
+	if at < 0 {
+		return fmt.Sprintf("there is no NodeENI %q", name)
+	}
+	claim := f.Claims[at]
+	if claim.Mode != plan.Ensure {
+		return fmt.Sprintf("NodeENI %s does not want it: %s", name, claim.Why)
+	}
+	if !f.adoptFor(claim, i, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
+		return fmt.Sprintf("NodeENI %s wants no further interface in %s", name, i.SubnetID)
+	}
+	return ""
+}
+
+// bySlot returns the interfaces with the lowest slot first.
+func bySlot(interfaces []eni.Interface) []eni.Interface {
+	return slices.SortedFunc(slices.Values(interfaces), func(a, b eni.Interface) int {
+		return cmp.Or(eni.CompareSlots(slotOf(a), slotOf(b)), eni.CompareInterfaces(a, b))
+	})
+}
+
+func slotOf(i eni.Interface) eni.Slot {
+	if i.Attachment == nil {
+		return eni.Slot{}
+	}
+	return i.Attachment.Slot
+}

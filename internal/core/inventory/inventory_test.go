@@ -1,0 +1,456 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+)
+
+const (
+	cluster  = "cluster-1"
+	instance = "i-00000000000000001"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// after is a time, in seconds from the start.
+func after(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+
+func member(ordinal int, generation int64) identity.Member {
+	return identity.Member{
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
+		Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: generation,
+	}
+}
+
+// fresh is an unattached interface made at the given time.
+func fresh(id string, m identity.Member, made time.Time) eni.Interface {
+	return eni.Interface{ID: id, Type: eni.Standard, Status: eni.Available, SubnetID: "s1", Tags: m.Tags(made, nil)}
+}
+
+func attached(i eni.Interface, status eni.AttachmentStatus) eni.Interface {
+	i = i.Clone()
+	i.Status = eni.InUse
+	i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: status}
+	return i
+}
+
+func described(i eni.Interface, as string) eni.Interface {
+	i = i.Clone()
+	i.Description = as
+	return i
+}
+
+func whether(shown func(eni.Interface) bool) inventory.Effect {
+	return inventory.Effect{Aspect: "it", IsVisible: shown}
+}
+
+var always = inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }}
+
+func describes(as string) inventory.Effect {
+	return inventory.Effect{Aspect: "description", IsVisible: func(i eni.Interface) bool { return i.Description == as }}
+}
+
+func TestAReadingThatDoesNotShowOurCallIsStale(t *testing.T) {
+	old := fresh("eni-1", member(0, 1), after(-3600))
+	calls := map[string]struct {
+		before, after eni.Interface
+		effect        inventory.Effect
+	}{
+		"attach": {
+			old, attached(old, eni.AttachmentAttaching),
+			whether(func(i eni.Interface) bool { return i.Attachment != nil }),
+		},
+		"detach": {
+			attached(old, eni.AttachmentAttached), attached(old, eni.AttachmentDetaching),
+			whether(func(i eni.Interface) bool {
+				return i.Attachment == nil || i.Attachment.Status == eni.AttachmentDetaching
+			}),
+		},
+		"modify": {old, described(old, "new"), describes("new")},
+	}
+	for name, tc := range calls {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			v.ObserveInterfaces(start, tc.before)
+			v.RecordCall(after(10), tc.after, tc.effect)
+			for _, begun := range []int{9, 11, 69} {
+				if changed := v.ObserveInterfaces(after(begun), tc.before); len(changed) > 0 {
+					t.Errorf("a reading of second %d that does not show the call changed something", begun)
+				}
+			}
+			if got, _ := v.Interface("eni-1"); !inventory.Equal(got, tc.after) {
+				t.Errorf("the call is forgotten: %s", cmp.Diff(tc.after.Attachment, got.Attachment))
+			}
+			if v.ObserveInterfaces(after(71), tc.before); !same(v, tc.before) {
+				t.Error("after Settle a reading counts again")
+			}
+		})
+	}
+}
+
+func same(v *inventory.Inventory, want eni.Interface) bool {
+	got, known := v.Interface(want.ID)
+	return known && inventory.Equal(got, want)
+}
+
+func TestAReadingThatShowsOurCallCountsAtOnce(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), after(-3600))
+	v := inventory.New(cluster)
+	v.RecordCall(start, attached(i, eni.AttachmentAttaching), whether(func(i eni.Interface) bool { return i.Attachment != nil }))
+	want := attached(i, eni.AttachmentAttached)
+	if changed := v.ObserveInterfaces(after(1), want); len(changed) != 1 || !same(v, want) {
+		t.Error("the reading did not count")
+	}
+}
+
+func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), after(-3600))
+	t.Run("of the same aspect", func(t *testing.T) {
+		v := inventory.New(cluster)
+		v.RecordCall(start, described(i, "one"), describes("one"))
+		v.RecordCall(after(1), described(i, "two"), describes("two"))
+		if v.ObserveInterfaces(after(2), described(attached(i, eni.AttachmentAttached), "two")); len(v.InTransition()) > 0 {
+			t.Error("the reading did not count")
+		}
+		if got, _ := v.Interface("eni-1"); got.Attachment == nil {
+			t.Error("the reading did not count")
+		}
+	})
+	t.Run("that undoes it", func(t *testing.T) {
+		v := inventory.New(cluster)
+		more := func(i eni.Interface) bool { return i.Description != "" }
+		v.RecordCall(start, described(i, "one"), inventory.Effect{Aspect: "more", IsVisible: more})
+		v.RecordCall(after(1), described(i, ""), inventory.Effect{Aspect: "fewer", IsVisible: func(i eni.Interface) bool { return !more(i) }})
+		if v.ObserveInterfaces(after(2), attached(i, eni.AttachmentAttached)); !same(v, attached(i, eni.AttachmentAttached)) {
+			t.Error("the reading did not count")
+		}
+	})
+}
+
+// TestMissing says for a history of readings whether an interface that was made an hour ago is known, and missing.
+func TestMissing(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), after(-3600))
+	type state struct{ Known, Missing bool }
+	histories := map[string]struct {
+		do   func(*inventory.Inventory)
+		want state
+	}{
+		"missed once": {func(v *inventory.Inventory) { v.ObserveAbsence(after(10), "eni-1") }, state{true, true}},
+		"missed twice at once": {func(v *inventory.Inventory) {
+			v.ObserveAbsence(after(10), "eni-1")
+			v.ObserveAbsence(after(12), "eni-1")
+		}, state{true, true}},
+		"missed twice in time": {func(v *inventory.Inventory) {
+			v.ObserveAbsence(after(10), "eni-1")
+			v.ObserveAbsence(after(40), "eni-1")
+		}, state{false, false}},
+		"missed, seen, missed": {func(v *inventory.Inventory) {
+			v.ObserveAbsence(after(10), "eni-1")
+			v.ObserveInterfaces(after(20), i)
+			v.ObserveAbsence(after(50), "eni-1")
+		}, state{true, true}},
+		"missed and then seen": {func(v *inventory.Inventory) { v.ObserveAbsence(after(10), "eni-1"); v.ObserveInterfaces(after(20), i) }, state{true, false}},
+		"missed before seen":   {func(v *inventory.Inventory) { v.ObserveInterfaces(after(20), i); v.ObserveAbsence(after(10), "eni-1") }, state{true, false}},
+		"missed before a call": {func(v *inventory.Inventory) { v.RecordCall(after(20), i, always); v.ObserveAbsence(after(10), "eni-1") }, state{true, false}},
+		"missed by a listing":  {func(v *inventory.Inventory) { v.ObserveList(after(10), nil) }, state{true, true}},
+		"missed by two looks":  {func(v *inventory.Inventory) { v.ObserveInstance(lookAt(10)); v.ObserveInstance(lookAt(40)) }, state{false, false}},
+		"shown by a look":      {func(v *inventory.Inventory) { v.ObserveInstance(lookAt(10, i)) }, state{true, false}},
+		"missed by a slow list": {func(v *inventory.Inventory) {
+			v.ObserveInstance(lookAt(40, i))
+			v.ObserveList(start, nil)
+			v.ObserveAbsence(after(41), "eni-1")
+		}, state{true, true}},
+		"called for after that": {func(v *inventory.Inventory) { v.ObserveAbsence(after(10), "eni-1"); v.RecordCall(after(20), i, always) }, state{true, false}},
+	}
+	for name, tc := range histories {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			v.ObserveInterfaces(start, i)
+			tc.do(v)
+			var got state
+			for _, r := range v.Of(instance) {
+				got = state{true, r.Missing}
+			}
+			if got != tc.want {
+				t.Errorf("is %+v, want %+v", got, tc.want)
+			}
+			if polled := len(v.InTransition()) > 0; polled != got.Missing {
+				t.Errorf("polled: %t; what is missing must be looked for", polled)
+			}
+		})
+	}
+}
+
+func lookAt(second int, interfaces ...eni.Interface) eni.InstanceSnapshot {
+	return eni.InstanceSnapshot{At: after(second), Instance: eni.Instance{ID: instance}, Interfaces: interfaces}
+}
+
+func TestANewbornIsNotMissed(t *testing.T) {
+	unreadable := func(i eni.Interface, tag string) eni.Interface {
+		i = i.Clone()
+		i.Tags[identity.TagCreatedAt] = tag
+		return i
+	}
+	i := fresh("eni-1", member(0, 1), start)
+	cases := map[string]struct {
+		learn  func(*inventory.Inventory)
+		missed int
+		want   bool
+	}{
+		"made by us, a minute ago":               {func(v *inventory.Inventory) { v.RecordCall(start, i, always) }, 60, false},
+		"made by us, two minutes ago":            {func(v *inventory.Inventory) { v.RecordCall(start, i, always) }, 120, true},
+		"made by a former self, a minute ago":    {func(v *inventory.Inventory) { v.ObserveInterfaces(after(10), i) }, 60, false},
+		"made by a former self, two minutes ago": {func(v *inventory.Inventory) { v.ObserveInterfaces(after(10), i) }, 120, true},
+		"made by us late, with an old tag": {
+			func(v *inventory.Inventory) { v.RecordCall(start, unreadable(i, "1"), always) }, 60, false,
+		},
+		"made in the future, says the tag": {
+			func(v *inventory.Inventory) {
+				v.ObserveInterfaces(start, unreadable(i, strconv.FormatInt(start.Unix()+86400, 10)))
+			}, 120, true,
+		},
+		"nobody knows when": {func(v *inventory.Inventory) { v.ObserveInterfaces(start, unreadable(i, "yesterday")) }, 10, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			tc.learn(v)
+			v.ObserveAbsence(after(tc.missed), "eni-1")
+			if got := v.Of(instance)[0].Missing; got != tc.want {
+				t.Errorf("missing: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatWeDeletedDoesNotComeBack(t *testing.T) {
+	i := fresh("eni-1", member(0, 7), after(-3600))
+	v := inventory.New(cluster)
+	v.ObserveInterfaces(start, i)
+	v.Deleted(after(10), "eni-1")
+	v.ObserveInterfaces(after(11), i)
+	v.ObserveList(after(100), []eni.Interface{i})
+	v.ObserveInstance(lookAt(110, i))
+	if v.Len() > 0 || v.Holds("uid-a") {
+		t.Error("a stale reading brought it back")
+	}
+	if spent := v.UsedGenerations(instance)[first()]; spent != 7 {
+		t.Errorf("generation %d is spent, want 7", spent)
+	}
+}
+
+func first() identity.Key { return identity.Key{NodeENIUID: "uid-a"} }
+
+func TestSpentIsTheHighestGenerationThatIsGone(t *testing.T) {
+	v := inventory.New(cluster)
+	for n, generation := range []int64{5, 9, 3} {
+		id := "eni-" + strconv.Itoa(n)
+		v.ObserveInterfaces(start, fresh(id, member(0, generation), after(-3600)))
+		v.Deleted(after(n+1), id)
+	}
+	if spent := v.UsedGenerations(instance)[first()]; spent != 9 {
+		t.Errorf("generation %d is spent, want 9", spent)
+	}
+	if others := v.UsedGenerations("i-00000000000000002"); len(others) > 0 {
+		t.Errorf("another instance has %v", others)
+	}
+	v.ObserveList(after(90000), nil)
+	if left := v.UsedGenerations(instance); len(left) > 0 {
+		t.Errorf("%v is remembered for ever", left)
+	}
+}
+
+func TestDetachingSince(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), after(-3600))
+	since := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].DetachingSince }
+	v := inventory.New(cluster)
+	v.ObserveInterfaces(start, attached(i, eni.AttachmentDetaching))
+	v.ObserveInterfaces(after(30), attached(i, eni.AttachmentDetaching))
+	if got := since(v); !got.Equal(start) {
+		t.Errorf("since %s, want the first reading", got)
+	}
+	v.RecordCall(after(600), attached(i, eni.AttachmentDetaching), always)
+	if got := since(v); !got.Equal(after(600)) {
+		t.Errorf("since %s, want the last request", got)
+	}
+	v.ObserveInterfaces(after(610), i)
+	if got := since(v); !got.IsZero() {
+		t.Errorf("since %s, though it is not detaching", got)
+	}
+}
+
+func TestShown(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), start)
+	shown := func(v *inventory.Inventory) time.Time { return v.Of(instance)[0].LastRead }
+	v := inventory.New(cluster)
+	v.RecordCall(start, attached(i, eni.AttachmentAttaching), inventory.Effect{
+		Aspect: "attachment", IsVisible: func(i eni.Interface) bool { return i.Attachment != nil },
+	})
+	if got := shown(v); !got.IsZero() {
+		t.Errorf("shown at %s, by nothing but a call of ours", got)
+	}
+	v.ObserveInterfaces(after(20), i)
+	if got := shown(v); !got.IsZero() {
+		t.Errorf("shown at %s, by a reading that contradicts our call", got)
+	}
+	v.ObserveInterfaces(after(30), attached(i, eni.AttachmentAttaching))
+	if got := shown(v); !got.Equal(after(30)) {
+		t.Errorf("shown at %s, want the time of the reading", got)
+	}
+}
+
+func TestProven(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), after(-3600))
+	cases := map[string]struct {
+		do   func(*inventory.Inventory)
+		want bool
+	}{
+		"seen once":             {func(*inventory.Inventory) {}, false},
+		"seen again too soon":   {func(v *inventory.Inventory) { v.ObserveInterfaces(after(59), i) }, false},
+		"seen again in time":    {func(v *inventory.Inventory) { v.ObserveInterfaces(after(60), i) }, true},
+		"a call of ours for it": {func(v *inventory.Inventory) { v.RecordCall(after(1), i, always) }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			v.ObserveInterfaces(start, i)
+			tc.do(v)
+			if got := v.Of(instance)[0].Confirmed; got != tc.want {
+				t.Errorf("proven: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestProofIsNewsBesideASibling keeps the second listing after a start from concerning every node.
+func TestProofIsNewsBesideASibling(t *testing.T) {
+	of := func(nodeENI string, ordinal int) identity.Member {
+		m := member(ordinal, 1)
+		m.NodeENIUID = nodeENI
+		return m
+	}
+	i := fresh("eni-1", of("uid-a", 0), after(-3600))
+	cases := map[string]struct {
+		beside []eni.Interface
+		want   []identity.Member
+	}{
+		"alone":                       {nil, nil},
+		"beside that of another":      {[]eni.Interface{fresh("eni-2", of("uid-b", 0), after(-3600))}, nil},
+		"beside one of the same kind": {[]eni.Interface{fresh("eni-2", of("uid-a", 1), after(-3600))}, []identity.Member{of("uid-a", 0)}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			v.ObserveInterfaces(start, append(tc.beside, i)...)
+			if diff := cmp.Diff(tc.want, v.ObserveInterfaces(after(60), i)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOnlyOursIsTakenIn(t *testing.T) {
+	other := member(0, 1)
+	other.Cluster = "cluster-2"
+	damaged := fresh("eni-damaged", member(0, 1), start)
+	delete(damaged.Tags, identity.TagMember)
+	requested := fresh("eni-requested", member(0, 1), start)
+	requested.RequesterManaged = true
+	primary := attached(fresh("eni-primary", member(0, 1), start), eni.AttachmentAttached)
+	primary.Attachment.Slot = eni.Primary
+
+	v := inventory.New(cluster)
+	for _, i := range []eni.Interface{fresh("eni-other", other, start), damaged, requested, primary, {ID: "eni-bare"}} {
+		v.ObserveInterfaces(start, i)
+		v.RecordCall(start, i, always)
+		v.ObserveList(after(1), []eni.Interface{i})
+	}
+	if v.Len() > 0 {
+		t.Errorf("%d strangers were taken in", v.Len())
+	}
+}
+
+func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
+	v := inventory.New(cluster)
+	v.ObserveInterfaces(start, fresh("eni-1", member(0, 1), after(-3600)))
+	moved := member(3, 1)
+	moved.NodeENIUID, moved.Node, moved.InstanceID = "uid-b", "node-2", "i-00000000000000002"
+	v.ObserveInterfaces(after(1), fresh("eni-1", moved, after(-3600)))
+	if len(v.Of(instance)) > 0 || v.Holds("uid-a") || len(v.InstancesOf("node-1")) > 0 {
+		t.Error("its old place still has it")
+	}
+	if len(v.Of(moved.InstanceID)) != 1 || !v.Holds("uid-b") || len(v.InstancesOf("node-2")) != 1 || v.Len() != 1 {
+		t.Error("its new place does not have it")
+	}
+}
+
+// TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother has somebody change the tag that names an interface's node.
+func TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
+	v := inventory.New(cluster)
+	was, is := member(0, 1), member(0, 1)
+	is.Node = "node-2"
+	v.ObserveList(after(0), []eni.Interface{fresh("eni-1", was, after(-3600))})
+	changed := v.ObserveList(after(60), []eni.Interface{fresh("eni-1", is, after(-3600))})
+	if diff := cmp.Diff([]identity.Member{is, was}, changed); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
+	v := inventory.New("c")
+	for n, uid := range []string{"alive", "dead", "dead"} {
+		m := identity.Member{
+			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-00000000000000001", Generation: 1,
+			Key: identity.Key{NodeENIUID: uid, Ordinal: n},
+		}
+		v.ObserveInterfaces(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
+	}
+	if n := v.Unattached(func(uid string) bool { return uid == "alive" }); n != 1 {
+		t.Errorf("%d count, want only the one whose NodeENI is alive", n)
+	}
+}
+
+// TestAttemptsToAttachAreCounted follows an interface through attachments that do not come about.
+func TestAttemptsToAttachAreCounted(t *testing.T) {
+	i := fresh("eni-1", member(0, 1), start)
+	at := func(id string, status eni.AttachmentStatus) eni.Interface {
+		i := i.Clone()
+		i.Attachment = &eni.Attachment{ID: id, InstanceID: instance, Slot: eni.Slot{Device: 1}, Status: status}
+		return i
+	}
+	histories := map[string]struct {
+		seen []eni.Interface
+		want int
+	}{
+		"still attaching":             {[]eni.Interface{at("a", eni.AttachmentAttaching)}, 0},
+		"attached":                    {[]eni.Interface{at("a", eni.AttachmentAttaching), at("a", eni.AttachmentAttached)}, 0},
+		"attached and detached again": {[]eni.Interface{at("a", eni.AttachmentAttaching), at("a", eni.AttachmentAttached), at("a", eni.AttachmentDetaching), i}, 0},
+		"undone":                      {[]eni.Interface{at("a", eni.AttachmentAttaching), at("a", eni.AttachmentDetaching), i}, 1},
+		"undone between two readings": {[]eni.Interface{at("a", eni.AttachmentAttaching), i}, 1},
+		"undone and begun again":      {[]eni.Interface{at("a", eni.AttachmentAttaching), at("b", eni.AttachmentAttaching)}, 1},
+		"undone twice":                {[]eni.Interface{at("a", eni.AttachmentAttaching), i, at("b", eni.AttachmentAttaching), i}, 2},
+		"attached at last":            {[]eni.Interface{at("a", eni.AttachmentAttaching), i, at("b", eni.AttachmentAttaching), at("b", eni.AttachmentAttached)}, 0},
+	}
+	for name, tc := range histories {
+		t.Run(name, func(t *testing.T) {
+			v := inventory.New(cluster)
+			for n, seen := range tc.seen {
+				v.ObserveInterfaces(after(n), seen)
+			}
+			got := v.Of(instance)[0]
+			if got.FailedAttaches != tc.want || got.LastFailedAttach.IsZero() != (tc.want == 0) {
+				t.Errorf("%d attempts were undone, the last at %s; want %d", got.FailedAttaches, got.LastFailedAttach, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,111 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// launchInterfaces keeps the interfaces that were born with their instances from a launch template of ours. They are no members:
+// nothing of what is done with members is done with them.
+type launchInterfaces struct {
+	byInstance map[string]map[string]*launchInterface
+	// at says on which instance an interface is.
+	at map[string]string
+}
+
+func newLaunched() launchInterfaces {
+	return launchInterfaces{byInstance: map[string]map[string]*launchInterface{}, at: map[string]string{}}
+}
+
+type launchInterface struct {
+	eni.Interface
+	seenBegun, missedFirst time.Time
+	pending                expectations
+}
+
+// Launched returns the interfaces an instance was launched with, the primary one included, ordered by slot.
+func (v *Inventory) Launched(instanceID string) []eni.Interface {
+	return v.launched.of(instanceID)
+}
+
+// LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance.
+func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interface {
+	all := map[string][]eni.Interface{}
+	for instanceID, interfaces := range v.launched.byInstance {
+		for _, b := range interfaces {
+			if b.Tags[identity.TagNodeTemplateUID] == nodeTemplateUID {
+				all[instanceID] = v.launched.of(instanceID)
+				break
+			}
+		}
+	}
+	return all
+}
+
+func (l launchInterfaces) of(instanceID string) []eni.Interface {
+	var all []eni.Interface
+	for _, id := range slices.Sorted(maps.Keys(l.byInstance[instanceID])) {
+		all = append(all, l.byInstance[instanceID][id].Clone())
+	}
+	slices.SortStableFunc(all, func(a, b eni.Interface) int { return eni.CompareSlots(a.Attachment.Slot, b.Attachment.Slot) })
+	return all
+}
+
+// saw takes an interface in that a reading begun at the given time showed; one that is none of these goes.
+func (l launchInterfaces) saw(cluster string, begun time.Time, seen eni.Interface) {
+	_, verdict := identity.Read(cluster, seen.Tags)
+	isBorn := verdict == identity.Launched && !seen.RequesterManaged && seen.Attachment != nil &&
+		seen.AttachedTo(seen.Attachment.InstanceID) && seen.Attachment.InstanceID != ""
+	var pending expectations
+	if was, known := l.get(seen.ID); known {
+		was.pending = was.pending.unexpired(begun)
+		if begun.Before(was.seenBegun) || !was.pending.shownBy(seen) {
+			return
+		}
+		pending = was.pending
+		l.drop(seen.ID)
+	}
+	if isBorn {
+		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &launchInterface{Interface: seen.Clone(), seenBegun: begun, pending: pending})
+		l.at[seen.ID] = seen.Attachment.InstanceID
+	}
+}
+
+func (l launchInterfaces) get(id string) (*launchInterface, bool) {
+	b, known := l.byInstance[l.at[id]][id]
+	return b, known
+}
+
+func (l launchInterfaces) drop(id string) {
+	cut(l.byInstance, l.at[id], id)
+	delete(l.at, id)
+}
+
+// missed notes which interfaces of an instance a reading did not show; one is gone when a second reading, [AbsenceConfirmation]
+// later, misses it as well.
+func (l launchInterfaces) missed(begun time.Time, instanceID string, shown map[string]bool) {
+	for id, b := range l.byInstance[instanceID] {
+		switch {
+		case shown[id] || begun.Before(b.seenBegun):
+		case b.missedFirst.IsZero():
+			b.missedFirst = begun
+		case begun.Sub(b.missedFirst) >= AbsenceConfirmation:
+			l.drop(id)
+		}
+	}
+}
+
+// did notes what a call of ours made of an interface. Readings that do not show it are not believed until [StaleReadWindow] has passed.
+func (l launchInterfaces) did(now time.Time, after eni.Interface, effect Effect) {
+	if b, known := l.get(after.ID); known {
+		b.Interface, b.seenBegun = after.Clone(), now
+		b.pending = b.pending.and(now, after, effect)
+	}
+}

@@ -1,0 +1,29 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// WithIPv4Suffix returns the address that stands at the same place of an IPv6 subnet block as an IPv4 address does in its own: the
+// fifth beside the fifth. It reports false where an interface could not be given that address. As no two interfaces have one
+// IPv4 address, whoever chooses so needs no other agreement.
+func WithIPv4Suffix(block netip.Prefix, address netip.Addr, s Subnet) (beside netip.Addr, free bool, err error) {
+	if !block.Contains(address) || !address.Is4() || !s.CIDR.IsValid() || !s.CIDR.Addr().Is6() {
+		return netip.Addr{}, false, nil
+	}
+	first, own := block.Masked().Addr().As4(), address.As4()
+	place := binary.BigEndian.Uint32(own[:]) - binary.BigEndian.Uint32(first[:])
+	bytes := s.CIDR.Masked().Addr().As16()
+	low := binary.BigEndian.Uint64(bytes[8:])
+	binary.BigEndian.PutUint64(bytes[8:], low+uint64(place)) // the block is a /64 at most, so that these bits are its own
+	beside = netip.AddrFrom16(bytes)
+	space, err := s.space()
+	if err != nil {
+		return netip.Addr{}, false, err
+	}
+	return beside, space.Contains(beside), nil
+}

@@ -1,0 +1,90 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// ReservationTTL is how long an address stays promised to a holder that is not heard of again. It covers the time that EC2
+// may take to show a new interface to everybody.
+const ReservationTTL = 2 * time.Minute
+
+// Reservations are the addresses of subnets that were promised within this process and that EC2 need not show as used yet.
+// It is a plain value without a lock; the zero value is ready for use.
+type Reservations struct {
+	byAddr map[addressKey]claim
+}
+
+// addressKey is an address within one subnet: two VPCs can have the same one.
+type addressKey struct {
+	subnetID string
+	addr     netip.Addr
+}
+
+type claim struct {
+	holder string
+	until  time.Time
+}
+
+// Take promises a holder the lowest address of the subnet that is neither used nor promised to another. Asked again, it
+// gives the same holder the same address as long as it is free. It returns false when the subnet has none left.
+func (c *Reservations) Take(subnetID string, s Subnet, holder string, now time.Time) (netip.Addr, bool, error) {
+	c.expire(now)
+	space, err := s.space()
+	if err != nil {
+		return netip.Addr{}, false, err
+	}
+	if mine, held := c.of(subnetID, holder); held {
+		if space.Contains(mine) {
+			c.reserve(subnetID, mine, holder, now)
+			return mine, true, nil
+		}
+		c.Release(subnetID, mine)
+	}
+	for p := range c.byAddr {
+		if p.subnetID == subnetID && p.addr.BitLen() == s.CIDR.Addr().BitLen() {
+			s.Used = append(slices.Clip(s.Used), netip.PrefixFrom(p.addr, p.addr.BitLen()))
+		}
+	}
+	lowest, err := s.Free(1)
+	if err != nil || len(lowest) == 0 {
+		return netip.Addr{}, false, err
+	}
+	c.reserve(subnetID, lowest[0], holder, now)
+	return lowest[0], true, nil
+}
+
+// Taken records that EC2 called an address used which it did not show as used: nobody is promised it for a while.
+func (c *Reservations) Taken(subnetID string, addr netip.Addr, now time.Time) {
+	c.reserve(subnetID, addr, "", now)
+}
+
+// Release takes a promise back, when the interface it was for is not made after all.
+func (c *Reservations) Release(subnetID string, addr netip.Addr) {
+	delete(c.byAddr, addressKey{subnetID, addr})
+}
+
+func (c *Reservations) reserve(subnetID string, addr netip.Addr, holder string, now time.Time) {
+	if c.byAddr == nil {
+		c.byAddr = map[addressKey]claim{}
+	}
+	c.byAddr[addressKey{subnetID, addr}] = claim{holder, now.Add(ReservationTTL)}
+}
+
+func (c *Reservations) of(subnetID, holder string) (netip.Addr, bool) {
+	for p, claim := range c.byAddr {
+		if p.subnetID == subnetID && claim.holder == holder && holder != "" {
+			return p.addr, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func (c *Reservations) expire(now time.Time) {
+	maps.DeleteFunc(c.byAddr, func(_ addressKey, c claim) bool { return !now.Before(c.until) })
+}

@@ -1,0 +1,331 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// Document is launch template data as JSON has it, under the member names of EC2's RequestLaunchTemplateData: what
+// `aws ec2 create-launch-template --launch-template-data` takes. Values are those of encoding/json.
+type Document map[string]any
+
+// Members of a document that the package knows by name.
+const (
+	mImageID      = "ImageId"
+	mUserData     = "UserData"
+	mProfile      = "IamInstanceProfile"
+	mMonitoring   = "Monitoring"
+	mMetadata     = "MetadataOptions"
+	mDevices      = "BlockDeviceMappings"
+	mInterfaces   = "NetworkInterfaces"
+	mGroupIDs     = "SecurityGroupIds"
+	mGroupNames   = "SecurityGroups"
+	mTags         = "TagSpecifications"
+	mType         = "InstanceType"
+	mRequirements = "InstanceRequirements"
+)
+
+// Origin says which layer a member of a document comes from.
+type Origin string
+
+// The layers, in the order of their precedence: a later one wins over an earlier one.
+const (
+	FromDefault  Origin = "Default"
+	FromInline   Origin = "Inline"
+	FromTemplate Origin = "Template"
+	FromOverride Origin = "Override"
+)
+
+// words is how sentences name the layer.
+func (o Origin) words() string {
+	switch o {
+	case FromTemplate:
+		return "referenced launch template"
+	case FromOverride:
+		return "launchTemplateOverride"
+	default:
+		return "spec"
+	}
+}
+
+// Shadow is a member that one layer sets and a later one hides.
+type Shadow struct {
+	// Path is the member, for example "NetworkInterfaces[card 0 device 1].Description".
+	Path string
+	// By is the layer that wins, Of the one that is hidden.
+	By, Of Origin
+}
+
+// String implements [fmt.Stringer].
+func (s Shadow) String() string {
+	return fmt.Sprintf("%s: the %s hides the %s", s.Path, s.By.words(), s.Of.words())
+}
+
+// layer is a document with where it comes from.
+type layer struct {
+	origin Origin
+	data   Document
+}
+
+// merged is layers laid over each other.
+type merged struct {
+	data Document
+	// origins holds where each member comes from, by its path.
+	origins map[string]Origin
+	shadows []Shadow
+}
+
+// merge lays the layers over each other, the last one on top. A member is taken whole, except that lists whose elements
+// have an identity are merged element by element and member by member: interfaces by slot, block devices by name, tag
+// specifications by resource type. Null takes a member away; what is present but empty counts as present.
+func merge(layers ...layer) merged {
+	m := merged{data: Document{}, origins: map[string]Origin{}}
+	for _, l := range layers {
+		for _, member := range slices.Sorted(maps.Keys(l.data)) {
+			m.member(member, l.data[member], l.origin)
+		}
+	}
+	slices.SortFunc(m.shadows, func(a, b Shadow) int { return strings.Compare(a.Path, b.Path) })
+	return m
+}
+
+func (m *merged) member(name string, value any, by Origin) {
+	identify, has := identities[name]
+	list, isList := value.([]any)
+	if !has || !isList {
+		set(m, spot{m.data, name, name}, value, by)
+		return
+	}
+	was, _ := m.data[name].([]any)
+	if _, present := m.data[name]; !present {
+		m.origins[name] = by
+	}
+	m.data[name] = m.elements(name, was, list, identify, by)
+}
+
+// elements merges the elements of a list by identity. Those without one are added as they are, and refused later.
+func (m *merged) elements(name string, was, list []any, identify func(map[string]any) string, by Origin) []any {
+	result := slices.Clone(was)
+	for _, element := range list {
+		members, isObject := element.(map[string]any)
+		if !isObject {
+			result = append(result, element)
+			continue
+		}
+		id := identify(members)
+		at := slices.IndexFunc(result, func(e any) bool {
+			other, is := e.(map[string]any)
+			return is && id != "" && identify(other) == id
+		})
+		if at < 0 {
+			result = append(result, map[string]any{})
+			at = len(result) - 1
+		}
+		target := maps.Clone(result[at].(map[string]any))
+		for _, key := range slices.Sorted(maps.Keys(members)) {
+			path := fmt.Sprintf("%s[%s].%s", name, id, key)
+			if name == mTags && key == "Tags" {
+				target[key] = m.tags(path, target[key], members[key], by)
+				continue
+			}
+			set(m, spot{target, key, path}, members[key], by)
+		}
+		result[at] = target
+	}
+	return result
+}
+
+// tags merges tag lists by key.
+func (m *merged) tags(path string, was, now any, by Origin) any {
+	result, before := tagsOf(was), tagsOf(was)
+	for key, value := range tagsOf(now) {
+		tag := path + "[" + key + "]"
+		if old, present := before[key]; present && old != value {
+			m.shadows = append(m.shadows, Shadow{Path: tag, By: by, Of: m.origins[tag]})
+		}
+		result[key], m.origins[tag] = value, by
+	}
+	return tagList(result)
+}
+
+// spot is where a member stands: in which object, under which key, and at which path from the top.
+type spot struct {
+	in        map[string]any
+	key, path string
+}
+
+// set gives a member its value. Saying the same again, or filling in what nobody chose, hides nothing.
+func set(m *merged, at spot, value any, by Origin) {
+	in, key, path := at.in, at.key, at.path
+	was, present := in[key]
+	of := m.origins[path]
+	if present && of != FromDefault && of != "" && !equal(was, value) && !isIdentity(key, path) {
+		m.shadows = append(m.shadows, Shadow{Path: path, By: by, Of: of})
+	}
+	if value == nil {
+		delete(in, key)
+		delete(m.origins, path)
+		return
+	}
+	in[key], m.origins[path] = value, by
+}
+
+// identities say by what the elements of a list are recognised.
+var identities = map[string]func(map[string]any) string{
+	mInterfaces: func(e map[string]any) string { return slotOf(e).String() },
+	mDevices:    func(e map[string]any) string { return text(e["DeviceName"]) },
+	mTags:       func(e map[string]any) string { return text(e["ResourceType"]) },
+}
+
+// isIdentity reports whether a member is only how an element is recognised: an index of 0 can be left out or written.
+func isIdentity(key, path string) bool {
+	return strings.HasPrefix(path, mInterfaces+"[") && (key == "DeviceIndex" || key == "NetworkCardIndex")
+}
+
+func slotOf(e map[string]any) eni.Slot {
+	return eni.Slot{Card: number(e["NetworkCardIndex"]), Device: number(e["DeviceIndex"])}
+}
+
+// equal compares as EC2 would be told.
+func equal(a, b any) bool { return bytes.Equal(encode(a), encode(b)) }
+
+// encode is canonical: encoding/json sorts the members of maps. What a document holds can always be encoded.
+func encode(value any) []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil
+	}
+	return bytes.TrimSpace(text.Bytes())
+}
+
+// renderer is the version of the rules by which documents come about. It is part of every hash, so that it is known when
+// another version of the program would ask for something else.
+const renderer = "v1"
+
+// Hash returns what tells the document from any other: 32 hexadecimal digits of SHA-256 over its canonical form.
+func (d Document) Hash() string {
+	sum := sha256.Sum256(append([]byte(renderer+"\n"), encode(d)...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// JSON returns the document as people read it.
+func (d Document) JSON() []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(d); err != nil {
+		return nil
+	}
+	return text.Bytes()
+}
+
+// Clone returns a copy that shares nothing with d.
+func (d Document) Clone() Document {
+	var c Document
+	decoder := json.NewDecoder(bytes.NewReader(encode(d)))
+	if err := decoder.Decode(&c); err != nil || c == nil {
+		return Document{}
+	}
+	return c
+}
+
+// objects returns the elements of a list that are objects.
+func (d Document) objects(member string) []map[string]any {
+	list, _ := d[member].([]any)
+	var objects []map[string]any
+	for _, e := range list {
+		if object, is := e.(map[string]any); is {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// SubnetIDs returns the subnets that the interfaces of the documents name, sorted.
+func SubnetIDs(documents ...Document) []string {
+	var ids []string
+	for _, d := range documents {
+		for _, i := range d.objects(mInterfaces) {
+			if id := text(i["SubnetId"]); id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func text(value any) string {
+	s, _ := value.(string)
+	return s
+}
+
+// number reads what encoding/json or we ourselves put there.
+func number(value any) int {
+	switch n := value.(type) {
+	case float64:
+		return int(n)
+	case int:
+		return n
+	case int64:
+		return int(n)
+	default:
+		return 0
+	}
+}
+
+func boolean(value any) *bool {
+	if b, is := value.(bool); is {
+		return &b
+	}
+	return nil
+}
+
+func textList(value any) []string {
+	switch list := value.(type) {
+	case []string:
+		return list
+	case []any:
+		var texts []string
+		for _, e := range list {
+			texts = append(texts, text(e))
+		}
+		return texts
+	default:
+		return nil
+	}
+}
+
+func tagsOf(value any) map[string]string {
+	tags := map[string]string{}
+	list, _ := value.([]any)
+	for _, e := range list {
+		if tag, is := e.(map[string]any); is {
+			tags[text(tag["Key"])] = text(tag["Value"])
+		}
+	}
+	return tags
+}
+
+// tagList is sorted, so that the same tags always make the same document.
+func tagList(tags map[string]string) []any {
+	list := []any{}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, map[string]any{"Key": key, "Value": tags[key]})
+	}
+	return list
+}

@@ -1,0 +1,298 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// Class says how it is known that a node differs from its node template (karpenter-core, "Drift").
+type Class string
+
+const (
+	// Static fields are compared as they are declared: only a change of the node template makes a node differ.
+	Static Class = "Static"
+	// Dynamic fields stand for something that can change by itself: a node can differ without anybody's change.
+	Dynamic Class = "Dynamic"
+	// Behavioral fields say how things are gone about. No node differs because of them.
+	Behavioral Class = "Behavioral"
+)
+
+// Action says what is done about a difference.
+type Action string
+
+const (
+	// Repair mends the interface in place.
+	Repair Action = "Repair"
+	// Replace needs a new node. It is reported, and left to whoever replaces nodes.
+	Replace Action = "Replace"
+	// NoAction needs none: the field shows in no node.
+	NoAction Action = "None"
+)
+
+// Field is what a change of one field means for nodes that run.
+type Field struct {
+	Class  Class
+	Action Action
+}
+
+// Fields returns what every field of an AWSNodeTemplate's spec means for nodes that run, by its path in the spec.
+func Fields() map[string]Field {
+	return map[string]Field{
+		"networkInterfaces":                             {Static, Replace}, // their number: the members follow
+		"networkInterfaces[].associateCarrierIPAddress": {Static, Replace},
+		"networkInterfaces[].associatePublicIPAddress":  {Static, Replace},
+		"networkInterfaces[].deleteOnTermination":       {Behavioral, Repair},
+		"networkInterfaces[].description":               {Static, Repair},
+		"networkInterfaces[].deviceIndex":               {Static, Replace},
+		"networkInterfaces[].interfaceType":             {Static, Replace},
+		"networkInterfaces[].networkCardIndex":          {Static, Replace},
+		"networkInterfaces[].ipv4PrefixCount":           {Static, Repair},
+		"networkInterfaces[].ipv6PrefixCount":           {Static, Repair},
+		"networkInterfaces[].subnetSelector":            {Dynamic, Replace},
+		"networkInterfaces[].securityGroupSelector":     {Dynamic, Repair},
+		"networkInterfaces[].name":                      {Behavioral, NoAction},
+		"networkInterfaces[].management":                {Behavioral, Repair},
+		"subnetSelector":                                {Dynamic, Replace},
+		"securityGroupSelector":                         {Dynamic, Repair},
+		"instanceProfile":                               {Static, Replace},
+		"amiFamily":                                     {Static, Replace},
+		"amiSelector":                                   {Dynamic, Replace},
+		"architecture":                                  {Static, Replace},
+		"userData":                                      {Static, Replace},
+		"cluster":                                       {Static, Replace},
+		"tags":                                          {Static, Replace},
+		"metadataOptions":                               {Static, Replace},
+		"blockDeviceMappings":                           {Static, Replace},
+		"detailedMonitoring":                            {Static, Replace},
+		"layout":                                        {Static, Replace},
+		"instanceTypes":                                 {Behavioral, NoAction},
+		"driftPolicy":                                   {Behavioral, NoAction},
+		"conflictPolicy":                                {Behavioral, NoAction},
+		"launchTemplateRef":                             {Dynamic, Replace},
+		"autofill":                                      {Static, Replace},
+		"launchTemplateOverride":                        {Static, Replace},
+	}
+}
+
+// Difference is one way in which a node differs from what its node template says now.
+type Difference struct {
+	// Field is the path in the spec, as [Fields] has it.
+	Field  string
+	Class  Class
+	Action Action
+	// Slot is the interface, for fields of one.
+	Slot       eni.Slot
+	Want, Have string
+}
+
+// String says it to a person.
+func (d Difference) String() string {
+	where := d.Field
+	if rest, of := strings.CutPrefix(d.Field, "networkInterfaces[]."); of {
+		where = rest + " at " + d.Slot.String()
+	}
+	if d.Want == "" && d.Have == "" {
+		return where + " has changed"
+	}
+	return fmt.Sprintf("%s: want %s, have %s", where, d.Want, d.Have)
+}
+
+// Told is [Difference.String] with the class and what is done about it.
+func (d Difference) Told() string {
+	doing := map[Action]string{Repair: "can be repaired in place", Replace: "needs a new node", NoAction: "needs nothing"}[d.Action]
+	return fmt.Sprintf("%s (%s; %s)", d, d.Class, doing)
+}
+
+// Drifted reports whether any difference counts as drift: Behavioral ones do not.
+func Drifted(differences []Difference) bool {
+	return slices.ContainsFunc(differences, func(d Difference) bool { return d.Class != Behavioral })
+}
+
+// Wanted is what an instance should have been launched with, had it been launched now.
+type Wanted struct {
+	Interfaces []Interface
+	// Subnets are the subnets each interface may be in; a slot that is missing may be in any.
+	Subnets map[eni.Slot][]string
+}
+
+// CompareInterfaces holds the interfaces of a running instance against what is wanted now, by slot. It is given all
+// interfaces of the instance; what was not launched with it never counts, and more of them than are wanted is no drift.
+func CompareInterfaces(want Wanted, have []eni.Interface) []Difference {
+	there := map[eni.Slot]eni.Interface{}
+	for _, i := range have {
+		if i.Attachment != nil && counts(i) {
+			there[i.Attachment.Slot] = i
+		}
+	}
+	var all []Difference
+	for _, w := range want.Interfaces {
+		i, is := there[w.Slot]
+		if !is {
+			all = append(all, missing(w, want.Interfaces, there))
+			continue
+		}
+		all = append(all, compareInterface(w, want.Subnets[w.Slot], i)...)
+	}
+	return all
+}
+
+// counts reports whether an interface can have been launched with its instance: neither made by a service or the VPC CNI,
+// nor a trunk for branch interfaces.
+func counts(i eni.Interface) bool {
+	_, cni := i.Tags["node.k8s.amazonaws.com/instance_id"]
+	return !cni && !i.RequesterManaged && i.Type != "trunk" && i.Type != "branch"
+}
+
+// missing says that a wanted interface is not there: as a moved one, if one that looks the same is somewhere else.
+func missing(w Interface, wanted []Interface, there map[eni.Slot]eni.Interface) Difference {
+	for _, slot := range slices.SortedFunc(maps.Keys(there), eni.CompareSlots) {
+		if slices.ContainsFunc(wanted, at(slot)) || there[slot].Type != w.kind() {
+			continue
+		}
+		switch {
+		case slot.Card == w.Slot.Card:
+			return differ("deviceIndex", w.Slot, strconv.Itoa(w.Slot.Device), strconv.Itoa(slot.Device))
+		case slot.Device == w.Slot.Device:
+			return differ("networkCardIndex", w.Slot, strconv.Itoa(w.Slot.Card), strconv.Itoa(slot.Card))
+		}
+	}
+	f := Fields()["networkInterfaces"]
+	return Difference{Field: "networkInterfaces", Class: f.Class, Action: f.Action, Slot: w.Slot, Want: "an interface at " + w.Slot.String(), Have: "none"}
+}
+
+func compareInterface(w Interface, subnets []string, i eni.Interface) []Difference {
+	var all []Difference
+	note := func(differs bool, field, want, have string) {
+		if differs {
+			all = append(all, differ(field, w.Slot, want, have))
+		}
+	}
+	note(w.kind() != i.Type, "interfaceType", string(w.kind()), string(i.Type))
+	note(len(subnets) > 0 && !slices.Contains(subnets, i.SubnetID), "subnetSelector", strings.Join(subnets, " or "), i.SubnetID)
+	note(!sameSet(w.Groups, i.Groups), "securityGroupSelector", strings.Join(w.Groups, ", "), strings.Join(i.Groups, ", "))
+	note(w.Description != i.Description, "description", strconv.Quote(w.Description), strconv.Quote(i.Description))
+	note(w.DeleteOnTermination != i.Attachment.DeleteOnTermination, "deleteOnTermination",
+		strconv.FormatBool(w.DeleteOnTermination), strconv.FormatBool(i.Attachment.DeleteOnTermination))
+	note(association(w.PublicIP, i.PublicIP.IsValid()), "associatePublicIPAddress", asked(w.PublicIP), strconv.FormatBool(i.PublicIP.IsValid()))
+	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP), strconv.FormatBool(i.CarrierIP.IsValid()))
+	// All interfaces of a template are tagged alike. What the VPC CNI shall use is given to it later; nothing that it uses
+	// is ever taken from it.
+	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[identity.TagNoManage] == "true", "management", string(CNI), string(Unmanaged))
+	if w.unmanaged() {
+		// The VPC CNI adds prefixes to interfaces that are its own.
+		note(w.IPv4Prefixes != len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes), strconv.Itoa(len(i.IPv4Prefixes)))
+		note(w.IPv6Prefixes != len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes), strconv.Itoa(len(i.IPv6Prefixes)))
+	} else {
+		note(w.IPv4Prefixes > len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes), strconv.Itoa(len(i.IPv4Prefixes)))
+		note(w.IPv6Prefixes > len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes), strconv.Itoa(len(i.IPv6Prefixes)))
+	}
+	return all
+}
+
+// AsLaunched returns the interface as EC2 shows it once an instance has been launched with it, in the subnet.
+func (i Interface) AsLaunched(subnetID string) eni.Interface {
+	return eni.Interface{
+		Type: i.kind(), Status: eni.InUse, SubnetID: subnetID, Description: i.Description, Groups: i.Groups, SourceDestCheck: true,
+		Addresses: eni.Addresses{
+			IPv4Prefixes: make([]netip.Prefix, i.IPv4Prefixes), IPv6Prefixes: make([]netip.Prefix, i.IPv6Prefixes),
+			PublicIP: given(i.PublicIP), CarrierIP: given(i.CarrierIP),
+		},
+		Attachment: &eni.Attachment{Slot: i.Slot, Status: eni.AttachmentAttached, DeleteOnTermination: i.DeleteOnTermination},
+	}
+}
+
+// given stands for the address that EC2 gives when asked to.
+func given(asked *bool) netip.Addr {
+	if asked != nil && *asked {
+		return netip.IPv4Unspecified()
+	}
+	return netip.Addr{}
+}
+
+func differ(field string, slot eni.Slot, want, have string) Difference {
+	field = "networkInterfaces[]." + field
+	f := Fields()[field]
+	return Difference{Field: field, Class: f.Class, Action: f.Action, Slot: slot, Want: want, Have: have}
+}
+
+// association compares an address that was asked for, or asked not to be there.
+func association(want *bool, have bool) bool { return want != nil && *want != have }
+
+func asked(want *bool) string {
+	if want == nil {
+		return "any"
+	}
+	return strconv.FormatBool(*want)
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
+}
+
+// dataFields says which field of the spec a member of the data comes from. Interfaces are compared as they are.
+var dataFields = map[string]string{
+	mImageID: "amiSelector", mUserData: "userData", mProfile: "instanceProfile", mMonitoring: "detailedMonitoring",
+	mMetadata: "metadataOptions", mDevices: "blockDeviceMappings", mTags: "tags",
+}
+
+// CompareData holds the data an instance was launched with against that of now, without the interfaces. Members that come
+// from a referenced template or an override differ because of these.
+func CompareData(now Document, origins map[string]Origin, then Document) []Difference {
+	members := map[string]bool{}
+	for _, d := range []Document{now, then} {
+		for member := range d {
+			members[member] = member != mInterfaces
+		}
+	}
+	var all []Difference
+	seen := map[string]bool{}
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		if !members[member] || equal(withoutOurs(member, now[member]), withoutOurs(member, then[member])) {
+			continue
+		}
+		field := dataFields[member]
+		switch origins[member] {
+		case FromTemplate:
+			field = "launchTemplateRef"
+		case FromOverride:
+			field = "launchTemplateOverride"
+		}
+		if field == "" {
+			field = "launchTemplateOverride"
+		}
+		if f := Fields()[field]; !seen[field] {
+			seen[field] = true
+			all = append(all, Difference{Field: field, Class: f.Class, Action: f.Action})
+		}
+	}
+	return all
+}
+
+// withoutOurs leaves the tags out by which we recognise our own: the hash differs whenever anything does.
+func withoutOurs(member string, value any) any {
+	if member != mTags {
+		return value
+	}
+	list, _ := value.([]any)
+	byKind := map[string]map[string]string{}
+	for _, e := range list {
+		if spec, is := e.(map[string]any); is {
+			tags := tagsOf(spec["Tags"])
+			maps.DeleteFunc(tags, func(key, _ string) bool {
+				return strings.HasPrefix(key, identity.Prefix) || key == identity.TagNoManage
+			})
+			byKind[text(spec["ResourceType"])] = tags
+		}
+	}
+	return byKind
+}

@@ -1,0 +1,156 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// defaults are what holds when nobody says otherwise: instance metadata by session only, and not from behind a pod's
+// network (AWS, "EKS best practices", restrict access to the instance profile).
+func defaults() Document {
+	return Document{mMetadata: map[string]any{"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1}}
+}
+
+// inline turns the declared fields, with the interfaces a shape has, into a document. User data, tags and subnets are
+// filled in later, when all layers are known.
+func (t NodeTemplate) inline(interfaces []Interface) Document {
+	d := Document{}
+	if t.Image.ID != "" {
+		d[mImageID] = t.Image.ID
+	}
+	if t.InstanceProfile != "" {
+		d[mProfile] = profile(t.InstanceProfile)
+	}
+	if t.Monitoring != nil {
+		d[mMonitoring] = map[string]any{"Enabled": *t.Monitoring}
+	}
+	if t.Metadata != nil {
+		d[mMetadata] = t.Metadata.members()
+	}
+	if len(t.BlockDevices) > 0 {
+		d[mDevices] = list(t.BlockDevices, BlockDevice.members)
+	}
+	if len(t.Network.Groups) > 0 {
+		d[mGroupIDs] = textValues(t.Network.Groups)
+	}
+	d[mInterfaces] = list(interfaces, Interface.members)
+	return d
+}
+
+func profile(name string) map[string]any {
+	if strings.HasPrefix(name, "arn:") {
+		return map[string]any{"Arn": name}
+	}
+	return map[string]any{"Name": name}
+}
+
+func (m MetadataOptions) members() map[string]any {
+	d := map[string]any{}
+	put(d, "HttpEndpoint", m.HTTPEndpoint)
+	put(d, "HttpTokens", m.HTTPTokens)
+	put(d, "HttpProtocolIpv6", m.HTTPProtocolIPv6)
+	put(d, "HttpPutResponseHopLimit", m.HopLimit)
+	return d
+}
+
+func (b BlockDevice) members() map[string]any {
+	d := map[string]any{"DeviceName": b.DeviceName}
+	if b.EBS == nil {
+		return d
+	}
+	e := map[string]any{}
+	putBool(e, "DeleteOnTermination", b.EBS.DeleteOnTermination)
+	putBool(e, "Encrypted", b.EBS.Encrypted)
+	put(e, "VolumeSize", b.EBS.SizeGiB)
+	put(e, "Iops", b.EBS.IOPS)
+	put(e, "Throughput", b.EBS.Throughput)
+	put(e, "VolumeType", b.EBS.VolumeType)
+	put(e, "KmsKeyId", b.EBS.KMSKeyID)
+	put(e, "SnapshotId", b.EBS.SnapshotID)
+	d["Ebs"] = e
+	return d
+}
+
+// members say where the interface is in every case, and what becomes of it: what EC2 does by default there depends on how
+// the instance is launched.
+func (i Interface) members() map[string]any {
+	d := map[string]any{
+		"NetworkCardIndex": i.Slot.Card, "DeviceIndex": i.Slot.Device, "InterfaceType": string(i.kind()),
+		"DeleteOnTermination": i.DeleteOnTermination,
+	}
+	put(d, "Description", i.Description)
+	put(d, "Ipv4PrefixCount", i.IPv4Prefixes)
+	put(d, "Ipv6PrefixCount", i.IPv6Prefixes)
+	putBool(d, "AssociatePublicIpAddress", i.PublicIP)
+	putBool(d, "AssociateCarrierIpAddress", i.CarrierIP)
+	if i.Groups != nil {
+		d["Groups"] = textValues(i.Groups)
+	}
+	return d
+}
+
+func (i Interface) kind() eni.Type {
+	if i.Type == "" {
+		return eni.Standard
+	}
+	return i.Type
+}
+
+// tags are what everything that is launched from the template carries. They are the same for all interfaces of a
+// template, so what the VPC CNI shall use is told apart after launch: it reads the tags when it starts.
+func (t NodeTemplate) tags(interfaces []Interface) []any {
+	ours := map[string]string{
+		identity.TagCluster: t.Cluster, identity.TagNodeTemplate: t.Name, identity.TagNodeTemplateUID: t.UID,
+	}
+	of := func(kind string, more map[string]string) map[string]any {
+		tags := maps.Clone(t.Tags)
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		maps.Copy(tags, ours)
+		maps.Copy(tags, more)
+		return map[string]any{"ResourceType": kind, "Tags": tagList(tags)}
+	}
+	leave := map[string]string{}
+	for _, i := range interfaces {
+		if i.unmanaged() {
+			leave[identity.TagNoManage] = "true"
+		}
+	}
+	return []any{of("instance", nil), of("volume", nil), of("network-interface", leave)}
+}
+
+func put[V string | int](d map[string]any, key string, value V) {
+	var none V
+	if value != none {
+		d[key] = value
+	}
+}
+
+func putBool(d map[string]any, key string, value *bool) {
+	if value != nil {
+		d[key] = *value
+	}
+}
+
+func list[T any](all []T, members func(T) map[string]any) []any {
+	var objects []any
+	for _, one := range all {
+		objects = append(objects, members(one))
+	}
+	return objects
+}
+
+func textValues(texts []string) []any {
+	values := []any{}
+	for _, s := range texts {
+		values = append(values, s)
+	}
+	return values
+}

@@ -1,0 +1,188 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// Node is an instance that was launched from a node template, with its node in the cluster.
+type Node struct {
+	InstanceType, Zone string
+	// Hash is that of the version it was launched from.
+	Hash string
+	// Image is the ID of the image it boots; empty if that is not known.
+	Image string
+	// Interfaces are those of the instance that are known.
+	Interfaces []eni.Interface
+	// Adopted are the slots where NodeENIs have taken interfaces over: how these look is theirs to say.
+	Adopted map[eni.Slot]bool
+}
+
+// template returns the template that the node would be launched from now.
+func (r Rendering) template(n Node) (Template, bool) {
+	v := slices.IndexFunc(r.Types, func(v TypeVerdict) bool { return v.Name == n.InstanceType })
+	shape := ""
+	if v >= 0 {
+		shape = r.Types[v].Shape
+	}
+	of := func(zone string) int {
+		return slices.IndexFunc(r.Templates, func(t Template) bool { return t.Shape == shape && (zone == "" || t.Zone == zone || t.Zone == "") })
+	}
+	at := of(n.Zone)
+	if at < 0 {
+		// Its zone is no longer good for launching. What is wanted of it is the same in all zones.
+		at = of("")
+	}
+	if at < 0 {
+		return Template{}, false
+	}
+	return r.Templates[at], true
+}
+
+// Drift says how the node differs from one that would be launched now, and what mends that which can be mended in place.
+// Then is the data it was launched with; nil, when that is not known any more, lets only the interfaces count.
+func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, []plan.InPlaceUpdate) {
+	now, is := r.template(n)
+	if !is {
+		return nil, nil
+	}
+	all := CompareInterfaces(Wanted{now.Interfaces, now.Subnets}, n.Interfaces)
+	all = slices.DeleteFunc(all, func(d Difference) bool { return d.Action == Repair && n.Adopted[d.Slot] })
+	if n.Hash != now.Hash && then != nil {
+		all = append(all, CompareData(Readable(now.Data), r.Origins, then)...)
+	}
+	if stale := r.staleImage(now, n); stale != nil && !slices.ContainsFunc(all, func(d Difference) bool { return d.Field == stale.Field }) {
+		all = append(all, *stale)
+	}
+	return all, inPlaceUpdates(t, now, n, all)
+}
+
+// staleImage says that the template names its image by a parameter, which stands for another image by now.
+func (r Rendering) staleImage(now Template, n Node) *Difference {
+	want := r.Images[now.ImageParameter()]
+	if want == "" || n.Image == "" || n.Image == want {
+		return nil
+	}
+	field := "amiSelector"
+	if r.Origins[mImageID] == FromOverride {
+		field = "launchTemplateOverride"
+	}
+	f := Fields()[field]
+	return &Difference{Field: field, Class: f.Class, Action: f.Action, Want: want, Have: n.Image}
+}
+
+// Readable returns the data with its user data as plain text.
+func Readable(d Document) Document {
+	d = maps.Clone(d)
+	if plain, err := base64.StdEncoding.DecodeString(text(d[mUserData])); err == nil && len(plain) > 0 {
+		d[mUserData] = string(plain)
+	}
+	return d
+}
+
+// inPlaceUpdates are what repairs the differences, one for each interface.
+func inPlaceUpdates(t NodeTemplate, now Template, n Node, differences []Difference) []plan.InPlaceUpdate {
+	var all []plan.InPlaceUpdate
+	for _, i := range n.Interfaces {
+		if i.Attachment == nil {
+			continue
+		}
+		mend := plan.InPlaceUpdate{InterfaceID: i.ID, Owner: t.Name, OwnerUID: t.UID}
+		at, some := slices.IndexFunc(now.Interfaces, at(i.Attachment.Slot)), false
+		for _, d := range differences {
+			if at >= 0 && d.Slot == i.Attachment.Slot && d.Action == Repair {
+				some = inPlaceUpdate(&mend, d.Field, now.Interfaces[at]) || some
+			}
+		}
+		if some {
+			all = append(all, mend)
+		}
+	}
+	return all
+}
+
+// inPlaceUpdate adds what repairs one field, and reports whether there is anything.
+func inPlaceUpdate(mend *plan.InPlaceUpdate, field string, w Interface) bool {
+	switch strings.TrimPrefix(field, "networkInterfaces[].") {
+	case "description":
+		mend.Description = &w.Description
+	case "deleteOnTermination":
+		mend.DeleteOnTermination = &w.DeleteOnTermination
+	case "securityGroupSelector":
+		mend.Groups = w.Groups
+	case "ipv4PrefixCount":
+		mend.IPv4Prefixes = &w.IPv4Prefixes
+	case "ipv6PrefixCount":
+		mend.IPv6Prefixes = &w.IPv6Prefixes
+	case "management":
+		mend.Tags = map[string]string{identity.TagNoManage: "false"}
+	default:
+		return false
+	}
+	return true
+}
+
+// SourceDrift says how a node that was launched from somebody else's launch template as it is differs: in the version.
+func SourceDrift(s Source, version int64) []Difference {
+	if version == s.Resolved {
+		return nil
+	}
+	f := Fields()["launchTemplateRef"]
+	if _, err := strconv.ParseInt(s.Version, 10, 64); err == nil {
+		f.Class = Static // a number stands for nothing but itself
+	}
+	return []Difference{{
+		Field: "launchTemplateRef", Class: f.Class, Action: f.Action, Want: fmt.Sprintf("version %d", s.Resolved), Have: fmt.Sprintf("version %d", version),
+	}}
+}
+
+// NodeLabels are the labels of the node: those of a node template that speak of interfaces only for those it has.
+func (t NodeTemplate) NodeLabels(r Rendering, n Node) map[string]string {
+	return labels(t, r.present(n))
+}
+
+// NodeResources are what the node offers to pods by the number: the interfaces of each name that the VPC CNI has no use of.
+func (t NodeTemplate) NodeResources(r Rendering, n Node) map[string]int {
+	resources := map[string]int{}
+	for _, i := range r.present(n) {
+		if i.Name != "" && i.unmanaged() {
+			resources[LabelNetworkPrefix+i.Name]++
+		}
+	}
+	return resources
+}
+
+// present are the declared interfaces that the node has.
+func (r Rendering) present(n Node) []Interface {
+	now, _ := r.template(n)
+	var there []Interface
+	for _, w := range now.Interfaces {
+		if slices.ContainsFunc(n.Interfaces, func(i eni.Interface) bool {
+			return i.Attachment != nil && i.Attachment.Slot == w.Slot && i.Type == w.kind() && counts(i)
+		}) {
+			there = append(there, w)
+		}
+	}
+	return there
+}
+
+// HashOf returns the hash that the interfaces of an instance were launched with, and "" for none.
+func HashOf(interfaces []eni.Interface) string {
+	for _, i := range interfaces {
+		if hash := i.Tags[identity.TagTemplateHash]; hash != "" {
+			return hash
+		}
+	}
+	return ""
+}

@@ -1,0 +1,451 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/userdata"
+)
+
+// Rendering is what a node template comes to.
+type Rendering struct {
+	// Templates are the launch templates to be there, in the order of shape and zone; none when there are Problems.
+	Templates []Template
+	// Source is set when a template that somebody else keeps is used as it is.
+	Source *Source
+	Zones  []ZoneVerdict
+	// Types has every known instance type, sorted by name.
+	Types []TypeVerdict
+	// Labels are what nodes are labelled with, so that pods can select among node templates.
+	Labels  map[string]string
+	Shadows []Shadow
+	// Images are what the Systems Manager parameters stand for now by which templates name their image, as far as somebody
+	// who can read them has filled it in.
+	Images map[string]string
+	// Origins says which layer each member of the data comes from.
+	Origins  map[string]Origin
+	Warnings []Problem
+	Problems []Problem
+}
+
+// Template is one launch template to be there.
+type Template struct {
+	// Zone is empty when the launcher chooses the subnet; Shape when all instance types have the same interfaces.
+	Zone, Shape string
+	Data        Document
+	// Hash identifies the data, without the tags that hold it.
+	Hash string
+	// Interfaces are those an instance is launched with, in the order of their slots.
+	Interfaces []Interface
+	// Subnets are the IDs of the subnets each interface may be in, of any zone, sorted.
+	Subnets map[eni.Slot][]string
+}
+
+// TemplateName returns the name of the launch template. It fits EC2's 128 characters for node template names of 63.
+func (t NodeTemplate) TemplateName(of Template) string {
+	sum := sha256.Sum256([]byte(t.Cluster))
+	parts := []string{"multieni", hex.EncodeToString(sum[:4]), t.Name}
+	for _, more := range []string{of.Zone, of.Shape} {
+		if more != "" {
+			parts = append(parts, more)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Render works out the launch templates of a node template, for the instance types there are. The same input gives the
+// same output, to the letter.
+func Render(t NodeTemplate, types []InstanceType, choices Choices) Rendering {
+	r := Rendering{Origins: map[string]Origin{}}
+	r.Problems = t.checkLayers()
+	if t.Source != nil && !t.Source.Autofill {
+		r.useUnchanged(t, types)
+		return r.settled()
+	}
+	shapes, verdicts := t.shapes(types)
+	r.Types = verdicts
+	for _, s := range shapes {
+		r.render(t, s, choices)
+	}
+	slices.SortFunc(r.Types, func(a, b TypeVerdict) int { return strings.Compare(a.Name, b.Name) })
+	if problem := noEligibleType(r.Types); problem != nil {
+		r.Problems = append(r.Problems, *problem)
+	}
+	return r.settled()
+}
+
+// settled puts problems in order and drops what was found several times; with problems there are no templates.
+func (r Rendering) settled() Rendering {
+	for _, list := range []*[]Problem{&r.Problems, &r.Warnings} {
+		slices.SortFunc(*list, compareProblems)
+		*list = slices.Compact(*list)
+	}
+	slices.SortFunc(r.Zones, func(a, b ZoneVerdict) int { return strings.Compare(a.Zone, b.Zone) })
+	r.Zones = slices.CompactFunc(r.Zones, func(a, b ZoneVerdict) bool { return a.Zone == b.Zone })
+	if len(r.Problems) > 0 {
+		r.Templates = nil
+	}
+	return r
+}
+
+// shape is the instance types that get the same interfaces.
+type shape struct {
+	name       string
+	interfaces []Interface
+	types      []InstanceType
+}
+
+// shapes groups the candidates by the interfaces they get, and returns the verdicts on all others.
+func (t NodeTemplate) shapes(types []InstanceType) ([]*shape, []TypeVerdict) {
+	byKey := map[string]*shape{}
+	var order []string
+	var verdicts []TypeVerdict
+	for _, kind := range types {
+		if reason, message := t.candidate(kind); reason != "" {
+			verdicts = append(verdicts, TypeVerdict{Name: kind.Name, Reason: reason, Message: message})
+			continue
+		}
+		interfaces := t.Layout.Interfaces(kind.Name, kind.Limits, t.Interfaces)
+		key := fmt.Sprintf("%+v", slots(interfaces))
+		if byKey[key] == nil {
+			byKey[key] = &shape{name: t.shapeName(interfaces, key), interfaces: interfaces}
+			order = append(order, key)
+		}
+		byKey[key].types = append(byKey[key].types, kind)
+	}
+	if len(order) == 0 {
+		// Without candidates the declaration is still checked.
+		order, byKey[""] = []string{""}, &shape{interfaces: NoLayout.Interfaces("", eni.Limits{}, t.Interfaces)}
+	}
+	slices.Sort(order)
+	var shapes []*shape
+	for _, key := range order {
+		shapes = append(shapes, byKey[key])
+	}
+	return shapes, verdicts
+}
+
+func (t NodeTemplate) shapeName(interfaces []Interface, key string) string {
+	if t.Layout == "" || t.Layout == NoLayout {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("%dx%defa-%s", len(interfaces), countEFAs(interfaces), hex.EncodeToString(sum[:2]))
+}
+
+func slots(interfaces []Interface) []string {
+	var all []string
+	for _, i := range interfaces {
+		all = append(all, fmt.Sprintf("%s %s", i.Slot, i.kind()))
+	}
+	return all
+}
+
+// render adds the templates of one shape.
+func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
+	layers := []layer{{FromDefault, defaults()}, {FromInline, t.inline(s.interfaces)}}
+	if t.Source != nil {
+		layers = append(layers, layer{FromTemplate, t.Source.Data})
+	}
+	m := merge(append(layers, layer{FromOverride, t.Override})...)
+	spreadGroups(&m)
+	implyNoAddress(&m)
+	interfaces, problems := interfacesOf(m.data, s.interfaces)
+	problems = append(problems, t.checkInterfaces(interfaces)...)
+	r.judge(s, interfaces)
+	if r.Labels == nil {
+		r.Labels = labels(t, interfaces)
+	}
+	problems = append(problems, t.image(&m)...)
+	problems = append(problems, t.userData(&m, interfaces)...)
+	problems = append(problems, checkGroups(interfaces)...)
+	places, own, unknown := t.places(m.data, interfaces)
+	problems = append(problems, unknown...)
+	r.note(t, m)
+	r.warn(interfaces)
+	if len(problems) > 0 {
+		r.Problems = append(r.Problems, problems...)
+		return
+	}
+	m.member(mTags, t.tags(interfaces), FromInline)
+	if !zoned(places, own) {
+		r.anyZone(s, m.data, intersect(places))
+		return
+	}
+	zones := subnetsPlaced(places, choices)
+	if problem := noZone(places, zones); problem != nil {
+		r.Problems = append(r.Problems, *problem)
+		return
+	}
+	for _, z := range zones {
+		r.Zones = append(r.Zones, z)
+		if z.Subnets != nil {
+			r.add(s, inSubnets(m.data, z), z.Zone, places)
+		}
+	}
+}
+
+func (r *Rendering) anyZone(s *shape, data Document, places []zonePlacement) {
+	if len(places[0].candidates) == 0 {
+		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector", "no subnet that subnetSelector matches suits every interface; correct it, or tag a subnet"})
+		return
+	}
+	r.Zones = append(r.Zones, zones(places)...)
+	r.add(s, data, "", places)
+}
+
+// judge adds the verdicts on the types of a shape.
+func (r *Rendering) judge(s *shape, interfaces []Interface) {
+	for _, kind := range s.types {
+		v := judge(kind, interfaces)
+		v.Shape = s.name
+		r.Types = append(r.Types, v)
+	}
+}
+
+// add finishes one template, if any type of its shape can be launched from it.
+func (r *Rendering) add(s *shape, data Document, zone string, places []zonePlacement) {
+	if !slices.ContainsFunc(r.Types, func(v TypeVerdict) bool { return v.Shape == s.name && v.Eligible() }) {
+		return
+	}
+	data = data.Clone()
+	if user := text(data[mUserData]); user != "" {
+		data[mUserData] = base64.StdEncoding.EncodeToString([]byte(user))
+	}
+	sortInterfaces(data)
+	hash := data.Hash()
+	m := merge(layer{FromInline, data}, layer{FromInline, Document{mTags: hashTags(data, hash)}})
+	made := Template{Zone: zone, Shape: s.name, Data: m.data, Hash: hash, Subnets: map[eni.Slot][]string{}}
+	for _, p := range places {
+		made.Interfaces = append(made.Interfaces, p.Interface)
+		for _, candidate := range p.candidates {
+			made.Subnets[p.Slot] = append(made.Subnets[p.Slot], candidate.ID)
+		}
+		slices.Sort(made.Subnets[p.Slot])
+	}
+	r.Templates = append(r.Templates, made)
+}
+
+// hashTags put the hash on everything that is launched, so that a node can be told from one of another version.
+func hashTags(data Document, hash string) []any {
+	var specs []any
+	for _, spec := range data.objects(mTags) {
+		specs = append(specs, map[string]any{"ResourceType": spec["ResourceType"], "Tags": tagList(map[string]string{identity.TagTemplateHash: hash})})
+	}
+	return specs
+}
+
+func sortInterfaces(data Document) {
+	list, _ := data[mInterfaces].([]any)
+	slices.SortStableFunc(list, func(a, b any) int {
+		x, _ := a.(map[string]any)
+		y, _ := b.(map[string]any)
+		return eni.CompareSlots(slotOf(x), slotOf(y))
+	})
+}
+
+// spreadGroups moves groups that stand beside the interfaces into those without any: EC2 refuses both at once.
+func spreadGroups(m *merged) {
+	groups, beside := m.data[mGroupIDs]
+	if !beside {
+		return
+	}
+	for _, i := range m.data.objects(mInterfaces) {
+		if _, own := i["Groups"]; !own {
+			i["Groups"] = groups
+			m.origins[fmt.Sprintf("%s[%s].Groups", mInterfaces, slotOf(i))] = m.origins[mGroupIDs]
+		}
+	}
+	delete(m.data, mGroupIDs)
+	delete(m.origins, mGroupIDs)
+}
+
+// implyNoAddress leaves out what goes without saying, and what EC2 refuses to be told: that there is no public address where
+// there are several interfaces, and that there is no carrier address, which is one of Wavelength Zones alone.
+func implyNoAddress(m *merged) {
+	all := m.data.objects(mInterfaces)
+	for _, i := range all {
+		if is := boolean(i["AssociatePublicIpAddress"]); is != nil && !*is && len(all) > 1 {
+			delete(i, "AssociatePublicIpAddress")
+		}
+		if is := boolean(i["AssociateCarrierIpAddress"]); is != nil && !*is {
+			delete(i, "AssociateCarrierIpAddress")
+		}
+	}
+}
+
+func checkGroups(interfaces []Interface) []Problem {
+	for _, i := range interfaces {
+		if len(i.Groups) == 0 {
+			return []Problem{{NoSecurityGroups, "spec.securityGroupSelector", fmt.Sprintf(
+				"%s has no security group, and EC2 would give it the default one of the VPC; correct securityGroupSelector, or tag a group", i)}}
+		}
+	}
+	return nil
+}
+
+// image makes sure that there is one.
+func (t NodeTemplate) image(m *merged) []Problem {
+	if text(m.data[mImageID]) != "" {
+		return nil
+	}
+	family := t.family(m)
+	if family == Custom {
+		return []Problem{{ImageRequired, "spec.amiSelector", "a Custom image is chosen by nobody else; set amiSelector, for example to aws-ids: ami-0123456789abcdef0"}}
+	}
+	id, problem := t.Image.standard(family)
+	if problem != nil {
+		return []Problem{*problem}
+	}
+	m.data[mImageID], m.origins[mImageID] = id, FromDefault
+	return nil
+}
+
+// family is the declared one. An image that was chosen by hand could be of any, and is not guessed at.
+func (t NodeTemplate) family(m *merged) Family {
+	switch {
+	case t.Image.Family != "":
+		return t.Image.Family
+	case m.origins[mImageID] != "" && m.origins[mImageID] != FromDefault:
+		return Custom
+	default:
+		return AL2023
+	}
+}
+
+// userData takes what a later layer gives as it is, and else writes it.
+func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
+	if _, given := m.data[mUserData]; given {
+		user := text(m.data[mUserData])
+		if t.Bootstrap.ClusterDNS != "" {
+			return []Problem{{ClusterDNSConflict, "spec.cluster.dns", fmt.Sprintf(
+				"cluster.dns cannot be honoured, since the user data of the %s is taken as it is; configure it there", strings.ToLower(string(m.origins[mUserData])))}}
+		}
+		if t.UserData != "" {
+			m.shadows = append(m.shadows, Shadow{Path: mUserData, By: m.origins[mUserData], Of: FromInline})
+		}
+		return tooLarge(user)
+	}
+	user, problem := userData(t.family(m), t.UserData, t.Bootstrap, userdata.Node{Labels: labels(t, interfaces), LeftAlone: unmanagedReason(interfaces)})
+	if problem != nil {
+		return []Problem{*problem}
+	}
+	m.data[mUserData], m.origins[mUserData] = user, FromInline
+	return tooLarge(user)
+}
+
+func tooLarge(user string) []Problem {
+	if len(user) <= userdata.MaxSize {
+		return nil
+	}
+	return []Problem{{UserDataTooLarge, "spec.userData", fmt.Sprintf(
+		"the user data comes to %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot", len(user), userdata.MaxSize)}}
+}
+
+// places finds the subnets of each interface: one that a later layer names, its own, or those of the template.
+func (t NodeTemplate) places(d Document, interfaces []Interface) (places []zonePlacement, own map[eni.Slot]bool, problems []Problem) {
+	own = map[eni.Slot]bool{}
+	named := map[eni.Slot]string{}
+	for _, e := range d.objects(mInterfaces) {
+		named[slotOf(e)] = text(e["SubnetId"])
+	}
+	for _, i := range interfaces {
+		p := zonePlacement{i, t.Network.Subnets}
+		declared := slices.IndexFunc(t.Interfaces, at(i.Slot))
+		switch id := named[i.Slot]; {
+		case id != "":
+			p.candidates = slices.DeleteFunc(slices.Clone(t.Named), func(s eni.Subnet) bool { return s.ID != id })
+			if own[i.Slot] = true; len(p.candidates) == 0 {
+				problems = append(problems, Problem{NoSubnets, mInterfaces, fmt.Sprintf("%s is to be in %s, which EC2 does not know; correct the template or override that names it", i, id)})
+			}
+		case declared >= 0 && t.Interfaces[declared].Subnets != nil:
+			p.candidates, own[i.Slot] = t.Interfaces[declared].Subnets, true
+		}
+		problems = append(problems, t.narrow(&p)...)
+		places = append(places, p)
+	}
+	return places, own, problems
+}
+
+// inSubnets writes the chosen subnets into the interfaces.
+func inSubnets(d Document, z ZoneVerdict) Document {
+	d = d.Clone()
+	for _, e := range d.objects(mInterfaces) {
+		e["SubnetId"] = z.Subnets[slotOf(e)][0]
+	}
+	return d
+}
+
+// note takes over what the merge found out.
+func (r *Rendering) note(t NodeTemplate, m merged) {
+	maps.Copy(r.Origins, m.origins)
+	for _, s := range m.shadows {
+		if slices.Contains(r.Shadows, s) {
+			continue
+		}
+		r.Shadows = append(r.Shadows, s)
+		p := Problem{Shadowed, s.Path, fmt.Sprintf("the %s hides what the %s says; remove it from one of them", s.By.words(), s.Of.words())}
+		if t.RejectConflicts {
+			p.Message += ", or set conflictPolicy: Warn"
+			r.Problems = append(r.Problems, p)
+		} else {
+			r.Warnings = append(r.Warnings, p)
+		}
+	}
+}
+
+// warn says what is legal and seldom meant.
+func (r *Rendering) warn(interfaces []Interface) {
+	for _, i := range interfaces {
+		if !i.DeleteOnTermination {
+			r.Warnings = append(r.Warnings, Problem{InvalidInterface, "spec.networkInterfaces", fmt.Sprintf(
+				"%s outlives its instance (deleteOnTermination: false), and nobody removes it then: every node that ends leaves one behind", i)})
+		}
+		if i.IsEFA() && i.Slot != eni.Primary {
+			r.Warnings = append(r.Warnings, Problem{InvalidInterface, "spec.networkInterfaces",
+				"EFA traffic passes only if a security group of the interface lets all traffic from and to itself through"})
+		}
+	}
+}
+
+// labels are what pods can select nodes by. What is not there has no label, so that Exists means what it says.
+func labels(t NodeTemplate, interfaces []Interface) map[string]string {
+	l := map[string]string{LabelNodeTemplate: t.Name, LabelInterfaces: strconv.Itoa(len(interfaces))}
+	if n := countEFAs(interfaces); n > 0 {
+		l[LabelEFAs] = strconv.Itoa(n)
+	}
+	if t.Layout != "" && t.Layout != NoLayout {
+		l[LabelLayout] = string(t.Layout)
+	}
+	for _, i := range interfaces {
+		if i.Name != "" {
+			l[LabelNetworkPrefix+i.Name] = "true"
+		}
+	}
+	return l
+}
+
+// The labels of nodes that are launched from a node template.
+const (
+	LabelNodeTemplate  = identity.Prefix + "nodetemplate"
+	LabelInterfaces    = identity.Prefix + "interfaces"
+	LabelEFAs          = identity.Prefix + "efa-interfaces"
+	LabelLayout        = identity.Prefix + "layout"
+	LabelNetworkPrefix = "network.networking.k8s.aws/"
+)
+
+// IsNodeLabel reports whether a label, or an extended resource, is one of those.
+func IsNodeLabel(key string) bool {
+	return slices.Contains([]string{LabelNodeTemplate, LabelInterfaces, LabelEFAs, LabelLayout}, key) || strings.HasPrefix(key, LabelNetworkPrefix)
+}

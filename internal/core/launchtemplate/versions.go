@@ -1,0 +1,140 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// Existing is a launch template that EC2 has.
+type Existing struct {
+	ID, Name string
+	Tags     map[string]string
+	// Latest is the number of its newest version.
+	Latest int64
+}
+
+// NewTemplate is a launch template to make, with its first version.
+type NewTemplate struct {
+	// Token is what EC2 recognises a repeated request by; none if empty.
+	Token string
+	Name  string
+	// Hash of the data; it goes into the version's description.
+	Hash string
+	Data Document
+	Tags map[string]string
+}
+
+// DryRun is a launch that EC2 is asked about, and that does not take place.
+type DryRun struct {
+	TemplateID string
+	Version    int64
+	// Data is what the version says.
+	Data         Document
+	InstanceType string
+	// SubnetID is where to launch if the data leaves it open.
+	SubnetID string
+}
+
+// Version is one version of a launch template. Data is as EC2 has it, user data decoded.
+type Version struct {
+	TemplateID  string
+	Number      int64
+	Description string
+	CreatedAt   time.Time
+	Data        Document
+}
+
+// Reference is that somebody launches from a version of a launch template, or will when there is need.
+type Reference struct {
+	// By is who, for people.
+	By string
+	// TemplateID or TemplateName says which template. Version is a number, $Latest or $Default; empty stands for $Default.
+	TemplateID, TemplateName, Version string
+}
+
+// To reports whether the reference is to a version of the launch template.
+func (r Reference) To(e Existing) bool {
+	return r.TemplateID == e.ID || r.TemplateID == "" && r.TemplateName == e.Name
+}
+
+// describe begins the description of every version of ours.
+const describe = "multieni "
+
+// Describe returns the description of a version with the hash.
+func Describe(hash string) string { return describe + hash }
+
+// Hash returns the hash of a version of ours, and "" for any other.
+func (v Version) Hash() string {
+	hash, ours := strings.CutPrefix(v.Description, describe)
+	if !ours {
+		return ""
+	}
+	return hash
+}
+
+// Find returns the newest version with the hash.
+func Find(versions []Version, hash string) (found Version, is bool) {
+	for _, v := range versions {
+		if v.Hash() == hash && v.Number > found.Number {
+			found, is = v, true
+		}
+	}
+	return found, is
+}
+
+// ChosenSubnets returns the subnets that the data names, by slot: what is to be kept as a choice (see [Choices]).
+func ChosenSubnets(data Document) map[eni.Slot]string {
+	chosen := map[eni.Slot]string{}
+	for _, i := range data.objects(mInterfaces) {
+		if id := text(i["SubnetId"]); id != "" {
+			chosen[slotOf(i)] = id
+		}
+	}
+	return chosen
+}
+
+// Identity is what tells the launch templates of a node template from all others.
+func (t NodeTemplate) Identity() map[string]string {
+	return map[string]string{
+		identity.TagCluster: t.Cluster, identity.TagNodeTemplate: t.Name, identity.TagNodeTemplateUID: t.UID,
+		identity.TagName: t.Name,
+	}
+}
+
+const (
+	// KeepVersions is how many versions of a launch template are kept whatever their age, for a way back.
+	KeepVersions = 10
+	// KeepFor is how long a launch template, or a version, that nothing refers to is kept: a launch under way and a
+	// group that is changed later refer to it without our seeing it.
+	KeepFor = 24 * time.Hour
+	// OrphanGrace is the least time between two sightings of a launch template whose node template is gone.
+	OrphanGrace = time.Hour
+)
+
+// IsOrphaned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a while ago,
+// and none of its versions is new.
+func IsOrphaned(versions []Version, seen, now time.Time) bool {
+	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool { return now.Sub(v.CreatedAt) < KeepFor })
+}
+
+// Prunable returns the versions that can be deleted: old ones that nothing was launched from, is launched from, or could
+// soon be. EC2 does not let go of the default version, which is the first.
+func Prunable(versions []Version, current int64, inUse func(hash string) bool, now time.Time) []int64 {
+	ordered := slices.SortedFunc(slices.Values(versions), func(a, b Version) int { return int(b.Number - a.Number) })
+	var retired []int64
+	for n, v := range ordered {
+		if n < KeepVersions || v.Number == current || v.Number == 1 || v.Hash() == "" || inUse(v.Hash()) || now.Sub(v.CreatedAt) < KeepFor {
+			continue
+		}
+		retired = append(retired, v.Number)
+	}
+	slices.Sort(retired)
+	return retired
+}

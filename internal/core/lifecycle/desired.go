@@ -1,0 +1,101 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/selector"
+)
+
+// Desired is what the networks ask of one instance.
+type Desired struct {
+	plan.Desired
+	// Served are interfaces that fill a network's wish already, so that no second one is made: those of NodeENIs, and those
+	// without an owner.
+	Served []eni.Interface
+}
+
+// Desired returns what the networks ask of the instance of a look. found holds what the selectors of each network stand for,
+// in the order of the networks.
+func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desired {
+	d := Desired{Desired: plan.Desired{
+		Cluster: c.Cluster, Node: cmp.Or(look.Instance.PrivateDNSName, look.Instance.ID), InstanceID: look.Instance.ID,
+	}}
+	taken := map[string]bool{}
+	for n, network := range c.Networks {
+		claim := network.claim(found[n], selector.Location{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID})
+		claim.Interfaces = slices.DeleteFunc(claim.Interfaces, func(w plan.DesiredInterface) bool {
+			i := c.servedBy(look, claim.NodeENIUID, w, taken)
+			if i == nil {
+				return false
+			}
+			taken[i.ID] = true
+			d.Served = append(d.Served, *i)
+			return true
+		})
+		d.Claims = append(d.Claims, claim)
+	}
+	return d
+}
+
+// claim is what the network asks at a place.
+func (n Network) claim(found selector.Found, at selector.Location) plan.Claim {
+	claim := plan.Claim{
+		NodeENI: n.Name, NodeENIUID: identity.NetworkOwner(n.Name), Mode: plan.Ensure,
+		FirstSlot: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, ExactSlot: n.DeviceIndexPolicy == "Exact",
+	}
+	found.DesiredInterfaces(&claim, at, n.spec)
+	// An interface more than there are wishes is nobody's mistake to mend while an instance joins.
+	claim.AllResolved = false
+	return claim
+}
+
+// spec is what the interface of a placement shall be.
+func (n Network) spec(p selector.Placement, groupIDs []string) eni.Spec {
+	spec := eni.Spec{
+		Description: n.Description, Groups: groupIDs, Tags: n.tags(), SourceDestCheck: *n.SourceDestCheck,
+		DeleteOnTermination: *n.DeleteOnTermination, LowestFree: n.IPv4Allocation == LowestFree,
+	}
+	without := func(s eni.Subnet) bool { return !s.HasIPv6 }
+	if n.IPv6 && !slices.ContainsFunc(p.Candidates, without) {
+		spec.IPv6, spec.MatchIPv4Suffix = 1, spec.LowestFree
+	}
+	return spec
+}
+
+// servedBy returns an interface that fills the wish of a network: of a NodeENI, attached or on its way, in a subnet of the wish;
+// or without an owner, unless the network has its own there already.
+func (c Config) servedBy(look eni.InstanceSnapshot, network string, w plan.DesiredInterface, taken map[string]bool) *eni.Interface {
+	var unowned *eni.Interface
+	own := false
+	for n := range look.Interfaces {
+		i := &look.Interfaces[n]
+		if taken[i.ID] || !slices.Contains(w.Subnets, i.SubnetID) {
+			continue
+		}
+		member, verdict := identity.Read(c.Cluster, i.Tags)
+		switch ours := verdict == identity.Owned && member.InstanceID == look.Instance.ID; {
+		case ours && !identity.IsNetworkOwner(member.NodeENIUID):
+			return i
+		case ours && member.NodeENIUID == network:
+			own = true
+		case w.FilledBy(*i, look.Instance.ID):
+			unowned = i
+		}
+	}
+	if own {
+		return nil
+	}
+	return unowned
+}
+
+// required reports whether a network decides whether an instance is in order.
+func (c Config) required(name string) bool {
+	return slices.ContainsFunc(c.Networks, func(n Network) bool { return n.Name == name && *n.Required })
+}

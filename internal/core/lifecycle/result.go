@@ -1,0 +1,135 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// Outcome is how an instance stands.
+type Outcome string
+
+// The outcomes.
+const (
+	// Ready: every required network is attached and as declared; optional ones are, or cannot be had.
+	Ready Outcome = "Ready"
+	// Waiting: something is under way, or may come right.
+	Waiting Outcome = "Waiting"
+	// Failed: a required network cannot be had, and waiting mends nothing.
+	Failed Outcome = "Failed"
+	// Gone: the instance has ended.
+	Gone Outcome = "Gone"
+)
+
+// TimedOut is the reason of a failure for which only time was lacking: something was under way still.
+const TimedOut = "TimedOut"
+
+// Result is an outcome with its reasons.
+type Result struct {
+	Outcome Outcome
+	// Why says what is waited for or what failed; empty when Ready. Reason is a word for a failure: one of package plan's, or
+	// [TimedOut].
+	Why    string
+	Reason string
+	// Missing are the optional networks that the instance goes without.
+	Missing []string
+}
+
+// Evaluate says how an instance stands, from a plan that asks for no call any more.
+func (c Config) Evaluate(state eni.InstanceState, d Desired, p plan.Plan) Result {
+	if state.Terminating() {
+		return Result{Outcome: Gone, Why: fmt.Sprintf("the instance is %s", state)}
+	}
+	if state == eni.InstanceMissing {
+		return Result{Outcome: Waiting, Why: "EC2 does not know the instance yet"}
+	}
+	if len(p.Actions) > 0 {
+		return Result{Outcome: Waiting, Why: p.Actions[0].String()}
+	}
+	v := Result{Outcome: Ready}
+	for _, m := range p.Members {
+		if m.Desired && !settled(m) {
+			v = c.merge(v, m)
+		}
+	}
+	for _, i := range d.Served {
+		if !i.Ready() && v.Outcome == Ready {
+			v.Outcome, v.Why = Waiting, fmt.Sprintf("%s, which serves a NodeENI as well, is %s", i.ID, i.Status)
+		}
+	}
+	return v
+}
+
+// settled reports whether nothing is left to do for a member. One that is attached can still wait to be mended after a call
+// that failed: until it goes with its instance, for example, nobody may conclude that it is as declared.
+func settled(m plan.Member) bool {
+	return m.Ready() && (m.Why.Reason == "" || m.Why.Reason == plan.Drifted)
+}
+
+// merge takes a member into account that is not there. Failure weighs more than waiting, and waiting more than an optional
+// network that cannot be had.
+func (c Config) merge(v Result, m plan.Member) Result {
+	why := fmt.Sprintf("network %s: %s", m.NodeENI, m.Why.Message)
+	if m.Why.Message == "" {
+		why = fmt.Sprintf("network %s is %s", m.NodeENI, m.Phase)
+	}
+	switch required := c.required(m.NodeENI); {
+	case !isPermanent(m.Why.Reason):
+		if v.Outcome == Ready {
+			v.Outcome, v.Why = Waiting, why
+		}
+	case required && v.Outcome != Failed:
+		v.Outcome, v.Why, v.Reason = Failed, why, string(m.Why.Reason)
+	case !required && !slices.Contains(v.Missing, m.NodeENI):
+		v.Missing = append(v.Missing, m.NodeENI)
+	}
+	return v
+}
+
+// isPermanent reports whether waiting does not mend what keeps an interface from being attached. A full subnet and a limit of
+// the account can be mended from outside while an instance waits.
+func isPermanent(r plan.Reason) bool {
+	switch r {
+	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchNetworkCard,
+		plan.InstanceFull, plan.AddressLimit, plan.Unauthorized, plan.RefusedByEC2:
+		return true
+	default:
+		return false
+	}
+}
+
+// Expire returns what becomes of a verdict when nothing is waited for any longer: a failure, unless only optional networks
+// are missing.
+func (c Config) Expire(v Result, p plan.Plan) Result {
+	if v.Outcome != Waiting {
+		return v
+	}
+	expired := Result{Outcome: Ready, Missing: v.Missing}
+	for _, m := range p.Members {
+		switch {
+		case !m.Desired || settled(m):
+		case c.required(m.NodeENI):
+			return v.expired(m.Why.Reason)
+		case !slices.Contains(expired.Missing, m.NodeENI):
+			expired.Missing = append(expired.Missing, m.NodeENI)
+		}
+	}
+	if len(p.Members) == 0 || len(p.Actions) > 0 {
+		return v.expired("")
+	}
+	return expired
+}
+
+// expired is the failure that a verdict comes to when nothing is waited for any longer.
+func (v Result) expired(reason plan.Reason) Result {
+	failed := Result{Outcome: Failed, Why: "in the time there was: " + v.Why, Reason: string(reason)}
+	if reason == "" || reason == plan.InProgress {
+		failed.Reason = TimedOut
+	}
+	return failed
+}

@@ -1,0 +1,64 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// TerminationActions returns what is to be done about the interfaces of an instance that waits to be terminated. What is attached
+// stays until the end, since workloads may still be leaving, but goes with the instance; what is not is deleted.
+func TerminationActions(owned []inventory.Record) []plan.Action {
+	var actions []plan.Action
+	for _, r := range owned {
+		a := r.Attachment
+		switch {
+		case !identity.IsNetworkOwner(r.Member.NodeENIUID):
+		case a != nil && r.AttachedTo(r.Member.InstanceID) && !a.DeleteOnTermination:
+			actions = append(actions, plan.Change{
+				Member: r.Member, InterfaceID: r.ID, To: plan.DeleteOnTermination{AttachmentID: a.ID, Enabled: true},
+			})
+		case a == nil && r.Status == eni.Available:
+			actions = append(actions, plan.Delete{Member: r.Member, InterfaceID: r.ID, Why: "its instance is being terminated"})
+		}
+	}
+	return actions
+}
+
+// IsRemoved reports whether an interface is one of a network that instances are to lose.
+func (c Config) IsRemoved(r inventory.Record) bool {
+	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.NodeENIUID == identity.NetworkOwner(name) })
+}
+
+// Unlisted counts the interfaces of networks that the configuration says nothing of, by network.
+func (c Config) Unlisted(networks map[string]int) map[string]int {
+	unlisted := maps.Clone(networks)
+	maps.DeleteFunc(unlisted, func(name string, _ int) bool {
+		return slices.Contains(c.Removed, name) || slices.ContainsFunc(c.Networks, func(n Network) bool { return n.Name == name })
+	})
+	return unlisted
+}
+
+// RollbackActions returns what takes interfaces away that an instance got and cannot use without the others, or is to lose: one call each,
+// as far as EC2 is ready for it.
+func RollbackActions(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
+	var actions []plan.Action
+	for _, r := range owned {
+		a := r.Attachment
+		switch {
+		case !identity.IsNetworkOwner(r.Member.NodeENIUID) || !undone(r):
+		case a == nil && r.Status == eni.Available:
+			actions = append(actions, plan.Delete{Member: r.Member, InterfaceID: r.ID, Why: why})
+		case a != nil && r.AttachedTo(r.Member.InstanceID) && a.Status != eni.AttachmentDetaching:
+			actions = append(actions, plan.Detach{Member: r.Member, InterfaceID: r.ID, AttachmentID: a.ID, Why: why})
+		}
+	}
+	return actions
+}

@@ -1,0 +1,290 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// Action is one mutating call to EC2. The set of actions is closed: [Create], [Attach], [Detach], [Delete] and [Change].
+type Action interface {
+	// Of returns the member the action is for.
+	Of() identity.Member
+	// Interface returns the ID of the interface that the action is about; empty for one to be made.
+	Interface() string
+	// String says the action in one line.
+	String() string
+	action()
+}
+
+// Create makes the member's interface.
+type Create struct {
+	Member   identity.Member
+	SubnetID string
+	Slot     eni.Slot
+	Spec     eni.Spec
+}
+
+// Attach attaches the member's interface.
+type Attach struct {
+	Member      identity.Member
+	InterfaceID string
+	Slot        eni.Slot
+}
+
+// Detach begins to detach an interface that is leaving. Force cuts the instance off without its consent.
+type Detach struct {
+	Member                    identity.Member
+	InterfaceID, AttachmentID string
+	Force                     bool
+	Why                       string
+}
+
+// Delete deletes an available interface that is leaving.
+type Delete struct {
+	Member      identity.Member
+	InterfaceID string
+	Why         string
+}
+
+// Change mends one attribute of an existing interface in place.
+type Change struct {
+	Member      identity.Member
+	InterfaceID string
+	To          Attribute
+	// Repetition is set when EC2 accepted the change before and did not keep it. That EC2 accepts it once more proves nothing.
+	Repetition bool
+}
+
+// Attribute is the wanted value of one attribute that EC2 lets us change in place. The set is closed: [Groups],
+// [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [AssignAddresses] and [UnassignAddresses].
+type Attribute interface {
+	// Apply returns the interface with the attribute as wanted.
+	Apply(eni.Interface) eni.Interface
+	// IsSatisfiedBy reports whether a reading of the interface shows the attribute as wanted.
+	IsSatisfiedBy(eni.Interface) bool
+	// String says the change in a few words.
+	String() string
+}
+
+// Of implements [Action].
+func (a Create) Of() identity.Member { return a.Member }
+
+// Of implements [Action].
+func (a Attach) Of() identity.Member { return a.Member }
+
+// Of implements [Action].
+func (a Detach) Of() identity.Member { return a.Member }
+
+// Of implements [Action].
+func (a Delete) Of() identity.Member { return a.Member }
+
+// Of implements [Action].
+func (a Change) Of() identity.Member { return a.Member }
+
+// Interface implements [Action].
+func (a Create) Interface() string { return "" }
+
+// Interface implements [Action].
+func (a Attach) Interface() string { return a.InterfaceID }
+
+// Interface implements [Action].
+func (a Detach) Interface() string { return a.InterfaceID }
+
+// Interface implements [Action].
+func (a Delete) Interface() string { return a.InterfaceID }
+
+// Interface implements [Action].
+func (a Change) Interface() string { return a.InterfaceID }
+
+// WritesTags reports whether an action writes tags, and nothing else.
+func WritesTags(action Action) bool {
+	change, _ := action.(Change)
+	return isTags(change.To)
+}
+
+func (Create) action() {}
+func (Attach) action() {}
+func (Detach) action() {}
+func (Delete) action() {}
+func (Change) action() {}
+
+func (a Create) String() string {
+	return fmt.Sprintf("create an interface in %s for %s", a.SubnetID, a.Slot)
+}
+
+func (a Attach) String() string { return fmt.Sprintf("attach %s at %s", a.InterfaceID, a.Slot) }
+
+func (a Detach) String() string {
+	how := "detach"
+	if a.Force {
+		how = "force-detach"
+	}
+	return fmt.Sprintf("%s %s: %s", how, a.InterfaceID, a.Why)
+}
+
+func (a Delete) String() string { return fmt.Sprintf("delete %s: %s", a.InterfaceID, a.Why) }
+
+func (a Change) String() string { return fmt.Sprintf("set %s of %s", a.To, a.InterfaceID) }
+
+// Groups replaces the security groups.
+type Groups []string
+
+// Apply implements [Attribute].
+func (g Groups) Apply(i eni.Interface) eni.Interface { i.Groups = slices.Clone(g); return i }
+
+// IsSatisfiedBy implements [Attribute].
+func (g Groups) IsSatisfiedBy(i eni.Interface) bool { return sameSet(g, i.Groups) }
+
+func (g Groups) String() string { return "security groups " + strings.Join(g, ",") }
+
+// Description sets the description.
+type Description string
+
+// Apply implements [Attribute].
+func (d Description) Apply(i eni.Interface) eni.Interface { i.Description = string(d); return i }
+
+// IsSatisfiedBy implements [Attribute].
+func (d Description) IsSatisfiedBy(i eni.Interface) bool { return i.Description == string(d) }
+
+func (d Description) String() string { return fmt.Sprintf("description %q", string(d)) }
+
+// SourceDestCheck switches the source/destination check.
+type SourceDestCheck bool
+
+// Apply implements [Attribute].
+func (s SourceDestCheck) Apply(i eni.Interface) eni.Interface { i.SourceDestCheck = bool(s); return i }
+
+// IsSatisfiedBy implements [Attribute].
+func (s SourceDestCheck) IsSatisfiedBy(i eni.Interface) bool { return i.SourceDestCheck == bool(s) }
+
+func (s SourceDestCheck) String() string { return fmt.Sprintf("source/dest check %t", bool(s)) }
+
+// DeleteOnTermination says whether EC2 deletes the interface with its instance. It belongs to the attachment.
+type DeleteOnTermination struct {
+	AttachmentID string
+	Enabled      bool
+}
+
+// Apply implements [Attribute].
+func (d DeleteOnTermination) Apply(i eni.Interface) eni.Interface {
+	if i.Attachment != nil && i.Attachment.ID == d.AttachmentID {
+		a := *i.Attachment
+		a.DeleteOnTermination = d.Enabled
+		i.Attachment = &a
+	}
+	return i
+}
+
+// IsSatisfiedBy implements [Attribute]. An attachment that is gone has nothing left to show.
+func (d DeleteOnTermination) IsSatisfiedBy(i eni.Interface) bool {
+	return i.Attachment == nil || i.Attachment.ID != d.AttachmentID || i.Attachment.DeleteOnTermination == d.Enabled
+}
+
+func (d DeleteOnTermination) String() string {
+	return fmt.Sprintf("delete on termination %t", d.Enabled)
+}
+
+// Tags puts tags beside those the interface has.
+type Tags map[string]string
+
+// Apply implements [Attribute].
+func (t Tags) Apply(i eni.Interface) eni.Interface {
+	tags := maps.Clone(i.Tags)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	maps.Copy(tags, t)
+	i.Tags = tags
+	return i
+}
+
+// IsSatisfiedBy implements [Attribute].
+func (t Tags) IsSatisfiedBy(i eni.Interface) bool {
+	for k, v := range t {
+		if have, ok := i.Tags[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (t Tags) String() string {
+	return "tags " + strings.Join(slices.Sorted(maps.Keys(t)), ",")
+}
+
+// Family is an IP family.
+type Family int
+
+// The families of addresses.
+const (
+	IPv4 Family = 4
+	IPv6 Family = 6
+)
+
+// AssignAddresses asks EC2 to choose that many further addresses or prefixes of one family.
+type AssignAddresses struct {
+	Family              Family
+	Addresses, Prefixes int
+	// Had is what the interface had before.
+	Had eni.AddressCounts
+}
+
+// Apply implements [Attribute]. Which addresses EC2 chooses is known only from its answer.
+func (m AssignAddresses) Apply(i eni.Interface) eni.Interface { return i }
+
+// IsSatisfiedBy implements [Attribute].
+func (m AssignAddresses) IsSatisfiedBy(i eni.Interface) bool {
+	have, had := i.Counts(), m.Had
+	addresses, prefixes := have.SecondaryIPv4-had.SecondaryIPv4, have.IPv4Prefixes-had.IPv4Prefixes
+	if m.Family == IPv6 {
+		addresses, prefixes = have.IPv6-had.IPv6, have.IPv6Prefixes-had.IPv6Prefixes
+	}
+	return (m.Addresses == 0 || addresses >= m.Addresses) && (m.Prefixes == 0 || prefixes >= m.Prefixes)
+}
+
+func (m AssignAddresses) String() string {
+	return fmt.Sprintf("%d more IPv%d addresses and %d prefixes", m.Addresses, m.Family, m.Prefixes)
+}
+
+// UnassignAddresses gives the named addresses and prefixes of one family back.
+type UnassignAddresses struct {
+	Family  Family
+	Surplus eni.Addresses
+}
+
+// Apply implements [Attribute].
+func (f UnassignAddresses) Apply(i eni.Interface) eni.Interface {
+	i.SecondaryIPv4 = without(i.SecondaryIPv4, f.Surplus.SecondaryIPv4)
+	i.IPv4Prefixes = without(i.IPv4Prefixes, f.Surplus.IPv4Prefixes)
+	i.IPv6 = without(i.IPv6, f.Surplus.IPv6)
+	i.IPv6Prefixes = without(i.IPv6Prefixes, f.Surplus.IPv6Prefixes)
+	return i
+}
+
+// IsSatisfiedBy implements [Attribute].
+func (f UnassignAddresses) IsSatisfiedBy(i eni.Interface) bool {
+	after := f.Apply(i)
+	return after.Counts() == i.Counts()
+}
+
+func (f UnassignAddresses) String() string {
+	c := f.Surplus.Counts()
+	return fmt.Sprintf("%d fewer IPv%d addresses and %d prefixes", c.SecondaryIPv4+c.IPv6, f.Family, c.IPv4Prefixes+c.IPv6Prefixes)
+}
+
+func without[T interface{ netip.Addr | netip.Prefix }](all, surplus []T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(a T) bool { return slices.Contains(surplus, a) })
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

@@ -1,0 +1,90 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+var spoilt = identity.Key{NodeENIUID: "uid-a"}
+
+// TestGenerationsThatSomebodyWrote into a tag are numbers like others: the next is one more, the same at each plan, and
+// after the last there is none.
+func TestGenerationsThatSomebodyWrote(t *testing.T) {
+	const future = 95617584000 // in the year 5000
+	cases := map[string]struct {
+		spent, next int64
+		blocked     bool
+	}{
+		"a time of the past":  {spent: start.Unix() - 1, next: start.Unix()},
+		"a time of next year": {spent: future, next: future + 1},
+		"the last":            {spent: identity.MaxGeneration, blocked: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			o := w.observe(map[identity.Key]int64{})
+			o.UsedGenerations[spoilt] = tc.spent
+			for second := range 3 {
+				now := start.Add(time.Duration(second) * time.Second)
+				p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, now)
+				if blocked := p.Members[0].Phase == plan.Blocked; blocked != tc.blocked || len(p.Actions) == 0 != tc.blocked {
+					t.Fatalf("blocked %t, actions %v", blocked, p.Actions)
+				}
+				if p.Ledger[spoilt] != tc.next {
+					t.Fatalf("generation %d after %d s, want %d", p.Ledger[spoilt], second, tc.next)
+				}
+				o.Ledger = p.Ledger
+			}
+		})
+	}
+}
+
+// TestAGenerationOfTheFutureIsNoTime: neither does a ledger stay for it, nor a new interface wait.
+func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
+	const future = 95617584000
+	w := newWorld(limits(4))
+	o := w.observe(map[identity.Key]int64{spoilt: future})
+	o.ObservedSince = start.Add(-inventory.VisibilityWindow)
+	if p := plan.Compute(desired(), o, start); len(p.Ledger) != 0 {
+		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.RequeueAt)
+	}
+	o.UsedGenerations, o.RemovedExternally = map[identity.Key]int64{spoilt: future}, map[identity.Key]time.Time{spoilt: start}
+	p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
+	if len(p.Actions) != 1 {
+		t.Errorf("nothing is made before %s", p.RequeueAt)
+	}
+}
+
+// TestALedgerHasRoomForAllThatMatters: of too many entries those go that tags tell as well.
+func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
+	w := newWorld(limits(4))
+	promised := identity.Key{NodeENIUID: "uid-b"}
+	ledger := map[identity.Key]int64{promised: start.Unix()}
+	for ordinal := range plan.MaxLedger {
+		m := identity.Member{
+			Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance,
+			Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: start.Unix(),
+		}
+		i := w.make("subnet-a", m.Tags(start, nil))
+		w.interfaces[i.ID] = i
+		ledger[m.Key] = m.Generation
+	}
+	kept := claim("a")
+	kept.Mode = plan.Retain
+	o := w.observe(ledger)
+	p := plan.Compute(desired(kept), o, start)
+	if _, is := p.Ledger[promised]; !is || len(p.Ledger) != plan.MaxLedger {
+		t.Errorf("%d entries; the one that nothing else tells of is kept: %t", len(p.Ledger), is)
+	}
+	o.Ledger = p.Ledger
+	if again := plan.Compute(desired(kept), o, start); len(again.Ledger) != plan.MaxLedger {
+		t.Errorf("%d entries the second time", len(again.Ledger))
+	}
+}

@@ -1,0 +1,472 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// placed says where an interface ended up.
+type placed struct {
+	Subnet string
+	Slot   eni.Slot
+}
+
+func placements(cloud interface{ ours() []eni.Interface }) []placed {
+	var all []placed
+	for _, i := range cloud.ours() {
+		if i.Ready() {
+			all = append(all, placed{i.SubnetID, i.Attachment.Slot})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return eni.CompareSlots(a.Slot, b.Slot) })
+	return all
+}
+
+func reasons(p plan.Plan) []plan.Reason {
+	var all []plan.Reason
+	for _, m := range p.Members {
+		all = append(all, m.Why.Reason)
+	}
+	return all
+}
+
+func device(n int) eni.Slot { return eni.Slot{Device: n} }
+
+func TestComputeReachesWhatIsWanted(t *testing.T) {
+	exact := func(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
+	cases := map[string]struct {
+		limits  eni.Limits
+		foreign []eni.Slot
+		claims  []plan.Claim
+		want    []placed
+		reasons []plan.Reason
+	}{
+		"one subnet": {
+			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 2, "s1"))},
+			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
+		},
+		"subnets in listed order at rising indices": {
+			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reasons: []plan.Reason{"", ""},
+		},
+		"a preferred index that is taken moves up": {
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", wish(0, 1, "s1"))},
+			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{""},
+		},
+		"an exact index that is taken blocks": {
+			limits: limits(4), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{exact(claim("a", wish(0, 1, "s1")))},
+			reasons: []plan.Reason{plan.SlotTaken},
+		},
+		"an exact claim is seated before a preferring one": {
+			limits: limits(4), claims: []plan.Claim{claim("a", wish(0, 1, "s1")), exact(claim("b", wish(0, 1, "s2")))},
+			want: []placed{{"s2", device(1)}, {"s1", device(2)}}, reasons: []plan.Reason{"", ""},
+		},
+		"a full instance blocks what does not fit": {
+			limits: limits(3), foreign: []eni.Slot{device(1)}, claims: []plan.Claim{claim("a", wish(0, 2, "s1"), wish(1, 3, "s2"))},
+			want: []placed{{"s1", device(2)}}, reasons: []plan.Reason{"", plan.InstanceFull},
+		},
+		"a card the type does not have blocks": {
+			limits: limits(4), claims: []plan.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			reasons: []plan.Reason{plan.NoSuchNetworkCard},
+		},
+		"cards have slots of their own": {
+			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
+			claims: []plan.Claim{claim("a", plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			want:   []placed{{"s1", eni.Slot{Card: 1, Device: 1}}}, reasons: []plan.Reason{""},
+		},
+		"a full card blocks while the instance has room on another": {
+			limits: eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, foreign: []eni.Slot{{Device: 1}},
+			claims:  []plan.Claim{claim("a", wish(0, 1, "s1")), claim("b", plan.DesiredInterface{Subnets: []string{"s2"}, Slot: eni.Slot{Card: 1, Device: 1}, Spec: spec()})},
+			want:    []placed{{"s2", eni.Slot{Card: 1, Device: 1}}},
+			reasons: []plan.Reason{plan.InstanceFull, ""},
+		},
+		"more addresses than an interface takes block": {
+			limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 4},
+			claims: []plan.Claim{claim("a", func() plan.DesiredInterface {
+				w := wish(0, 1, "s1")
+				w.Spec.IPv4Prefixes = 4
+				return w
+			}())},
+			reasons: []plan.Reason{plan.AddressLimit},
+		},
+		"what cannot be wished for is seen as blocked": {
+			limits: limits(4), claims: []plan.Claim{{
+				NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Ensure, AllResolved: true,
+				Unresolvable: []plan.Problem{{Reason: plan.NoSubnetInZone}},
+			}},
+			reasons: []plan.Reason{plan.NoSubnetInZone},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(tc.limits, tc.foreign...)
+			p := w.follow(desired(tc.claims...), nil, 5, 5*time.Second)
+			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
+				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
+			}
+			if diff := cmp.Diff(tc.reasons, reasons(p)); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+			if len(p.Actions) > 0 {
+				t.Errorf("still wants to act:\n%s", p.Explain())
+			}
+		})
+	}
+}
+
+func TestThreeCallsAttachAnInterface(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	if w.calls != 3 {
+		t.Errorf("%d mutating calls for one interface, want create, attach and delete-on-termination", w.calls)
+	}
+}
+
+func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
+	w := newWorld(limits(4))
+	off := wish(0, 1, "s1")
+	off.Spec.SourceDestCheck = false
+	var seen []string
+	var ledger map[identity.Key]int64
+	for range 4 {
+		p := plan.Compute(desired(claim("a", off)), w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, a := range p.Actions {
+			switch a := a.(type) {
+			case plan.Create:
+				seen = append(seen, "create")
+			case plan.Attach:
+				seen = append(seen, "attach")
+			case plan.Change:
+				seen = append(seen, a.To.String())
+			}
+			w.apply(a)
+		}
+	}
+	want := []string{"create", "source/dest check false", "attach", "delete on termination true"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestChange starts from two attached interfaces of NodeENI a and changes what is wanted.
+func TestChange(t *testing.T) {
+	before := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	elsewhere := []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
+	cases := map[string]struct {
+		change func(*world, *plan.Claim)
+		want   []placed
+		reason plan.Reason
+		drift  bool
+	}{
+		"nothing":                     {change: func(*world, *plan.Claim) {}, want: []placed{{"s1", device(1)}, {"s2", device(2)}}},
+		"the first subnet is dropped": {change: func(_ *world, c *plan.Claim) { c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s2")} }, want: []placed{{"s2", device(2)}}},
+		"the last subnet is dropped":  {change: func(_ *world, c *plan.Claim) { c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s1")} }, want: []placed{{"s1", device(1)}}},
+		"a subnet is added": {
+			change: func(_ *world, c *plan.Claim) { c.Interfaces = append(c.Interfaces, wish(2, 3, "s3")) },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}, {"s3", device(3)}},
+		},
+		"a subnet is put in front": {
+			change: func(_ *world, c *plan.Claim) {
+				c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s0"), wish(1, 2, "s1"), wish(2, 3, "s2")}
+			},
+			want:  []placed{{"s1", device(1)}, {"s2", device(2)}, {"s0", device(3)}},
+			drift: true,
+		},
+		"subnets are not all resolved": {
+			change: func(_ *world, c *plan.Claim) {
+				c.Interfaces, c.AllResolved = []plan.DesiredInterface{wish(0, 1, "s1")}, false
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
+		},
+		"a subnet is exchanged": {
+			change: func(_ *world, c *plan.Claim) {
+				c.Interfaces = []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9")}
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, drift: true,
+		},
+		"only a subnet of another zone is left": {
+			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable = nil, elsewhere },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
+		},
+		"only a subnet of another zone is left, and interfaces may be replaced": {
+			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable, c.ReplaceAllowed = nil, elsewhere, true },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Drifted, drift: true,
+		},
+		"only a subnet of another zone is left, and the claim is released": {
+			change: func(_ *world, c *plan.Claim) { c.Interfaces, c.Unresolvable, c.Mode = nil, elsewhere, plan.Release },
+		},
+		"a subnet is exchanged and may be replaced": {
+			change: func(_ *world, c *plan.Claim) {
+				c.ReplaceAllowed, c.Interfaces = true, []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9")}
+			},
+			want: []placed{{"s1", device(1)}, {"s9", device(2)}},
+		},
+		"a subnet is exchanged, may be replaced, and all is paused": {
+			change: func(_ *world, c *plan.Claim) {
+				c.ReplaceAllowed, c.Mode, c.Interfaces = true, plan.Paused, []plan.DesiredInterface{wish(0, 1, "s1"), wish(1, 2, "s9"), wish(2, 3, "s3")}
+			},
+			want: []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained, drift: true,
+		},
+		"the claim is released": {change: func(_ *world, c *plan.Claim) { c.Mode = plan.Release }, want: nil},
+		"the claim is held": {
+			change: func(_ *world, c *plan.Claim) { c.Mode, c.Interfaces = plan.Retain, nil },
+			want:   []placed{{"s1", device(1)}, {"s2", device(2)}}, reason: plan.Retained,
+		},
+		"the instance ends": {change: func(w *world, _ *plan.Claim) { w.end() }, want: nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(8))
+			_, ledger := w.drive(desired(before), nil)
+			after := before
+			after.Interfaces = slices.Clone(before.Interfaces)
+			tc.change(w, &after)
+
+			p := w.follow(desired(after), ledger, 12, time.Minute)
+			if diff := cmp.Diff(tc.want, placements(w)); diff != "" {
+				t.Errorf("placements (-want +got):\n%s\n%s", diff, p.Explain())
+			}
+			if len(w.ours()) != len(tc.want) {
+				t.Errorf("%d interfaces exist, want %d", len(w.ours()), len(tc.want))
+			}
+			if tc.reason != "" && !slices.Contains(reasons(p), tc.reason) {
+				t.Errorf("reasons are %v, want %s among them", reasons(p), tc.reason)
+			}
+			if drifted := slices.ContainsFunc(p.Members, func(m plan.Member) bool { return len(m.Drift) > 0 }); drifted != tc.drift {
+				t.Errorf("drift reported: %t, want %t\n%s", drifted, tc.drift, p.Explain())
+			}
+		})
+	}
+}
+
+func TestAttributesAreMendedInPlace(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	calls := w.calls
+
+	s := &c.Interfaces[0].Spec
+	s.Description, s.Groups, s.SourceDestCheck, s.DeleteOnTermination = "other", []string{"sg-2", "sg-1"}, false, false
+	s.Tags = map[string]string{"team": "ran"}
+	s.AddressCounts = eni.AddressCounts{SecondaryIPv4: 2, IPv6: 1}
+	w.drive(desired(c), ledger)
+
+	i := w.ours()[0]
+	if i.Description != "other" || len(i.Groups) != 2 || i.SourceDestCheck || i.Attachment.DeleteOnTermination ||
+		i.Tags["team"] != "ran" || i.Counts() != s.AddressCounts {
+		t.Errorf("not mended: %+v", i)
+	}
+	if got := w.calls - calls; got != 7 {
+		t.Errorf("%d calls, want one for each of seven attributes", got)
+	}
+
+	s.AddressCounts = eni.AddressCounts{IPv4Prefixes: 1}
+	w.drive(desired(c), ledger)
+	if got := w.ours()[0].Counts(); got != s.AddressCounts {
+		t.Errorf("addresses are %+v, want %+v", got, s.AddressCounts)
+	}
+}
+
+func TestNoCallWithoutALook(t *testing.T) {
+	w := newWorld(limits(4))
+	o := w.observe(nil)
+	o.Snapshot = nil
+	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now)
+	if len(p.Actions) > 0 || !p.NeedsDescribe {
+		t.Errorf("a plan without a look must only ask for one:\n%s", p.Explain())
+	}
+	if len(p.Ledger) > 0 {
+		t.Errorf("a plan without a look must leave the ledger alone, has %v", p.Ledger)
+	}
+}
+
+func TestAnInterfaceMissingFromOneReadingIsWaitedFor(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	o := w.observe(ledger)
+	o.Owned[0].Missing = true
+	p := plan.Compute(desired(c), o, w.now)
+	if len(p.Actions) > 0 || reasons(p)[0] != plan.NotVisible || p.RequeueAt.IsZero() {
+		t.Errorf("want no action and another look:\n%s", p.Explain())
+	}
+}
+
+func TestForceComesOnlyAfterALongWait(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	c.Mode = plan.Release
+	for _, a := range plan.Compute(desired(c), w.observe(ledger), w.now).Actions {
+		w.apply(a)
+	}
+	o := w.observe(ledger)
+	o.Owned[0].DetachingSince = w.now
+	o.Owned[0].LastRead = w.now.Add(plan.ForcedDetachAfter - time.Second)
+	p := plan.Compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
+	if len(p.Actions) > 0 {
+		t.Errorf("acts too early, by what was seen:\n%s", p.Explain())
+	}
+	if !strings.Contains(p.Members[0].Why.Message, plan.ForcedDetachAfter.String()) {
+		t.Errorf("%q does not announce force", p.Members[0].Why.Message)
+	}
+	o.Owned[0].LastRead = w.now.Add(plan.ForcedDetachAfter)
+	p = plan.Compute(desired(c), o, w.now.Add(plan.ForcedDetachAfter))
+	if len(p.Actions) != 1 || !p.Actions[0].(plan.Detach).Force {
+		t.Errorf("want one forced detach:\n%s", p.Explain())
+	}
+}
+
+// An agent takes a device back once it reads that the interface is on its way out. So a plan from memory, which does not know who holds
+// the slot that it is to be moved to, does not say so before EC2 was asked.
+func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
+	w := newWorld(limits(4))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	moved := claim("a", wish(0, 2, "s1"))
+	moved.ExactSlot, moved.ReplaceAllowed = true, true
+	o := w.observe(ledger)
+	o.DetachBlocked, o.ReplaceAllowed, o.Snapshot = map[string]string{o.Owned[0].ID: "a program drives it"}, true, nil
+	if p := plan.Compute(desired(moved), o, w.now); !p.NeedsDescribe {
+		t.Errorf("want a look before the node is asked to let go:\n%s", p.Explain())
+	}
+}
+
+// What a program in user space drives is not pulled from under it, for however long; unless the instance goes anyway.
+func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	_, ledger := w.drive(desired(c), nil)
+	c.Mode = plan.Release
+	o := w.observe(ledger)
+	o.DetachBlocked = map[string]string{o.Owned[0].ID: ""} // a device that is as declared needs no words
+	p := plan.Compute(desired(c), o, w.now)
+	if len(p.Actions) > 0 || p.Members[0].Phase != plan.Detaching || reasons(p)[0] != plan.WaitingForDeviceRelease || p.RequeueAt.IsZero() {
+		t.Errorf("want no action, and a member on its way out:\n%s", p.Explain())
+	}
+	o.DetachBlocked = nil
+	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) != 1 {
+		t.Errorf("want a detach once the node has let go:\n%s", p.Explain())
+	}
+	c.Mode = plan.Ensure
+	o.DetachBlocked = map[string]string{o.Owned[0].ID: "a program has it open"}
+	if p := plan.Compute(desired(c), o, w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Attached {
+		t.Errorf("want no action as long as the interface is wanted:\n%s", p.Explain())
+	}
+}
+
+func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
+	key := identity.Key{NodeENIUID: "uid-a"}
+	w := newWorld(limits(4))
+	o := w.observe(map[identity.Key]int64{key: start.Unix() + 5})
+	o.UsedGenerations = map[identity.Key]int64{key: start.Unix() + 5}
+	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, start)
+	if got := p.Ledger[key]; got <= start.Unix()+5 {
+		t.Errorf("generation %d was used before", got)
+	}
+}
+
+func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
+	key := identity.Key{NodeENIUID: "uid-a"}
+	ledger := map[identity.Key]int64{key: start.Unix()}
+	w := newWorld(limits(4))
+	released := claim("a")
+	released.Mode = plan.Release
+	p := plan.Compute(desired(released), w.observe(ledger), start.Add(time.Minute))
+	if _, kept := p.Ledger[key]; !kept || p.RequeueAt.IsZero() {
+		t.Errorf("the entry is gone after a minute")
+	}
+	p = plan.Compute(desired(released), w.observe(ledger), start.Add(3*time.Minute))
+	if len(p.Ledger) > 0 {
+		t.Errorf("the entry is still there after three minutes")
+	}
+}
+
+func TestJudge(t *testing.T) {
+	cases := map[string]struct {
+		in   plan.SelectionFacts
+		want plan.Mode
+	}{
+		"selected":                 {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true, Selected: true}, plan.Ensure},
+		"label gone":               {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true}, plan.Release},
+		"NodeENI deleted":          {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, Selected: true}, plan.Release},
+		"NodeENI deleted, no node": {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true}, plan.Release},
+		"no node":                  {plan.SelectionFacts{NodeENIKnown: true, Selected: true}, plan.Retain},
+		"NodeENI paused":           {plan.SelectionFacts{NodeENIKnown: true, NodeENIPaused: true, NodePresent: true, Selected: true}, plan.Paused},
+		"node paused, label gone":  {plan.SelectionFacts{NodeENIKnown: true, NodePaused: true, NodePresent: true}, plan.Paused},
+		"pause lifted":             {plan.SelectionFacts{NodeENIKnown: true, NodeENIPaused: true, NodePaused: true, NodePresent: true}.Unpaused(), plan.Release},
+		"no NodeENI":               {plan.SelectionFacts{NodePresent: true, Selected: true}, plan.Retain},
+		"label gone from one Node": {plan.SelectionFacts{NodeENIKnown: true, NodePresent: true, DuplicateSelected: true}, plan.Retain},
+		"deleted, on two Nodes":    {plan.SelectionFacts{NodeENIKnown: true, NodeENIDeleting: true, NodePresent: true, DuplicateSelected: true}, plan.Release},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := plan.ModeFor(tc.in); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	var ledger map[identity.Key]int64
+	for range 2 { // create, attach
+		p := plan.Compute(desired(c), w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, a := range p.Actions {
+			w.apply(a)
+		}
+	}
+	late := w.now.Add(plan.AttachTimeout)
+	for name, tc := range map[string]struct {
+		shown time.Time
+		stuck bool
+	}{
+		"EC2 still shows it as attaching":    {shown: late, stuck: true},
+		"the look shows it as it was before": {shown: w.now},
+		"nothing was shown since the attach": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.observe(ledger)
+			o.Snapshot.At = late
+			o.Owned[0].AttachingSince, o.Owned[0].LastRead = w.now, tc.shown
+			p := plan.Compute(desired(c), o, late)
+			detaches := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { _, is := a.(plan.Detach); return is })
+			if detaches != tc.stuck {
+				t.Errorf("detaches: %t, want %t\n%s", detaches, tc.stuck, p.Explain())
+			}
+		})
+	}
+}
+
+// TestNamesInTagsAreMended has an interface in use of which somebody changed the tags that name its node and its NodeENI.
+func TestNamesInTagsAreMended(t *testing.T) {
+	r := joinWords("eni-1", "spoilt", "s1", 1)
+	r.Member.Key, r.Member.Node = identity.Key{NodeENIUID: "uid-upf"}, "spoilt"
+	r.Interface.Tags = r.Member.Tags(start, nil)
+	now := start.Add(time.Hour)
+	look := &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
+	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("upf", "s1")}}
+	p := plan.Compute(d, plan.Observed{Owned: []inventory.Record{r}, Snapshot: look, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4}}, now)
+	if len(p.Actions) != 1 {
+		t.Fatalf("the actions are %v", p.Actions)
+	}
+	change, _ := p.Actions[0].(plan.Change)
+	if tags, _ := change.To.(plan.Tags); change.InterfaceID != "eni-1" || tags[identity.TagNode] != nodeName || tags[identity.TagNodeENI] != "upf" {
+		t.Errorf("the action is %v", change)
+	}
+}

@@ -1,0 +1,130 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// Drift is a difference between an interface and its wish that only a new interface can mend.
+type Drift struct {
+	Field, Want, Have string
+}
+
+// String implements [fmt.Stringer].
+func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
+
+// fixedDrift lists what cannot be changed in place: EC2 ties an interface to its subnet for life and an attachment to
+// its slot. The target is the slot that the interface belongs in.
+func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift {
+	var drift []Drift
+	if !wish.allows(i.SubnetID) {
+		drift = append(drift, Drift{"subnet", strings.Join(wish.Subnets, " or "), i.SubnetID})
+	}
+	if i.Attachment != nil && i.Attachment.Slot != target {
+		drift = append(drift, Drift{"slot", target.String(), i.Attachment.Slot.String()})
+	}
+	return drift
+}
+
+// changes lists the attributes to mend in place, in the order in which to mend them.
+func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []Attribute {
+	var wanted []Attribute
+	if a := i.Attachment; a != nil {
+		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: wish.Spec.DeleteOnTermination})
+	}
+	wanted = append(wanted, SourceDestCheck(wish.Spec.SourceDestCheck), Description(wish.Spec.Description), Tags(tags))
+	if len(wish.Spec.Groups) > 0 {
+		wanted = append(wanted, Groups(wish.Spec.Groups))
+	}
+	wanted = append(wanted, addressChanges(wish.Spec.AddressCounts, i.Addresses)...)
+
+	var todo []Attribute
+	for _, a := range wanted {
+		if !a.IsSatisfiedBy(i) {
+			todo = append(todo, a)
+		}
+	}
+	return todo
+}
+
+// addressChanges brings address counts to what is wanted. Surplus is taken from the end, so that the addresses an
+// interface has had longest stay; and it is given back before more is asked for, since both share one limit.
+func addressChanges(want eni.AddressCounts, have eni.Addresses) []Attribute {
+	surplus := eni.Addresses{
+		SecondaryIPv4: exceeding(have.SecondaryIPv4, want.SecondaryIPv4),
+		IPv4Prefixes:  exceeding(have.IPv4Prefixes, want.IPv4Prefixes),
+		IPv6:          exceeding(have.IPv6, want.IPv6),
+		IPv6Prefixes:  exceeding(have.IPv6Prefixes, want.IPv6Prefixes),
+	}
+	counts := have.Counts()
+	missing := eni.AddressCounts{
+		SecondaryIPv4: max(0, want.SecondaryIPv4-counts.SecondaryIPv4),
+		IPv4Prefixes:  max(0, want.IPv4Prefixes-counts.IPv4Prefixes),
+		IPv6:          max(0, want.IPv6-counts.IPv6),
+		IPv6Prefixes:  max(0, want.IPv6Prefixes-counts.IPv6Prefixes),
+	}
+	return []Attribute{
+		UnassignAddresses{Family: IPv4, Surplus: eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}},
+		UnassignAddresses{Family: IPv6, Surplus: eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}},
+		AssignAddresses{Family: IPv4, Addresses: missing.SecondaryIPv4, Had: counts},
+		AssignAddresses{Family: IPv4, Prefixes: missing.IPv4Prefixes, Had: counts},
+		AssignAddresses{Family: IPv6, Addresses: missing.IPv6, Had: counts},
+		AssignAddresses{Family: IPv6, Prefixes: missing.IPv6Prefixes, Had: counts},
+	}
+}
+
+func exceeding[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
+	if len(all) <= n {
+		return nil
+	}
+	return all[n:]
+}
+
+// addressProblem reports more addresses than an interface of the instance type takes.
+func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType string) *Problem {
+	v4, v6 := 1+want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
+	switch {
+	case limits.IPv4 > 0 && v4 > limits.IPv4:
+		return &Problem{AddressLimit, fmt.Sprintf("%d IPv4 addresses and prefixes are asked for beside the primary one, and an interface of %s takes %d; lower the count or use a larger instance type",
+			v4-1, instanceType, limits.IPv4-1)}
+	case limits.IPv6 > 0 && v6 > limits.IPv6:
+		return &Problem{AddressLimit, fmt.Sprintf("%d IPv6 addresses and prefixes are asked for, and an interface of %s takes %d; lower the count or use a larger instance type",
+			v6, instanceType, limits.IPv6)}
+	}
+	return nil
+}
+
+// explainDrift says of a member that differs in what only a new interface can mend what becomes of it.
+func (m *member) explainDrift(p *planner) {
+	switch {
+	case len(m.Drift) == 0 || m.Why.Reason != "":
+	case m.claim.ReplaceAllowed:
+		m.Why = p.waitsForReplacement(m)
+	default:
+		m.Why = Problem{Drifted, fmt.Sprintf("%s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back",
+			m.record.ID, joinWords(m.Drift))}
+	}
+}
+
+// joinWords writes drift in one line.
+func joinWords(all []Drift) string {
+	words := make([]string, len(all))
+	for n, d := range all {
+		words[n] = d.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// explainGroups says that an interface in use keeps the security groups it has, since those that are wanted are not known.
+func (m *member) explainGroups(i eni.Interface) {
+	if no := m.claim.SecurityGroupProblem; no != nil && m.Phase == Attached && m.Why.Reason == "" {
+		m.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
+			i.ID, strings.Join(i.Groups, ", "), no.Message)}
+	}
+}

@@ -1,0 +1,246 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// Tags can be written by whoever may tag interfaces. They are no reason to take one from an instance.
+
+// tagged puts an interface of somebody else at a slot and tags it like one of ours.
+func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
+	w.occupy(slot)
+	id := slices.Max(slices.Collect(maps.Keys(w.interfaces)))
+	i := w.interfaces[id]
+	i.SubnetID, i.Tags = "s1", maps.Clone(tags)
+	w.interfaces[id] = i
+	return i
+}
+
+// invented are the tags of a member of a NodeENI that nothing was made for.
+func invented(w *world, uid string, ordinal int) map[string]string {
+	m := identity.Member{
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
+		Key: identity.Key{NodeENIUID: uid, Ordinal: ordinal}, Generation: w.now.Add(-24 * time.Hour).Unix(),
+	}
+	return m.Tags(w.now.Add(-24*time.Hour), nil)
+}
+
+// inUse is a world in which NodeENI a has its interface, and the ledger that speaks of it.
+func inUse() (*world, map[identity.Key]int64) {
+	w := newWorld(limits(6))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	return w, ledger
+}
+
+// remembering plans and carries out so many times, ten minutes apart, with what a status says of copies, and returns the last plan.
+func (w *world) remembering(d plan.Desired, ledger map[identity.Key]int64, times int) plan.Plan {
+	var p plan.Plan
+	copies := map[string]bool{}
+	for range times {
+		o := w.observe(ledger)
+		o.Copies = copies
+		p = plan.Compute(d, o, w.now)
+		ledger = p.Ledger
+		for _, u := range p.Unverified {
+			copies[u.ID] = u.Copy
+		}
+		for _, action := range p.Actions {
+			w.apply(action)
+		}
+		w.pass(10 * time.Minute)
+	}
+	return p
+}
+
+func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
+	gone := func(w *world) plan.Claim {
+		return plan.Claim{
+			NodeENI: "a", NodeENIUID: "uid-none", Mode: plan.Release, Leaked: true,
+			MissingSince: w.now.Add(-48 * time.Hour), Grace: identity.AttachedOrphanGrace,
+		}
+	}
+	wanted := func(*world) plan.Claim { return claim("a", wish(0, 1, "s1")) }
+	released := func(*world) plan.Claim { return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release} }
+	for name, tc := range map[string]struct {
+		claim func(*world) plan.Claim
+		tags  func(w *world, real eni.Interface) map[string]string
+		copy  bool
+	}{
+		"a copy of a member's tags, which looks like a surplus": {wanted, func(_ *world, real eni.Interface) map[string]string { return real.Tags }, true},
+		"a copy, when the NodeENI goes":                         {released, func(_ *world, real eni.Interface) map[string]string { return real.Tags }, true},
+		"a further ordinal of a NodeENI":                        {wanted, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-a", 7) }, false},
+		"an older generation of a member":                       {wanted, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-a", 0) }, false},
+		"a NodeENI that never was":                              {gone, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-none", 0) }, false},
+		"a NodeENI that is let go":                              {released, func(w *world, _ eni.Interface) map[string]string { return invented(w, "uid-a", 3) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ledger := inUse()
+			foreign := w.tagged(device(3), tc.tags(w, w.ours()[0]))
+			before := w.interfaces[foreign.ID]
+			p := w.remembering(desired(tc.claim(w)), ledger, 10)
+			if after := w.interfaces[foreign.ID]; !inventory.Equal(before, after) {
+				t.Errorf("it was %+v, and is %+v", before, after)
+			}
+			if len(p.Unverified) != 1 || p.Unverified[0].ID != foreign.ID || p.Unverified[0].Copy != tc.copy || p.Unverified[0].Message == "" {
+				t.Errorf("want it told of, as a copy: %t; got %+v", tc.copy, p.Unverified)
+			}
+		})
+	}
+}
+
+// TestNoLedgerSpeaksForTags: what a ledger has taken from the tags of an interface is no evidence for another one with the same.
+func TestNoLedgerSpeaksForTags(t *testing.T) {
+	w, ledger := inUse()
+	tags := invented(w, "uid-none", 0)
+	free := w.make("s1", tags)
+	w.interfaces[free.ID] = free
+	kept := plan.Claim{NodeENI: "none", NodeENIUID: "uid-none", Mode: plan.Retain}
+	p := plan.Compute(desired(kept, claim("a", wish(0, 1, "s1"))), w.observe(ledger), w.now)
+	if !maps.Equal(p.Ledger, ledger) {
+		t.Errorf("the ledger takes %v from tags, want %v", p.Ledger, ledger)
+	}
+}
+
+// TestAnInterfaceThatSomebodyMovedIsHeldAsWell: its tags name this instance, and another one has it.
+func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
+	w, ledger := inUse()
+	foreign := w.tagged(device(3), invented(w, "uid-a", 7))
+	foreign.Attachment.InstanceID = "i-another"
+	w.interfaces[foreign.ID] = foreign
+	p := plan.Compute(desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}), w.observe(ledger), w.now)
+	if len(p.Unverified) != 1 || p.Unverified[0].ID != foreign.ID {
+		t.Errorf("want %s left alone, so that no NodeENI waits for it:\n%s%+v", foreign.ID, p.Explain(), p.Unverified)
+	}
+}
+
+// TestAnInstanceThatNeverWasANodeLosesNothing: no Node and no ledger names it, and the tags name it all the same.
+func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
+	for name, c := range map[string]plan.Claim{
+		"of a NodeENI that is deleted": {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
+		"of one that never was": {
+			NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, Grace: identity.AttachedOrphanGrace,
+			MissingSince: time.Unix(0, 0),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(6))
+			foreign := w.tagged(device(1), invented(w, "uid-a", 0))
+			d := desired(c)
+			d.NodeAbsent = true
+			p := w.follow(d, nil, 3, time.Hour)
+			if !w.interfaces[foreign.ID].Ready() || len(p.Unverified) != 1 {
+				t.Errorf("want it left there and told of:\n%s%+v", p.Explain(), p.Unverified)
+			}
+			if p.NeedsDescribe || !p.RequeueAt.IsZero() {
+				t.Errorf("it is watched for ever: %+v", p)
+			}
+		})
+	}
+}
+
+// TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt: evidence outlives the process.
+func TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt(t *testing.T) {
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "the node's labels no longer match its NodeENI"}
+	deleted := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted", Selects: true}
+	for name, tc := range map[string]struct {
+		claim    plan.Claim
+		evidence func(o *plan.Observed, ledger map[identity.Key]int64)
+		removed  bool
+	}{
+		"the ledger": {released, func(o *plan.Observed, l map[identity.Key]int64) { o.Ledger = l }, true},
+		"the ledger under the node's former name": {released, func(o *plan.Observed, l map[identity.Key]int64) { o.OtherLedgers = l }, true},
+		"the ID in a status":                      {released, func(o *plan.Observed, _ map[identity.Key]int64) { o.Recorded = recordsOf(o.Owned) }, true},
+		"nothing, and the node is let go":         {released, func(*plan.Observed, map[identity.Key]int64) {}, false},
+		"nothing, and all of multieni is removed": {deleted, func(*plan.Observed, map[identity.Key]int64) {}, true},
+		"a ledger without it, and it is let go": {released, func(o *plan.Observed, _ map[identity.Key]int64) {
+			o.Ledger = map[identity.Key]int64{{NodeENIUID: "x"}: 1}
+		}, false},
+		"a ledger without it, and it is deleted": {deleted, func(o *plan.Observed, _ map[identity.Key]int64) {
+			o.Ledger = map[identity.Key]int64{{NodeENIUID: "x"}: 1}
+		}, false},
+		"the status says that it is another's tag": {deleted, func(o *plan.Observed, l map[identity.Key]int64) {
+			o.Ledger, o.Copies = l, map[string]bool{o.Owned[0].ID: true}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ledger := inUse()
+			w.verified = map[string]bool{}
+			o := w.observe(nil)
+			tc.evidence(&o, ledger)
+			p := plan.Compute(desired(tc.claim), o, w.now)
+			if removed := len(p.Actions) == 1; removed != tc.removed || removed == (len(p.Unverified) == 1) {
+				t.Errorf("removed: %t, want %t\n%s%+v", removed, tc.removed, p.Explain(), p.Unverified)
+			}
+		})
+	}
+}
+
+func recordsOf(owned []inventory.Record) []plan.Recorded {
+	var all []plan.Recorded
+	for _, r := range owned {
+		all = append(all, plan.Recorded{ID: r.ID, Key: r.Member.Key, Generation: r.Member.Generation, Attached: r.Attachment != nil})
+	}
+	return all
+}
+
+// TestALostLedgerDoublesNothing: what a NodeENI wants and has is believed, since nothing better stands in its place.
+func TestALostLedgerDoublesNothing(t *testing.T) {
+	w, _ := inUse()
+	w.verified = map[string]bool{}
+	calls := w.calls
+	p, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	if w.calls != calls || len(p.Unverified) > 0 || len(ledger) != 1 {
+		t.Errorf("%d calls, ledger %v, unverified %+v", w.calls-calls, ledger, p.Unverified)
+	}
+}
+
+// TestACopyNeverTakesThePlaceOfWhatItCopies: of two with one identity the recorded one serves, also when it is gone.
+func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
+	w, ledger := inUse()
+	own := w.ours()[0]
+	records := recordsOf(w.observe(nil).Owned)
+	foreign := w.tagged(device(3), own.Tags)
+	w.verified = map[string]bool{} // another process
+	delete(w.interfaces, own.ID)
+	o := w.observe(ledger)
+	o.Recorded = records
+	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now)
+	if len(p.Unverified) != 1 || !p.Unverified[0].Copy || len(p.Members) != 1 || p.Members[0].Interface != nil {
+		t.Errorf("%s stands for the member:\n%s", foreign.ID, p.Explain())
+	}
+}
+
+// TestOfTwoThatNothingTellsApartNoneIsTaken: a ledger that names the identity alone does not say whose it is.
+func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
+	w, ledger := inUse()
+	w.tagged(device(3), w.ours()[0].Tags)
+	w.verified = map[string]bool{}
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}
+	if p := plan.Compute(desired(released), w.observe(ledger), w.now); len(p.Actions) > 0 || len(p.Unverified) != 2 {
+		t.Errorf("want both left alone:\n%s%+v", p.Explain(), p.Unverified)
+	}
+}
+
+// TestLettingGoKeepsTheOnlyLedger: while no other name of the instance has what is attached in its ledger, this one keeps it.
+func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
+	w, ledger := inUse()
+	o := w.observe(ledger)
+	if p := plan.ReleaseInstance(o, w.now); !maps.Equal(p.Ledger, ledger) || p.RequeueAt.IsZero() {
+		t.Errorf("%v, want %v and another look", p.Ledger, ledger)
+	}
+	o.OtherLedgers = ledger
+	if p := plan.ReleaseInstance(o, w.now); len(p.Ledger) > 0 {
+		t.Errorf("%v, want none", p.Ledger)
+	}
+}

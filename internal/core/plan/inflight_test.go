@@ -1,0 +1,136 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// halfReplaced returns a world in which the first of two interfaces has left its slot, since its NodeENI exchanged a subnet, and
+// the plan for it: the interface in the new subnet is to be made, and the old one is to be deleted.
+func halfReplaced(t *testing.T) (*world, plan.Desired, plan.Create, plan.Delete, plan.Plan) {
+	t.Helper()
+	w := newWorld(limits(4))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))), nil)
+	exchanged := claim("a", wish(0, 1, "s3"), wish(1, 2, "s2"))
+	exchanged.ReplaceAllowed = true
+	d := desired(exchanged)
+	observed := w.observe(ledger)
+	observed.ReplaceAllowed = true
+	planned := plan.Compute(d, observed, w.now)
+	if _, detaches := planned.Actions[0].(plan.Detach); !detaches {
+		t.Fatalf("planned %v, want a detach", planned.Actions)
+	}
+	w.apply(planned.Actions[0])
+	w.pass(time.Minute)
+	planned = plan.Compute(d, w.observe(planned.Ledger), w.now)
+	var create plan.Create
+	var remove plan.Delete
+	for _, action := range planned.Actions {
+		switch action := action.(type) {
+		case plan.Create:
+			create = action
+		case plan.Delete:
+			remove = action
+		}
+	}
+	if len(planned.Actions) != 2 || create.SubnetID != "s3" || remove.InterfaceID == "" {
+		t.Fatalf("planned %v, want a create in s3 and a delete", planned.Actions)
+	}
+	return w, d, create, remove, planned
+}
+
+// TestAReplacementIsMadeOnce plans while a replacement is being made and the interface before it is being deleted, with each
+// order in which the two calls can take effect and be answered.
+func TestAReplacementIsMadeOnce(t *testing.T) {
+	type state struct {
+		made, deleted            bool // in EC2
+		creating, deleting, lost bool // without an answer yet, or with none ever
+	}
+	cases := map[string]state{
+		"nothing has happened yet":                 {creating: true, deleting: true},
+		"it is made, and the answer is on its way": {made: true, creating: true, deleting: true},
+		"it is made":                {made: true, deleting: true},
+		"the one before is deleted": {deleted: true, creating: true},
+		"the one before is deleted, and the answer is on its way":         {deleted: true, creating: true, deleting: true},
+		"the one before is deleted, and the answer of the create is lost": {deleted: true, lost: true},
+		"both are done": {made: true, deleted: true},
+	}
+	for name, s := range cases {
+		t.Run(name, func(t *testing.T) {
+			w, d, create, remove, planned := halfReplaced(t)
+			if s.made {
+				w.apply(create)
+			}
+			if s.deleted {
+				w.apply(remove)
+			}
+			observed := w.observe(planned.Ledger)
+			if s.deleted {
+				observed.UsedGenerations[remove.Member.Key] = remove.Member.Generation
+			}
+			if s.creating {
+				observed.InFlight = append(observed.InFlight, create)
+			}
+			if s.deleting {
+				observed.InFlight = append(observed.InFlight, remove)
+			}
+			if s.lost {
+				observed.Backoffs = map[identity.Key]plan.Backoff{create.Member.Key: plan.Backoff{}.Next(eni.Transient, "no answer", w.now.Add(-time.Minute))}
+			}
+			for _, action := range plan.Compute(d, observed, w.now).Actions {
+				again, creates := action.(plan.Create)
+				if creates && (!s.lost || again.Member.Token() != create.Member.Token()) {
+					t.Errorf("another one is to be made: %v, generation %d, after generation %d", again.Member.Key, again.Member.Generation, create.Member.Generation)
+				}
+				if action.Interface() == remove.InterfaceID && (s.deleting || s.deleted) {
+					t.Errorf("a call for an interface that is being deleted: %s", action)
+				}
+			}
+		})
+	}
+}
+
+// TestAnAttachUnderWayLeavesNoRoom has as many interfaces being attached as may be on their way: EC2 may refuse all of the calls.
+func TestAnAttachUnderWayLeavesNoRoom(t *testing.T) {
+	w := newWorld(limits(8))
+	var wishes []plan.DesiredInterface
+	for n := range plan.MaxUnattached + 2 {
+		wishes = append(wishes, wish(n, n+1, "s1"))
+	}
+	d := desired(claim("a", wishes...))
+	planned := plan.Compute(d, w.observe(nil), w.now)
+	for _, action := range planned.Actions {
+		w.apply(action)
+	}
+	attaching := plan.Compute(d, w.observe(planned.Ledger), w.now)
+	observed := w.observe(attaching.Ledger)
+	observed.InFlight = attaching.Actions
+	if next := plan.Compute(d, observed, w.now); len(attaching.Actions) != plan.MaxUnattached || len(next.Actions) > 0 {
+		t.Errorf("%v are under way, and %v is to begin", attaching.Actions, next.Actions)
+	}
+}
+
+// TestOneInterfaceIsReplacedAtATime plans while an interface is being detached to be replaced.
+func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
+	w := newWorld(limits(4))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))), nil)
+	exchanged := claim("a", wish(0, 1, "s3"), wish(1, 2, "s4"))
+	exchanged.ReplaceAllowed = true
+	observed := w.observe(ledger)
+	observed.ReplaceAllowed = true
+	planned := plan.Compute(desired(exchanged), observed, w.now)
+	if len(planned.Actions) != 1 {
+		t.Fatalf("planned %v, want a detach", planned.Actions)
+	}
+	observed.InFlight = planned.Actions
+	if next := plan.Compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || !next.Converging {
+		t.Errorf("%v is under way, and %v is to begin", planned.Actions, next.Actions)
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// Interfaces that an instance was launched with from a launch template of ours belong to the instance: they are mended,
+// and never detached or deleted. One that sits where a NodeENI wants an interface, in a subnet it allows, serves as that.
+
+// InPlaceUpdate is what to repair on an interface that the instance was launched with; what is nil stays as it is.
+type InPlaceUpdate struct {
+	InterfaceID string
+	// Owner is the node template, by name and UID.
+	Owner, OwnerUID            string
+	Description                *string
+	Groups                     []string
+	DeleteOnTermination        *bool
+	IPv4Prefixes, IPv6Prefixes *int
+	// Tags are put beside those the interface has.
+	Tags map[string]string
+}
+
+// adoptedGeneration is the generation of a member whose interface was not made for it. A generation that is a time is later.
+const adoptedGeneration = 1
+
+// launchedFor returns the interface that sits where the wish wants one, if no other wish has it.
+func (p *planner) launchedFor(wish *DesiredInterface) *eni.Interface {
+	for n := range p.Launched {
+		i := &p.Launched[n]
+		taken := slices.ContainsFunc(p.members, func(m *member) bool { return m.launchInterface != nil && m.launchInterface.ID == i.ID })
+		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == wish.Slot && i.Attachment.Slot != eni.Primary && wish.allows(i.SubnetID) {
+			return i
+		}
+	}
+	return nil
+}
+
+// adoptLaunchInterfaces makes a member of a launched interface. It is entered in the ledger, by which the node's state is kept.
+func (p *planner) adoptLaunchInterfaces(claim *Claim, wish *DesiredInterface, key identity.Key, born *eni.Interface) {
+	m := &member{claim: claim, desired: wish, launchInterface: born, Member: Member{
+		Member: p.identity(claim, key), Desired: true, Interface: born, RequestedSlot: wish.Slot, Slot: wish.Slot,
+	}}
+	if m.Generation == 0 {
+		m.Generation = adoptedGeneration
+	}
+	p.add(m)
+}
+
+// retainLaunchInterfaces mends an adopted interface. Its tags stay as they are: they say that it goes with its instance.
+func (p *planner) retainLaunchInterfaces(m *member) {
+	if p.plan.Ledger[m.Key] < m.Generation {
+		p.plan.Ledger[m.Key] = m.Generation
+	}
+	m.Phase = phaseOf(*m.launchInterface)
+	if p.mustWait(m) {
+		return
+	}
+	wish := *m.desired
+	if m.claim.SecurityGroupProblem != nil {
+		wish.Spec.Groups = nil
+	}
+	m.explainGroups(*m.launchInterface)
+	todo := slices.DeleteFunc(changes(wish, nil, *m.launchInterface), isTags)
+	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, *m.launchInterface, p.now, todo)...)
+	if m.Phase != Attached {
+		p.requeueAt(p.now.Add(pollRecheck))
+	}
+}
+
+// updateLaunchInterfaces repairs what differs from the node template. What a NodeENI has adopted is the NodeENI's to shape.
+func (p *planner) updateLaunchInterfaces() {
+	for _, mend := range p.InPlaceUpdates {
+		n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool { return i.ID == mend.InterfaceID && i.AttachedTo(p.InstanceID) })
+		isAdopted := slices.ContainsFunc(p.members, func(m *member) bool { return m.launchInterface != nil && m.launchInterface.ID == mend.InterfaceID })
+		if n < 0 || isAdopted || p.ended {
+			continue
+		}
+		slot := p.Launched[n].Attachment.Slot
+		m := &member{Member: Member{Member: identity.Member{
+			Cluster: p.Cluster, NodeENI: mend.Owner, Node: p.Node, InstanceID: p.InstanceID,
+			Key: identity.Key{NodeENIUID: mend.OwnerUID, Ordinal: slot.Card<<8 | slot.Device},
+		}}}
+		if p.mustWait(m) {
+			continue
+		}
+		todo := p.withoutThrottledTags(m, mend.attributes(p.Launched[n]))
+		p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, p.Launched[n], p.now, todo)...)
+	}
+}
+
+// attributes are those of the interface that are not yet as the mend wants them.
+func (d InPlaceUpdate) attributes(i eni.Interface) []Attribute {
+	var wanted, todo []Attribute
+	if d.DeleteOnTermination != nil {
+		wanted = append(wanted, DeleteOnTermination{AttachmentID: i.Attachment.ID, Enabled: *d.DeleteOnTermination})
+	}
+	if d.Description != nil {
+		wanted = append(wanted, Description(*d.Description))
+	}
+	if len(d.Groups) > 0 {
+		wanted = append(wanted, Groups(d.Groups))
+	}
+	if len(d.Tags) > 0 {
+		wanted = append(wanted, Tags(d.Tags))
+	}
+	counts := i.Counts()
+	if d.IPv4Prefixes != nil {
+		counts.IPv4Prefixes = *d.IPv4Prefixes
+	}
+	if d.IPv6Prefixes != nil {
+		counts.IPv6Prefixes = *d.IPv6Prefixes
+	}
+	for _, a := range append(wanted, addressChanges(counts, i.Addresses)...) {
+		if !a.IsSatisfiedBy(i) {
+			todo = append(todo, a)
+		}
+	}
+	return todo
+}

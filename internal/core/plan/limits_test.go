@@ -1,0 +1,117 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// TestAFullCardWaitsOnlyForASlotOfItsOwn has an interface leave a card of an instance with two, of which the other is full or not.
+func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
+	on := func(card, device int) plan.DesiredInterface {
+		return plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: card, Device: device}, Spec: spec()}
+	}
+	cases := map[string]struct {
+		leaving, wanted plan.DesiredInterface
+		foreign         []eni.Slot
+		want            plan.Reason
+	}{
+		"the slot is on the full card": {leaving: on(0, 1), wanted: on(0, 1), want: plan.InProgress},
+		"the slot is on another card":  {leaving: on(1, 0), wanted: on(0, 1), foreign: []eni.Slot{{Device: 1}}, want: plan.InstanceFull},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
+			_, ledger := w.drive(desired(claim("a", tc.leaving)), nil)
+			w.now = w.now.Add(time.Hour)
+			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
+			p := plan.Compute(desired(released, claim("b", tc.wanted)), w.observe(ledger), w.now)
+			if got := reasons(p); got[len(got)-1] != tc.want {
+				t.Errorf("the reason is %s, want %s:\n%s", got[len(got)-1], tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestThreeInterfacesOfANodeAtATime: whatever goes wrong, no more than these can be left behind.
+func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
+	const atATime = 3
+	w := newWorld(limits(8))
+	wanted := desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3"), wish(3, 4, "s4"), wish(4, 5, "s5"), wish(5, 6, "s6")))
+	var ledger map[identity.Key]int64
+	for range 10 {
+		p := plan.Compute(wanted, w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, action := range p.Actions {
+			w.apply(action)
+		}
+		unattached := 0
+		for _, i := range w.ours() {
+			if i.Attachment == nil {
+				unattached++
+			}
+		}
+		if unattached > atATime {
+			t.Fatalf("%d interfaces are there and not attached, want at most %d:\n%s", unattached, atATime, p.Explain())
+		}
+		w.pass(5 * time.Second)
+	}
+	if got := len(placements(w)); got != 6 {
+		t.Errorf("%d interfaces are attached in the end, want 6", got)
+	}
+}
+
+func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		other    plan.Claim
+		resolved bool
+		want     string
+	}{
+		"another NodeENI has no subnet in the zone": {claim("b"), true, "uid-a"},
+		"another NodeENI waits for its interface":   {claim("b", wish(0, 3, "s1")), true, ""},
+		"a selector has only a partial answer":      {claim("b"), false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(8))
+			c := claim("a", wish(0, 1, "s1"))
+			_, ledger := w.drive(desired(c), nil)
+			c = claim("a", wish(0, 1, "s2"))
+			c.ReplaceAllowed, c.AllResolved = true, tc.resolved
+			tc.other.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
+			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; got != tc.want {
+				t.Errorf("would replace one of %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestASlotStaysWithACallUnderWay has two NodeENIs ask for the same index. The interface of the second one exists before the call
+// for the first one has its answer.
+func TestASlotStaysWithACallUnderWay(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1")), claim("b", wish(0, 1, "s2")))
+	planned := plan.Compute(d, w.observe(nil), w.now)
+	slots := map[string]eni.Slot{}
+	for _, action := range planned.Actions {
+		slots[action.Of().NodeENI] = action.(plan.Create).Slot
+	}
+	if diff := cmp.Diff(map[string]eni.Slot{"a": device(1), "b": device(2)}, slots); diff != "" {
+		t.Fatalf("slots of the interfaces to be made (-want +got):\n%s", diff)
+	}
+	w.apply(planned.Actions[1])
+	o := w.observe(planned.Ledger)
+	o.InFlight = planned.Actions[:1]
+	for _, action := range plan.Compute(d, o, w.now).Actions {
+		if attach, is := action.(plan.Attach); is && attach.Slot != device(2) {
+			t.Errorf("the second interface is to be attached at %s, which is given to the first one", attach.Slot)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+)
+
+// matching says which owned interface stands for which wish. Each index appears once.
+type matching struct {
+	// byWish maps the index of a wish to the index of its interface.
+	byWish map[int]int
+	// surplus are the indices of interfaces that no wish accounts for.
+	surplus []int
+}
+
+// match pairs wishes with the interfaces a NodeENI already has on the instance. An interface is recognised by its
+// subnet before its ordinal, so that dropping one subnet of a list never shifts its neighbours onto other interfaces.
+// What is left over on both sides is paired only when it is attached: a live interface in a subnet that was exchanged
+// is a difference to report, not an interface to throw away. What is verified is paired first.
+func match(wishes []DesiredInterface, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool) matching {
+	candidates := make([]int, len(owned))
+	for i := range owned {
+		candidates[i] = i
+	}
+	slices.SortStableFunc(candidates, func(a, b int) int { return compareRetention(owned[a], owned[b], instanceID) })
+
+	p := matching{byWish: map[int]int{}}
+	taken := map[int]bool{}
+	pass := func(fits func(DesiredInterface, inventory.Record) bool) {
+		for w, wish := range wishes {
+			if _, done := p.byWish[w]; done {
+				continue
+			}
+			for _, i := range candidates {
+				if !taken[i] && fits(wish, owned[i]) {
+					p.byWish[w], taken[i] = i, true
+					break
+				}
+			}
+		}
+	}
+	sameOrdinal := func(w DesiredInterface, r inventory.Record) bool { return w.Ordinal == r.Member.Ordinal }
+	allowed := func(w DesiredInterface, r inventory.Record) bool { return w.allows(r.SubnetID) }
+	attached := func(_ DesiredInterface, r inventory.Record) bool { return r.AttachedTo(instanceID) }
+	for _, sure := range []bool{true, false} {
+		for _, fit := range [][]func(DesiredInterface, inventory.Record) bool{{sameOrdinal, allowed}, {allowed}, {sameOrdinal, attached}, {attached}} {
+			pass(func(w DesiredInterface, r inventory.Record) bool {
+				return verified(r) == sure && !slices.ContainsFunc(fit, func(fits func(DesiredInterface, inventory.Record) bool) bool { return !fits(w, r) })
+			})
+		}
+	}
+	for i := range owned {
+		if !taken[i] {
+			p.surplus = append(p.surplus, i)
+		}
+	}
+	return p
+}
+
+// isCertain reports whether everything that stands for a wish is known for certain to exist. An interface that is gone can
+// come back in a stale reading: whatever seems to be one too many beside it may be its successor.
+func (p matching) isCertain(owned []inventory.Record) bool {
+	for _, i := range p.byWish {
+		if !owned[i].Confirmed || owned[i].Missing {
+			return false
+		}
+	}
+	return true
+}
+
+// compareRetention puts first which of two interfaces is rather kept: the attached one, then the older one.
+func compareRetention(a, b inventory.Record, instanceID string) int {
+	rank := func(r inventory.Record) int {
+		switch {
+		case r.AttachedTo(instanceID) && r.Ready():
+			return 0
+		case r.AttachedTo(instanceID):
+			return 1
+		default:
+			return 2
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Member.Generation, b.Member.Generation), cmp.Compare(a.ID, b.ID))
+}
+
+func (w DesiredInterface) allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
+
+// ordinals chooses the ordinal of each wish that has no interface yet. One under which an interface was asked for that may
+// still come to light is asked for again, so that the same interface is made whatever else came and went meanwhile. Otherwise
+// it is the wish's own, unless an interface of the NodeENI bears it already; then the lowest that nothing else bears.
+func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Record) map[int]int {
+	used := map[int]bool{}
+	for _, r := range owned {
+		used[r.Member.Ordinal] = true
+	}
+	promised := p.ledgerOrdinals(claim, pairs, used)
+	chosen := map[int]int{}
+	var displaced []int
+	for w, wish := range claim.Interfaces {
+		_, paired := pairs.byWish[w]
+		own := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+		switch {
+		case paired:
+		case len(promised) > 0 && (used[own.Ordinal] || !p.mayBecomeVisible(own)):
+			chosen[w], promised = promised[0], promised[1:]
+		case used[wish.Ordinal]:
+			displaced = append(displaced, w)
+		default:
+			chosen[w], used[wish.Ordinal] = wish.Ordinal, true
+		}
+	}
+	for _, w := range displaced {
+		n := 0
+		for used[n] {
+			n++
+		}
+		chosen[w], used[n] = n, true
+	}
+	return chosen
+}
+
+// ledgerOrdinals returns the ordinals, in order, under which the NodeENI asked for interfaces that are not known yet, without
+// those that are the own ones of wishes that have no interface. They count as used from then on.
+func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool) (promised []int) {
+	for key := range p.plan.Ledger {
+		own := slices.IndexFunc(claim.Interfaces, func(w DesiredInterface) bool { return w.Ordinal == key.Ordinal })
+		_, paired := pairs.byWish[own]
+		if key.NodeENIUID == claim.NodeENIUID && !used[key.Ordinal] && (own < 0 || paired) && p.mayBecomeVisible(key) {
+			promised = append(promised, key.Ordinal)
+		}
+	}
+	slices.Sort(promised)
+	for _, ordinal := range promised {
+		used[ordinal] = true
+	}
+	return promised
+}
+
+// mayBecomeVisible reports whether the ledger speaks of an interface that need not be known yet.
+func (p *planner) mayBecomeVisible(key identity.Key) bool {
+	generation, stored := p.plan.Ledger[key]
+	return stored && p.now.Before(p.visibleBy(key, generation))
+}

@@ -1,0 +1,61 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// mischief lets somebody else do one thing to the instance or to an interface, and says what.
+func (h *hostile) mischief() string {
+	kinds := []string{"nothing", "attach", "leave", "detach", "delete", "stop", "start"}
+	kind := rapid.SampledFrom(kinds).Draw(h.rt, "mischief")
+	switch kind {
+	case "attach":
+		if slot := device(rapid.IntRange(1, 5).Draw(h.rt, "slot")); h.seat(slot) == nil {
+			h.occupy(slot)
+		}
+	case "leave":
+		if i, ok := h.pick(func(i eni.Interface) bool {
+			return ownerOf(i) == "" && i.Attachment != nil && i.Attachment.Slot != eni.Primary
+		}); ok {
+			h.drop(i.ID)
+		}
+	case "detach":
+		if i, ok := h.pick(func(i eni.Interface) bool { return ownerOf(i) != "" && i.Ready() }); ok {
+			i.Attachment.Status = eni.AttachmentDetaching
+			h.due[i.ID] = h.clock.Add(4 * time.Second)
+			h.set(i)
+			kind += " " + i.ID
+		}
+	case "delete":
+		if i, ok := h.pick(func(i eni.Interface) bool { return ownerOf(i) != "" }); ok {
+			h.drop(i.ID)
+			kind += " " + i.ID
+		}
+	case "stop":
+		h.instance.State = eni.InstanceStopping
+	case "start":
+		h.instance.State = eni.InstanceRunning
+	}
+	return fmt.Sprintf("somebody: %s", kind)
+}
+
+func (h *hostile) pick(fits func(eni.Interface) bool) (eni.Interface, bool) {
+	var all []eni.Interface
+	for _, i := range h.now() {
+		if fits(i) {
+			all = append(all, i)
+		}
+	}
+	if len(all) == 0 {
+		return eni.Interface{}, false
+	}
+	return all[rapid.IntRange(0, len(all)-1).Draw(h.rt, "which")], true
+}

@@ -1,0 +1,149 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// target returns the slot that an interface belongs in if its neighbours are left out of account: the wanted one or, unless that
+// one alone will do, the one that it has above it. An index above the preferred one is what preferring means.
+func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
+	if i.Attachment == nil {
+		return wanted
+	}
+	have := i.Attachment.Slot
+	if !c.ExactSlot && have.Card == wanted.Card && have.Device > wanted.Device {
+		return have
+	}
+	return wanted
+}
+
+// arrange sets the target of every member that has a wish. Members that prefer a slot keep the one that they have, unless those of
+// their NodeENI are not where they were declared: then all get the lowest free slots, in the declared order, as if they were made now.
+func (p *planner) arrange() {
+	siblings := map[*Claim][]*member{}
+	for _, m := range p.members {
+		if m.desired == nil || m.launchInterface != nil {
+			continue
+		}
+		m.target = m.desired.Slot
+		if m.record != nil {
+			m.target = m.claim.target(m.desired.Slot, m.record.Interface)
+		}
+		siblings[m.claim] = append(siblings[m.claim], m)
+	}
+	for claim, members := range siblings {
+		if !claim.ExactSlot && p.disordered(members) {
+			p.reorder(members)
+		}
+		moving := slices.ContainsFunc(members, p.moves)
+		for _, m := range members {
+			m.ordered = moving
+		}
+	}
+}
+
+// disordered reports whether one of a NodeENI's members, which are in the order of its subnets, has a slot that it cannot keep. While
+// the NodeENI replaces interfaces, one that has none at the moment counts as such: targets stay the same while it is on its way.
+func (p *planner) disordered(members []*member) bool {
+	for n, m := range members {
+		switch {
+		case !p.seatedHere(m) && m.claim.ReplaceAllowed:
+			return true
+		case !p.seatedHere(m):
+		case m.record.Attachment.Slot != m.target:
+			return true
+		case slices.ContainsFunc(members[n+1:], func(later *member) bool { return p.seatedHere(later) && p.crossed(m, later) }):
+			return true
+		}
+	}
+	return false
+}
+
+// crossed reports whether two members, of which the first is declared before the second, have their slots in the other order for a
+// reason to mend: they were made in that order, as their ordinals say, or the first may move and no stranger holds the slot that it
+// asks for. An interface in use does not move because of a slot that another program took.
+func (p *planner) crossed(a, b *member) bool {
+	if eni.CompareSlots(a.record.Attachment.Slot, b.record.Attachment.Slot) < 0 {
+		return false
+	}
+	ours := p.slots.holders[a.desired.Slot] == "" || p.at(a.claim, a.desired.Slot) != nil
+	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && ours
+}
+
+// seatedHere reports whether the member has a slot of the instance, and stays there as far as EC2 knows.
+func (p *planner) seatedHere(m *member) bool { return m.record != nil && p.live(m.record) }
+
+// reorder gives members of one NodeENI the lowest slots that others do not hold, in the order of the members.
+func (p *planner) reorder(members []*member) {
+	own := map[eni.Slot]bool{}
+	for _, m := range members {
+		if p.seatedHere(m) {
+			own[m.record.Attachment.Slot] = true
+		}
+	}
+	var next eni.Slot
+	for _, m := range members {
+		m.target = m.desired.Slot
+		if m.target.Card == next.Card {
+			m.target.Device = max(m.target.Device, next.Device)
+		}
+		for p.slots.holders[m.target] != "" && !own[m.target] {
+			m.target.Device++
+		}
+		next = eni.Slot{Card: m.target.Card, Device: m.target.Device + 1}
+	}
+}
+
+// slotFor returns the slot to seat a member at that has none, and whether that one alone will do. While others of its NodeENI move,
+// it takes its target if that is free, and steps aside otherwise.
+func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
+	if slot, beingMade := p.slotOf(m.Key); beingMade {
+		return slot, m.claim.ExactSlot
+	}
+	if m.ordered {
+		return m.target, p.slots.holders[m.target] == "" || m.claim.ExactSlot && !p.stepsAside(m)
+	}
+	return m.desired.Slot, m.claim.ExactSlot
+}
+
+// moves reports whether a member is to leave its slot for its target, and may.
+func (p *planner) moves(m *member) bool {
+	return m.desired != nil && m.launchInterface == nil && m.claim.ReplaceAllowed && p.seatedHere(m) && m.record.Attachment.Slot != m.target
+}
+
+// at returns the member of a NodeENI that holds a slot.
+func (p *planner) at(claim *Claim, slot eni.Slot) *member {
+	for _, m := range p.members {
+		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.seatedHere(m) && m.record.Attachment.Slot == slot {
+			return m
+		}
+	}
+	return nil
+}
+
+// stepsAside reports whether a member takes another slot than the one it belongs in until another member of its NodeENI, which is
+// to move as well, has left it.
+func (p *planner) stepsAside(m *member) bool {
+	holder := p.at(m.claim, m.desired.Slot)
+	return holder != nil && holder != m && p.moves(holder)
+}
+
+// inCircle reports whether a member and others of its NodeENI wait for each other's slots, and all may be replaced: then one of
+// them has to step aside.
+func (p *planner) inCircle(m *member) bool {
+	next := m
+	for range p.members {
+		if !p.moves(next) || !next.replaceable() {
+			return false
+		}
+		if next = p.at(next.claim, next.target); next == nil || next == m {
+			return next == m
+		}
+	}
+	return false
+}

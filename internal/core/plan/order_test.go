@@ -1,0 +1,213 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// sequential declares subnets in an order, the first at the given index.
+func inOrder(first int, subnets ...string) plan.Claim {
+	var wishes []plan.DesiredInterface
+	for n, subnet := range subnets {
+		wishes = append(wishes, wish(n, first+n, subnet))
+	}
+	return claim("a", wishes...)
+}
+
+// TestAnEditOfTheOrderEndsWhereItWasDeclared changes a list of subnets under updatePolicy Replace. At no time may more than one
+// interface be away.
+func TestAnEditOfTheOrderEndsWhereItWasDeclared(t *testing.T) {
+	for name, tc := range map[string]struct {
+		foreign       []eni.Slot
+		before, after plan.Claim
+		want          []placed
+		detached      int
+	}{
+		"two change places": {
+			before: inOrder(1, "s1", "s2"), after: inOrder(1, "s2", "s1"),
+			want: []placed{{"s2", device(1)}, {"s1", device(2)}}, detached: 3,
+		},
+		"two change places where only one index will do": {
+			before: exactly(inOrder(1, "s1", "s2")), after: exactly(inOrder(1, "s2", "s1")),
+			want: []placed{{"s2", device(1)}, {"s1", device(2)}}, detached: 3,
+		},
+		"the last becomes the first": {
+			before: inOrder(1, "s1", "s2", "s3"), after: inOrder(1, "s3", "s1", "s2"),
+			want: []placed{{"s3", device(1)}, {"s1", device(2)}, {"s2", device(3)}}, detached: 4,
+		},
+		"a new one comes first": {
+			before: inOrder(1, "s1", "s2"), after: inOrder(1, "s3", "s1", "s2"),
+			want: []placed{{"s3", device(1)}, {"s1", device(2)}, {"s2", device(3)}}, detached: 3,
+		},
+		"a new one comes first where only one index will do": {
+			before: exactly(inOrder(1, "s1")), after: exactly(inOrder(1, "s3", "s1")),
+			want: []placed{{"s3", device(1)}, {"s1", device(2)}}, detached: 2,
+		},
+		"around an index that another program holds": {
+			foreign: []eni.Slot{device(1), device(3)}, before: inOrder(1, "s1", "s2"), after: inOrder(1, "s2", "s1"),
+			want: []placed{{"s2", device(2)}, {"s1", device(4)}}, detached: 3,
+		},
+		"two circles": {
+			before: inOrder(1, "s1", "s2", "s3", "s4"), after: inOrder(1, "s2", "s1", "s4", "s3"),
+			want: []placed{{"s2", device(1)}, {"s1", device(2)}, {"s4", device(3)}, {"s3", device(4)}}, detached: 6,
+		},
+		"all move up by one": {
+			before: inOrder(1, "s1", "s2", "s3"), after: inOrder(2, "s1", "s2", "s3"),
+			want: []placed{{"s1", device(2)}, {"s2", device(3)}, {"s3", device(4)}}, detached: 3,
+		},
+		"one that is dropped moves no other": {
+			before: inOrder(1, "s1", "s2", "s3"), after: inOrder(1, "s2", "s3"),
+			want: []placed{{"s2", device(2)}, {"s3", device(3)}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(nil, limits(8))
+			for _, slot := range tc.foreign {
+				h.occupy(slot)
+			}
+			wanted := tc.before
+			c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+			c.idle(time.Minute)
+			detached := countDetaches(t, h, &wanted)
+			wanted = replacing(tc.after)
+			c.next = c.now()
+			c.idle(30 * time.Minute)
+			if diff := cmp.Diff(tc.want, placements(h)); diff != "" || *detached != tc.detached {
+				t.Errorf("%d interfaces were detached, want %d; placements (-want +got):\n%s\n%s", *detached, tc.detached, diff, c.last.Explain())
+			}
+			for _, m := range c.last.Members {
+				if len(m.Drift) > 0 {
+					t.Errorf("%s drifts still: %v", m.Interface.ID, m.Drift)
+				}
+			}
+		})
+	}
+}
+
+// countDetaches counts from now on what is detached of the wanted interfaces, and fails the test if that happens while another one is
+// not attached.
+func countDetaches(t interface{ Errorf(string, ...any) }, h *hostile, wanted *plan.Claim) *int {
+	detached := new(int)
+	h.judge = func(operation string, target eni.Interface) {
+		is := func(i eni.Interface) bool { return slices.Contains(subnetsOf(*wanted), i.SubnetID) }
+		if operation != "detach" || !is(target) {
+			return
+		}
+		*detached++
+		for _, i := range h.ours() {
+			if is(i) && i.ID != target.ID && !i.Ready() {
+				t.Errorf("%s is detached while %s is not attached", target.ID, i.ID)
+			}
+		}
+	}
+	return detached
+}
+
+// TestAnEditOfTheOrderInPlaceIsToldAndMovesNothing tells it of both interfaces, so that it is seen where they belong.
+func TestAnEditOfTheOrderInPlaceIsToldAndMovesNothing(t *testing.T) {
+	w := newWorld(limits(8))
+	_, ledger := w.drive(desired(inOrder(1, "s1", "s2")), nil)
+	p, _ := w.drive(desired(inOrder(1, "s2", "s1")), ledger)
+	var got []string
+	for _, m := range p.Members {
+		for _, d := range m.Drift {
+			got = append(got, m.Interface.SubnetID+" "+d.String())
+		}
+		if m.Why.Reason != plan.Drifted || !strings.Contains(m.Why.Message, "updatePolicy: Replace") {
+			t.Errorf("want it drifted, with the way out:\n%s", p.Explain())
+		}
+	}
+	slices.Sort(got)
+	want := []string{"s1 slot: want card 0 device 2, have card 0 device 1", "s2 slot: want card 0 device 1, have card 0 device 2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("drift (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]placed{{"s1", device(1)}, {"s2", device(2)}}, placements(w)); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatWasTakenInPassingMovesNothing lets a stranger take the index of an interface that somebody deletes, so that its successor
+// comes to sit above its neighbour. The order of the subnets was not edited: no interface in use is given up for that.
+func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
+	h := newHostile(nil, limits(8))
+	wanted := replacing(inOrder(1, "s1", "s2"))
+	c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+	c.idle(time.Minute)
+	for _, i := range h.ours() {
+		if i.SubnetID == "s1" {
+			h.drop(i.ID)
+		}
+	}
+	h.occupy(device(1))
+	detached := countDetaches(t, h, &wanted)
+	c.idle(2 * time.Hour)
+	if diff := cmp.Diff([]placed{{"s2", device(2)}, {"s1", device(4)}}, placements(h)); diff != "" || *detached > 0 {
+		t.Errorf("%d interfaces were detached; placements (-want +got):\n%s\n%s", *detached, diff, c.last.Explain())
+	}
+}
+
+func subnetsOf(c plan.Claim) (subnets []string) {
+	for _, w := range c.Interfaces {
+		subnets = append(subnets, w.Subnets...)
+	}
+	return subnets
+}
+
+// TestEveryOrderIsReached declares one order of subnets after another, on an instance on which strangers hold indices.
+func TestEveryOrderIsReached(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHostile(rt, limits(15))
+		strangers := rapid.SliceOfNDistinct(rapid.IntRange(1, 7), 0, 3, rapid.ID).Draw(rt, "strangers")
+		for _, n := range strangers {
+			h.occupy(device(n))
+		}
+		subnets := []string{"s1", "s2", "s3", "s4", "s5"}
+		exact := rapid.Bool().Draw(rt, "exact") && len(strangers) == 0
+		index := rapid.IntRange(1, 3).Draw(rt, "device index")
+		var wanted plan.Claim
+		declare := func() {
+			order := rapid.Permutation(subnets).Draw(rt, "order")
+			n := rapid.IntRange(1, len(order)).Draw(rt, "how many")
+			wanted = replacing(inOrder(index, order[:n]...))
+			wanted.ExactSlot = exact
+		}
+		declare()
+		countDetaches(rt, h, &wanted)
+		c := newRestartable(rt, h, func() plan.Desired { return desired(wanted) })
+		c.idle(time.Minute)
+		for range rapid.IntRange(1, 4).Draw(rt, "edits") {
+			declare()
+			c.next = c.now()
+			c.idle(time.Hour)
+			before := h.calls
+			c.idle(30 * time.Minute)
+			if h.calls != before {
+				rt.Fatalf("%d calls after an hour:\n%s", h.calls-before, strings.Join(c.log, "\n"))
+			}
+			var order []string
+			for _, one := range placements(h) {
+				order = append(order, one.Subnet)
+			}
+			if diff := cmp.Diff(subnetsOf(wanted), order); diff != "" && len(strangers) == 0 {
+				rt.Fatalf("not in the declared order: %s\n%s\n%s", diff, c.last.Explain(), strings.Join(c.log, "\n"))
+			}
+			for _, m := range c.last.Members {
+				if len(m.Drift) > 0 || exact && m.Slot != m.RequestedSlot {
+					rt.Fatalf("not as declared:\n%s\n%s", c.last.Explain(), strings.Join(c.log, "\n"))
+				}
+			}
+		}
+	})
+}

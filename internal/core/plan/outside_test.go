@@ -1,0 +1,104 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// A Node names its instance in providerID, which whoever makes the Node writes. These are about instances of others.
+
+// known are the tags that a cluster's instances have in these tests.
+func known() []eni.InstanceTag {
+	return []eni.InstanceTag{{Key: "kubernetes.io/cluster/blue", AnyValue: true}, {Key: "eks:cluster-name", Value: "blue"}}
+}
+
+func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
+	cases := map[string]struct {
+		tags    map[string]string
+		refused bool
+	}{
+		"none":                             {nil, true},
+		"another cluster's":                {map[string]string{"kubernetes.io/cluster/green": "owned", "eks:cluster-name": "green"}, true},
+		"a key with any value":             {map[string]string{"kubernetes.io/cluster/blue": "shared"}, false},
+		"a key with its value, as another": {map[string]string{"eks:cluster-name": "blue"}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.instance.Tags = tc.tags
+			d := desired(claim("a", wish(0, 1, "s1")))
+			d.InstanceTags = known()
+			p := plan.Compute(d, w.observe(nil), w.now)
+			if got := p.Members[0].Why.Reason == plan.InstanceOutsideCluster; got != tc.refused {
+				t.Errorf("refused: %t, want %t:\n%s", got, tc.refused, p.Explain())
+			}
+			if made := len(p.Actions) > 0; made == tc.refused {
+				t.Errorf("the plan makes calls: %t, want %t:\n%s", made, !tc.refused, p.Explain())
+			}
+		})
+	}
+}
+
+// TestAnInstanceWithoutTheTagKeepsWhatItHas asks for a tag only after the instance has its interfaces, as an upgrade can.
+func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
+	cases := map[string]struct {
+		then func(*plan.Claim)
+		// want is the reason in the place of the attached interface.
+		want plan.Reason
+	}{
+		"nothing else changes": {func(*plan.Claim) {}, ""},
+		"one more is wanted":   {func(c *plan.Claim) { c.Interfaces = append(c.Interfaces, wish(1, 2, "s2")) }, ""},
+		"it is to be replaced": {func(c *plan.Claim) {
+			c.ReplaceAllowed, c.ExactSlot = true, true
+			c.Interfaces[0].Slot = eni.Slot{Device: 3}
+		}, plan.InstanceOutsideCluster},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(6))
+			c := claim("a", wish(0, 1, "s1"))
+			_, ledger := w.drive(desired(c), nil)
+			before := w.ours()
+			tc.then(&c)
+			d := desired(c)
+			d.InstanceTags = known()
+			p := w.follow(d, ledger, 5, time.Minute)
+			after := w.ours()
+			if len(after) != 1 || after[0].ID != before[0].ID || !after[0].AttachedTo(instance) {
+				t.Fatalf("interfaces %v became %v:\n%s", before, after, p.Explain())
+			}
+			if got := p.Members[0].Why.Reason; got != tc.want {
+				t.Errorf("the reason is %q, want %q:\n%s", got, tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestWhatWasMadeIsNotAttachedToAnInstanceOutside has the tag go between the calls that make and attach an interface. A
+// deletion of the NodeENI still removes it.
+func TestWhatWasMadeIsNotAttachedToAnInstanceOutside(t *testing.T) {
+	w := newWorld(limits(4))
+	w.instance.Tags = map[string]string{"eks:cluster-name": "blue"}
+	d := desired(claim("a", wish(0, 1, "s1")))
+	d.InstanceTags = known()
+	made := plan.Compute(d, w.observe(nil), w.now)
+	for _, action := range made.Actions {
+		w.apply(action)
+	}
+	w.instance.Tags = nil
+	if p := plan.Compute(d, w.observe(made.Ledger), w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Blocked {
+		t.Fatalf("want it blocked, and no calls:\n%s", p.Explain())
+	}
+	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
+	d.Claims = []plan.Claim{released}
+	if w.follow(d, map[identity.Key]int64{}, 5, time.Minute); len(w.ours()) > 0 {
+		t.Errorf("%v is left", w.ours())
+	}
+}

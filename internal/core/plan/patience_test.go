@@ -1,0 +1,331 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// What is waited for, how long, and what a person hears of it.
+
+// leakedAt is a claim of a NodeENI that does not exist, first missed at a time.
+func leakedAt(missing time.Time) plan.Claim {
+	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
+}
+
+func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w.pass(24 * time.Hour)
+	missed := w.now
+	leaked := desired(leakedAt(missed))
+	for after, want := range map[time.Duration]plan.Reason{
+		0: plan.Orphaned, identity.AttachedOrphanGrace - time.Second: plan.Orphaned, identity.AttachedOrphanGrace: plan.Removing,
+	} {
+		p := plan.Compute(leaked, w.observe(nil), missed.Add(after))
+		if got := reasons(p); !slices.Equal(got, []plan.Reason{want}) || (len(p.Actions) > 0) != (want == plan.Removing) {
+			t.Errorf("after %s: %s", after, p.Explain())
+		}
+		if want == plan.Orphaned && !p.RequeueAt.Equal(missed.Add(identity.AttachedOrphanGrace)) {
+			t.Errorf("after %s it looks again at %s", after, p.RequeueAt)
+		}
+	}
+}
+
+func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	w.pass(24 * time.Hour)
+	o := w.observe(nil)
+	o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+	p := plan.Compute(desired(leakedAt(w.now)), o, w.now)
+	if len(p.Actions) != 1 {
+		t.Errorf("want it deleted:\n%s", p.Explain())
+	}
+}
+
+// TestAgeCountsAlsoWhenTheInstanceIsGone: what was made for an instance that is gone, by a NodeENI that nobody knows, goes
+// only if it is surely old.
+func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(tags map[string]string)
+		deleted bool
+	}{
+		"surely old":     {func(map[string]string) {}, true},
+		"of unknown age": {func(tags map[string]string) { tags[identity.TagCreatedAt] = "0" }, false},
+		"made later":     {func(tags map[string]string) { tags[identity.TagCreatedAt] = "95617584000" }, false},
+		"without a time": {func(tags map[string]string) { delete(tags, identity.TagCreatedAt) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w.pass(24 * time.Hour)
+			o := w.observe(nil)
+			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+			tc.change(o.Owned[0].Tags)
+			o.Snapshot.Instance.State = eni.InstanceTerminated
+			if p := plan.Compute(desired(), o, w.now); (len(p.Actions) == 1) != tc.deleted {
+				t.Errorf("want it deleted: %t\n%s", tc.deleted, p.Explain())
+			}
+		})
+	}
+}
+
+// TestAPauseHoldsAlsoWhenTheInstanceIsGone: what nobody speaks for stays as well while the node is paused, be it of a NodeENI that
+// nobody knows or of a network.
+func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
+	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": identity.NetworkOwner("a")} {
+		for _, paused := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, paused %t", name, paused), func(t *testing.T) {
+				w := newWorld(limits(4))
+				w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+				w.pass(24 * time.Hour)
+				o := w.observe(nil)
+				o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+				o.Owned[0].Member.NodeENIUID = uid
+				o.Snapshot.Instance.State = eni.InstanceTerminated
+				d := desired()
+				d.Paused = paused
+				if p := plan.Compute(d, o, w.now); (len(p.Actions) == 0) != paused {
+					t.Errorf("want it left alone: %t\n%s", paused, p.Explain())
+				}
+			})
+		}
+	}
+}
+
+// TestAnAttachThatNeverEnds is undone again and again, ever more seldom, and told to a person from the third time on.
+func TestAnAttachThatNeverEnds(t *testing.T) {
+	w := newWorld(limits(4))
+	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	d := desired(claim("a", wish(0, 1, "s1")))
+	available := func(undone int, ago time.Duration) plan.Observed {
+		o := w.observe(nil)
+		o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+		o.Owned[0].FailedAttaches, o.Owned[0].LastFailedAttach = undone, w.now.Add(-ago)
+		o.Snapshot.Interfaces = nil
+		return o
+	}
+	cases := map[string]struct {
+		undone int
+		ago    time.Duration
+		want   plan.Reason
+		phase  plan.Phase
+	}{
+		"twice, it is tried at once":         {undone: 2, phase: plan.Attaching},
+		"three times, a person is told":      {undone: 3, want: plan.AttachStuck, phase: plan.Blocked},
+		"three times, it is tried later":     {undone: 3, ago: 5 * time.Minute, phase: plan.Attaching},
+		"four times, it is tried later yet":  {undone: 4, ago: 5 * time.Minute, want: plan.AttachStuck, phase: plan.Blocked},
+		"very often, it is never given up":   {undone: 40, ago: 30 * time.Minute, phase: plan.Attaching},
+		"very often, it is tried not sooner": {undone: 40, ago: 29 * time.Minute, want: plan.AttachStuck, phase: plan.Blocked},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := plan.Compute(d, available(tc.undone, tc.ago), w.now)
+			if got := p.Members[0]; got.Phase != tc.phase || got.Why.Reason != tc.want || (len(p.Actions) == 0) != (tc.phase == plan.Blocked) {
+				t.Errorf("want %s %q:\n%s", tc.phase, tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestReplacementSaysWhatItWaitsFor lets a live interface drift that may be replaced, and keeps it from being.
+func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
+	cases := map[string]struct {
+		claims []plan.Claim
+		change func(*plan.Observed)
+		want   plan.Reason
+		says   string
+	}{
+		"its turn": {claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2")))}, want: plan.Replacing, says: "another node has had its turn"},
+		"selectors that are not all resolved": {
+			claims: []plan.Claim{unresolved(replacing(claim("a", wish(0, 1, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			want: plan.Replacing, says: "selectors of its NodeENI are resolved",
+		},
+		"a member of another NodeENI that has no slot": {
+			claims: []plan.Claim{replacing(claim("a", wish(0, 1, "s2"))), exactly(claim("b", wish(0, 0, "s1")))},
+			change: func(o *plan.Observed) { o.ReplaceAllowed = true }, want: plan.Replacing,
+		},
+		"a slot that another holds": {
+			claims: []plan.Claim{exactly(replacing(claim("a", wish(0, 0, "s2"))))}, change: func(o *plan.Observed) { o.ReplaceAllowed = true },
+			want: plan.SlotTaken,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			o := w.observe(nil)
+			o.ReplaceDenied = "another node has had its turn"
+			if tc.change != nil {
+				tc.change(&o)
+			}
+			p := plan.Compute(desired(tc.claims...), o, w.now)
+			if got := p.Members[0]; got.Why.Reason != tc.want || !strings.Contains(got.Why.Message, tc.says) || len(got.Drift) == 0 || len(p.Actions) > 0 {
+				t.Errorf("want the reason %s that says %q, a drift and no call:\n%s", tc.want, tc.says, p.Explain())
+			}
+		})
+	}
+}
+
+func replacing(c plan.Claim) plan.Claim { c.ReplaceAllowed = true; return c }
+
+func unresolved(c plan.Claim) plan.Claim { c.AllResolved = false; return c }
+
+func exactly(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
+
+// TestAPreferredSlotIsNotWaitedForInVain lets EC2 refuse to free the slot that is asked for.
+func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		setback plan.Backoff
+		want    eni.Slot
+	}{
+		"refused once for now": {plan.Backoff{Class: eni.Transient, Count: 1}, device(1)},
+		"refused for good":     {plan.Backoff{Class: eni.Unauthorized, Count: 1}, device(2)},
+		"refused too often":    {plan.Backoff{Class: eni.Transient, Count: 5}, device(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			o := w.observe(nil)
+			tc.setback.At, tc.setback.Removal = w.now, true
+			o.Backoffs = map[identity.Key]plan.Backoff{o.Owned[0].Member.Key: tc.setback}
+			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}
+			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
+			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
+				t.Errorf("want %s:\n%s", tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestWhoHasNoSeatKeepsNobodyWaiting lets strangers take the slots of as many interfaces as may exist unattached.
+func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
+	w := newWorld(limits(8))
+	crowded := exactly(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3")))
+	p := plan.Compute(desired(crowded), w.observe(nil), w.now)
+	for n, create := range p.Actions {
+		w.apply(create)
+		w.occupy(device(n + 1))
+	}
+	p = plan.Compute(desired(crowded, claim("b", wish(0, 4, "s4"))), w.observe(p.Ledger), w.now)
+	if len(p.Members) != 4 || p.Members[2].Phase != plan.Blocked || p.Members[3].Phase != plan.Creating {
+		t.Errorf("want three blocked interfaces, and one that is made:\n%s", p.Explain())
+	}
+}
+
+// TestFullSubnetsAreTriedInTurn goes round the candidates of a selector, also after all of them were full.
+func TestFullSubnetsAreTriedInTurn(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1", "s2", "s3")))
+	var tried []string
+	setback := plan.Backoff{}
+	for range 5 {
+		now := w.now
+		if setback.Count > 0 && setback.Count%3 == 0 {
+			now = setback.Retry()
+		}
+		o := w.observe(nil)
+		if setback.Count > 0 {
+			o.Backoffs = map[identity.Key]plan.Backoff{{NodeENIUID: "uid-a"}: setback}
+		}
+		p := plan.Compute(d, o, now)
+		if len(p.Actions) != 1 {
+			t.Fatal(p.Explain())
+		}
+		tried = append(tried, p.Actions[0].(plan.Create).SubnetID)
+		setback = setback.Next(eni.NoAddresses, "full", now)
+	}
+	if diff := cmp.Diff([]string{"s1", "s2", "s3", "s1", "s2"}, tried); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSubnetsKnownToBeFullAreNotTried keeps a fleet from asking EC2 again and again for what is not there.
+func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
+	w := newWorld(limits(4))
+	d := desired(claim("a", wish(0, 1, "s1", "s2")))
+	o := w.observe(nil)
+	soon := w.now.Add(time.Minute)
+	o.SubnetFullUntil = map[plan.SubnetDemand]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: soon}
+	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || p.Actions[0].(plan.Create).SubnetID != "s2" {
+		t.Errorf("want it made in s2:\n%s", p.Explain())
+	}
+	o.SubnetFullUntil[plan.SubnetDemand{NodeENIUID: "uid-a", SubnetID: "s2"}] = soon.Add(time.Minute)
+	p := plan.Compute(d, o, w.now)
+	if len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.SubnetFull || !p.RequeueAt.Equal(soon) {
+		t.Errorf("want it blocked until %s:\n%s", soon, p.Explain())
+	}
+}
+
+// TestAFullSubnetIsNoNewsAgain: what is said stays the same before a try, after it, and when the wait for the next is over.
+func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
+	w := newWorld(limits(4))
+	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{NodeENIUID: "uid-a"}
+	setback := plan.Backoff{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
+	o := w.observe(nil)
+	o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
+	o.SubnetFullUntil = map[plan.SubnetDemand]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: setback.Retry().Add(time.Minute)}
+	refused := plan.Compute(d, o, w.now.Add(time.Second)).Members[0]
+	o.Snapshot = nil
+	waiting := plan.Compute(d, o, setback.Retry()).Members[0]
+	if refused.Phase != waiting.Phase || refused.Why != waiting.Why || refused.Why.Reason != plan.SubnetFull {
+		t.Errorf("%s %s, and then %s %s", refused.Phase, refused.Why, waiting.Phase, waiting.Why)
+	}
+}
+
+// TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after somebody put the tags back of one that had
+// been replaced. The one that stays asks for addresses in vain, for ever; the other leaves all the same.
+func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
+	w := newWorld(limits(4))
+	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{NodeENIUID: "uid-a"}
+	w.drive(d, nil)
+	twin := w.make("s1", w.observe(nil).Owned[0].Tags)
+	w.interfaces[twin.ID] = twin
+	refused := &eni.APIError{Class: eni.NoAddresses, Operation: "AssignPrivateIpAddresses", Code: "InsufficientFreeAddressesInSubnet"}
+	for name, tc := range map[string]struct {
+		action plan.Action
+		leaves bool
+	}{
+		"its sibling was refused addresses": {action: plan.Change{}, leaves: true},
+		"it was refused itself":             {action: plan.Delete{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.observe(nil)
+			o.Backoffs = map[identity.Key]plan.Backoff{key: plan.Backoff{}.WithFailure(tc.action, refused, w.now)}
+			p := plan.Compute(d, o, w.now)
+			leaves := slices.ContainsFunc(p.Actions, func(a plan.Action) bool { d, is := a.(plan.Delete); return is && d.InterfaceID == twin.ID })
+			if leaves != tc.leaves {
+				t.Errorf("%s is deleted: %t, want %t\n%s", twin.ID, leaves, tc.leaves, p.Explain())
+			}
+		})
+	}
+}
+
+// TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade crashes after a create whose answer was lost, long after
+// the member was decided on, and takes the wish back.
+func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T) {
+	w := newWorld(limits(4))
+	key := identity.Key{NodeENIUID: "uid-a"}
+	o := w.observe(map[identity.Key]int64{key: w.now.Add(-time.Hour).Unix()})
+	o.ObservedSince = w.now
+	released := desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release})
+	if p := plan.Compute(released, o, w.now); len(p.Ledger) != 1 || p.RequeueAt.IsZero() {
+		t.Errorf("the promise is dropped at once:\n%s", p.Explain())
+	}
+	if p := plan.Compute(released, o, w.now.Add(inventory.VisibilityWindow)); len(p.Ledger) != 0 {
+		t.Errorf("the promise is kept for ever:\n%s", p.Explain())
+	}
+}

@@ -1,0 +1,317 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+func ownerOf(i eni.Interface) string { return i.Tags[identity.TagNodeENIUID] }
+
+// story is a controller, what is declared, and the EC2 it works on.
+type story struct {
+	*rapid.T
+	cloud   *hostile
+	intents *intents
+	c       *restartable
+	// mischief lets others meddle with the instance.
+	mischief bool
+}
+
+// trouble says which misfortunes a story has.
+type trouble struct {
+	lag                                             int
+	faults, crashes, forgetful, strangers, mischief bool
+}
+
+func newStory(rt *rapid.T, tr trouble) *story {
+	slots := rapid.IntRange(3, 8).Draw(rt, "interfaces the type takes")
+	s := &story{T: rt, cloud: newHostile(rt, eni.Limits{Cards: []int{slots}, Interfaces: slots, IPv4: 6, IPv6: 6}), intents: newIntents(rt)}
+	if tr.strangers {
+		for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 4), 0, 2, rapid.ID).Draw(rt, "strangers") {
+			s.cloud.occupy(device(n))
+		}
+	}
+	s.c = newRestartable(rt, s.cloud, s.intents.desired)
+	s.mischief = tr.mischief
+	s.cloud.maxLag, s.cloud.faulty, s.c.crashes, s.c.forgetful = tr.lag, tr.faults, tr.crashes, tr.forgetful
+	s.cloud.judge = s.judge
+	return s
+}
+
+// fail ends the test with all there is to know.
+func (s *story) fail(format string, args ...any) {
+	s.Helper()
+	s.Fatalf("%s\n\nEC2:\n%s\nlast plan:\n%s\ncalls:\n%s", fmt.Sprintf(format, args...), s.cloud.describeAll(), s.c.last.Explain(), strings.Join(s.c.log, "\n"))
+}
+
+// judge is asked before every call for an existing interface.
+func (s *story) judge(operation string, target eni.Interface) {
+	if target.Tags[identity.TagCluster] != cluster {
+		s.fail("%s of the foreign interface %s", operation, target.ID)
+	}
+	if a := target.Attachment; a != nil && (a.InstanceID != instance || a.Slot == eni.Primary) {
+		s.fail("%s of %s, which is not ours to touch where it is", operation, target.ID)
+	}
+	if owner := s.intents.find(ownerOf(target)); owner != nil {
+		if standing := owner.claim().Mode; standing != plan.Ensure && standing != plan.Release {
+			s.fail("%s of %s, which is to be left as it is", operation, target.ID)
+		}
+	}
+	if operation == "detach" || operation == "delete" {
+		s.judgeRemoval(operation, target)
+	}
+}
+
+// judgeRemoval fails if somebody still wants the interface.
+func (s *story) judgeRemoval(operation string, target eni.Interface) {
+	owner := s.intents.find(ownerOf(target))
+	if owner == nil {
+		s.fail("%s of %s, whose NodeENI is not known: no confirmed reason", operation, target.ID)
+		return
+	}
+	claim := owner.claim()
+	switch {
+	case claim.Mode == plan.Release:
+	case !claim.AllResolved && !claim.ReplaceAllowed:
+		s.fail("%s of %s while the subnets of its NodeENI are not resolved", operation, target.ID)
+	case len(claim.Interfaces) == 0 && operation == "detach" && target.Attachment != nil && target.Attachment.Status == eni.AttachmentAttached:
+		s.fail("%s of %s, although its NodeENI has no subnet for the node that could replace it", operation, target.ID)
+	case claim.ReplaceAllowed:
+		// A difference that only a new interface mends is a reason; that there is one is checked when all is done.
+	case s.soleFor(claim, target):
+		s.fail("%s of %s, which is wanted and has no twin", operation, target.ID)
+	}
+}
+
+// soleFor reports whether the interface is the only one of its claim in a subnet that the claim wants.
+func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
+	wanted := slices.ContainsFunc(claim.Interfaces, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, target.SubnetID) })
+	twins := 0
+	for _, i := range s.cloud.ours() {
+		if ownerOf(i) == claim.NodeENIUID && i.SubnetID == target.SubnetID {
+			twins++
+		}
+	}
+	return wanted && twins == 1
+}
+
+// upheaval lets people change their minds while the controller works.
+func (s *story) upheaval(changes int) {
+	for range changes {
+		s.c.say("%s", s.intents.change())
+		if s.mischief {
+			s.c.say("%s", s.cloud.mischief())
+		}
+		s.c.reconcile()
+		s.c.idle(time.Duration(rapid.IntRange(0, 90).Draw(s.T, "seconds")) * time.Second)
+		s.intents.letGo(s.c)
+	}
+}
+
+// calm ends all trouble and lets the controller finish. At its end nothing may be left to do.
+func (s *story) calm() {
+	s.cloud.maxLag, s.cloud.faulty, s.c.crashes = 0, false, false
+	s.cloud.instance.State = eni.InstanceRunning
+	s.c.say("CALM")
+	s.c.reconcile()
+	for range 6 {
+		s.c.idle(10 * time.Minute)
+		s.intents.letGo(s.c)
+	}
+	before := s.cloud.calls
+	s.c.idle(30 * time.Minute)
+	if s.cloud.calls != before {
+		s.fail("%d calls after an hour of calm", s.cloud.calls-before)
+	}
+	if s.c.reconcile(); len(s.c.last.Actions) > 0 {
+		s.fail("the second plan is not empty")
+	}
+}
+
+// settled checks that EC2 is as declared. What nothing but its tags says to be ours after ledgers were lost is left for a
+// person, who is told of it.
+func (s *story) settled() {
+	have := map[string][]eni.Interface{}
+	for _, i := range s.cloud.ours() {
+		if !s.c.forgetful || !slices.Contains(denied(s.c.last), i.ID) {
+			have[ownerOf(i)] = append(have[ownerOf(i)], i)
+		}
+	}
+	for _, n := range s.intents.all {
+		s.settledClaim(n.claim(), have[n.uid])
+		delete(have, n.uid)
+	}
+	for uid, leaked := range have {
+		s.fail("%d interfaces of %s leaked: its NodeENI is gone", len(leaked), uid)
+	}
+}
+
+func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
+	switch claim.Mode {
+	case plan.Release:
+		if len(have) > 0 {
+			s.fail("%s is released and has %d interfaces", claim.NodeENIUID, len(have))
+		}
+	case plan.Ensure:
+		seen := map[string]bool{}
+		for _, m := range s.c.last.Members {
+			if m.NodeENIUID != claim.NodeENIUID {
+				continue
+			}
+			if m.Interface != nil {
+				if seen[m.Interface.ID] {
+					s.fail("%s stands for two members", m.Interface.ID)
+				}
+				seen[m.Interface.ID] = true
+			}
+			if m.Interface != nil && s.c.ledger[m.Key] < m.Generation {
+				s.fail("the ledger does not know %s", m.Interface.ID)
+			}
+			s.settledMember(claim, m)
+		}
+		if claim.AllResolved && len(claim.Interfaces) > 0 && len(have) > len(claim.Interfaces) {
+			s.fail("%s wants %d interfaces and has %d", claim.NodeENIUID, len(claim.Interfaces), len(have))
+		}
+		if len(seen) != len(have) {
+			s.fail("%s has %d interfaces, and the plan speaks of %d", claim.NodeENIUID, len(have), len(seen))
+		}
+	}
+}
+
+// settledMember checks one member of a wanted claim.
+func (s *story) settledMember(claim plan.Claim, m plan.Member) {
+	switch {
+	case !m.Desired:
+		if claim.AllResolved {
+			s.fail("%s is neither wanted nor removed", m.Interface.ID)
+		}
+	case m.Why.Reason == plan.NoSubnetInZone && m.Interface == nil && len(claim.Interfaces) == 0:
+	case len(claim.Interfaces) == 0:
+		if m.Why.Reason != plan.Drifted || len(m.Drift) == 0 {
+			s.fail("%s has no subnet for the node, and is not reported as drifted: %v", m.Interface.ID, m.Why)
+		}
+	case m.Phase == plan.Blocked:
+		s.justified(claim, m)
+	case m.Why.Reason == plan.SlotTaken && claim.ExactSlot && claim.ReplaceAllowed && len(m.Drift) > 0:
+		// It says that its new slot is held by another.
+	case !m.Ready():
+		s.fail("%s[%d] is %s", m.NodeENIUID, m.Ordinal, m.Phase)
+	case len(m.Drift) > 0:
+		if claim.ReplaceAllowed && claim.AllResolved && !claim.ExactSlot && !s.c.last.Converging {
+			s.fail("%s may be replaced and is not: %v", m.Interface.ID, m.Drift)
+		}
+	case claim.ExactSlot && m.Slot != m.RequestedSlot:
+		s.fail("%s sits at %s without a word of drift", m.Interface.ID, m.Slot)
+	}
+	if m.Ready() && len(claim.Interfaces) > 0 {
+		s.attributes(claim, m)
+	}
+}
+
+func (s *story) attributes(claim plan.Claim, m plan.Member) {
+	want := claim.Interfaces[0].Spec
+	i := *m.Interface
+	got := eni.Spec{
+		Description: i.Description, Groups: i.Groups, SourceDestCheck: i.SourceDestCheck,
+		DeleteOnTermination: i.Attachment.DeleteOnTermination, AddressCounts: i.Counts(),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.fail("%s differs (-want +got):\n%s", i.ID, diff)
+	}
+}
+
+// justified checks that a blocked member could not have been seated.
+func (s *story) justified(claim plan.Claim, m plan.Member) {
+	attached, taken := 0, false
+	for _, i := range s.cloud.now() {
+		if i.AttachedTo(instance) {
+			attached++
+			taken = taken || i.Attachment.Slot == m.RequestedSlot
+		}
+	}
+	full := attached >= s.cloud.limits.Interfaces
+	if !full && (!claim.ExactSlot || !taken) {
+		s.fail("%s[%d] is blocked for %s, and there is room", m.NodeENIUID, m.Ordinal, m.Why.Reason)
+	}
+}
+
+func TestPlansReachWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newStory(rt, trouble{strangers: true})
+		s.c.reconcile()
+		s.calm()
+		s.settled()
+		if s.cloud.collisions > 0 {
+			s.fail("%d attaches were refused, though readings are current", s.cloud.collisions)
+		}
+	})
+}
+
+func TestATokenAlwaysSaysTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newStory(rt, trouble{faults: true, crashes: true, lag: 20, mischief: true, strangers: true})
+		for range rapid.IntRange(1, 5).Draw(rt, "times") {
+			s.c.say("%s", s.cloud.mischief())
+			s.c.reconcile()
+			s.c.idle(time.Minute)
+		}
+		s.calm()
+		s.settled()
+		if s.cloud.reused > 0 {
+			s.fail("%d requests bore a token that had said something else", s.cloud.reused)
+		}
+	})
+}
+
+func TestChangesOfMindEndWell(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newStory(rt, trouble{strangers: true})
+		s.upheaval(rapid.IntRange(1, 8).Draw(rt, "changes"))
+		s.calm()
+		s.settled()
+		if s.cloud.collisions > 0 {
+			s.fail("%d attaches were refused, though readings are current", s.cloud.collisions)
+		}
+	})
+}
+
+func TestNothingIsLostOrDoubledInTrouble(t *testing.T) {
+	t.Parallel()
+	stories := map[string]trouble{
+		"lost requests and replies":         {faults: true},
+		"readings that lag":                 {lag: 20},
+		"crashes":                           {crashes: true, faults: true},
+		"crashes, and readings that lag":    {crashes: true, faults: true, lag: 20, strangers: true},
+		"crashes that lose the ledger":      {crashes: true, faults: true, forgetful: true},
+		"everything, as bad as it ever was": {crashes: true, faults: true, lag: 60, strangers: true, mischief: true},
+		"mischief":                          {mischief: true, strangers: true},
+		"mischief, and readings that lag":   {mischief: true, strangers: true, lag: 20},
+	}
+	for name, tr := range stories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				s := newStory(rt, tr)
+				s.upheaval(rapid.IntRange(1, 6).Draw(rt, "changes"))
+				s.calm()
+				s.settled()
+			})
+		})
+	}
+}

@@ -1,0 +1,127 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// selectReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
+// wanted member of the instance is not attached. A partial answer to the selectors is no reason to give one up. An interface
+// whose new slot is free comes before one that has to step aside for another.
+func (p *planner) selectReplacement() {
+	var drifted []*member
+	for _, m := range p.members {
+		if !m.Desired || m.launchInterface != nil && m.launchInterface.Ready() {
+			continue
+		}
+		if m.desired == nil {
+			continue // it can never be had here, and waiting for it would keep every replacement from beginning
+		}
+		if !p.settled(m) {
+			p.plan.Converging = true
+			continue
+		}
+		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)
+		if m.mayBeReplaced() && m.replaceable() && p.outsideCluster() == nil {
+			drifted = append(drifted, m)
+		}
+	}
+	n := p.nextToMove(drifted)
+	if n < 0 || p.plan.Converging {
+		return
+	}
+	p.plan.ReplaceCandidate = drifted[n].NodeENIUID
+	if p.ReplaceAllowed {
+		drifted[n].removeReason = "it is replaced: " + drifted[n].Drift[0].String()
+	}
+}
+
+// nextToMove returns the index of the member to replace now, or -1.
+func (p *planner) nextToMove(drifted []*member) int {
+	for _, may := range []func(*member) bool{p.slotFreeFor, p.inCircle} {
+		if n := slices.IndexFunc(drifted, func(m *member) bool { return may(m) && p.getsAway(m) }); n >= 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// getsAway reports whether the plan after the detach would not seat an interface where it was. Otherwise it would be moved without end.
+func (p *planner) getsAway(m *member) bool {
+	if !m.desired.allows(m.record.SubnetID) {
+		return true // it is not attached again
+	}
+	o := p.Observed
+	o.Owned = slices.Clone(o.Owned)
+	for n, r := range o.Owned {
+		if r.ID == m.record.ID {
+			r.Interface = r.Clone()
+			r.Attachment, r.Status = nil, eni.Available
+			o.Owned[n] = r
+		}
+	}
+	next := newPlanner(p.Desired, o, p.now)
+	next.place()
+	next.arrange()
+	next.allocateSlots()
+	return !slices.ContainsFunc(next.members, func(after *member) bool {
+		return after.record != nil && after.record.ID == m.record.ID && after.Slot == m.Slot
+	})
+}
+
+// settled reports whether the member has its interface, in its place.
+func (p *planner) settled(m *member) bool {
+	return m.record != nil && m.record.Ready() && m.record.AttachedTo(p.InstanceID)
+}
+
+// mayBeReplaced reports whether the NodeENI allows to make its interfaces anew, and all that a new one needs is known.
+func (m *member) mayBeReplaced() bool {
+	return m.claim.ReplaceAllowed && m.claim.AllResolved && m.claim.SecurityGroupProblem == nil
+}
+
+// replaceable reports whether a live interface with drift may be given up for a new one: it is at rest, its subnet and
+// slot are the only things to lose, and if it was taken over, its tags say so. Until then it is left alone like any other
+// interface in use of a NodeENI that was lost.
+func (m *member) replaceable() bool {
+	r := m.record
+	return len(m.Drift) > 0 && !r.Missing && r.Tags[identity.TagNodeENIUID] == r.Member.NodeENIUID
+}
+
+// slotFreeFor reports whether the successor of a live interface will find its slot.
+func (p *planner) slotFreeFor(m *member) bool {
+	return m.Slot == m.target || p.slots.holders[m.target] == ""
+}
+
+// waitsForReplacement says why a live interface is not replaced yet, although it may be.
+func (p *planner) waitsForReplacement(m *member) Problem {
+	waits := func(format string, args ...any) Problem {
+		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
+	}
+	if m.claim.SecurityGroupProblem != nil {
+		return *m.claim.SecurityGroupProblem
+	}
+	if outside := p.outsideCluster(); outside != nil {
+		return *outside
+	}
+	if holder := p.slots.holders[m.target]; !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
+		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.target, holder)}
+	}
+	for _, other := range p.members {
+		if other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
+			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
+		}
+	}
+	if !m.claim.AllResolved {
+		return waits("all selectors of its NodeENI are resolved")
+	}
+	if p.plan.ReplaceCandidate != "" && p.ReplaceDenied != "" {
+		return waits("%s", p.ReplaceDenied)
+	}
+	return waits("another one of the node has been")
+}

@@ -1,0 +1,178 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
+)
+
+// restartable is a controller of one instance that can crash after any call. The inventory, the planner and the applier
+// are the real ones; what lies between them is what the reconciler of nodes does.
+type restartable struct {
+	rt    *rapid.T
+	cloud *hostile
+	// desired says what is wanted at this moment.
+	desired func() plan.Desired
+	// crashes makes it crash now and then; forgetful makes it lose even the ledger then.
+	crashes, forgetful bool
+
+	known      *inventory.Inventory
+	ledger     map[identity.Key]int64
+	setbacks   map[identity.Key]plan.Backoff
+	repeats    plan.RepeatedUpdates
+	mayReplace bool
+	// since is when it last started.
+	since  time.Time
+	listed time.Time
+	next   time.Time
+	last   plan.Plan
+	log    []string
+}
+
+func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *restartable {
+	c := &restartable{rt: rt, cloud: cloud, desired: desired, mayReplace: true, ledger: map[identity.Key]int64{}}
+	c.restart()
+	return c
+}
+
+// restart loses all that is kept in memory and lists the cluster's interfaces anew.
+func (c *restartable) restart() {
+	c.known = inventory.New(cluster)
+	c.setbacks, c.repeats = map[identity.Key]plan.Backoff{}, plan.RepeatedUpdates{}
+	if c.forgetful {
+		c.ledger = map[identity.Key]int64{}
+	}
+	c.list()
+	c.since, c.next = c.now(), c.now()
+}
+
+func (c *restartable) now() time.Time { return c.cloud.clock }
+
+func (c *restartable) list() (changed bool) {
+	c.listed = c.now()
+	return len(c.known.ObserveList(c.now(), c.cloud.list())) > 0
+}
+
+func (c *restartable) say(format string, args ...any) {
+	c.log = append(c.log, c.now().UTC().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// reconcile plans and carries out until a plan asks for no call. It reports whether it crashed on the way.
+func (c *restartable) reconcile() (crashed bool) {
+	var look *eni.InstanceSnapshot
+	for range 12 {
+		o := plan.Observed{
+			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.setbacks),
+			ReplaceAllowed: c.mayReplace, ObservedSince: c.since, RepeatedUpdates: c.repeats,
+		}
+		if look != nil {
+			o.Limits = c.cloud.limits
+		}
+		c.last = plan.Compute(c.desired(), o, c.now())
+		c.next = c.last.RequeueAt
+		c.known.Judged(c.now(), instance, c.last.Verified, denied(c.last))
+		if c.last.NeedsDescribe {
+			seen := c.cloud.look()
+			look = &seen
+			c.known.ObserveInstance(seen)
+			continue
+		}
+		c.ledger = c.last.Ledger
+		if len(c.last.Actions) == 0 {
+			return false
+		}
+		if c.carryOut(c.last.Actions) {
+			c.say("CRASH")
+			c.restart()
+			return true
+		}
+	}
+	c.next = c.now()
+	return false
+}
+
+// denied are the IDs of the interfaces that a plan leaves alone as unverified.
+func denied(p plan.Plan) []string {
+	var ids []string
+	for _, u := range p.Unverified {
+		ids = append(ids, u.ID)
+	}
+	return ids
+}
+
+// carryOut makes the calls one by one, so that a run can be replayed.
+func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
+	applier := executor.New(c.cloud, c.known, executor.Options{Members: 1, Removals: 1, Now: c.now})
+	failed := map[identity.Key]bool{}
+	for _, action := range actions {
+		key := action.Of().Key
+		if failed[key] {
+			continue
+		}
+		outcome := applier.Do(context.Background(), []plan.Action{action})[0]
+		c.say("%s[%d/%d] %s -> %v", key.NodeENIUID, key.Ordinal, action.Of().Generation, action, outcome.Err)
+		if c.crashes && rapid.IntRange(0, 9).Draw(c.rt, "crash") == 9 {
+			return true
+		}
+		if outcome.Err == nil {
+			delete(c.setbacks, key)
+			c.repeats.Accepted(action, c.now())
+			continue
+		}
+		failed[key] = true
+		c.setbacks[key] = c.setbacks[key].WithFailure(action, outcome.Err, c.now())
+	}
+	return false
+}
+
+// poll reads what EC2 is at work on.
+func (c *restartable) poll() (changed bool) {
+	ids := c.known.InTransition()
+	if len(ids) == 0 {
+		return false
+	}
+	shown := c.cloud.describe(ids)
+	members := c.known.ObserveInterfaces(c.now(), shown...)
+	for _, id := range ids {
+		if !slices.ContainsFunc(shown, func(i eni.Interface) bool { return i.ID == id }) {
+			members = append(members, c.known.ObserveAbsence(c.now(), id)...)
+		}
+	}
+	return len(members) > 0
+}
+
+// idle lets the time pass as the real controller does: it plans when something changed and when a plan asked for it,
+// and otherwise only lists every five minutes.
+func (c *restartable) idle(d time.Duration) {
+	end := c.now().Add(d)
+	for c.now().Before(end) {
+		wait := c.listed.Add(5 * time.Minute).Sub(c.now())
+		if !c.next.IsZero() {
+			wait = min(wait, c.next.Sub(c.now()))
+		}
+		if len(c.known.InTransition()) > 0 {
+			wait = min(wait, 2*time.Second)
+		}
+		c.cloud.clock = c.now().Add(min(max(wait, 50*time.Millisecond), end.Sub(c.now())))
+		changed := c.poll()
+		if c.now().Sub(c.listed) >= 5*time.Minute {
+			changed = c.list() || changed
+		}
+		if changed || !c.next.IsZero() && !c.now().Before(c.next) {
+			c.reconcile()
+		}
+	}
+}

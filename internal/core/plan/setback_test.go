@@ -1,0 +1,240 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+func TestSetbacksAreWaitedOut(t *testing.T) {
+	key := identity.Key{NodeENIUID: "uid-a"}
+	cases := map[string]struct {
+		setback plan.Backoff
+		subnets []string
+		acts    bool
+		phase   plan.Phase
+		subnet  string
+	}{
+		"throttled":              {setback: plan.Backoff{Class: eni.Throttled, Count: 1}, subnets: []string{"s1"}, phase: plan.Pending},
+		"subnet full":            {setback: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"next candidate subnet":  {setback: plan.Backoff{Class: eni.NoAddresses, Count: 1}, subnets: []string{"s1", "s2"}, acts: true, phase: plan.Creating, subnet: "s2"},
+		"all candidates full":    {setback: plan.Backoff{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
+		"not allowed":            {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
+		"long enough ago":        {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"token spent: new token": {setback: plan.Backoff{Class: eni.IdempotencyMismatch, Count: 1, At: start.Add(-time.Minute)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			o := w.observe(map[identity.Key]int64{key: 7})
+			if tc.setback.At.IsZero() {
+				tc.setback.At = start
+			}
+			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.setback}
+			p := plan.Compute(desired(claim("a", wish(0, 1, tc.subnets...))), o, start)
+			if acts := len(p.Actions) > 0; acts != tc.acts || p.Members[0].Phase != tc.phase {
+				t.Fatalf("acts %t, want %t:\n%s", acts, tc.acts, p.Explain())
+			}
+			if tc.acts && p.Actions[0].(plan.Create).SubnetID != tc.subnet {
+				t.Errorf("creates in %s, want %s", p.Actions[0].(plan.Create).SubnetID, tc.subnet)
+			}
+			if !tc.acts && p.RequeueAt != tc.setback.Retry() {
+				t.Errorf("looks again at %s, want %s", p.RequeueAt, tc.setback.Retry())
+			}
+			if spent := tc.setback.Class == eni.IdempotencyMismatch; spent != (p.Ledger[key] > 7) {
+				t.Errorf("generation is %d", p.Ledger[key])
+			}
+		})
+	}
+}
+
+// refused is a setback after which EC2 has called slots taken.
+func refused(at time.Time, slots ...eni.Slot) plan.Backoff {
+	setback := plan.Backoff{}
+	for _, slot := range slots {
+		setback = setback.Next(eni.SlotTaken, "taken", at).Refused(slot, at)
+	}
+	return setback
+}
+
+func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
+	key := identity.Key{NodeENIUID: "uid-a"}
+	for name, tc := range map[string]struct {
+		exact   bool
+		setback plan.Backoff
+		// after is when the plan is made, counted from the last refusal; the look is as old as the refusal.
+		after time.Duration
+		slot  eni.Slot
+		why   plan.Reason
+	}{
+		"Prefer takes the next index":          {setback: refused(start, device(1)), after: 2 * time.Second, slot: device(2)},
+		"Prefer remembers every refusal":       {setback: refused(start, device(1), device(2)), after: 2 * time.Second, slot: device(3)},
+		"Prefer runs out of indexes":           {setback: refused(start, device(1), device(2), device(3)), after: 2 * time.Second, slot: device(1), why: plan.InstanceFull},
+		"Exact is blocked":                     {exact: true, setback: refused(start, device(1)), after: 2 * time.Second, slot: device(1), why: plan.SlotTaken},
+		"Exact tries again":                    {exact: true, setback: refused(start, device(1)), after: 6 * time.Minute, slot: device(1)},
+		"Exact waits longer each time":         {exact: true, setback: refused(start, device(1), device(1)), after: 6 * time.Minute, slot: device(1), why: plan.SlotTaken},
+		"Exact never waits longer than 30 min": {exact: true, setback: refused(start, slices.Repeat([]eni.Slot{device(1)}, 9)...), after: 30 * time.Minute, slot: device(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.now = start.Add(tc.after)
+			c := claim("a", wish(0, 1, "s1"))
+			c.ExactSlot = tc.exact
+			o := w.observe(nil)
+			o.Backoffs = map[identity.Key]plan.Backoff{key: tc.setback}
+			m := plan.Compute(desired(c), o, w.now).Members[0]
+			if m.Slot != tc.slot || m.Why.Reason != tc.why {
+				t.Errorf("%s at %s, want %s at %s", m.Why.Reason, m.Slot, tc.why, tc.slot)
+			}
+			if blocked := m.Phase == plan.Blocked; blocked != (tc.why != "") {
+				t.Errorf("the phase is %s", m.Phase)
+			}
+		})
+	}
+}
+
+func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
+	c.ExactSlot = true
+	p := plan.Compute(desired(c), w.observe(nil), w.now)
+	o := w.observe(p.Ledger)
+	o.Backoffs = map[identity.Key]plan.Backoff{
+		{NodeENIUID: "uid-a", Ordinal: 1}: refused(w.now.Add(-time.Hour), device(1)),
+		{NodeENIUID: "uid-a"}:             refused(w.now, device(1)),
+	}
+	m := plan.Compute(desired(c), o, w.now).Members[0]
+	if m.Phase != plan.Blocked || m.Why.Reason != plan.SlotTaken {
+		t.Fatalf("%s %s: the slot is refused for the second time", m.Phase, m.Why)
+	}
+	tenMinutes := w.now.Add(10 * time.Minute)
+	if o.Snapshot.At = tenMinutes; plan.Compute(desired(c), o, tenMinutes.Add(-time.Second)).Members[0].Phase != plan.Blocked {
+		t.Error("a slot that was refused twice is asked for again within 10 minutes")
+	}
+	if m := plan.Compute(desired(c), o, tenMinutes).Members[0]; m.Phase != plan.Creating {
+		t.Errorf("%s %s: the slot is not asked for again after 10 minutes", m.Phase, m.Why)
+	}
+}
+
+// TestAskingAgainInVainIsNoNews lets an interface ask again for the slots that EC2 refused, one after the other where any will do.
+func TestAskingAgainInVainIsNoNews(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exact    bool
+		refused  []eni.Slot
+		occupied []eni.Slot
+		why      plan.Reason
+	}{
+		"any slot, and all are refused":                   {refused: []eni.Slot{device(1), device(2)}, why: plan.InstanceFull},
+		"one slot, and others are free":                   {exact: true, refused: []eni.Slot{device(1)}, why: plan.SlotTaken},
+		"one slot, and others hold interfaces of anybody": {exact: true, refused: []eni.Slot{device(1)}, occupied: []eni.Slot{device(2)}, why: plan.SlotTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(3))
+			c := claim("a", wish(0, 1, "s1"))
+			c.ExactSlot = tc.exact
+			d, key := desired(c), identity.Key{NodeENIUID: "uid-a"}
+			w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
+			for _, slot := range tc.occupied {
+				w.occupy(slot)
+			}
+			setback := refused(w.now, tc.refused...)
+			says := func() plan.Member {
+				o := w.observe(nil)
+				o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
+				return plan.Compute(d, o, w.now).Members[0]
+			}
+			w.now = w.now.Add(time.Second)
+			first := says()
+			if first.Phase != plan.Blocked || first.Why.Reason != tc.why {
+				t.Fatalf("%s %s", first.Phase, first.Why)
+			}
+			w.now = w.now.Add(time.Hour)
+			if m := says(); m.Phase != plan.Attaching || m.Slot != device(1) {
+				t.Fatalf("%s at %s: the first slot is not asked for again", m.Phase, m.Slot)
+			}
+			setback = setback.Next(eni.SlotTaken, "taken", w.now).Refused(device(1), w.now)
+			if m := says(); m.Phase != first.Phase || m.Why != first.Why {
+				t.Errorf("after another refusal it says %s %s, and not %s", m.Phase, m.Why, first.Why)
+			}
+			blind := w.observe(nil)
+			blind.Backoffs, blind.Snapshot = map[identity.Key]plan.Backoff{key: setback}, nil
+			p := plan.Compute(d, blind, w.now)
+			if m := p.Members[0]; !p.NeedsDescribe && (m.Phase != first.Phase || m.Why != first.Why) {
+				t.Errorf("without a look it says %s %s, and not %s", m.Phase, m.Why, first.Why)
+			}
+		})
+	}
+}
+
+func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
+	w := newWorld(limits(4))
+	c := claim("a", wish(0, 1, "s1"))
+	c.ExactSlot = true
+	p := plan.Compute(desired(c), w.observe(nil), w.now)
+	w.apply(p.Actions[0])
+	o := w.observe(p.Ledger)
+	o.Backoffs = map[identity.Key]plan.Backoff{{NodeENIUID: "uid-a"}: refused(w.now, device(1), device(1))}
+	first := plan.Compute(desired(c), o, w.now).Members[0].Why
+	later := plan.Compute(desired(c), o, w.now.Add(time.Second)).Members[0].Why
+	o.Snapshot = nil
+	unseen := plan.Compute(desired(c), o, w.now.Add(time.Second))
+	if first.Reason != plan.SlotTaken || first != later || unseen.NeedsDescribe || unseen.Members[0].Why != first {
+		t.Errorf("it is not said once for all refusals:\n%s\n%s\n%s", first.Message, later.Message, unseen.Members[0].Why.Message)
+	}
+}
+
+// TestWhatAPersonHasToMendSaysHow lets EC2 refuse for reasons that do not go away by themselves.
+func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
+	key := identity.Key{NodeENIUID: "uid-a"}
+	for class, says := range map[eni.Class]string{
+		eni.Unauthorized:  "deploy/iam/controller.json",
+		eni.LimitExceeded: "Service Quotas",
+		eni.NoAddresses:   "free some",
+		eni.Invalid:       "correct the NodeENI",
+		eni.WrongZone:     "correct the NodeENI",
+	} {
+		t.Run(string(class), func(t *testing.T) {
+			w := newWorld(limits(4))
+			o := w.observe(nil)
+			o.Backoffs = map[identity.Key]plan.Backoff{key: plan.Backoff{}.Next(class, "refused", w.now)}
+			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
+			if !strings.Contains(m.Why.Message, says) || !strings.Contains(m.Why.Message, "tried") {
+				t.Errorf("%q does not say %q, or not that it is tried again", m.Why, says)
+			}
+		})
+	}
+}
+
+// TestTheVPCCNIIsNamedWhereItIsInTheWay looks at what to do about instances that are full.
+func TestTheVPCCNIIsNamedWhereItIsInTheWay(t *testing.T) {
+	const cni = "VPC CNI keep fewer"
+	for name, tc := range map[string]struct {
+		tags map[string]string
+		want bool
+	}{
+		"it holds a slot":       {tags: map[string]string{"node.k8s.amazonaws.com/instance_id": "i-1"}, want: true},
+		"somebody else does so": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(2), device(1))
+			o := w.observe(nil)
+			for i := range o.Snapshot.Interfaces {
+				if at := o.Snapshot.Interfaces[i].Attachment; at != nil && at.Slot == device(1) {
+					o.Snapshot.Interfaces[i].Tags = tc.tags
+				}
+			}
+			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
+			if m.Why.Reason != plan.InstanceFull || strings.Contains(m.Why.Message, cni) != tc.want {
+				t.Errorf("%s: %s", m.Why.Reason, m.Why.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,232 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// slotTable is the seating order of one instance: which interface holds which slot, and how many more there is room for.
+type slotTable struct {
+	instanceType string
+	limits       eni.Limits
+	// holders names the holder of each taken slot, for people.
+	holders map[eni.Slot]string
+	// cni is set when the VPC CNI, which can be told to take fewer, holds one of them.
+	cni bool
+	// leaving are the taken slots that we are making free.
+	leaving map[eni.Slot]bool
+	// reserved are the slots that somebody asks for exactly.
+	reserved map[eni.Slot]bool
+	// refused are the slots that EC2 has called taken although it shows nobody there, believed or due to be asked for again.
+	refused map[eni.Slot]bool
+}
+
+// seat returns the seating order as the look shows it. Of our own interfaces only what is known otherwise counts, since it
+// can be newer: one that the look shows and that is not known any more is gone, and holds no slot.
+func (p *planner) seat() *slotTable {
+	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
+	for _, r := range p.Owned {
+		s.occupy(r.Interface, p.InstanceID)
+	}
+	for _, i := range p.Launched {
+		s.occupy(i, p.InstanceID)
+	}
+	var lookedAt time.Time
+	if p.Snapshot != nil {
+		lookedAt, s.instanceType = p.Snapshot.At, p.Snapshot.Instance.Type
+		for _, i := range p.Snapshot.Interfaces {
+			member, verdict := identity.Read(p.Cluster, i.Tags)
+			known := verdict == identity.Owned && member.InstanceID == p.InstanceID
+			if !known || i.Attachment != nil && i.Attachment.Slot == eni.Primary {
+				s.occupy(i, p.InstanceID)
+			}
+		}
+	}
+	for slot, refusal := range p.refusals() {
+		s.markUnusable(slot, refusal, lookedAt, p.now)
+	}
+	return s
+}
+
+// refusals returns what EC2 refused per slot, to whichever member: a slot that nobody can use is the same for all.
+func (p *planner) refusals() map[eni.Slot]UnusableSlot {
+	all := map[eni.Slot]UnusableSlot{}
+	for _, setback := range p.Backoffs {
+		for slot, refusal := range setback.UnusableSlots {
+			known := all[slot]
+			if refusal.At.Before(known.At) {
+				refusal.At = known.At
+			}
+			all[slot] = UnusableSlot{At: refusal.At, Count: known.Count + refusal.Count}
+		}
+	}
+	return all
+}
+
+// markUnusable takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
+// an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface"). After the
+// second refusal no further look is waited for.
+func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now time.Time) {
+	if s.holders[slot] != "" {
+		return
+	}
+	s.refused[slot] = true
+	if (lookedAt.After(refusal.At) || refusal.Count > 1) && now.Before(refusal.until()) {
+		s.holders[slot] = unusableSlot
+	}
+}
+
+const unusableSlot = "EC2, which shows no interface there; stopping and starting the instance can free it"
+
+// wouldBeFull reports why no further interface fits if EC2 goes on to refuse what it refused: so that asking again, slot by
+// slot, is not told as news.
+func (s *slotTable) wouldBeFull(slot eni.Slot) *Problem {
+	pessimist := *s
+	pessimist.holders = maps.Clone(s.holders)
+	for refused := range s.refused {
+		pessimist.holders[refused] = unusableSlot
+	}
+	return pessimist.room(slot)
+}
+
+func (s *slotTable) occupy(i eni.Interface, instanceID string) {
+	if !i.AttachedTo(instanceID) {
+		return
+	}
+	// Readings of two interfaces can be of different times and name one slot twice; then either will do, if always the same.
+	whose := holderOf(i)
+	s.cni = s.cni || whose == vpcCNI
+	holder := fmt.Sprintf("%s (%s)", i.ID, whose)
+	if other := s.holders[i.Attachment.Slot]; other == "" || holder < other {
+		s.holders[i.Attachment.Slot] = holder
+	}
+}
+
+// freeWhenGone marks a slot as one that we are making free.
+func (s *slotTable) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
+
+// reserve keeps a slot from those who would take another as well.
+func (s *slotTable) reserve(slot eni.Slot) { s.reserved[slot] = true }
+
+const vpcCNI = "the VPC CNI"
+
+// holderOf says whose an interface seems to be.
+func holderOf(i eni.Interface) string {
+	switch {
+	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
+		return "the primary interface"
+	case i.Tags[identity.TagNodeENI] != "":
+		return "NodeENI " + i.Tags[identity.TagNodeENI]
+	case i.Tags[identity.TagNodeTemplate] != "":
+		return "AWSNodeTemplate " + i.Tags[identity.TagNodeTemplate]
+	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
+		return vpcCNI
+	case i.RequesterManaged:
+		return "an AWS service"
+	default:
+		return "not managed by multieni"
+	}
+}
+
+// cannotBeMade says what keeps EC2, or us, from making the member's interface, whatever its slot.
+func (p *planner) cannotBeMade(m *member) *Problem {
+	if problem := p.notImported(m.desired); problem != nil {
+		return problem
+	}
+	if m.claim.SecurityGroupProblem != nil {
+		return m.claim.SecurityGroupProblem
+	}
+	return addressProblem(m.desired.Spec.AddressCounts, p.Limits, p.slots.instanceType)
+}
+
+// allocate finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
+// above it on the same card.
+func (s *slotTable) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
+	if exact && s.holders[asked] != "" {
+		return asked, s.whyTaken(asked)
+	}
+	if p := s.room(asked); p != nil {
+		return asked, p
+	}
+	slot := asked
+	for s.holders[slot] != "" || s.reserved[slot] && !exact {
+		if s.leaving[slot] {
+			return asked, s.waitForSlot(slot)
+		}
+		slot.Device++
+	}
+	s.holders[slot] = forWhom
+	return slot, nil
+}
+
+// whyTaken says why a slot cannot be had that alone will do. Whether the instance has room elsewhere does not matter then.
+func (s *slotTable) whyTaken(slot eni.Slot) *Problem {
+	if s.leaving[slot] {
+		return s.waitForSlot(slot)
+	}
+	return &Problem{SlotTaken, fmt.Sprintf(
+		"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", slot, s.holders[slot])}
+}
+
+// room reports why no further interface fits on the card of the slot. Where the limits are not known, EC2 is left to say.
+func (s *slotTable) room(slot eni.Slot) *Problem {
+	if !s.limits.Known() {
+		return nil
+	}
+	onCard := s.limits.MaxOnCard(slot.Card)
+	if onCard == 0 {
+		return &Problem{NoSuchNetworkCard, fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
+			s.instanceType, s.limits.CardNames(), slot.Card)}
+	}
+	total, there := len(s.holders), 0
+	for held := range s.holders {
+		if held.Card == slot.Card {
+			there++
+		}
+	}
+	full := total >= s.limits.Interfaces || there >= onCard
+	for _, leaving := range slices.SortedFunc(maps.Keys(s.leaving), eni.CompareSlots) {
+		if full && (leaving.Card == slot.Card || there < onCard) {
+			return s.waitForSlot(leaving)
+		}
+	}
+	switch {
+	case total >= s.limits.Interfaces:
+		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; %s",
+			s.instanceType, s.limits.Interfaces, s.list(), s.moreRoom())}
+	case there >= onCard:
+		return &Problem{InstanceFull, fmt.Sprintf("network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
+			slot.Card, s.instanceType, onCard, s.list())}
+	}
+	return nil
+}
+
+// moreRoom says what a user can do about an instance that is full.
+func (s *slotTable) moreRoom() string {
+	if s.cni {
+		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"
+	}
+	return "use a larger instance type, or ask for fewer interfaces"
+}
+
+func (s *slotTable) waitForSlot(slot eni.Slot) *Problem {
+	return &Problem{InProgress, fmt.Sprintf("%s is waited for: %s is leaving it", slot, s.holders[slot])}
+}
+
+func (s *slotTable) list() string {
+	slots := slices.SortedFunc(maps.Keys(s.holders), eni.CompareSlots)
+	words := make([]string, len(slots))
+	for n, slot := range slots {
+		words[n] = fmt.Sprintf("%s at %s", s.holders[slot], slot)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,33 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// FilledBy reports whether an interface of the instance that has no owner is in a subnet and at the slot of the wish, as the
+// published Multus functions leave them. A second interface beside it would give the node two in one subnet.
+func (w DesiredInterface) FilledBy(i eni.Interface, instanceID string) bool {
+	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == w.Slot && w.Slot != eni.Primary && w.allows(i.SubnetID)
+}
+
+// notImported says which interface without an owner fills the wish, or returns nil. Foreign interfaces are not changed, so a
+// person imports the interface or removes it.
+func (p *planner) notImported(wish *DesiredInterface) *Problem {
+	if p.Snapshot == nil {
+		return nil
+	}
+	n := slices.IndexFunc(p.Snapshot.Interfaces, func(i eni.Interface) bool { return wish.FilledBy(i, p.InstanceID) })
+	if n < 0 {
+		return nil
+	}
+	i := p.Snapshot.Interfaces[n]
+	return &Problem{NotImported, fmt.Sprintf(
+		"%s in %s is at %s already, and its tags name no owner; take it over with kubectl eni import --from multus-function, or detach it", i.ID, i.SubnetID, wish.Slot)}
+}

@@ -1,0 +1,266 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+const (
+	cluster  = "cluster-1"
+	nodeName = "node-1"
+	instance = "i-00000000000000001"
+	zone     = "us-east-1a"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// world is a minimal EC2 with one instance: enough to carry plans out and see whether they get anywhere. What takes
+// EC2 time happens in pass.
+type world struct {
+	now        time.Time
+	instance   eni.Instance
+	limits     eni.Limits
+	interfaces map[string]eni.Interface
+	tokens     map[string]string
+	serial     int
+	// verified are the interfaces that calls were made for: the process knows that they are ours.
+	verified map[string]bool
+	calls    int
+}
+
+func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
+	w := &world{
+		now:        start,
+		instance:   eni.Instance{ID: instance, Type: "m5.xlarge", Zone: zone, VPCID: "vpc-1", State: eni.InstanceRunning},
+		limits:     limits,
+		interfaces: map[string]eni.Interface{},
+		tokens:     map[string]string{},
+		verified:   map[string]bool{},
+	}
+	for _, slot := range append([]eni.Slot{eni.Primary}, foreign...) {
+		w.occupy(slot)
+	}
+	return w
+}
+
+// occupy lets an interface that is not ours hold a slot.
+func (w *world) occupy(slot eni.Slot) {
+	i := w.make("subnet-node", nil)
+	i.Status = eni.InUse
+	i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: slot, Status: eni.AttachmentAttached}
+	w.interfaces[i.ID] = i
+}
+
+func (w *world) make(subnet string, tags map[string]string) eni.Interface {
+	w.serial++
+	return eni.Interface{
+		ID: fmt.Sprintf("eni-%04d", w.serial), Type: eni.Standard, Status: eni.Available, SubnetID: subnet,
+		Zone: zone, VPCID: "vpc-1", SourceDestCheck: true, Tags: maps.Clone(tags),
+	}
+}
+
+// apply carries one action out as EC2 would, and panics on what EC2 would refuse: a plan must not ask for it.
+func (w *world) apply(action plan.Action) {
+	w.calls++
+	switch a := action.(type) {
+	case plan.Create:
+		if _, known := w.tokens[a.Member.Token()]; known {
+			return
+		}
+		i := w.make(a.SubnetID, a.Member.Tags(w.now, a.Spec.Tags))
+		i.Description, i.Groups = a.Spec.Description, slices.Clone(a.Spec.Groups)
+		i = w.assign(i, a.Spec.AddressCounts)
+		w.tokens[a.Member.Token()] = i.ID
+		w.interfaces[i.ID] = i
+	case plan.Attach:
+		i := w.must(a.InterfaceID)
+		if i.Attachment != nil || w.held(a.Slot) {
+			panic("refused: " + a.String())
+		}
+		i.Status = eni.InUse
+		i.Attachment = &eni.Attachment{ID: "attach-" + i.ID, InstanceID: instance, Slot: a.Slot, Status: eni.AttachmentAttaching}
+		w.verified[i.ID] = true
+		w.interfaces[i.ID] = i
+	case plan.Detach:
+		i := w.must(a.InterfaceID)
+		leaving := *i.Attachment
+		leaving.Status = eni.AttachmentDetaching
+		i.Attachment = &leaving
+		w.interfaces[i.ID] = i
+	case plan.Delete:
+		if i := w.must(a.InterfaceID); i.Attachment != nil {
+			panic("refused: " + a.String())
+		}
+		delete(w.interfaces, a.InterfaceID)
+	case plan.Change:
+		i := w.must(a.InterfaceID)
+		if more, ok := a.To.(plan.AssignAddresses); ok {
+			i = w.more(i, more)
+		}
+		w.interfaces[i.ID] = a.To.Apply(i)
+	}
+}
+
+func (w *world) assign(i eni.Interface, c eni.AddressCounts) eni.Interface {
+	i = w.more(i, plan.AssignAddresses{Family: plan.IPv4, Addresses: c.SecondaryIPv4, Prefixes: c.IPv4Prefixes})
+	return w.more(i, plan.AssignAddresses{Family: plan.IPv6, Addresses: c.IPv6, Prefixes: c.IPv6Prefixes})
+}
+
+func (w *world) more(i eni.Interface, m plan.AssignAddresses) eni.Interface {
+	for range m.Addresses {
+		w.serial++
+		if m.Family == plan.IPv4 {
+			i.SecondaryIPv4 = append(slices.Clone(i.SecondaryIPv4), netip.AddrFrom4([4]byte{10, 0, byte(w.serial >> 8), byte(w.serial)}))
+		} else {
+			i.IPv6 = append(slices.Clone(i.IPv6), netip.AddrFrom16([16]byte{0x20, 1, 14: byte(w.serial >> 8), 15: byte(w.serial)}))
+		}
+	}
+	for range m.Prefixes {
+		w.serial++
+		if m.Family == plan.IPv4 {
+			i.IPv4Prefixes = append(slices.Clone(i.IPv4Prefixes), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(w.serial >> 8), byte(w.serial), 0}), 28))
+		} else {
+			i.IPv6Prefixes = append(slices.Clone(i.IPv6Prefixes), netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 2, 8: byte(w.serial >> 8), 9: byte(w.serial)}), 80))
+		}
+	}
+	return i
+}
+
+func (w *world) must(id string) eni.Interface {
+	i, ok := w.interfaces[id]
+	if !ok {
+		panic("no interface " + id)
+	}
+	return i
+}
+
+func (w *world) held(slot eni.Slot) bool {
+	for _, i := range w.interfaces {
+		if i.AttachedTo(instance) && i.Attachment.Slot == slot {
+			return true
+		}
+	}
+	return false
+}
+
+// end terminates the instance, which keeps nothing attached.
+func (w *world) end() {
+	w.instance.State = eni.InstanceTerminated
+	for id, i := range w.interfaces {
+		i.Attachment, i.Status = nil, eni.Available
+		w.interfaces[id] = i
+	}
+}
+
+// pass lets time pass in which EC2 finishes what it was doing.
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	for id, i := range w.interfaces {
+		if i.Attachment == nil {
+			continue
+		}
+		switch a := *i.Attachment; a.Status {
+		case eni.AttachmentAttaching:
+			a.Status = eni.AttachmentAttached
+			i.Attachment = &a
+		case eni.AttachmentDetaching:
+			i.Attachment, i.Status = nil, eni.Available
+		}
+		w.interfaces[id] = i
+	}
+}
+
+// observe reads everything afresh, and remembers what calls were made for.
+func (w *world) observe(ledger map[identity.Key]int64) plan.Observed {
+	known := inventory.New(cluster)
+	look := &eni.InstanceSnapshot{At: w.now, Instance: w.instance}
+	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
+		i := w.interfaces[id].Clone()
+		known.ObserveInterfaces(w.now.Add(-inventory.StaleReadWindow), i)
+		known.ObserveInterfaces(w.now, i)
+		if i.AttachedTo(instance) || i.Tags[identity.TagInstanceID] == instance {
+			look.Interfaces = append(look.Interfaces, i)
+		}
+	}
+	known.Judged(w.now, instance, slices.Sorted(maps.Keys(w.verified)), nil)
+	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, UsedGenerations: map[identity.Key]int64{}}
+}
+
+// ours returns the interfaces made for NodeENIs, by ID.
+func (w *world) ours() []eni.Interface {
+	var ours []eni.Interface
+	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
+		if i := w.interfaces[id]; i.Tags[identity.TagCluster] == cluster {
+			ours = append(ours, i)
+		}
+	}
+	return ours
+}
+
+// drive plans and carries out until a plan asks for nothing more, and returns the last plan.
+func (w *world) drive(d plan.Desired, ledger map[identity.Key]int64) (plan.Plan, map[identity.Key]int64) {
+	for range 50 {
+		p := plan.Compute(d, w.observe(ledger), w.now)
+		ledger = p.Ledger
+		for _, action := range p.Actions {
+			w.apply(action)
+		}
+		if len(p.Actions) == 0 && p.RequeueAt.IsZero() {
+			return p, ledger
+		}
+		w.pass(5 * time.Second)
+		if len(p.Actions) == 0 {
+			w.now = w.now.Add(inventory.VisibilityWindow)
+		}
+	}
+	panic("the plan never settles:\n" + plan.Compute(d, w.observe(ledger), w.now).Explain())
+}
+
+// follow plans and carries out so many times, each a while after the last, and returns the last plan. Interfaces may be
+// replaced.
+func (w *world) follow(d plan.Desired, ledger map[identity.Key]int64, times int, pause time.Duration) plan.Plan {
+	var p plan.Plan
+	for range times {
+		o := w.observe(ledger)
+		o.ReplaceAllowed = true
+		p = plan.Compute(d, o, w.now)
+		ledger = p.Ledger
+		for _, action := range p.Actions {
+			w.apply(action)
+		}
+		w.pass(pause)
+	}
+	return p
+}
+
+func spec(groups ...string) eni.Spec {
+	if len(groups) == 0 {
+		groups = []string{"sg-1"}
+	}
+	return eni.Spec{Description: "d", Groups: groups, SourceDestCheck: true, DeleteOnTermination: true}
+}
+
+func wish(ordinal, device int, subnets ...string) plan.DesiredInterface {
+	return plan.DesiredInterface{Ordinal: ordinal, Subnets: subnets, Slot: eni.Slot{Device: device}, Spec: spec()}
+}
+
+func claim(name string, wishes ...plan.DesiredInterface) plan.Claim {
+	return plan.Claim{NodeENI: name, NodeENIUID: "uid-" + name, Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
+}
+
+func desired(claims ...plan.Claim) plan.Desired {
+	return plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: claims}
+}
+
+func limits(n int) eni.Limits { return eni.Limits{Cards: []int{n}, Interfaces: n, IPv4: 15, IPv6: 15} }

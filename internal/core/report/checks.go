@@ -1,0 +1,54 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity is how a finding is to be taken.
+type Severity string
+
+// The grades of a finding.
+const (
+	OK      Severity = "ok"
+	Warning Severity = "warning"
+	Failed  Severity = "failed"
+)
+
+// Check is what one check of the surroundings found.
+type Check struct {
+	Check string   `json:"check"`
+	Grade Severity `json:"grade"`
+	// Found is what is so, in a sentence.
+	Found string `json:"found"`
+	// Next is what to do about it; empty when it is OK.
+	Next string `json:"next,omitempty"`
+}
+
+// Checks are all that a look at the surroundings found.
+type Checks []Check
+
+// Failed reports whether one is.
+func (f Checks) Failed() bool {
+	return slices.ContainsFunc(f, func(f Check) bool { return f.Grade == Failed })
+}
+
+// Text prints the findings.
+func (f Checks) Text(p Page) string {
+	var b strings.Builder
+	counts := map[Severity]int{}
+	for _, one := range f {
+		counts[one.Grade]++
+		m := map[Severity]severity{OK: good, Warning: busy, Failed: bad}[one.Grade]
+		b.WriteString(p.paragraph(p.sign(m)+" ", one.Check+": "+one.Found))
+		if one.Next != "" {
+			b.WriteString(p.paragraph("  → ", one.Next))
+		}
+	}
+	fmt.Fprintf(&b, "\n%d in order, %s, %d failed\n", counts[OK], count(counts[Warning], "warning"), counts[Failed])
+	return b.String()
+}

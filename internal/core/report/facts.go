@@ -1,0 +1,147 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// Fleet is what was read of a cluster.
+type Fleet struct {
+	NodeENIs []NodeENI `json:"nodeENIs"`
+	Nodes    []Node    `json:"nodes"`
+}
+
+// Condition is a condition of an object.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// NodeENI is what its object says.
+type NodeENI struct {
+	Name       string            `json:"name"`
+	Created    time.Time         `json:"created"`
+	Selector   map[string]string `json:"nodeSelector"`
+	Generation int64             `json:"-"`
+	// Accepted is set once a controller has taken the NodeENI up.
+	Accepted bool `json:"accepted"`
+	Deleting bool `json:"deleting,omitempty"`
+	// Unheard is set while a controller has not taken note of what is declared now, or of the deletion.
+	Unheard bool `json:"unheard,omitempty"`
+	Paused  bool `json:"paused,omitempty"`
+	// Ready is the condition of that type; the zero Condition while there is none.
+	Ready      Condition   `json:"ready"`
+	Conditions []Condition `json:"conditions,omitempty"`
+	Nodes      int         `json:"nodes"`
+	Desired    int         `json:"desired"`
+	Attached   int         `json:"attached"`
+	Blocked    int         `json:"blocked"`
+	Drifted    int         `json:"drifted"`
+	Subnets    []string    `json:"subnets,omitempty"`
+}
+
+// Node is what the Node and the NodeENIState of one name say.
+type Node struct {
+	Name       string            `json:"name"`
+	InstanceID string            `json:"instanceID,omitempty"`
+	Zone       string            `json:"zone,omitempty"`
+	Type       string            `json:"instanceType,omitempty"`
+	Labels     map[string]string `json:"-"`
+	// Absent is set when there is a NodeENIState and no Node.
+	Absent bool `json:"absent,omitempty"`
+	Paused bool `json:"paused,omitempty"`
+	// NotEC2 says why the Node is no EC2 instance; empty when it is one.
+	NotEC2 string `json:"notEC2,omitempty"`
+	// Tainted is set while the startup taint keeps pods away.
+	Tainted bool `json:"tainted,omitempty"`
+	// Concerned is set when there is a NodeENIState.
+	Concerned  bool        `json:"concerned"`
+	Ready      Condition   `json:"ready"`
+	Desired    int         `json:"desired"`
+	Attached   int         `json:"attached"`
+	Interfaces []Interface `json:"interfaces,omitempty"`
+	// Judged is by which generation of NodeENIs the interfaces were judged, by name.
+	Judged map[string]int64 `json:"-"`
+}
+
+// Interface is one interface of a NodeENI on a node, as the NodeENIState tells.
+type Interface struct {
+	NodeENI   string   `json:"nodeENI"`
+	Ordinal   int      `json:"ordinal"`
+	Phase     string   `json:"phase"`
+	Reason    string   `json:"reason,omitempty"`
+	Message   string   `json:"message,omitempty"`
+	ENIID     string   `json:"eniID,omitempty"`
+	SubnetID  string   `json:"subnetID,omitempty"`
+	PrivateIP string   `json:"privateIP,omitempty"`
+	MAC       string   `json:"macAddress,omitempty"`
+	Slot      eni.Slot `json:"slot"`
+	// Asked is the device index that the NodeENI asks for.
+	Asked int      `json:"requestedDeviceIndex"`
+	Drift []string `json:"drift,omitempty"`
+	Link  *Link    `json:"link,omitempty"`
+}
+
+// Link is what the agent found of an interface on the node.
+type Link struct {
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Name    string `json:"name,omitempty"`
+	AltName string `json:"altName,omitempty"`
+	MTU     int    `json:"mtu,omitempty"`
+}
+
+// ready reports whether there is nothing about the node that waits.
+func (n Node) ready() bool { return n.Ready.Status == "True" }
+
+// Selects reports whether the NodeENI's selector means a node with the labels.
+func (n NodeENI) Selects(labels map[string]string) bool {
+	return len(n.Selector) > 0 && len(n.missing(labels)) == 0
+}
+
+// missing returns the selector's keys for which the labels have no or another value, sorted.
+func (n NodeENI) missing(labels map[string]string) []string {
+	var keys []string
+	for key, value := range n.Selector {
+		if have, ok := labels[key]; !ok || have != value {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Node returns the node of a name.
+func (f Fleet) Node(name string) (Node, bool) {
+	i := slices.IndexFunc(f.Nodes, func(n Node) bool { return n.Name == name })
+	if i < 0 {
+		return Node{}, false
+	}
+	return f.Nodes[i], true
+}
+
+// NodeENI returns the NodeENI of a name.
+func (f Fleet) NodeENI(name string) (NodeENI, bool) {
+	i := slices.IndexFunc(f.NodeENIs, func(n NodeENI) bool { return n.Name == name })
+	if i < 0 {
+		return NodeENI{}, false
+	}
+	return f.NodeENIs[i], true
+}
+
+// sorted returns the fleet in the order in which people look for things.
+func (f Fleet) sorted() Fleet {
+	sorted := Fleet{NodeENIs: append([]NodeENI{}, f.NodeENIs...), Nodes: append([]Node{}, f.Nodes...)}
+	slices.SortFunc(sorted.NodeENIs, func(a, b NodeENI) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(sorted.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return sorted
+}

@@ -1,0 +1,54 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ImportPlan are what taking over another controller's interfaces and objects comes to.
+type ImportPlan struct {
+	Adopt  []ImportedInterface `json:"adopt"`
+	Passed []SkippedInterface  `json:"passed,omitempty"`
+	// Objects are the NodeENIs from which the other controller's marks are removed.
+	Objects []string `json:"objects,omitempty"`
+}
+
+// ImportedInterface is one interface that is taken over.
+type ImportedInterface struct {
+	ENIID   string `json:"eniID"`
+	NodeENI string `json:"nodeENI"`
+	Node    string `json:"node"`
+	Ordinal int    `json:"ordinal"`
+	Slot    string `json:"slot"`
+}
+
+// SkippedInterface is one interface that is left as it is.
+type SkippedInterface struct {
+	ENIID string `json:"eniID"`
+	Why   string `json:"why"`
+}
+
+// Text prints the adoptions.
+func (v ImportPlan) Text(p Page) string {
+	var b strings.Builder
+	var rows [][]cell
+	for _, a := range v.Adopt {
+		rows = append(rows, []cell{{text: a.ENIID}, {text: a.NodeENI}, {text: a.Node}, {text: a.Slot}})
+	}
+	if len(rows) > 0 {
+		columns := []column{{title: "ENI"}, {title: "BECOMES ONE OF"}, {title: "ON"}, {title: "STAYS AT", dispensable: 1}}
+		b.WriteString(p.table(columns, rows) + "\n")
+	}
+	for _, passed := range v.Passed {
+		b.WriteString(p.paragraph("· ", passed.ENIID+" is left as it is: "+passed.Why))
+	}
+	for _, name := range v.Objects {
+		b.WriteString(p.paragraph("· ", "NodeENI "+name+" loses the other controller's finalizer and annotation"))
+	}
+	b.WriteString(p.paragraph("", fmt.Sprintf("%s to adopt, %d left as they are, %s to tidy.",
+		count(len(v.Adopt), "interface"), len(v.Passed), count(len(v.Objects), "NodeENI"))))
+	return b.String()
+}

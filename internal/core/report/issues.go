@@ -1,0 +1,130 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// Issue is one reason for which interfaces of one NodeENI are not as wanted, over all the nodes it holds for.
+type Issue struct {
+	Reason  string `json:"reason"`
+	NodeENI string `json:"nodeENI"`
+	// Passing is set when nobody has to do anything.
+	Passing bool     `json:"passing"`
+	Nodes   []string `json:"nodes"`
+	// Message is that of the first node.
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"`
+}
+
+// issues groups what is not as wanted, what needs somebody first, then what concerns most nodes.
+func issues(nodes []Node) []Issue {
+	type key struct{ nodeENI, reason string }
+	groups := map[key]*Issue{}
+	var order []key
+	note := func(node string, k key, message string) {
+		group, known := groups[k]
+		if !known {
+			group = &Issue{Reason: k.reason, NodeENI: k.nodeENI, Passing: passing(k.reason), Message: message, Advice: Remediation(k.reason)}
+			groups[k] = group
+			order = append(order, k)
+		}
+		if !slices.Contains(group.Nodes[max(0, len(group.Nodes)-1):], node) {
+			group.Nodes = append(group.Nodes, node)
+		}
+	}
+	for _, n := range nodes {
+		for _, i := range n.Interfaces {
+			if reason, message := i.trouble(); reason != "" {
+				note(n.Name, key{i.NodeENI, reason}, message)
+			}
+		}
+	}
+	all := make([]Issue, 0, len(order))
+	for _, k := range order {
+		all = append(all, *groups[k])
+	}
+	slices.SortStableFunc(all, func(a, b Issue) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+func rank(t Issue) int {
+	if t.Passing {
+		return 1
+	}
+	return 0
+}
+
+// passing reports whether a reason goes away by itself.
+func passing(reason string) bool {
+	return plan.Reason(reason).Transient() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
+}
+
+// linkPrefix begins the reasons that come from the agent on the node.
+const linkPrefix = "Link"
+
+// trouble returns why the interface is not as wanted; "" when it is.
+func (i Interface) trouble() (reason, message string) {
+	differs := "differs in " + strings.Join(i.Drift, ", and in ")
+	switch {
+	case i.Reason == string(plan.Retained) && len(i.Drift) > 0:
+		return i.Reason, i.Message + ", and it " + differs
+	case i.Reason != "":
+		return i.Reason, i.Message
+	case len(i.Drift) > 0:
+		return reasonDrifted, differs
+	case i.Phase != string(plan.Attached):
+		return string(plan.InProgress), "EC2 is at work on " + cmp.Or(i.ENIID, "it")
+	case i.Link != nil && i.Link.State != "Ready" && i.Link.State != "Moved":
+		return linkPrefix + i.Link.State, cmp.Or(i.Link.Message, i.Link.Reason)
+	default:
+		return "", ""
+	}
+}
+
+// mood is how the state of an interface is to be taken.
+func (i Interface) mood() severity {
+	switch reason, _ := i.trouble(); {
+	case reason == "":
+		return good
+	case passing(reason):
+		return busy
+	default:
+		return bad
+	}
+}
+
+// text prints a trouble as a paragraph.
+func (t Issue) text(p Page) string {
+	m := bad
+	if t.Passing {
+		m = busy
+	}
+	text := p.paragraph(p.sign(m)+" ", t.Reason+" — "+t.NodeENI+" on "+p.names(t.Nodes))
+	cause, next := split(t.Message)
+	text += p.paragraph("  ", cause)
+	if next = cmp.Or(next, t.Advice); next != "" {
+		text += p.paragraph("  → ", next)
+	}
+	return text
+}
+
+// split parts a message where its next step begins: messages name the object and the cause, and behind a semicolon what
+// to do.
+func split(message string) (cause, next string) {
+	cause, next, _ = strings.Cut(message, "; ")
+	return cause, next
+}
+
+// mostNames is how many names are listed before the rest is counted.
+const mostNames = 4
+
+func (p Page) sign(m severity) string { return p.paint(m, m.sign()) }

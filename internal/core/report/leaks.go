@@ -1,0 +1,210 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// Leaks are the interfaces with the tags of a cluster that have no NodeENI, and those among them that are leaks.
+type Leaks struct {
+	Cluster string `json:"cluster"`
+	// Owned is how many interfaces carry the cluster's tag in all.
+	Owned  int    `json:"owned"`
+	Leaked []Leak `json:"leaked"`
+	// Kept have no NodeENI either, and are no leaks. The controller removes none of them.
+	Kept []Kept `json:"kept"`
+	now  time.Time
+}
+
+// Leak is an interface whose NodeENI does not exist.
+type Leak struct {
+	ENIID     string    `json:"eniID"`
+	NodeENI   string    `json:"nodeENI,omitempty"`
+	Node      string    `json:"node,omitempty"`
+	SubnetID  string    `json:"subnetID"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// Attached is where it is attached; empty when it is available.
+	Attached string `json:"attached,omitempty"`
+	// Collectable is set when it may be deleted: it is attached to nothing and old enough.
+	Collectable bool   `json:"collectable"`
+	Verdict     string `json:"verdict"`
+}
+
+// Kept is an interface that has no NodeENI, and stays.
+type Kept struct {
+	ENIID    string `json:"eniID"`
+	Attached string `json:"attached,omitempty"`
+	// What says what the interface is.
+	What What `json:"what"`
+}
+
+// What is a kind of interface that has no NodeENI and is no leak.
+type What string
+
+// The kinds.
+const (
+	WhatLaunched   What = "Launched"
+	WhatPrepared   What = "Prepared"
+	WhatUnverified What = "Unverified"
+	WhatTagsEdited What = "TagsEdited"
+)
+
+// kinds are the kinds in the order in which they are told of, each with words that follow a number of interfaces.
+var kinds = []struct {
+	What
+	words string
+}{
+	{WhatLaunched, "launched with an instance by an AWSNodeTemplate"},
+	{WhatPrepared, "made by the lifecycle hook or eni-bootstrap before the instance joined"},
+	{WhatUnverified, "attached, with nothing but tags to say that multieni made it (docs/runbook.md, MultieniUnverified)"},
+	{WhatTagsEdited, "attached, with tags that somebody edited"},
+}
+
+// Evidence is what a cluster's objects say of its interfaces.
+type Evidence struct {
+	// Living are the UIDs of the NodeENIs.
+	Living map[string]bool
+	// Recorded are the interfaces that NodeENIStates name as those of a member.
+	Recorded map[string]bool
+	// Promised are the identities that their ledgers hold.
+	Promised map[Promise]bool
+}
+
+// Promise is an entry of an instance's ledger.
+type Promise struct {
+	InstanceID string
+	identity.Key
+	Generation int64
+}
+
+// NewLeaks finds the leaks among a cluster's interfaces. The evidence was read after the interfaces.
+func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Time) Leaks {
+	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, Kept: []Kept{}, now: now}
+	for _, i := range owned {
+		member, verdict := identity.Read(cluster, i.Tags)
+		if verdict == identity.Foreign || verdict != identity.Launched && known.Living[member.NodeENIUID] {
+			continue
+		}
+		if what := whatKept(i, member, verdict, known); what != "" {
+			v.Kept = append(v.Kept, Kept{i.ID, attachedTo(i), what})
+			continue
+		}
+		leak := Leak{ENIID: i.ID, NodeENI: member.NodeENI, Node: member.Node, SubnetID: i.SubnetID, Attached: attachedTo(i)}
+		leak.CreatedAt, _ = identity.CreatedAt(i.Tags)
+		leak.judge(i, verdict, now)
+		v.Leaked = append(v.Leaked, leak)
+	}
+	return v
+}
+
+// whatKept says what an interface without a NodeENI is if the controller leaves it where it is, and nothing if it is a leak.
+func whatKept(i eni.Interface, member identity.Member, verdict identity.Verdict, known Evidence) What {
+	switch {
+	case i.Attachment == nil:
+		return ""
+	case verdict == identity.Launched:
+		return WhatLaunched
+	case verdict == identity.Malformed:
+		return WhatTagsEdited
+	case identity.IsNetworkOwner(member.NodeENIUID):
+		return WhatPrepared
+	case !known.Recorded[i.ID] && !known.Promised[Promise{member.InstanceID, member.Key, member.Generation}]:
+		return WhatUnverified
+	default:
+		return ""
+	}
+}
+
+func attachedTo(i eni.Interface) string {
+	if i.Attachment == nil {
+		return ""
+	}
+	return i.Attachment.InstanceID
+}
+
+func (l *Leak) judge(i eni.Interface, verdict identity.Verdict, now time.Time) {
+	switch {
+	case verdict == identity.Launched:
+		l.Verdict = "launched with an instance that is gone; delete it by hand"
+	case verdict == identity.Malformed:
+		l.Verdict = "its tags were edited; delete it by hand if you know it"
+	case i.Attachment != nil:
+		l.Verdict = "attached; the controller detaches it"
+	case i.Status != eni.Available:
+		l.Verdict = "EC2 is at work on it"
+	case !identity.PastMinLeakAge(i.Tags, now):
+		l.Verdict = fmt.Sprintf("younger than %s", identity.MinLeakAge)
+	default:
+		l.Collectable, l.Verdict = true, "can be deleted"
+	}
+}
+
+// Collectable returns the IDs of those that may be deleted.
+func (v Leaks) Collectable() []string {
+	var ids []string
+	for _, l := range v.Leaked {
+		if l.Collectable {
+			ids = append(ids, l.ENIID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Text prints the leaks.
+func (v Leaks) Text(p Page) string {
+	if len(v.Leaked) == 0 {
+		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.", v.Cluster, count(v.Owned, "interface"))) + v.kept(p)
+	}
+	columns := []column{
+		{title: "ENI"}, {title: "NODEENI", dispensable: 1}, {title: "NODE", dispensable: 3}, {title: "SUBNET", dispensable: 4},
+		{title: "AGE", right: true, dispensable: 2}, {title: "VERDICT"},
+	}
+	var rows [][]cell
+	for _, l := range v.Leaked {
+		m := busy
+		if l.Collectable {
+			m = bad
+		}
+		rows = append(rows, []cell{{text: l.ENIID}, {text: l.NodeENI}, {text: l.Node}, {text: l.SubnetID}, {age(l.CreatedAt, v.now), idle}, {l.Verdict, m}})
+	}
+	var b strings.Builder
+	b.WriteString(p.table(columns, rows) + "\n")
+	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked), count(v.Owned, "interface"), v.Cluster)))
+	b.WriteString(p.paragraph("→ ", "A running controller removes them by itself, within minutes, and those that are attached after half an hour or more. "+
+		"Without one: kubectl eni leaks --collect."))
+	return b.String() + v.kept(p)
+}
+
+// mostKept is how many interfaces of a kind are named.
+const mostKept = 3
+
+// kept tells of the interfaces that have no NodeENI and are no leaks, by what they are.
+func (v Leaks) kept(p Page) string {
+	var b strings.Builder
+	for _, kind := range kinds {
+		var ids []string
+		for _, k := range v.Kept {
+			if k.What == kind.What {
+				ids = append(ids, k.ENIID)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		names := strings.Join(ids[:min(len(ids), mostKept)], ", ")
+		if more := len(ids) - mostKept; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.", count(len(ids), "interface"), kind.words, names)))
+	}
+	return b.String()
+}

@@ -1,0 +1,219 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/instancetype"
+)
+
+// NodeMap is the slots of one node with what is in them.
+type NodeMap struct {
+	Node
+	// Cards are the network cards of the instance type, with all slots, taken or free.
+	Cards []Card `json:"cards"`
+	// Waiting are the wanted interfaces that are in no slot yet.
+	Waiting []SlotView `json:"waiting,omitempty"`
+	// Unseen says why EC2 could not be asked, so that only what is ours is shown; empty when it was.
+	Unseen string `json:"unseen,omitempty"`
+}
+
+// Card is one network card.
+type Card struct {
+	Index int        `json:"index"`
+	Used  int        `json:"used"`
+	Takes int        `json:"takes"`
+	Seats []SlotView `json:"slots"`
+}
+
+// SlotView is one slot.
+type SlotView struct {
+	Device    int    `json:"deviceIndex"`
+	Owner     string `json:"owner"`
+	ENIID     string `json:"eniID,omitempty"`
+	PrivateIP string `json:"privateIP,omitempty"`
+	SubnetID  string `json:"subnetID,omitempty"`
+	State     string `json:"state,omitempty"`
+	Link      string `json:"link,omitempty"`
+	mood      severity
+	taken     bool
+}
+
+// NewNodeMap draws a node. The look is nil when EC2 could not be asked, for the reason that unseen gives; limits that are
+// not known are taken from the offline table.
+func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen string) NodeMap {
+	if look != nil {
+		n.Type = cmp.Or(look.Instance.Type, n.Type)
+	}
+	if !limits.Known() {
+		limits, _ = instancetype.Offline(n.Type)
+	}
+	p := NodeMap{Node: n, Unseen: unseen}
+	seats := map[eni.Slot]SlotView{}
+	if look != nil {
+		for _, i := range look.Interfaces {
+			if i.AttachedTo(n.InstanceID) {
+				seats[i.Attachment.Slot] = seatOf(i)
+			}
+		}
+	} else {
+		seats[eni.Primary] = SlotView{Owner: "primary", taken: true, mood: idle}
+	}
+	for _, i := range n.Interfaces {
+		seat := i.slotView()
+		if there, occupied := seats[i.Slot]; i.Phase == "Attached" || occupied && there.ENIID == i.ENIID && i.ENIID != "" {
+			seats[i.Slot] = seat
+		} else {
+			p.Waiting = append(p.Waiting, seat)
+		}
+	}
+	p.Cards = cards(seats, limits)
+	return p
+}
+
+// cards sorts seats into cards and fills the free slots in. Indices above the number that a card takes exist: EC2 counts
+// interfaces, and not indices.
+func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
+	var all []Card
+	number := len(limits.Cards)
+	for slot := range seats {
+		number = max(number, slot.Card+1)
+	}
+	for index := range number {
+		card := Card{Index: index, Takes: limits.MaxOnCard(index)}
+		for slot, seat := range seats {
+			if slot.Card == index {
+				seat.Device = slot.Device
+				card.Seats = append(card.Seats, seat)
+				card.Used++
+			}
+		}
+		for device, free := 0, card.Takes-card.Used; free > 0; device++ {
+			if !slices.ContainsFunc(card.Seats, func(s SlotView) bool { return s.taken && s.Device == device }) {
+				card.Seats = append(card.Seats, SlotView{Device: device, Owner: "free", mood: idle})
+				free--
+			}
+		}
+		slices.SortFunc(card.Seats, func(a, b SlotView) int { return cmp.Compare(a.Device, b.Device) })
+		all = append(all, card)
+	}
+	return all
+}
+
+// seatOf is an interface as EC2 shows it.
+func seatOf(i eni.Interface) SlotView {
+	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, mood: idle, State: string(i.Attachment.Status)}
+	if i.PrimaryIPv4.IsValid() {
+		s.PrivateIP = i.PrimaryIPv4.String()
+	}
+	return s
+}
+
+// ownerOf says whose an interface seems to be.
+func ownerOf(i eni.Interface) string {
+	switch {
+	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
+		return "primary"
+	case i.Tags[identity.TagNodeTemplate] != "" && i.Tags[identity.TagNodeENIUID] == "":
+		return "AWSNodeTemplate " + i.Tags[identity.TagNodeTemplate]
+	case identity.IsNetworkOwner(i.Tags[identity.TagNodeENIUID]):
+		return "network " + i.Tags[identity.TagNodeENI]
+	case i.Tags[identity.TagNodeENI] != "":
+		return i.Tags[identity.TagNodeENI]
+	case i.Tags["node.k8s.amazonaws.com/instance_id"] != "":
+		return "VPC CNI"
+	case i.RequesterManaged:
+		return "an AWS service"
+	default:
+		return "somebody else"
+	}
+}
+
+// slotView is an interface as its NodeENIState tells.
+func (i Interface) slotView() SlotView {
+	s := SlotView{
+		Device: i.Slot.Device, Owner: fmt.Sprintf("%s[%d]", i.NodeENI, i.Ordinal), ENIID: i.ENIID, PrivateIP: i.PrivateIP,
+		SubnetID: i.SubnetID, State: strings.ToLower(i.Phase), taken: true, mood: i.mood(),
+	}
+	if reason, _ := i.trouble(); reason != "" {
+		s.State += ", " + reason
+	}
+	if i.Slot.Device != i.Asked {
+		s.State += fmt.Sprintf(" (asked for %d)", i.Asked)
+	}
+	if l := i.Link; l != nil {
+		s.Link = strings.TrimSpace(cmp.Or(l.AltName, l.Name) + " " + strings.ToLower(l.State))
+		if l.MTU > 0 {
+			s.Link += fmt.Sprintf(" mtu %d", l.MTU)
+		}
+	}
+	return s
+}
+
+// Text prints the picture.
+func (v NodeMap) Text(p Page) string {
+	var b strings.Builder
+	facts := strings.Join(slices.DeleteFunc([]string{v.InstanceID, v.Type, v.Zone}, func(s string) bool { return s == "" }), ", ")
+	b.WriteString(p.paint(strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
+	if v.Desired > 0 {
+		ready := readiness(v.Ready)
+		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.mood, ready.text), v.Attached, count(v.Desired, "interface"))
+	} else {
+		b.WriteString(p.paint(idle, "no NodeENI wants an interface here") + "\n")
+	}
+	for _, c := range v.Cards {
+		b.WriteString("\n" + c.text(p))
+	}
+	if len(v.Waiting) > 0 {
+		b.WriteString("\n" + p.paint(strong, "in no slot") + "\n" + p.table(seatColumns(), seatRows(v.Waiting)))
+	}
+	if v.Unseen != "" {
+		b.WriteString("\n" + p.paragraph("", "Only multieni's own interfaces are shown, since EC2 could not be asked: "+v.Unseen))
+	}
+	for _, t := range issues([]Node{v.Node}) {
+		b.WriteString("\n" + t.text(p))
+	}
+	return b.String()
+}
+
+func (c Card) text(p Page) string {
+	var squares strings.Builder
+	for _, s := range c.Seats {
+		square := "■"
+		if !s.taken {
+			square = "□"
+		}
+		squares.WriteString(p.paint(s.mood, square))
+	}
+	used := fmt.Sprintf("%d used", c.Used)
+	if c.Takes > 0 {
+		used = fmt.Sprintf("%d of %d used", c.Used, c.Takes)
+	}
+	return fmt.Sprintf("%s  %s  %s\n", p.paint(strong, fmt.Sprintf("card %d", c.Index)), squares.String(), used) + p.table(seatColumns(), seatRows(c.Seats))
+}
+
+func seatColumns() []column {
+	return []column{
+		{title: "INDEX", right: true}, {title: "OWNER"}, {title: "ENI", dispensable: 1}, {title: "ADDRESS", dispensable: 2},
+		{title: "SUBNET", dispensable: 4}, {title: "STATE"}, {title: "LINK", dispensable: 3},
+	}
+}
+
+func seatRows(seats []SlotView) [][]cell {
+	var rows [][]cell
+	for _, s := range seats {
+		owner, state := cell{s.Owner, plain}, cell{s.State, s.mood}
+		if s.mood == idle {
+			owner.mood = idle
+		}
+		rows = append(rows, []cell{{text: fmt.Sprint(s.Device)}, owner, {text: s.ENIID}, {text: s.PrivateIP}, {text: s.SubnetID}, state, {text: s.Link}})
+	}
+	return rows
+}

@@ -1,0 +1,245 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// PlanDiff is what a change of the declarations would come to.
+type PlanDiff struct {
+	Create  int `json:"create"`
+	Change  int `json:"change"`
+	Remove  int `json:"remove"`
+	Blocked int `json:"blocked"`
+	// Drifted is how many interfaces would stay as they are although they differ.
+	Drifted int `json:"drifted"`
+	// Nodes are those for which something would be done, blocked or left as it is; those that lose interfaces come first.
+	Nodes []NodeDiff `json:"nodes"`
+	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
+	Unchanged int `json:"unchanged"`
+	// Calls counts the calls to EC2 by operation.
+	Calls map[string]int `json:"calls"`
+	// Seconds is the least time in which EC2's request limits allow them, and Slowest the operation that takes it.
+	Seconds float64 `json:"seconds"`
+	Slowest string  `json:"slowest,omitempty"`
+	// Skipped says which nodes were left out, and why.
+	Skipped []string `json:"skipped,omitempty"`
+}
+
+// NodeDiff is what would be done for one node.
+type NodeDiff struct {
+	Name string `json:"name"`
+	// Steps are the calls, one sentence each.
+	Steps []string `json:"steps,omitempty"`
+	// Blocked are the interfaces that it would not get.
+	Blocked []string `json:"blocked,omitempty"`
+	// Drifted are the interfaces that would stay as they are although they differ.
+	Drifted []string `json:"drifted,omitempty"`
+	removes int
+	signs   []severity
+	shape   string
+}
+
+// SimulatedNode is the outcome of a plan for one node.
+type SimulatedNode struct {
+	Node    string
+	Outcome forecast.Outcome
+	// Blocked are the members, as NodeENI and ordinal, that are blocked today: they are no news.
+	Blocked map[string]bool
+}
+
+// NewPlanDiff sums the outcomes for nodes up. Rates are those at which EC2 is asked.
+func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDiff {
+	v := PlanDiff{Nodes: []NodeDiff{}, Calls: map[string]int{}}
+	slices.SortFunc(drafts, func(a, b SimulatedNode) int { return cmp.Compare(a.Node, b.Node) })
+	for _, d := range drafts {
+		node := v.node(d)
+		if len(node.Steps) == 0 && len(node.Blocked) == 0 && len(node.Drifted) == 0 {
+			v.Unchanged++
+			continue
+		}
+		v.Nodes = append(v.Nodes, node)
+		for operation, n := range forecast.Calls(d.Outcome.Actions) {
+			v.Calls[operation] += n
+		}
+	}
+	slices.SortStableFunc(v.Nodes, func(a, b NodeDiff) int { return cmp.Compare(min(b.removes, 1), min(a.removes, 1)) })
+	least, slowest := forecast.MinDuration(v.Calls, rates)
+	v.Seconds, v.Slowest = least.Seconds(), slowest
+	return v
+}
+
+// node sums one node up: what is removed, made and changed, not each call that it takes.
+func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
+	node := NodeDiff{Name: d.Node}
+	v.removals(&node, d.Outcome.Actions)
+	fresh := map[string]bool{}
+	for _, action := range d.Outcome.Actions {
+		owner := action.Of().NodeENI
+		switch a := action.(type) {
+		case plan.Create:
+			v.Create++
+			fresh[memberName(a.Member.NodeENI, a.Member.Ordinal)] = true
+			node.step(good, fmt.Sprintf("+ %s: %s", owner, a), fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
+		case plan.Change:
+			if _, trailing := a.To.(plan.DeleteOnTermination); trailing && fresh[memberName(owner, a.Member.Ordinal)] {
+				continue // part of making it
+			}
+			v.Change++
+			node.step(busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: %s", owner, a.To))
+		}
+	}
+	v.standing(&node, d.Outcome.Members)
+	return node
+}
+
+// removals says which interfaces a node would lose, before anything else: they can be in use.
+func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
+	attached := map[string]bool{}
+	for _, action := range actions {
+		switch a := action.(type) {
+		case plan.Detach:
+			attached[a.InterfaceID] = true
+		case plan.Delete:
+			v.Remove++
+			node.removes++
+			how := "delete"
+			if attached[a.InterfaceID] {
+				how = "detach and delete"
+			}
+			owner := a.Member.NodeENI
+			node.step(bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why), fmt.Sprintf("- %s: %s, since %s", owner, how, a.Why))
+		}
+	}
+}
+
+// standing says which interfaces a node would not get, and which would stay as they are although they differ.
+func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
+	for _, m := range members {
+		text := fmt.Sprintf("%s: %s: %s", m.NodeENI, m.Why.Reason, m.Why.Message)
+		switch {
+		case m.Phase == plan.Blocked:
+			v.Blocked++
+			if !slices.Contains(node.Blocked, text) { // several subnets of one NodeENI can lack the same
+				node.Blocked = append(node.Blocked, text)
+			}
+			node.shape += string(m.Why.Reason) + m.NodeENI
+		case len(m.Drift) > 0 && m.Why.Reason != plan.Removing:
+			v.Drifted++
+			if m.Why.Reason != plan.Drifted {
+				text += fmt.Sprintf(", and it differs in %s", m.Drift[0])
+			}
+			node.Drifted = append(node.Drifted, text)
+			node.shape += fmt.Sprintf("%s%s%d%s", m.Why.Reason, m.NodeENI, m.Ordinal, m.Drift)
+		}
+	}
+}
+
+func memberName(nodeENI string, ordinal int) string { return fmt.Sprintf("%s[%d]", nodeENI, ordinal) }
+
+func (n *NodeDiff) step(m severity, text, shape string) {
+	n.Steps, n.signs = append(n.Steps, text), append(n.signs, m)
+	n.shape += shape + "\n"
+}
+
+// Text prints the plan, like nodes together.
+func (v PlanDiff) Text(p Page) string {
+	var b strings.Builder
+	b.WriteString(v.warning(p))
+	for _, group := range groupEqual(v.Nodes) {
+		first := group[0]
+		names := make([]string, len(group))
+		for i, n := range group {
+			names[i] = n.Name
+		}
+		b.WriteString(p.paint(strong, p.paragraph("", p.names(names))))
+		for i, step := range first.Steps {
+			b.WriteString(p.paint(first.signs[i], p.paragraph("  ", step)))
+		}
+		for _, blocked := range first.Blocked {
+			b.WriteString(p.withNext(bad, "  ✗ ", blocked))
+		}
+		for _, drifted := range first.Drifted {
+			b.WriteString(p.withNext(busy, "  ≠ ", drifted))
+		}
+		if len(group) > 1 && len(first.Steps) > 0 {
+			b.WriteString(p.paint(idle, p.paragraph("  ", fmt.Sprintf("and the same on %s", count(len(group)-1, "other node")))))
+		}
+		b.WriteString("\n")
+	}
+	for _, skipped := range v.Skipped {
+		b.WriteString(p.paragraph("· ", skipped))
+	}
+	b.WriteString(p.paragraph("", fmt.Sprintf("%d to create, %d to change, %d to remove, %d blocked, %d drifted; %s unchanged.",
+		v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, count(v.Unchanged, "node"))))
+	b.WriteString(v.cost(p))
+	return b.String()
+}
+
+// warning says before all else what would be lost.
+func (v PlanDiff) warning(p Page) string {
+	if v.Remove == 0 {
+		return ""
+	}
+	nodes := 0
+	for _, n := range v.Nodes {
+		nodes += min(n.removes, 1)
+	}
+	return p.paint(bad, p.paragraph("! ", fmt.Sprintf("%s would be taken away from %s, where pods can be using what is attached:",
+		count(v.Remove, "interface"), count(nodes, "node")))) + "\n"
+}
+
+// withNext prints a message in two parts: what is so, and below it the next step.
+func (p Page) withNext(m severity, sign, message string) string {
+	cause, next := split(message)
+	text := p.paint(m, p.paragraph(sign, cause))
+	if next != "" {
+		text += p.paragraph("    → ", next)
+	}
+	return text
+}
+
+func (v PlanDiff) cost(p Page) string {
+	calls := 0
+	var parts []string
+	for _, operation := range slices.Sorted(maps.Keys(v.Calls)) {
+		calls += v.Calls[operation]
+		parts = append(parts, fmt.Sprintf("%s %d", operation, v.Calls[operation]))
+	}
+	if calls == 0 {
+		return p.paragraph("", "No call to EC2.")
+	}
+	text := fmt.Sprintf("%s to EC2: %s.", count(calls, "call"), strings.Join(parts, ", "))
+	if v.Seconds > 0 {
+		least := time.Duration(v.Seconds * float64(time.Second)).Round(time.Second)
+		text += fmt.Sprintf(" EC2's request limits make that at least %s, because of %s.", least, v.Slowest)
+	} else {
+		text += " EC2's request limits allow them at once."
+	}
+	return p.paragraph("", text)
+}
+
+// groupEqual groups nodes for which the same would be done, in the order of their first.
+func groupEqual(nodes []NodeDiff) [][]NodeDiff {
+	at := map[string]int{}
+	var groups [][]NodeDiff
+	for _, n := range nodes {
+		i, known := at[n.shape]
+		if !known {
+			i = len(groups)
+			at[n.shape], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], n)
+	}
+	return groups
+}

@@ -1,0 +1,70 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Progress is how far some NodeENIs are.
+type Progress struct {
+	Ready, Attached, Desired, Blocked int
+	NodeENIs                          int
+	// Waiting are the NodeENIs that are not ready, each with the reason for it.
+	Waiting []string
+	// Done is set when all are ready, Stuck when what is left waits for somebody.
+	Done, Stuck bool
+}
+
+// NewProgress sums the NodeENIs of the names up. A NodeENI is done when it is Ready for its newest generation.
+func NewProgress(nodeENIs []NodeENI) Progress {
+	p := Progress{NodeENIs: len(nodeENIs), Done: true}
+	stalled := 0
+	for _, n := range nodeENIs {
+		p.Attached, p.Desired, p.Blocked = p.Attached+n.Attached, p.Desired+n.Desired, p.Blocked+n.Blocked
+		if n.Accepted && n.Ready.Status == "True" {
+			p.Ready++
+			continue
+		}
+		p.Done = false
+		p.Waiting = append(p.Waiting, fmt.Sprintf("%s (%s)", n.Name, n.state()))
+		for _, c := range n.Conditions {
+			if c.Type == "Stalled" && c.Status == "True" {
+				stalled++
+			}
+		}
+	}
+	p.Stuck = len(p.Waiting) > 0 && stalled == len(p.Waiting)
+	return p
+}
+
+// Left names what is waited for, and the command that says why.
+func (p Progress) Left() string {
+	return Page{}.names(p.Waiting) + "; kubectl eni status says why"
+}
+
+// Line is the progress in one line, with a bar where there is room for one.
+func (p Progress) Line(page Page) string {
+	const bar = 20
+	if p.Done && p.Desired == 0 {
+		return "nothing is wanted: no node carries the labels of a nodeSelector"
+	}
+	text := fmt.Sprintf("%d/%d attached", p.Attached, p.Desired)
+	if p.Blocked > 0 {
+		text += fmt.Sprintf(", %d blocked", p.Blocked)
+	}
+	text += fmt.Sprintf(", %d/%d NodeENIs ready", p.Ready, p.NodeENIs)
+	if page.Width > 0 && page.Width < len(text)+bar+2 {
+		return clip(text, page.Width)
+	}
+	full := 0
+	if p.Desired > 0 {
+		full = bar * min(p.Attached, p.Desired) / p.Desired
+	}
+	if p.Done {
+		full = bar
+	}
+	return page.paint(good, strings.Repeat("█", full)) + page.paint(idle, strings.Repeat("░", bar-full)) + "  " + text
+}

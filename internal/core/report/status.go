@@ -1,0 +1,149 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Status is a fleet at a glance.
+type Status struct {
+	NodeENIs   []NodeENI  `json:"nodeENIs"`
+	Nodes      NodeCounts `json:"nodes"`
+	Troubles   []Issue    `json:"troubles"`
+	Concerned  []Node     `json:"-"`
+	now        time.Time
+	attaching  int
+	interfaces int
+}
+
+// NodeCounts counts the nodes of a fleet.
+type NodeCounts struct {
+	// All is how many there are, Concerned how many a NodeENI selects or selected.
+	All       int `json:"all"`
+	Concerned int `json:"concerned"`
+	Ready     int `json:"ready"`
+}
+
+// NewStatus sums a fleet up.
+func NewStatus(f Fleet, now time.Time) Status {
+	f = f.sorted()
+	s := Status{NodeENIs: f.NodeENIs, now: now, Troubles: issues(f.Nodes)}
+	for _, n := range f.Nodes {
+		if !n.Absent {
+			s.Nodes.All++
+		}
+		if !n.Concerned {
+			continue
+		}
+		s.Nodes.Concerned++
+		s.interfaces += n.Desired
+		s.attaching += n.Desired - n.Attached
+		if n.ready() {
+			s.Nodes.Ready++
+		}
+		s.Concerned = append(s.Concerned, n)
+	}
+	return s
+}
+
+// Text prints the status.
+func (s Status) Text(p Page) string {
+	if len(s.NodeENIs) == 0 && s.Nodes.Concerned == 0 {
+		return p.paragraph("", fmt.Sprintf("No NodeENI is declared, and none of %s has interfaces of one.", count(s.Nodes.All, "node"))) +
+			p.paragraph("→ ", "Declare one: kubectl apply -f examples/single-subnet.yaml; see what it would do first: kubectl eni plan -f FILE.")
+	}
+	var b strings.Builder
+	b.WriteString(s.nodeENITable(p))
+	fmt.Fprintf(&b, "\n%s", p.paragraph("", s.summary()))
+	if p.Wide && len(s.Concerned) > 0 {
+		b.WriteString("\n" + s.nodeTable(p))
+	}
+	for _, t := range s.Troubles {
+		b.WriteString("\n" + t.text(p))
+	}
+	return b.String()
+}
+
+func (s Status) summary() string {
+	text := fmt.Sprintf("%s, %d with interfaces declared, %d of these ready.", count(s.Nodes.All, "node"), s.Nodes.Concerned, s.Nodes.Ready)
+	if s.attaching > 0 {
+		text += fmt.Sprintf(" %d of %s not attached.", s.attaching, count(s.interfaces, "interface"))
+	}
+	return text
+}
+
+func (s Status) nodeENITable(p Page) string {
+	columns := []column{
+		{title: "NODEENI"}, {title: "READY"}, {title: "NODES", right: true, dispensable: 3}, {title: "ATTACHED", right: true},
+		{title: "BLOCKED", right: true, dispensable: 1}, {title: "DRIFTED", right: true, dispensable: 4},
+		{title: "AGE", right: true, dispensable: 5}, {title: "REASON", dispensable: 2},
+	}
+	var rows [][]cell
+	for _, n := range s.NodeENIs {
+		rows = append(rows, []cell{
+			{text: n.Name}, n.readyCell(), number(n.Nodes, plain), {text: fmt.Sprintf("%d/%d", n.Attached, n.Desired)},
+			number(n.Blocked, bad), number(n.Drifted, bad), {age(n.Created, s.now), idle}, {text: n.state()},
+		})
+	}
+	return p.table(columns, rows)
+}
+
+func (s Status) nodeTable(p Page) string {
+	columns := []column{
+		{title: "NODE"}, {title: "READY"}, {title: "ATTACHED", right: true}, {title: "INSTANCE", dispensable: 2}, {title: "TYPE", dispensable: 3},
+		{title: "ZONE", dispensable: 4}, {title: "REASON", dispensable: 1},
+	}
+	var rows [][]cell
+	for _, n := range s.Concerned {
+		rows = append(rows, []cell{
+			{text: n.Name}, readiness(n.Ready), {text: fmt.Sprintf("%d/%d", n.Attached, n.Desired)},
+			{text: n.InstanceID}, {text: n.Type}, {text: n.Zone}, {text: n.Ready.Reason},
+		})
+	}
+	return p.table(columns, rows)
+}
+
+// state is the NodeENI in one word.
+func (n NodeENI) state() string {
+	switch {
+	case n.Deleting && n.Unheard:
+		return "NotSeen"
+	case n.Deleting:
+		return "Deleting"
+	case n.Paused:
+		return reasonPaused
+	case !n.Accepted:
+		return "NotSeen"
+	default:
+		return n.Ready.Reason
+	}
+}
+
+func (n NodeENI) readyCell() cell {
+	if !n.Accepted {
+		return cell{busy.sign() + " Unknown", busy}
+	}
+	return readiness(n.Ready)
+}
+
+// readiness writes a condition with its sign.
+func readiness(c Condition) cell {
+	m := map[string]severity{"True": good, "False": bad}[c.Status]
+	if m == plain || m == bad && (passing(c.Reason) || c.Reason == "Progressing" || c.Reason == "Deleting") {
+		m = busy
+	}
+	return cell{m.sign() + " " + cmp.Or(c.Status, "Unknown"), m}
+}
+
+// number writes a count, and marks one that is not zero.
+func number(n int, m severity) cell {
+	if n == 0 && m == bad {
+		return cell{"0", idle}
+	}
+	return cell{fmt.Sprint(n), m}
+}

@@ -1,0 +1,240 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Why says of one NodeENI or node what is not as wanted and what to do.
+type Why struct {
+	// Kind is NodeENI or Node.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Fine is set when there is nothing to explain.
+	Fine bool `json:"fine"`
+	// Verdict is the answer in one sentence.
+	Verdict string `json:"verdict"`
+	// Notes are what else is to be known, each a sentence or two.
+	Notes    []string `json:"notes,omitempty"`
+	Troubles []Issue  `json:"troubles,omitempty"`
+}
+
+// WhyNodeENI explains a NodeENI of the fleet.
+func WhyNodeENI(f Fleet, n NodeENI) Why {
+	w := Why{Kind: "NodeENI", Name: n.Name}
+	for _, t := range issues(f.sorted().Nodes) {
+		if t.NodeENI == n.Name {
+			w.Troubles = append(w.Troubles, t)
+		}
+	}
+	w.noteConditions(n.Conditions)
+	switch {
+	case !n.Accepted && !n.Deleting:
+		w.Verdict = "No controller has taken it up."
+		w.Notes = append(w.Notes, notRunning)
+	case n.Deleting && n.Unheard:
+		w.Verdict = "It is to be deleted, and no controller has taken note of that: its finalizer waits for one."
+		w.Notes = append(w.Notes, notRunning)
+	case n.Deleting:
+		w.Verdict = "It is being deleted, and goes when EC2 confirms that none of its interfaces is left."
+		if n.Paused {
+			w.Notes = append(w.Notes, "It is paused as well, so that nothing is removed. "+Remediation(reasonPaused))
+		}
+	case n.Paused:
+		w.Verdict = "It is paused: nothing is made, changed or removed for it."
+		w.Notes = append(w.Notes, Remediation(reasonPaused))
+	case n.Desired == 0 && n.Nodes == 0:
+		w.Verdict = fmt.Sprintf("No node carries the labels %s, so nothing is wanted.", pairs(n.Selector))
+		w.Notes = append(w.Notes, nearest(f.Nodes, n)...)
+	case n.Ready.Status == "True" && len(w.Troubles) == 0:
+		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s on %s attached.", count(n.Attached, "interface"), count(n.Nodes, "node"))
+	default:
+		w.Verdict = fmt.Sprintf("%d of %s attached, %d blocked.", n.Attached, count(n.Desired, "interface"), n.Blocked)
+		w.explainReady(n.Ready)
+	}
+	return w
+}
+
+const notRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n eni-controller-system deployment/eni-controller."
+
+// explain reports whether a trouble says already what the message of a condition does.
+func (w *Why) explain(message string) bool {
+	return slices.ContainsFunc(w.Troubles, func(t Issue) bool { return strings.Contains(message, t.Message) })
+}
+
+// noteConditions adds what is false beside Ready, unless a trouble says it already.
+func (w *Why) noteConditions(conditions []Condition) {
+	for _, c := range conditions {
+		if c.Status == "False" && c.Type != "Ready" && !w.explain(c.Message) {
+			w.Notes = append(w.Notes, fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
+		}
+	}
+}
+
+// explainReady adds what the condition says, unless a trouble says it already.
+func (w *Why) explainReady(ready Condition) {
+	if ready.Status == "True" || ready.Message == "" || w.explain(ready.Message) {
+		return
+	}
+	w.Notes = append(w.Notes, fmt.Sprintf("%s: %s", ready.Reason, ready.Message))
+	if advice := Remediation(ready.Reason); advice != "" && len(w.Troubles) == 0 {
+		w.Notes = append(w.Notes, advice)
+	}
+}
+
+// nearest says what the nodes that come nearest to a selector lack.
+func nearest(nodes []Node, n NodeENI) []string {
+	least := len(n.Selector)
+	byLack := map[string][]string{}
+	for _, node := range nodes {
+		missing := n.missing(node.Labels)
+		if len(missing) == 0 || len(missing) > least || node.Absent || len(missing) == len(n.Selector) && len(n.Selector) > 1 {
+			continue
+		}
+		if len(missing) < least {
+			least, byLack = len(missing), map[string][]string{}
+		}
+		lack := strings.Join(missingLabels(n, node.Labels, missing), " and ")
+		byLack[lack] = append(byLack[lack], node.Name)
+	}
+	var notes []string
+	for _, lack := range slices.Sorted(maps.Keys(byLack)) {
+		slices.Sort(byLack[lack])
+		names := byLack[lack]
+		notes = append(notes, fmt.Sprintf("%s: %s.", Page{}.names(names), lack))
+		if len(notes) == mostNames {
+			break
+		}
+	}
+	if len(nodes) > 0 {
+		notes = append(notes, "To give a node the interfaces: kubectl label node NODE "+strings.ReplaceAll(pairs(n.Selector), ",", " "))
+	}
+	return notes
+}
+
+func missingLabels(n NodeENI, labels map[string]string, missing []string) []string {
+	var all []string
+	for _, key := range missing {
+		if have, ok := labels[key]; ok {
+			all = append(all, fmt.Sprintf("label %s is %q and not %q", key, have, n.Selector[key]))
+		} else {
+			all = append(all, "no label "+key)
+		}
+	}
+	return all
+}
+
+// WhyNode explains a node of the fleet.
+func WhyNode(f Fleet, n Node) Why {
+	w := Why{Kind: "Node", Name: n.Name, Troubles: issues([]Node{n})}
+	var meant []string
+	for _, e := range f.sorted().NodeENIs {
+		if e.Selects(n.Labels) {
+			meant = append(meant, e.Name)
+		}
+	}
+	w.notes(f, n, meant)
+	switch {
+	case n.NotEC2 != "":
+		w.Verdict = "It is passed over, since it is no EC2 instance: " + n.NotEC2 + "."
+	case n.Absent:
+		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its interfaces are gone."
+	case len(meant) == 0 && len(n.Interfaces) == 0:
+		w.Verdict = "No NodeENI selects this node, so it gets no interfaces."
+		w.Notes = append(w.Notes, unmatched(f, n)...)
+	case n.Paused:
+		w.Verdict = "It is paused: nothing is made, changed or removed for it."
+		w.Notes = append(w.Notes, Remediation(reasonPaused))
+	case !n.Concerned:
+		w.Verdict = fmt.Sprintf("%s wants interfaces here, and the controller has not begun.", strings.Join(meant, ", "))
+		w.Notes = append(w.Notes, notRunning)
+	case w.unjudged(f, n, meant):
+	case n.ready() && len(w.Troubles) == 0:
+		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s attached.", count(n.Attached, "interface"))
+	default:
+		w.Verdict = fmt.Sprintf("%d of %s attached.", n.Attached, count(n.Desired, "interface"))
+		w.explainReady(n.Ready)
+	}
+	return w
+}
+
+// unjudged says which NodeENIs the node's interfaces were not judged by as these are now, and reports whether there is one.
+func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
+	var names []string
+	for _, name := range meant {
+		e, _ := f.NodeENI(name)
+		if e.Accepted && !e.Paused && !e.Deleting && n.Judged[name] != e.Generation {
+			names = append(names, name)
+			w.explainReady(e.Ready)
+		}
+	}
+	if len(names) > 0 {
+		w.Verdict = fmt.Sprintf("The controller has not judged the node by %s yet, as declared now.", strings.Join(names, ", "))
+	}
+	return len(names) > 0
+}
+
+func (w *Why) notes(f Fleet, n Node, meant []string) {
+	for _, name := range meant {
+		switch e, _ := f.NodeENI(name); {
+		case e.Paused:
+			w.Notes = append(w.Notes, fmt.Sprintf("NodeENI %s is paused.", name))
+		case !e.Accepted:
+			w.Notes = append(w.Notes, fmt.Sprintf("No controller has taken NodeENI %s up. %s", name, notRunning))
+		}
+	}
+	if n.Tainted {
+		w.Notes = append(w.Notes, "The taint networking.k8s.aws/not-ready keeps pods away until the agent finds all required interfaces ready.")
+	}
+}
+
+// unmatched says of each NodeENI what it takes.
+func unmatched(f Fleet, n Node) []string {
+	if len(f.NodeENIs) == 0 {
+		return []string{"None is declared: kubectl apply -f examples/single-subnet.yaml; see what it would do first: kubectl eni plan -f FILE."}
+	}
+	var notes []string
+	for _, e := range f.sorted().NodeENIs {
+		if missing := e.missing(n.Labels); len(missing) > 0 && len(notes) < mostNames {
+			notes = append(notes, fmt.Sprintf("NodeENI %s selects nodes with %s: %s.", e.Name, pairs(e.Selector), strings.Join(missingLabels(e, n.Labels, missing), " and ")))
+		}
+	}
+	return notes
+}
+
+func pairs(labels map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, key+"="+labels[key])
+	}
+	return cmp.Or(strings.Join(all, ","), "(none)")
+}
+
+// Text prints the explanation.
+func (w Why) Text(p Page) string {
+	m := bad
+	switch {
+	case w.Fine:
+		m = good
+	case !slices.ContainsFunc(w.Troubles, func(t Issue) bool { return !t.Passing }) && len(w.Troubles) > 0:
+		m = busy
+	case len(w.Troubles) == 0:
+		m = idle
+	}
+	var b strings.Builder
+	b.WriteString(p.paint(strong, w.Kind+" "+w.Name) + "\n")
+	b.WriteString(p.paragraph(p.sign(m)+" ", w.Verdict))
+	for _, note := range w.Notes {
+		b.WriteString(p.paragraph("  ", note))
+	}
+	for _, t := range w.Troubles {
+		b.WriteString("\n" + t.text(p))
+	}
+	return b.String()
+}

@@ -1,0 +1,191 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// SubnetTerms choose subnets in exactly one of three forms. Each ID and each name is a term of its own and stands for
+// one interface per node; the tags together are one term.
+type SubnetTerms struct {
+	// IDs and Names are taken in the order listed; a name is the value of the Name tag.
+	IDs, Names []string
+	// Tags must all be on a subnet with exactly these values.
+	Tags map[string]string
+}
+
+// SubnetMatch is subnet terms held against the subnets EC2 knows, in any zone and VPC.
+type SubnetMatch struct {
+	// Unknown are the terms that no subnet matches, as people wrote them, in the listed order.
+	Unknown []string
+
+	matched []matchedTerm
+}
+
+// matchedTerm is a term with the subnets that match it, at least one.
+type matchedTerm struct {
+	term    string
+	subnets []eni.Subnet
+}
+
+// MatchSubnets holds the terms against the subnets. The order of the subnets does not matter.
+func MatchSubnets(terms SubnetTerms, subnets []eni.Subnet) SubnetMatch {
+	var m SubnetMatch
+	for _, t := range terms.split() {
+		matching := filter(subnets, t.matches)
+		if len(matching) == 0 {
+			m.Unknown = append(m.Unknown, t.text)
+			continue
+		}
+		m.matched = append(m.matched, matchedTerm{term: t.text, subnets: matching})
+	}
+	return m
+}
+
+// Subnets returns every subnet that a term matches, once, sorted by ID.
+func (m SubnetMatch) Subnets() []eni.Subnet {
+	var all []eni.Subnet
+	for _, t := range m.matched {
+		all = append(all, t.subnets...)
+	}
+	return distinct(all)
+}
+
+// Problems says of each unknown term that it is unknown.
+func (m SubnetMatch) Problems() []plan.Problem {
+	var problems []plan.Problem
+	for _, term := range m.Unknown {
+		problems = append(problems, plan.Problem{
+			Reason: plan.SubnetNotFound,
+			Message: fmt.Sprintf("EC2 knows no subnet with %s; create it, or correct the NodeENI, and check that the controller works in the "+
+				"region and account of the subnet", term),
+		})
+	}
+	return problems
+}
+
+// Placement is one interface that a node of a zone gets.
+type Placement struct {
+	// Ordinal counts the placements of the zone from 0 in the listed order.
+	Ordinal int
+	// Term is the selector term it comes from, as people wrote it.
+	Term string
+	// Candidates are the subnets it may be in, the one with most free IPv4 addresses first; at least one.
+	Candidates []eni.Subnet
+}
+
+// Skipped is a matching subnet that is of no use at a place.
+type Skipped struct {
+	Subnet eni.Subnet
+	Reason PassReason
+}
+
+// PassReason says why a subnet was passed over.
+type PassReason string
+
+// The reasons for passing over a subnet. One in another zone of another VPC counts as OtherZone.
+const (
+	OtherZone PassReason = "OtherZone"
+	OtherVPC  PassReason = "OtherVPC"
+)
+
+// ForZone says which interfaces a node in the zone gets, and which matching subnets were passed over for it. An empty
+// vpcID means that the node's VPC is not known yet: then subnets of any VPC count. A subnet that two terms name, one by its ID
+// and one by its name, is placed once.
+func (m SubnetMatch) ForZone(zone, vpcID string) (placements []Placement, passed []Skipped) {
+	placed := map[string]bool{}
+	for _, t := range m.matched {
+		here := filter(t.subnets, func(s eni.Subnet) bool { return passReason(s, zone, vpcID) == "" })
+		twice := slices.ContainsFunc(here, func(s eni.Subnet) bool { return placed[s.ID] })
+		if len(here) == 0 || twice {
+			continue
+		}
+		for _, s := range here {
+			placed[s.ID] = true
+		}
+		slices.SortFunc(here, byFreeAddresses)
+		placements = append(placements, Placement{Ordinal: len(placements), Term: t.term, Candidates: here})
+	}
+	for _, s := range m.Subnets() {
+		if reason := passReason(s, zone, vpcID); reason != "" {
+			passed = append(passed, Skipped{Subnet: s, Reason: reason})
+		}
+	}
+	return placements, passed
+}
+
+// NoSubnetProblem returns the problem of a place at which no matching subnet is of use, and nil where at least one is. It is also
+// nil when nothing matches anywhere, of which [SubnetMatch.Problems] speaks.
+func (m SubnetMatch) NoSubnetProblem(zone, vpcID string) *plan.Problem {
+	placements, passed := m.ForZone(zone, vpcID)
+	if len(placements) > 0 || len(passed) == 0 {
+		return nil
+	}
+	var places []string
+	// The VPC is only told where it decides: it is not known at all times, and nothing may seem to change for that.
+	where := zone
+	for _, p := range passed {
+		place := p.Subnet.Zone
+		if p.Reason == OtherVPC {
+			place, where = p.Subnet.VPCID, zone+" of VPC "+vpcID
+		}
+		places = append(places, fmt.Sprintf("%s (%s)", p.Subnet.ID, place))
+	}
+	return &plan.Problem{
+		Reason: plan.NoSubnetInZone,
+		Message: fmt.Sprintf("none of the NodeENI's subnets is in the node's zone %s: they are %s; add a subnet of that zone to the NodeENI, "+
+			"or narrow its nodeSelector", where, abridged(places)),
+	}
+}
+
+func passReason(s eni.Subnet, zone, vpcID string) PassReason {
+	switch {
+	case s.Zone != zone:
+		return OtherZone
+	case vpcID != "" && s.VPCID != vpcID:
+		return OtherVPC
+	default:
+		return ""
+	}
+}
+
+// byFreeAddresses puts the subnet with most free addresses first.
+func byFreeAddresses(a, b eni.Subnet) int {
+	return cmp.Or(cmp.Compare(b.FreeIPv4, a.FreeIPv4), strings.Compare(a.ID, b.ID))
+}
+
+// distinct sorts by ID and drops repetitions.
+func distinct(subnets []eni.Subnet) []eni.Subnet {
+	slices.SortFunc(subnets, func(a, b eni.Subnet) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(subnets, func(a, b eni.Subnet) bool { return a.ID == b.ID })
+}
+
+// subnetTerm is one term by itself.
+type subnetTerm struct {
+	text    string
+	matches func(eni.Subnet) bool
+}
+
+// split returns the terms one by one. A term that is listed twice counts once.
+func (t SubnetTerms) split() []subnetTerm {
+	var terms []subnetTerm
+	for _, id := range distinctTerms(t.IDs) {
+		terms = append(terms, subnetTerm{"ID " + id, func(s eni.Subnet) bool { return s.ID == id }})
+	}
+	for _, name := range distinctTerms(t.Names) {
+		terms = append(terms, subnetTerm{"name " + strconv.Quote(name), func(s eni.Subnet) bool { return s.Name == name }})
+	}
+	if len(t.Tags) > 0 {
+		terms = append(terms, subnetTerm{"tags " + tagText(t.Tags), func(s eni.Subnet) bool { return hasTags(s.Tags, t.Tags) }})
+	}
+	return terms
+}

@@ -1,0 +1,234 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/internal/dev/nodenet"
+)
+
+const (
+	// frame is how long a state of the table stays.
+	frame = 100 * time.Millisecond
+	// patience is how long a step may take. At 20 times real time it takes a few seconds, but a controller that was
+	// killed between a deletion and its note of it has a successor which makes sure for two minutes.
+	patience = 3 * time.Minute
+)
+
+// teller tells the story: it runs the commands, shows what comes of them and checks it.
+type teller struct {
+	screen     *screen
+	cluster    *cluster.Cluster
+	clock      awssim.Clock // the simulator's
+	api        client.Reader
+	controller *controller
+	root       string // the checkout, where the commands are run
+
+	now    moment
+	before map[string]string // the interfaces after the last step, with their nodes
+	tally  tally
+
+	began      time.Time // of the story
+	beganThere time.Time // by the simulator's clock
+}
+
+// tell tells all chapters; each step has its fate.
+func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) error {
+	for n, c := range chapters {
+		t.title(fmt.Sprintf("%d of %d", n+1, len(chapters)), c.title)
+		for _, s := range c.steps {
+			if err := t.step(ctx, s, &fates[0]); err != nil {
+				return fmt.Errorf("chapter %d, %s: %w", n+1, c.title, err)
+			}
+			fates = fates[1:]
+		}
+	}
+	return nil
+}
+
+// title writes a line that a reader who scrolls will find again.
+func (t *teller) title(number, title string) {
+	p := t.screen.palette
+	width, _ := t.screen.size()
+	head := fmt.Sprintf("── %s ── %s ", number, title)
+	t.screen.say()
+	t.screen.say(p.bold(head) + p.dim(strings.Repeat("─", max(0, width-len([]rune(head))))))
+}
+
+// step tells one step.
+func (t *teller) step(ctx context.Context, s step, f *fate) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("after %s it is still not as declared", patience))
+	defer cancel()
+	t.screen.say()
+	t.screen.block(s.say, indent)
+	t.screen.say()
+	if s.onNodes && t.cluster.NoNetworks != nil {
+		t.screen.block(t.screen.palette.dim(fmt.Sprintf("(left out here: %v)", t.cluster.NoNetworks)), indent)
+		return nil
+	}
+	began := time.Now()
+	t.screen.watch(rows(t.now))
+	err := t.act(ctx, s, f)
+	t.screen.settle()
+	if err != nil {
+		return err
+	}
+	after := t.now.owners()
+	t.tally.count(t.before, after, s.then.gone)
+	t.before = after
+	p := t.screen.palette
+	t.screen.say()
+	t.screen.say(indent + p.green("✓") + " " + s.then.String() + p.dim(", after "+seconds(time.Since(began).Seconds())))
+	if err := t.show(ctx, s.show); err != nil {
+		return err
+	}
+	t.screen.breathe(ctx)
+	return nil
+}
+
+// act gives the commands of a step and waits until all is as it must be.
+func (t *teller) act(ctx context.Context, s step, f *fate) error {
+	began := time.Now()
+	for _, c := range s.do {
+		line, run := c.typed(t)
+		t.prompt(line)
+		var a answer
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			a = answerOf(run(ctx))
+		}()
+		err := t.play(ctx, func() bool { return isClosed(answered) }, func(bool) bool { return f.strikes(time.Since(began)) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+		if err := t.print(line, a); err != nil {
+			return err
+		}
+	}
+	var problems []string
+	err := t.play(ctx, func() bool {
+		problems = check(t.now, s.then)
+		return len(problems) == 0
+	}, func(over bool) bool { return f.strikes(time.Since(began)) || f.strikesWork(rows(t.now), over) })
+	if err != nil && len(problems) > 0 {
+		return fmt.Errorf("%w:\n  %s", err, strings.Join(problems, "\n  "))
+	}
+	return err
+}
+
+// show gives the commands whose answers are worth reading.
+func (t *teller) show(ctx context.Context, commands []command) error {
+	for _, c := range commands {
+		line, run := c.typed(t)
+		t.screen.say()
+		t.prompt(line)
+		if err := t.print(line, answerOf(run(ctx))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer is what a command printed, and how it ended.
+type answer struct {
+	output string
+	err    error
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func answerOf(output string, err error) answer { return answer{output, err} }
+
+func (t *teller) prompt(line string) {
+	t.screen.say(indent + t.screen.palette.dim("$ ") + t.screen.palette.cyan(line))
+}
+
+func (t *teller) print(line string, a answer) error {
+	t.screen.block(a.output, indent+indent)
+	if a.err != nil {
+		return fmt.Errorf("%s: %w", line, a.err)
+	}
+	return nil
+}
+
+// play shows one frame after the other until all is over, and kills the controller whenever that is due.
+func (t *teller) play(ctx context.Context, over func() bool, due func(over bool) bool) error {
+	for {
+		if err := t.look(ctx); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		t.screen.update(rows(t.now))
+		isOver := over()
+		if due(isOver) {
+			if err := t.kill(); err != nil {
+				return err
+			}
+			continue
+		}
+		if isOver {
+			return nil
+		}
+		select {
+		case <-time.After(frame):
+		case <-t.controller.process.Exited():
+			return fmt.Errorf("the controller ended by itself; its log is %s", t.controller.options.Log)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// kill ends the controller without a warning and starts it again.
+func (t *teller) kill() error {
+	pid := t.controller.process.PID()
+	if err := t.controller.restart(); err != nil {
+		return err
+	}
+	t.tally.kills++
+	p := t.screen.palette
+	t.screen.say(indent + p.dim("$ ") + p.red(fmt.Sprintf("kill -9 %d", pid)) + p.dim("  # the controller; it starts again and remembers nothing"))
+	return nil
+}
+
+// look reads what is true now.
+func (t *teller) look(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := t.api.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("read the nodes: %w", err)
+	}
+	var nodeENIs v1alpha1.NodeENIList
+	if err := t.api.List(ctx, &nodeENIs); err != nil {
+		return fmt.Errorf("read the NodeENIs: %w", err)
+	}
+	t.now = moment{ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items, nodes: map[string]string{}, agents: map[string]corev1.Node{}}
+	for _, node := range nodes.Items {
+		if _, has := nodenet.Nodes()[node.Name]; has && t.cluster.NoNetworks == nil {
+			t.now.agents[node.Name] = node
+		}
+		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
+			t.now.nodes[id] = node.Name
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/ratelimit"
+	"github.com/multieni/multieni/internal/panics"
+)
+
+// Pipeline carries out successive plans of one instance. Calls for one interface do not wait for calls for another one: as
+// soon as some have ended, the caller plans again with what they did, and starts what follows beside those under way.
+// A Pipeline is for one goroutine, which has to call [Pipeline.Pop] until nothing is under way.
+type Pipeline struct {
+	applier           *Applier
+	members, removals *semaphore.Weighted
+	group             Group
+	// underWay are the chains that were started and that Next has not returned.
+	underWay []*chain
+	mu       sync.Mutex
+	// ended are those of them whose calls have ended.
+	ended []*chain
+}
+
+// Group runs functions beside each other and beside the goroutine that has them run.
+type Group interface {
+	// Go begins a function.
+	Go(function func())
+	// Wait waits until a function has ended, since it was last called or before. It may return earlier.
+	Wait()
+}
+
+// goroutines are a Group of goroutines. The channel has room for one value, which says that one has ended.
+type goroutines chan struct{}
+
+// Go implements [Group]. What a function calls of other programs' code is guarded where it is called, in [Pipeline.one].
+func (g goroutines) Go(function func()) {
+	go func() {
+		function()
+		select {
+		case g <- struct{}{}:
+		default:
+		}
+	}()
+}
+
+// Wait implements [Group].
+func (g goroutines) Wait() { <-g }
+
+// sequential is a Group that runs each function to its end before the next begins.
+type sequential struct{}
+
+// Go implements [Group].
+func (sequential) Go(function func()) { function() }
+
+// Wait implements [Group].
+func (sequential) Wait() {}
+
+// chain is the actions for one interface of a member. They follow each other and stop at the first that fails.
+type chain struct {
+	identity.Key
+	// interfaceID is empty while the interface is to be made.
+	interfaceID string
+	actions     []plan.Action
+	outcomes    []Outcome
+}
+
+// Pipeline returns a Pipeline with nothing under way.
+func (a *Applier) Pipeline() *Pipeline {
+	return &Pipeline{
+		applier: a, group: a.newGroup(),
+		members: semaphore.NewWeighted(int64(a.Members)), removals: semaphore.NewWeighted(int64(a.Removals)),
+	}
+}
+
+func (a *Applier) newGroup() Group {
+	switch {
+	case a.Group != nil:
+		return a.Group()
+	case a.Members == 1:
+		return sequential{}
+	default:
+		return make(goroutines, 1)
+	}
+}
+
+// Busy reports whether calls are under way.
+func (p *Pipeline) Busy() bool { return len(p.underWay) > 0 }
+
+// InFlight returns the actions of which [Pipeline.Pop] has not returned what became of them.
+func (p *Pipeline) InFlight() (actions []plan.Action) {
+	for _, c := range p.underWay {
+		actions = append(actions, c.actions...)
+	}
+	return actions
+}
+
+// Start begins to make the calls, and calls end when all of them have ended.
+func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func()) {
+	chains := byInterface(actions)
+	p.underWay = append(p.underWay, chains...)
+	var left atomic.Int64
+	left.Store(int64(len(chains)))
+	for _, c := range chains {
+		p.group.Go(func() {
+			p.runChain(ctx, c)
+			if left.Add(-1) == 0 {
+				end()
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.ended = append(p.ended, c)
+		})
+	}
+}
+
+// Next waits until the calls for an interface have ended, and returns the outcomes of all that have. With nothing under way it
+// returns none.
+func (p *Pipeline) Next() []Outcome {
+	for p.Busy() {
+		if ended := p.collectEnded(); len(ended) > 0 {
+			p.underWay = slices.DeleteFunc(p.underWay, func(c *chain) bool { return slices.Contains(ended, c) })
+			return outcomesOf(ended)
+		}
+		p.group.Wait()
+	}
+	return nil
+}
+
+// collectEnded returns the chains that have ended since it was last called.
+func (p *Pipeline) collectEnded() (ended []*chain) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended, p.ended = p.ended, nil
+	return ended
+}
+
+// Drain waits for all calls under way and returns their outcomes.
+func (p *Pipeline) Drain() (outcomes []Outcome) {
+	for p.Busy() {
+		outcomes = append(outcomes, p.Next()...)
+	}
+	return outcomes
+}
+
+func outcomesOf(chains []*chain) (outcomes []Outcome) {
+	for _, c := range chains {
+		outcomes = append(outcomes, c.outcomes...)
+	}
+	return outcomes
+}
+
+// byInterface splits actions into one chain per interface of a member, both in the order given.
+func byInterface(actions []plan.Action) (chains []*chain) {
+	for _, action := range actions {
+		key, id := action.Of().Key, action.Interface()
+		n := slices.IndexFunc(chains, func(c *chain) bool { return c.Key == key && c.interfaceID == id })
+		if n < 0 {
+			n = len(chains)
+			chains = append(chains, &chain{Key: key, interfaceID: id})
+		}
+		chains[n].actions = append(chains[n].actions, action)
+	}
+	return chains
+}
+
+// runChain makes the calls of a chain.
+func (p *Pipeline) runChain(ctx context.Context, c *chain) {
+	// The context of the calls ends this wait too, and each call finds that out by itself.
+	if p.members.Acquire(ctx, 1) == nil {
+		defer p.members.Release(1)
+	}
+	for _, action := range c.actions {
+		err := ctx.Err()
+		if err == nil {
+			err = p.runAction(ctx, action)
+		}
+		c.outcomes = append(c.outcomes, Outcome{action, err})
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *Pipeline) runAction(ctx context.Context, action plan.Action) error {
+	ctx, end := traced(ratelimit.In(ctx, ClassOf(action)), action)
+	err := panics.AsError(objectOf(action), func() error { return p.carryOut(ctx, action) })
+	end(err)
+	if err != nil {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	return nil
+}
+
+// objectOf names what an action is done for.
+func objectOf(action plan.Action) string {
+	m := action.Of()
+	return fmt.Sprintf("NodeENI %s on node %s", m.NodeENI, m.Node)
+}
+
+func (p *Pipeline) carryOut(ctx context.Context, action plan.Action) error {
+	a := p.applier
+	switch action := action.(type) {
+	case plan.Create:
+		return a.create(ctx, action)
+	case plan.Attach:
+		return a.attach(ctx, action)
+	case plan.Change:
+		return a.change(ctx, action)
+	case plan.Detach:
+		return p.limitRemovals(ctx, func() error { return a.detach(ctx, action) })
+	case plan.Delete:
+		return p.limitRemovals(ctx, func() error { return a.delete(ctx, action) })
+	default:
+		return nil
+	}
+}
+
+// limitRemovals bounds how many removals are under way.
+func (p *Pipeline) limitRemovals(ctx context.Context, call func() error) error {
+	if err := p.removals.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer p.removals.Release(1)
+	return call()
+}

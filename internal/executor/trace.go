@@ -1,0 +1,50 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// traced begins a span for an action in the trace that the context belongs to, if any. The function it returns ends it.
+func traced(ctx context.Context, action plan.Action) (context.Context, func(error)) {
+	of := trace.SpanFromContext(ctx)
+	if !of.IsRecording() {
+		return ctx, func(error) {}
+	}
+	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/apply").Start(ctx, verb(action), trace.WithAttributes(
+		attribute.String("multieni.nodeeni", action.Of().NodeENI),
+		attribute.String("multieni.action", action.String()),
+	))
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetAttributes(attribute.String("error.type", string(eni.ErrorClass(err))))
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// verb names the kind of an action; there are few, as is due for the name of a span.
+func verb(action plan.Action) string {
+	switch action.(type) {
+	case plan.Create:
+		return "create"
+	case plan.Attach:
+		return "attach"
+	case plan.Detach:
+		return "detach"
+	case plan.Delete:
+		return "delete"
+	default:
+		return "change"
+	}
+}

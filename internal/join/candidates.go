@@ -1,0 +1,83 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+)
+
+// instancesTTL is how long a listing of instances serves those who ask at about the same time.
+const instancesTTL = 2 * time.Second
+
+// QueueCloud is what finding one's place among those who wait for an address asks of EC2.
+type QueueCloud interface {
+	Cloud
+	addresses.Reader
+	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
+}
+
+// NewRanked returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
+func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
+	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
+	return addresses.NewRanked(cloud, q.instances, q.wanting, now)
+}
+
+type queue struct {
+	*Joiner
+	cloud QueueCloud
+
+	// turn is held by who asks EC2, so that the others wait for the answer, as long as they care for it.
+	turn   chan struct{}
+	listed []eni.Instance
+	until  time.Time
+}
+
+// instances lists those that the configuration is for.
+func (q *queue) instances(ctx context.Context) ([]eni.Instance, error) {
+	if q.Config.Trigger.TagKey == "" {
+		return nil, nil
+	}
+	select {
+	case q.turn <- struct{}{}:
+		defer func() { <-q.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if q.Now().Before(q.until) {
+		return q.listed, nil
+	}
+	listed, err := q.cloud.TaggedInstances(ctx, q.Config.Trigger.TagKey, q.Config.Trigger.TagValue)
+	if err != nil {
+		return nil, err
+	}
+	q.listed, q.until = listed, q.Now().Add(instancesTTL)
+	return listed, nil
+}
+
+// wanting returns the interfaces that an instance gets in a subnet.
+func (q *queue) wanting(ctx context.Context, subnetID string, instance eni.Instance) ([]identity.Member, error) {
+	found, err := q.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []identity.Member
+	for n, network := range q.Config.Networks {
+		placements, _ := found[n].Subnets.ForZone(instance.Zone, instance.VPCID)
+		for _, p := range placements {
+			if slices.ContainsFunc(p.Candidates, func(s eni.Subnet) bool { return s.ID == subnetID }) {
+				members = append(members, identity.Member{
+					InstanceID: instance.ID, Key: identity.Key{NodeENIUID: identity.NetworkOwner(network.Name), Ordinal: p.Ordinal},
+				})
+			}
+		}
+	}
+	return members, nil
+}

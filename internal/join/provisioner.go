@@ -1,0 +1,252 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package join
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/core/lifecycle"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/executor"
+	"github.com/multieni/multieni/internal/observer"
+)
+
+// run is the work on one instance, with what is known of it meanwhile.
+type run struct {
+	*Joiner
+	instanceID string
+	watch      *observer.Observer
+	applier    *executor.Applier
+	backoffs   map[identity.Key]plan.Backoff
+	ledger     map[identity.Key]int64
+	// created are the interfaces that this run made or attached.
+	created  map[string]bool
+	attached int
+	look     eni.InstanceSnapshot
+	// failed is set when the last round had a call that failed, which is reason to look anew.
+	failed   bool
+	failures int
+	limits   eni.Limits
+	demand   lifecycle.Desired
+	plan     plan.Plan
+}
+
+func (j *Joiner) newRun(instanceID string) *run {
+	watch := observer.New(j.Cloud, observer.Options{Cluster: j.Config.Cluster, Now: j.Now, Log: j.Log})
+	return &run{
+		Joiner: j, instanceID: instanceID, watch: watch,
+		applier:  executor.New(j.Cloud, watch, executor.Options{Members: maxParallelMembers, Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
+		backoffs: map[identity.Key]plan.Backoff{}, ledger: map[identity.Key]int64{}, created: map[string]bool{},
+	}
+}
+
+// round brings the instance as far as it gets without waiting, and says how long to wait.
+func (r *run) round(ctx context.Context) (lifecycle.Result, time.Duration, error) {
+	state := r.look.Instance.State
+	if r.failed || !state.Attachable() || r.Now().Sub(r.look.At) >= snapshotMaxAge {
+		look, err := r.watch.DescribeInstance(ctx, r.instanceID)
+		if err != nil {
+			return lifecycle.Result{}, 0, err
+		}
+		r.look, state = look, look.Instance.State
+	}
+	if state.Terminating() || state == eni.InstanceMissing {
+		return r.Config.Evaluate(state, r.demand, r.plan), 2 * poll, nil
+	}
+	if err := r.settle(ctx); err != nil {
+		return lifecycle.Result{}, 0, err
+	}
+	r.failures = 0
+	wait := 2 * poll
+	if again := r.plan.RequeueAt.Sub(r.Now()); !r.plan.RequeueAt.IsZero() && state.Attachable() {
+		wait = min(max(again, poll), snapshotMaxAge)
+	}
+	return r.Config.Evaluate(state, r.demand, r.plan), wait, nil
+}
+
+// settle makes plans and carries them out until one asks for no call.
+func (r *run) settle(ctx context.Context) error {
+	found, err := r.find(ctx)
+	if err != nil {
+		return err
+	}
+	if r.limits, err = r.Cloud.Limits(ctx, r.look.Instance.Type); err != nil {
+		return err
+	}
+	r.failed = false
+	for range rounds {
+		r.demand = r.Config.Desired(r.look, found)
+		r.plan = r.compute(r.look, r.demand.Desired, r.limits)
+		if len(r.plan.Actions) == 0 {
+			return nil
+		}
+		r.do(ctx, r.plan.Actions)
+	}
+	return nil
+}
+
+// compute plans for the instance. Members are made with the time of its start as their generation, so that everybody who
+// tries asks EC2 with the same token.
+func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits) plan.Plan {
+	for _, claim := range d.Claims {
+		for _, wish := range claim.Interfaces {
+			key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+			r.ledger[key] = max(r.ledger[key], look.Instance.LaunchedAt.Unix())
+		}
+	}
+	known := r.watch.Of(r.instanceID)
+	p := plan.Compute(d, plan.Observed{
+		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
+		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs,
+	}, r.Now())
+	r.ledger = p.Ledger
+	return p
+}
+
+// networksOf leaves out what is a NodeENI's business.
+func networksOf(owned []inventory.Record) []inventory.Record {
+	var ours []inventory.Record
+	for _, r := range owned {
+		if identity.IsNetworkOwner(r.Member.NodeENIUID) {
+			ours = append(ours, r)
+		}
+	}
+	return ours
+}
+
+// missingSince is since when an instance that EC2 does not know can be taken for gone: new ones can be unknown for a
+// while, and when it was started stands in the generation of its interfaces.
+func missingSince(known observer.NodeInventory) time.Time {
+	since := known.MissingSince
+	for _, record := range known.Owned {
+		if started := time.Unix(record.Member.Generation, 0); !since.IsZero() && started.Before(since) {
+			since = started
+		}
+	}
+	return since
+}
+
+// do carries actions out and remembers what became of them.
+func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome {
+	r.announce(ctx, actions)
+	outcomes := r.applier.Do(ctx, actions)
+	for _, o := range outcomes {
+		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI, "action", o.Action.String())
+		if o.Err != nil {
+			r.failed = true
+			r.backoffs[key] = r.backoffs[key].WithFailure(o.Action, o.Err, r.Now())
+			log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
+			continue
+		}
+		delete(r.backoffs, key)
+		r.recordCreated(o.Action)
+		log.Info("carried out")
+	}
+	return outcomes
+}
+
+// announce tells of the interfaces that are about to be attached.
+func (r *run) announce(ctx context.Context, actions []plan.Action) {
+	if r.Attaching == nil {
+		return
+	}
+	for _, action := range actions {
+		for _, record := range r.watch.Of(r.instanceID).Owned {
+			if attach, is := action.(plan.Attach); is && record.ID == attach.InterfaceID {
+				r.Attaching(ctx, record.MAC)
+			}
+		}
+	}
+}
+
+// recordCreated remembers the interfaces that were made or attached.
+func (r *run) recordCreated(action plan.Action) {
+	switch a := action.(type) {
+	case plan.Attach:
+		r.created[a.InterfaceID] = true
+		r.attached++
+	case plan.Create:
+		for _, record := range r.watch.Of(r.instanceID).Owned {
+			if record.Member.Key == a.Member.Key && record.Member.Generation == a.Member.Generation {
+				r.created[record.ID] = true
+			}
+		}
+	}
+}
+
+// rollBack takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each attempt: a
+// NodeENI may have taken one over since the last time.
+func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, why string) {
+	ctx, cancel := context.WithTimeout(ctx, detachTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		if !slices.ContainsFunc(networksOf(r.watch.Of(r.instanceID).Owned), which) {
+			return
+		}
+		if _, err := r.watch.DescribeInstance(ctx, r.instanceID); err != nil {
+			r.Log.Warn("EC2 could not be read before interfaces are taken away; it is tried again", "instance", r.instanceID, "err", err)
+		} else {
+			r.do(ctx, lifecycle.RollbackActions(r.watch.Of(r.instanceID).Owned, which, why))
+		}
+		r.waitForTransitions(ctx, 5*poll)
+	}
+	r.Log.Warn("not everything could be taken away; it carries tags by which it is found", "instance", r.instanceID)
+}
+
+// rolledBack reports whether an interface goes when a required one cannot be had.
+func (r *run) rolledBack(id string, unused bool) bool { return unused || r.created[id] }
+
+// withoutRolledBack leaves out of a result what undo took away, or left for others to take away.
+func (r *run) withoutRolledBack(result Result, unused bool) Result {
+	result.Members = slices.DeleteFunc(slices.Clone(result.Members), func(m plan.Member) bool {
+		return m.Interface == nil || r.rolledBack(m.Interface.ID, unused)
+	})
+	return result
+}
+
+// waitForTransitions waits until EC2 is done with what is under way, or for the given time if nothing is.
+func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
+	until := r.Now().Add(most)
+	moving := r.inTransition()
+	for wait := most; wait > 0; wait = until.Sub(r.Now()) {
+		if !sleep(ctx, min(poll, wait)) {
+			return
+		}
+		r.watch.PollOnce(ctx)
+		if moving && !r.inTransition() {
+			return
+		}
+	}
+}
+
+// inTransition reports whether EC2 is at work on an interface of the instance.
+func (r *run) inTransition() bool {
+	return slices.ContainsFunc(r.watch.Of(r.instanceID).Owned, func(i inventory.Record) bool { return i.InTransition() })
+}
+
+// backoff is how long to wait after readings that failed.
+func (r *run) backoff() time.Duration {
+	r.failures++
+	return min(poll<<min(r.failures, 4), snapshotMaxAge)
+}
+
+func (r *run) result(v lifecycle.Result) Result {
+	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served, Attached: r.attached}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

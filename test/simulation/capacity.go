@@ -1,0 +1,152 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// isTrue reports whether what is said to block a member is so.
+func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim) bool {
+	t := c.run.truth()
+	limits, _ := instancetype.Offline(t.instances[s.instanceID].InstanceType)
+	card := int(claim.nodeENI.Spec.NetworkCardIndex)
+	switch reason {
+	case plan.InstanceFull, plan.LimitReached:
+		attached, onCard := c.slots(s.instanceID, claim.node.Name, card)
+		return attached >= limits.Interfaces || onCard >= limits.MaxOnCard(card)
+	case plan.NoSuchNetworkCard:
+		return card >= len(limits.Cards)
+	case plan.SlotTaken:
+		return c.anyTaken(s, claim)
+	case plan.SubnetFull:
+		return c.lacksRoom(claim)
+	default:
+		return false
+	}
+}
+
+// slots counts the seats of an instance that are taken, unusable, or kept for a member that waits: all, and those on a card.
+func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
+	for _, i := range c.run.truth().ordered {
+		if i.AttachedTo(instanceID) {
+			all++
+			if i.Attachment.Slot.Card == card {
+				onCard++
+			}
+		}
+	}
+	elsewhere := len(c.run.watch.ruined[instanceID]) + c.promised(instanceID, node)
+	return all + elsewhere, onCard + elsewhere
+}
+
+// lacksRoom reports whether a subnet of the claim has too few addresses for an interface of it.
+func (c *cluster) lacksRoom(claim expectedClaim) bool {
+	spec := claim.nodeENI.Spec
+	return slices.ContainsFunc(claim.subnets, func(id string) bool {
+		return c.run.broken.is(brokenSubnet, id) || c.run.missingCapacity(id, 1+int(spec.SecondaryPrivateIPAddressCount), int(spec.IPv4PrefixCount))
+	})
+}
+
+// full reports whether it is said, and so, that the subnet of an interface has no room for the addresses it lacks.
+func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
+	state, spec := c.state(claim.node.Name), claim.nodeENI.Spec
+	lacking := int(spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
+	prefixes := int(spec.IPv4PrefixCount) - len(i.IPv4Prefixes)
+	return state != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
+		slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
+			return said.ENIID == i.ID && plan.Reason(said.Reason) == plan.SubnetFull
+		})
+}
+
+// prefixSize is how many addresses a delegated IPv4 prefix holds.
+const prefixSize = 16
+
+// missingCapacity reports whether a subnet has fewer free addresses than asked for, or fewer whole free blocks of a prefix's size.
+func (r *run) missingCapacity(subnetID string, addresses, prefixes int) bool {
+	addresses, prefixes = max(0, addresses), max(0, prefixes)
+	return r.truth().free[subnetID] < addresses+prefixes*prefixSize || prefixes > 0 && r.freeBlocks(subnetID) < prefixes
+}
+
+// freeBlocks counts the blocks of a prefix's size in which no address of a subnet is used. EC2 keeps the first four and the
+// last address of each subnet.
+func (r *run) freeBlocks(subnetID string) int {
+	var block netip.Prefix
+	for _, s := range subnets {
+		if s.id == subnetID {
+			block = netip.MustParsePrefix(s.cidr)
+		}
+	}
+	first := block.Addr()
+	size := 1 << (32 - block.Bits())
+	taken := map[int]bool{0: true, (size - 1) / prefixSize: true}
+	for _, i := range r.truth().ordered {
+		if i.SubnetID != subnetID {
+			continue
+		}
+		for _, used := range append([]netip.Addr{i.PrimaryIPv4}, i.SecondaryIPv4...) {
+			taken[offset(first, used)/prefixSize] = true
+		}
+		for _, prefix := range i.IPv4Prefixes {
+			taken[offset(first, prefix.Addr())/prefixSize] = true
+		}
+	}
+	return size/prefixSize - len(taken)
+}
+
+// offset is how far an address is behind the first one of its subnet.
+func offset(first, address netip.Addr) int {
+	a, b := first.As4(), address.As4()
+	return int(binary.BigEndian.Uint32(b[:])) - int(binary.BigEndian.Uint32(a[:]))
+}
+
+// promised counts the seats of an instance that are kept for members which wait for what is not there, addresses or a
+// permission, with an interface that is not attached or with none: who has the last seat is not left to luck.
+func (c *cluster) promised(instanceID, node string) int {
+	n := 0
+	claims := c.claims()
+	if state := c.state(node); state != nil {
+		for _, i := range state.Status.Interfaces {
+			if wanted, is := claims[desiredSlot{string(i.NodeENIUID), instanceID}]; is && !c.run.truth().interfaces[i.ENIID].AttachedTo(instanceID) && c.waits(plan.Reason(i.Reason), wanted) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// waits reports whether what a member is said to wait for is truly not there.
+func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
+	switch reason {
+	case plan.SubnetFull:
+		return c.lacksRoom(claim)
+	case plan.Unauthorized:
+		return slices.ContainsFunc(claim.nodeENI.Spec.SecurityGroupIDs, func(id string) bool { return c.run.broken.is(brokenGroup, id) })
+	default:
+		return false
+	}
+}
+
+// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else.
+func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
+	first := int(claim.nodeENI.Spec.DeviceIndex)
+	asked := func(slot eni.Slot) bool {
+		return slot.Card == int(claim.nodeENI.Spec.NetworkCardIndex) && slot.Device >= first && slot.Device < first+len(subnets)
+	}
+	for slot := range c.run.watch.ruined[s.instanceID] {
+		if asked(slot) {
+			return true
+		}
+	}
+	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
+		return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
+	})
+}

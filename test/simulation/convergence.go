@@ -1,0 +1,410 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+const (
+	// settleWithin is how long convergence may take after everything stopped going wrong: the longest wait after a
+	// refusal (30 min), a detach that has to be forced, and two listings.
+	settleWithin = 60 * time.Minute
+	// restFor is how long nothing at all may happen then.
+	restFor = 30 * time.Minute
+	// lastWrites is how long what is settled may still be tidied up and reported.
+	lastWrites = 15 * time.Minute
+)
+
+// heal ends everything that goes wrong, and people put back what they took apart.
+func (r *run) heal() {
+	r.faults.end()
+	r.note(nil, "everything is well from now on")
+	for _, c := range r.clusters {
+		c.restoreNodes()
+		c.unpause()
+		c.release(false)
+		for _, p := range c.processes {
+			p.heldUntil = [kinds]time.Time{}
+		}
+	}
+	r.startStopped()
+	r.putBack()
+}
+
+// putBack is people undoing what they did to interfaces: tags are as before, copies are deleted, and what they attached
+// elsewhere is detached.
+func (r *run) putBack() {
+	for _, i := range r.truth().ordered {
+		if identity := r.watch.identity[i.ID]; identity != nil && !r.watch.copies[i.ID] {
+			_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: tagList(identity)})
+		}
+		if i.Attachment != nil && (r.watch.copies[i.ID] || r.watch.elsewhere[i.ID]) {
+			_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: true})
+		}
+	}
+	for range 8 {
+		r.pass(15 * time.Second)
+		for _, id := range slices.Sorted(maps.Keys(r.watch.copies)) {
+			_, _ = r.model.DeleteNetworkInterface(r.call(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: id})
+		}
+	}
+	r.touched()
+	for id := range r.watch.identity {
+		r.watch.meddled[id] = r.now
+	}
+	clear(r.watch.identity)
+	clear(r.watch.elsewhere)
+	for _, c := range r.clusters {
+		r.noteReasons(c) // for what can be told apart again
+	}
+}
+
+// converge lets things happen until everything is as wanted, and checks that it does not take too long.
+func (r *run) converge() {
+	within := settleWithin + r.ahead() + r.longer()
+	well := r.now
+	for n := 0; ; n++ {
+		if n%8 == 0 && r.settled() == nil && r.idle() {
+			break
+		}
+		if r.now.Sub(later(well, r.lastStart())) > within {
+			break
+		}
+		r.step()
+	}
+	r.note(nil, "settled")
+	if problem := r.settled(); problem != nil {
+		r.violate(problem.Invariant, "%s after everything has been well: %s", seconds(within), problem.Message)
+	}
+}
+
+// longer is how much longer it takes where interfaces are in use whose NodeENI was lost, or had its finalizer taken off: if
+// these are many, they are left in use for a day. Whoever has not heard of a loss may still make some.
+func (r *run) longer() time.Duration {
+	for _, c := range r.clusters {
+		for _, lost := range c.stripped {
+			if r.now.Sub(lost) < noticed {
+				return lossGrace
+			}
+		}
+		for _, i := range r.truth().owned[c.name] {
+			if i.Attachment != nil && c.nodeENIOf(spotOf(i).uid) == nil {
+				return lossGrace
+			}
+		}
+	}
+	return 0
+}
+
+// lastStart is when the youngest process started. One that crashes at what comes late takes with it what it waited for.
+func (r *run) lastStart() (last time.Time) {
+	for _, c := range r.clusters {
+		for _, p := range c.processes {
+			last = later(last, p.startAt)
+		}
+	}
+	return last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// ahead is how far the clocks of two replicas can be apart: what one wrote down is neither old nor over for another one
+// until then.
+func (r *run) ahead() time.Duration {
+	if r.faults.has(clockSkew) {
+		return 2 * time.Hour
+	}
+	return 0
+}
+
+// idle reports whether no process has heard of something that it has not looked at.
+func (r *run) idle() bool {
+	for _, c := range r.clusters {
+		for _, p := range c.processes {
+			if !p.observer.Synced() {
+				return false
+			}
+			for k := range kinds {
+				if p.informers.behind(k) > 0 {
+					return false
+				}
+			}
+			for q := range queues {
+				if len(p.queues[q].ready(r.now.Add(time.Second))) > 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// rest checks that nothing happens where there is nothing to do, and little where somebody else has to act.
+func (r *run) rest() {
+	for quiet := r.now.Add(lastWrites + r.ahead()); r.now.Before(quiet); {
+		r.step()
+	}
+	r.watch.mutations, r.watch.writes = 0, 0
+	clear(r.watch.reconciles)
+	clear(r.watch.probes)
+	until := r.now.Add(restFor)
+	for r.now.Before(until) {
+		r.step()
+	}
+	r.judged("I8")
+	r.judged("I13")
+	if r.watch.mutations > 0 {
+		r.violate("I8", "%d mutating calls although nothing was to be done", r.watch.mutations)
+	}
+	told := 0
+	for key, n := range r.watch.probes {
+		told += n * writesPerProbe
+		if n > mostProbes {
+			r.violate("I8", "NodeENI %s was tried %d times in %s although there is no room", key, n, restFor)
+		}
+	}
+	told += r.turnNews()
+	if r.watch.writes > told {
+		r.violate("I8", "%d writes to the API server although nothing changed", r.watch.writes)
+	}
+	for key, n := range r.watch.reconciles {
+		if n > mostIdleReconciles && (n > mostTurnChecks || !r.waitsForTurn(key)) {
+			r.violate("I13", "%s was reconciled %d times in %s although nothing changed", key, n, restFor)
+		}
+	}
+	if problem := r.settled(); problem != nil {
+		r.violate(problem.Invariant, "%s", problem.Message)
+	}
+	r.checkQuiet()
+}
+
+// mostProbes is how often members of a NodeENI on one instance may ask in the quiet period whether there is room by now:
+// each once in ten minutes, with as many members as there are subnets in a NodeENI.
+const mostProbes = 12
+
+// writesPerProbe is how many writes may tell of one, of its node and of a NodeENI that waits for the same slot: what EC2 said,
+// and that it is waited for again.
+const writesPerProbe = 4
+
+// mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period: every five
+// minutes, or a little oftener where two things are waited for. A node that waits for its turn to replace an interface asks twice a minute (mostTurnChecks), as that ends unannounced.
+const mostIdleReconciles, mostTurnChecks = 14, 70
+
+// turnNews is how many writes may tell of nodes that wait to replace an interface: whether somebody else holds the slot that it
+// is to be moved to, only a look shows, and between two looks the node says that it waits for its turn.
+func (r *run) turnNews() (writes int) {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(states) {
+			if r.waitsForTurn(fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName())) {
+				writes += writesPerProbe
+			}
+		}
+	}
+	return writes
+}
+
+// waitsForTurn reports whether the key of a reconciliation is that of a node that waits to replace an interface: it says so, or
+// what it says of the interface is something else that is wrong with it as well.
+func (r *run) waitsForTurn(key string) bool {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(states) {
+			if key != fmt.Sprintf("%s %s %s", c.name, nodeQueue, object.GetName()) {
+				continue
+			}
+			for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
+				nodeENI := c.nodeENIOf(string(i.NodeENIUID))
+				known, exists := r.truth().interfaces[i.ENIID]
+				if plan.Reason(i.Reason) == plan.Replacing || nodeENI != nil && exists && c.couldReplace(nodeENI, known) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// settled returns what is not as it should be, or nil.
+func (r *run) settled() *Violation {
+	for _, c := range r.clusters {
+		if v := c.settled(); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (c *cluster) settled() *Violation {
+	claims := c.claims()
+	have := map[desiredSlot][]eni.Interface{}
+	for _, i := range c.accountable() {
+		c.run.judged("I5")
+		s := spotOf(i)
+		have[s] = append(have[s], i)
+		if _, wanted := claims[s]; !wanted && !c.mayStay(i) {
+			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, describe(i))}
+		}
+	}
+	for _, object := range c.api.all(nodeENIs) {
+		if !object.GetDeletionTimestamp().IsZero() && !c.saysWhatItWaitsFor(object.(*v1alpha1.NodeENI)) {
+			return &Violation{"I6", fmt.Sprintf("NodeENI %s is still being deleted", object.GetName())}
+		}
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
+		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
+			return v
+		}
+		if v := c.checkStatusTrue(s, claims[s], have[s]); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person has to see to: somebody
+// wrote its UID on interfaces that never were ours, and other tags that are not the cluster's.
+func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
+	var (
+		strays []string
+		told   bool
+	)
+	for _, i := range c.run.truth().interfaces {
+		primary := i.Attachment != nil && i.Attachment.Slot == eni.Primary
+		if i.Tags[identity.TagNodeENIUID] != string(nodeENI.UID) || primary {
+			continue
+		}
+		if c.leftAlone(i) {
+			told = told || c.toldElsewhere(i)
+			continue
+		}
+		if !c.nobodys(i) {
+			return false
+		}
+		strays = append(strays, i.ID)
+	}
+	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
+	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
+}
+
+// mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows,
+// it is in use where its NodeENI has no subnet any more, or another Node of its instance is selected. For the last the product
+// leaves it as it is without asking EC2 whether the instance has ended: the cloud provider removes the Nodes of one that has.
+func (c *cluster) mayStay(i eni.Interface) bool {
+	s := spotOf(i)
+	nodeENI := c.nodeENIOf(s.uid)
+	its := c.nodesOf(s.instanceID)
+	if i.AttachedTo(s.instanceID) && i.Attachment.Status != eni.AttachmentDetaching && !c.removable(i) {
+		return true
+	}
+	if nodeENI == nil || !nodeENI.DeletionTimestamp.IsZero() {
+		return false
+	}
+	if len(its) > 1 && !selects(nodeENI, its[0]) {
+		return anySelected(nodeENI, its)
+	}
+	return !c.run.truth().ended(s.instanceID) && len(its) == 0
+}
+
+func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Interface) *Violation {
+	listed := slices.Clone(claim.subnets)
+	c.run.judged("I6")
+	for _, i := range have {
+		if i.Attachment == nil || i.Attachment.Status != eni.AttachmentAttached {
+			if c.excused(s, claim, i.ID) {
+				continue
+			}
+			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
+		}
+		if wrong := claim.mismatch(i); wrong != "" && (wrong != "addresses" || !c.full(claim, i)) {
+			return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
+		}
+		if at := slices.Index(listed, i.SubnetID); at >= 0 {
+			listed = slices.Delete(listed, at, at+1)
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) && !c.anyTaken(s, claim) {
+			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
+		}
+	}
+	missing := len(claim.subnets) - len(have)
+	switch {
+	case missing < 0:
+		return &Violation{"I5", fmt.Sprintf("%d interfaces of NodeENI %s on %s where %d are wanted", len(have), claim.nodeENI.Name, s.instanceID, len(claim.subnets))}
+	case missing > c.blocked(s, claim):
+		return &Violation{"I6", fmt.Sprintf("%d interfaces of NodeENI %s on %s (node %s) are missing", missing, claim.nodeENI.Name, s.instanceID, claim.node.Name)}
+	}
+	return c.checkStatusConsistent(s, claim, have)
+}
+
+// sharedOrdinal reports whether two interfaces bear one ordinal, which a NodeENIState shows as one.
+func sharedOrdinal(have []eni.Interface) bool {
+	seen := map[string]bool{}
+	for _, i := range have {
+		if seen[i.Tags[identity.TagMember]] {
+			return true
+		}
+		seen[i.Tags[identity.TagMember]] = true
+	}
+	return false
+}
+
+// anyLacks reports whether any node is without an interface of a NodeENI, or the given node without one of any: both keep
+// replacements waiting. What can never be had keeps nothing waiting.
+func (c *cluster) anyLacks(uid, node string) bool {
+	for _, object := range c.api.all(states) {
+		for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {
+			concerns := string(i.NodeENIUID) == uid || object.GetName() == node
+			if concerns && i.Phase != v1alpha1.PhaseAttached && plan.Reason(i.Reason) != plan.NoSubnetInZone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// state returns what the API server has of a node.
+func (c *cluster) state(node string) *v1alpha1.NodeENIState {
+	state, _ := c.api.get(states, node).(*v1alpha1.NodeENIState)
+	return state
+}
+
+// blocked counts the members of a spot that are reported as blocked, for a reason that is true.
+func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
+	n := 0
+	if state := c.state(claim.node.Name); state != nil {
+		for _, i := range state.Status.Interfaces {
+			if string(i.NodeENIUID) == s.uid && i.ENIID == "" && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// excused reports whether an interface is reported as blocked, for a reason that is true.
+func (c *cluster) excused(s desiredSlot, claim expectedClaim, id string) bool {
+	if state := c.state(claim.node.Name); state != nil {
+		for _, i := range state.Status.Interfaces {
+			if i.ENIID == id && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
+				return true
+			}
+		}
+	}
+	return false
+}

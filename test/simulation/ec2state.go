@@ -1,0 +1,98 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"time"
+
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// ec2State is what is so in EC2 at one moment, whatever anybody is shown of it.
+type ec2State struct {
+	interfaces map[string]eni.Interface
+	ordered    []eni.Interface
+	// owned are the interfaces with a cluster's tag, by cluster.
+	owned     map[string][]eni.Interface
+	instances map[string]*ec2.Instance
+	// machines are the instances in order.
+	machines  []*ec2.Instance
+	free      map[string]int
+	validTill time.Time
+	checked   bool
+}
+
+// truth returns what is so now.
+func (r *run) truth() *ec2State {
+	if r.seen != nil && (r.seen.validTill.IsZero() || r.now.Before(r.seen.validTill)) {
+		return r.seen
+	}
+	state := r.model.State(r.call())
+	t := &ec2State{
+		interfaces: make(map[string]eni.Interface, len(state.NetworkInterfaces)), owned: map[string][]eni.Interface{},
+		instances: make(map[string]*ec2.Instance, len(state.Instances)), free: make(map[string]int, len(state.Subnets)),
+	}
+	for _, n := range state.NetworkInterfaces {
+		i := networkInterface(n)
+		t.interfaces[i.ID] = i
+		t.ordered = append(t.ordered, i)
+		if cluster := i.Tags[identity.TagCluster]; cluster != "" {
+			t.owned[cluster] = append(t.owned[cluster], i)
+		}
+	}
+	t.machines = state.Instances
+	for _, i := range state.Instances {
+		t.instances[i.InstanceID] = i
+	}
+	for _, s := range state.Subnets {
+		t.free[s.SubnetID] = s.AvailableIPAddressCount
+	}
+	if next, any := r.model.NextDue(); any {
+		t.validTill = next
+	}
+	r.seen = t
+	return t
+}
+
+// touched makes the next look at the truth a fresh one.
+func (r *run) touched() { r.seen = nil }
+
+func (t *ec2State) attachedBy(attachmentID string) string {
+	for _, i := range t.ordered {
+		if i.Attachment != nil && i.Attachment.ID == attachmentID {
+			return i.ID
+		}
+	}
+	return ""
+}
+
+// holder returns the interface that holds a slot, or nothing.
+func (t *ec2State) holder(instanceID string, slot eni.Slot) string {
+	for _, i := range t.ordered {
+		if i.AttachedTo(instanceID) && i.Attachment.Slot == slot {
+			return i.ID
+		}
+	}
+	return ""
+}
+
+// ended reports whether an instance is going away for good, or gone.
+func (t *ec2State) ended(instanceID string) bool {
+	i := t.instances[instanceID]
+	return i == nil || i.State.Name == ec2.ShuttingDown || i.State.Name == ec2.Terminated
+}
+
+// zoneOf is the zone that a call is about.
+func (r *run) zoneOf(q request) string {
+	if q.create != nil {
+		for _, s := range subnets {
+			if s.id == q.create.SubnetID {
+				return s.zone
+			}
+		}
+	}
+	return r.truth().interfaces[q.target].Zone
+}

@@ -1,0 +1,261 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// changeInstance stops, starts or terminates an instance, or replaces it by another one under the same node name.
+func (c *cluster) changeInstance() {
+	r := c.run
+	object := c.any(nodes)
+	if object == nil {
+		return
+	}
+	node := object.(*corev1.Node)
+	_, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+	if err != nil {
+		return
+	}
+	switch r.pick(5) {
+	case 0:
+		r.note(nil, "instance %s stops", id)
+		delete(r.watch.ruined, id)
+		_, _ = r.model.StopInstances(r.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{id}}})
+	case 1:
+		r.startStopped()
+	case 2:
+		r.terminate(node)
+	default:
+		if r.chance(0.8) {
+			r.terminate(node)
+		}
+		c.replaceNode(node)
+	}
+	r.touched()
+}
+
+// replaceNode puts another instance behind a node name.
+func (c *cluster) replaceNode(node *corev1.Node) {
+	r := c.run
+	zone := zones[r.pick(len(zones))]
+	launched, err := r.model.Launch(r.call(), ec2.WorldInstance{InstanceType: "m5.xlarge", AvailabilityZone: zone, Name: node.Name})
+	if err != nil {
+		return
+	}
+	r.note(nil, "%s: node %s comes back as another instance", c.name, node.Name)
+	_ = c.api.delete(nodes, node.Name, "")
+	c.addNode(node.Name, "aws:///"+zone+"/"+launched[0].InstanceID)
+}
+
+func (r *run) startStopped() {
+	for _, i := range r.truth().machines {
+		if i.State.Name == ec2.Stopped {
+			r.note(nil, "instance %s starts", i.InstanceID)
+			_, _ = r.model.StartInstances(r.call(), &ec2.InstancesInput{InstanceIDs: []string{i.InstanceID}})
+		}
+	}
+	r.touched()
+}
+
+// flap lets a Node vanish and return, lose its providerID for a while, or many instances be reclaimed at once.
+func (c *cluster) flap() {
+	r := c.run
+	object := c.any(nodes)
+	if object == nil {
+		return
+	}
+	node := object.(*corev1.Node)
+	switch r.pick(6) {
+	case 0:
+		for _, each := range c.api.all(nodes) {
+			if r.chance(0.6) {
+				r.terminate(each.(*corev1.Node))
+			}
+		}
+	case 1:
+		r.note(nil, "%s: node %s has no providerID for a moment", c.name, node.Name)
+		c.vanished = append(c.vanished, node)
+		_, _ = c.api.update(nodes, node.Name, "", func(o client.Object) (client.Object, error) {
+			o.(*corev1.Node).Spec.ProviderID = ""
+			return o, nil
+		})
+	case 2:
+		r.note(nil, "%s: node %s vanishes for a moment", c.name, node.Name)
+		c.vanished = append(c.vanished, node)
+		_ = c.api.delete(nodes, node.Name, "")
+	default:
+		c.restoreNodes()
+	}
+}
+
+// restoreNodes brings vanished nodes back.
+func (c *cluster) restoreNodes() {
+	for _, node := range c.vanished {
+		if c.api.get(nodes, node.Name) != nil {
+			_, _ = c.api.update(nodes, node.Name, "", func(o client.Object) (client.Object, error) {
+				if o.(*corev1.Node).Spec.ProviderID == "" {
+					o.(*corev1.Node).Spec.ProviderID = node.Spec.ProviderID
+				}
+				return o, nil
+			})
+			continue
+		}
+		c.run.note(nil, "%s: node %s is back", c.name, node.Name)
+		_, _ = c.api.create(&corev1.Node{ObjectMeta: *withoutIdentity(node), Spec: node.Spec})
+	}
+	c.vanished = nil
+}
+
+// restoreEtcd forgets NodeENIs without any of what a deletion does. Users who have them in a repository create them again.
+func (c *cluster) restoreEtcd() {
+	r := c.run
+	for _, object := range c.api.all(nodeENIs) {
+		if r.chance(0.3) {
+			continue
+		}
+		r.note(nil, "%s: NodeENI %s is lost", c.name, object.GetName())
+		c.stripped[string(object.GetUID())] = r.now
+		c.api.put(nodeENIs, object.GetName(), nil)
+		if r.chance(0.6) {
+			_, _ = c.api.create(&v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: object.GetName()}, Spec: object.(*v1alpha1.NodeENI).Spec})
+		}
+	}
+	for _, object := range c.api.all(states) {
+		if r.chance(0.3) {
+			c.noteLedgerLost(object)
+			c.api.put(states, object.GetName(), nil)
+		}
+	}
+}
+
+// noteLedgerLost remembers that a NodeENIState goes, or was let go to be made anew, which a crash can come between.
+func (c *cluster) noteLedgerLost(state client.Object) {
+	for _, id := range controller.Indexed(state, controller.InstanceIDs) {
+		c.unledgered[id] = true
+	}
+}
+
+// handle is a person with an EC2 console.
+func (c *cluster) handle() {
+	r := c.run
+	owned := r.truth().owned[c.name]
+	if len(owned) == 0 {
+		return
+	}
+	i := owned[r.pick(len(owned))]
+	r.watch.handled(r, i)
+	switch r.pick(10) {
+	case 0, 1:
+		if i.Attachment != nil {
+			r.note(nil, "somebody detaches %s by hand", i.ID)
+			_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: r.chance(0.2)})
+		}
+	case 2, 3:
+		r.note(nil, "somebody deletes %s by hand", i.ID)
+		_, _ = r.model.DeleteNetworkInterface(r.call(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: i.ID})
+	case 4:
+		r.retag(i)
+	case 5:
+		r.copyTags(i)
+	case 6:
+		r.attachElsewhere(i)
+	case 7, 8:
+		c.disguise(i)
+	default:
+		r.changeAttributes(i)
+	}
+	r.touched()
+}
+
+// spoiltValues are what somebody writes into a tag: a word, and numbers that are out of some range.
+var spoiltValues = []string{"spoilt", "-1", "128", "200", "4294967296", "253402300800", "9223372036854775807"}
+
+// retag spoils or removes one tag.
+func (r *run) retag(i eni.Interface) {
+	keys := slices.Sorted(maps.Keys(i.Tags))
+	key := keys[r.pick(len(keys))]
+	r.watch.remember(i)
+	if r.chance(0.5) {
+		r.note(nil, "somebody removes tag %s of %s", key, i.ID)
+		_, _ = r.model.DeleteTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key}}})
+		return
+	}
+	value := spoiltValues[r.pick(len(spoiltValues))]
+	r.note(nil, "somebody sets tag %s of %s to %s", key, i.ID, value)
+	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
+}
+
+// copyTags makes an interface with the tags of one of ours, as a template that was cloned would.
+func (r *run) copyTags(i eni.Interface) {
+	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
+		InterfaceSettings: ec2.InterfaceSettings{SubnetID: i.SubnetID},
+		TagSpecifications: []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(i.Tags)}},
+	})
+	if err == nil {
+		r.note(nil, "somebody copies the tags of %s to %s", i.ID, made.NetworkInterface.NetworkInterfaceID)
+		r.watch.copies[made.NetworkInterface.NetworkInterfaceID] = true
+	}
+}
+
+func (r *run) attachElsewhere(i eni.Interface) {
+	for _, other := range r.truth().machines {
+		if other.Placement.AvailabilityZone != i.Zone || i.Attachment != nil || other.InstanceID == i.Tags[identity.TagInstanceID] {
+			continue
+		}
+		card, device := 0, 2+r.pick(2)
+		_, err := r.model.AttachNetworkInterface(r.call(), &ec2.AttachNetworkInterfaceInput{
+			NetworkInterfaceID: i.ID, InstanceID: other.InstanceID, NetworkCardIndex: &card, DeviceIndex: &device,
+		})
+		if err == nil {
+			r.note(nil, "somebody attaches %s to %s", i.ID, other.InstanceID)
+			r.watch.elsewhere[i.ID] = true
+			return
+		}
+	}
+}
+
+func (r *run) changeAttributes(i eni.Interface) {
+	r.note(nil, "somebody changes attributes of %s", i.ID)
+	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{
+		NetworkInterfaceID: i.ID, Description: &ec2.StringValue{Value: "by hand"},
+	})
+	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: i.ID, Groups: groups[2:]})
+}
+
+// troubleWatch holds the news of one kind back, or loses it until the kind is listed anew.
+func (c *cluster) troubleWatch() {
+	for _, p := range c.processes {
+		k := kind(c.run.pick(int(kinds)))
+		lasts := time.Duration(c.run.pick(300)) * time.Second
+		p.heldUntil[k] = c.run.now.Add(lasts)
+		p.lost[k] = c.run.chance(0.5)
+		c.run.note(p, "hears nothing of %ss for %s", k, seconds(lasts))
+	}
+}
+
+// kill ends a process between two calls.
+func (c *cluster) kill() {
+	p := c.processes[c.run.pick(len(c.processes))]
+	if p.depth == 0 && p.runs() && c.run.chance(0.3) {
+		p.end("is killed")
+	}
+}
+
+func withoutIdentity(node *corev1.Node) *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Name: node.Name, Labels: maps.Clone(node.Labels)}
+}

@@ -1,0 +1,149 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// foreignInterface is an interface that never was ours, and bears our tags.
+type foreignInterface struct {
+	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an interface
+	// where its tags say that it is.
+	believable bool
+}
+
+// disguise writes tags of ours on an interface of somebody else that is attached to an instance: those of one of ours, or changed
+// ones.
+func (c *cluster) disguise(i eni.Interface) {
+	r := c.run
+	foreign := c.foreign(i.Zone)
+	if _, aged := identity.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || foreign == nil {
+		return // nobody takes an interface without its age for a leak
+	}
+	host := foreign.Attachment.InstanceID
+	tags := maps.Clone(i.Tags)
+	if r.chance(0.7) {
+		tags[identity.TagInstanceID] = host
+	}
+	switch r.pick(4) {
+	case 0:
+		tags[identity.TagNodeENIUID] = "no-such-nodeeni"
+	case 1:
+		tags[identity.TagMember] = fmt.Sprint(r.pick(4))
+		tags[identity.TagGeneration] = fmt.Sprint(r.now.Unix() - 3600)
+	}
+	r.note(nil, "somebody writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
+	r.watch.strangers[foreign.ID] = &foreignInterface{}
+	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{foreign.ID}, Tags: tagList(tags)})
+	r.touched()
+}
+
+// foreign returns an interface in a zone that somebody else has attached to a node, or to an instance that no cluster has a Node
+// for; nil if there is none.
+func (c *cluster) foreign(zone string) *eni.Interface {
+	r := c.run
+	if r.watch.hosts[zone] == "" {
+		launched, err := r.model.Launch(r.call(), ec2.WorldInstance{
+			InstanceType: "m5.xlarge", AvailabilityZone: zone, Name: "stranger", CNI: &ec2.CNI{WarmENIs: 3},
+		})
+		if err != nil {
+			return nil
+		}
+		r.watch.hosts[zone] = launched[0].InstanceID
+		r.touched()
+	}
+	var all []eni.Interface
+	for _, i := range r.truth().ordered {
+		if i.Zone == zone && i.Ready() && i.Tags[identity.TagCluster] == "" && r.watch.identity[i.ID] == nil &&
+			(i.Attachment.InstanceID == r.watch.hosts[zone] || len(c.nodesOf(i.Attachment.InstanceID)) > 0) {
+			all = append(all, i)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[r.pick(len(all))]
+}
+
+// noteBelief remembers which strangers the product may take for its own, by what docs/security.md accepts.
+func (r *run) noteBelief() {
+	for id, known := range r.watch.strangers {
+		i, exists := r.truth().interfaces[id]
+		if !exists || known.believable || i.Attachment == nil {
+			continue
+		}
+		known.believable = slices.ContainsFunc(r.clusters, func(c *cluster) bool {
+			return i.Tags[identity.TagCluster] == c.name && len(c.nodesOf(i.Attachment.InstanceID)) > 0 &&
+				(c.unledgered[i.Attachment.InstanceID] || c.lacks(i))
+		})
+	}
+}
+
+// lacks reports whether fewer interfaces of ours are attached than a NodeENI wants where the tags of an interface say that it is:
+// the NodeENI that they name, or one that was created again under its name.
+func (c *cluster) lacks(i eni.Interface) bool {
+	named := spotOf(i)
+	claims := c.claims()
+	return slices.ContainsFunc(c.api.all(nodeENIs), func(object client.Object) bool {
+		if uid := string(object.GetUID()); uid != named.uid && object.GetName() != i.Tags[identity.TagNodeENI] {
+			return false
+		}
+		s := desiredSlot{string(object.GetUID()), named.instanceID}
+		attached := 0
+		for _, other := range c.run.truth().owned[c.name] {
+			if spotOf(other) == s && other.Ready() && other.AttachedTo(s.instanceID) && c.run.watch.strangers[other.ID] == nil {
+				attached++
+			}
+		}
+		return attached < len(claims[s].subnets)
+	})
+}
+
+// touching checks that a call changes no stranger that is attached to an instance.
+func (r *run) touching(p *process, q request, i eni.Interface) {
+	if known := r.watch.strangers[i.ID]; known != nil && !known.believable && i.Attachment != nil {
+		r.violate("I1", "%s %s %s, which somebody else made and attached, for its tags: %s", p.name, q.action, i.ID, describe(i))
+	}
+}
+
+// nobodys reports whether an interface of somebody else has tags that the product takes for nobody's.
+func (c *cluster) nobodys(i eni.Interface) bool {
+	_, verdict := identity.Read(c.name, i.Tags)
+	return c.run.watch.strangers[i.ID] != nil && (verdict != identity.Owned || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
+}
+
+// accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so that another
+// one takes the place of each if there is room.
+func (c *cluster) accountable() []eni.Interface {
+	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool { return c.leftAlone(i) || c.nobodys(i) })
+}
+
+// leftAlone reports whether an interface is told of as one that nothing but its tags says to be ours: a ledger was lost, or somebody
+// took the tags away until another interface was made in its place, and put them back.
+func (c *cluster) leftAlone(i eni.Interface) bool {
+	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
+	_, handled := c.run.watch.meddled[i.ID]
+	return told && i.Attachment != nil && (handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID])
+}
+
+// toldElsewhere reports whether a NodeENIState asks a person to detach an interface where somebody else attached it: tags that
+// somebody copied name an instance that has ended.
+func (c *cluster) toldElsewhere(i eni.Interface) bool {
+	return slices.ContainsFunc(c.api.all(states), func(object client.Object) bool {
+		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(known v1alpha1.InterfaceState) bool {
+			return known.ENIID == i.ID && strings.Contains(known.Message, "by somebody else; detach it there")
+		})
+	})
+}

@@ -1,0 +1,107 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// No release precedes this one yet. What an earlier one can be is known from what may change between two: optional fields,
+// words of status, and tags that decide nothing can be added; what tags and tokens mean cannot (ownership.TestToken). So an
+// earlier release is this program behind a glass that hides the newest of these: it does not see them, does not write
+// them, and what it writes it writes whole, without them.
+
+// release puts processes of the earlier release, or of the present one, in the place of those that are at rest: an upgrade,
+// or one that is rolled back.
+func (c *cluster) release(earlier bool) {
+	c.earlier = earlier
+	for _, p := range slices.Clone(c.processes) {
+		if p.depth == 0 && p.earlier != earlier {
+			p.end("gives way to another release")
+		}
+	}
+}
+
+// seen is an object as an earlier release decodes it.
+func (p *process) seen(object client.Object) client.Object {
+	if !p.earlier {
+		return object
+	}
+	switch object := object.(type) {
+	case *v1alpha1.NodeENI:
+		older := object.DeepCopy()
+		older.Spec.UpdatePolicy, older.Spec.MaxUnavailable = "", 0
+		older.Status = olderStatus(older.Status)
+		return older
+	case *v1alpha1.NodeENIState:
+		return olderState(object)
+	}
+	return object
+}
+
+// stored is an object that an earlier release has written: what users declared is as it was, since it writes none of it.
+func (p *process) stored(object client.Object) client.Object {
+	if !p.earlier {
+		return object
+	}
+	switch object := object.(type) {
+	case *v1alpha1.NodeENI:
+		object.Status = olderStatus(object.Status)
+	case *v1alpha1.NodeENIState:
+		return olderState(object)
+	}
+	return object
+}
+
+func olderStatus(s v1alpha1.NodeENIStatus) v1alpha1.NodeENIStatus {
+	s.Ramp, s.Drifted, s.Subnets, s.SecurityGroups = nil, 0, nil, nil
+	return s
+}
+
+func olderState(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
+	older := state.DeepCopy()
+	older.Spec.NodeUID, older.Spec.InstanceType = "", ""
+	for n := range older.Status.Interfaces {
+		i := &older.Status.Interfaces[n]
+		i.Phase = olderPhases[i.Phase]
+		i.RequestedDeviceIndex, i.SubnetCIDR, i.Drift, i.Message, i.SecondaryPrivateIPs, i.SecurityGroupIDs = i.DeviceIndex, "", nil, "", nil, nil
+	}
+	return older
+}
+
+// olderPhases are the words of an earlier release, which has fewer.
+var olderPhases = map[v1alpha1.Phase]v1alpha1.Phase{
+	v1alpha1.PhaseBlocked: v1alpha1.PhasePending, v1alpha1.PhasePending: v1alpha1.PhasePending,
+	v1alpha1.PhaseCreating: v1alpha1.PhasePending, v1alpha1.PhaseAttaching: v1alpha1.PhasePending,
+	v1alpha1.PhaseAttached:  v1alpha1.PhaseAttached,
+	v1alpha1.PhaseDetaching: v1alpha1.PhaseDetaching, v1alpha1.PhaseDeleting: v1alpha1.PhaseDetaching,
+}
+
+// written are the tags that a process writes: an earlier release has no name for interfaces.
+func (p *process) written(tags map[string]string) map[string]string {
+	if !p.earlier {
+		return tags
+	}
+	older := maps.Clone(tags)
+	delete(older, identity.TagName)
+	return older
+}
+
+// read is an interface as a process takes it: an earlier release does not miss the tag that it does not know.
+func (p *process) read(i eni.Interface) eni.Interface {
+	if p.earlier && i.Tags[identity.TagNodeENI] != "" {
+		i.Tags = maps.Clone(i.Tags)
+		m, _ := identity.Read(p.cluster.name, i.Tags)
+		i.Tags[identity.TagName] = cmp.Or(m.DesiredTags(nil)[identity.TagName], i.Tags[identity.TagName])
+	}
+	return i
+}

@@ -1,0 +1,121 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// budget counts the changes of interfaces that a run without faults may cost.
+type budget struct {
+	// adjusting are the calls that change attributes of an interface; needed is how many of these users and creations explain.
+	adjusting, needed int
+}
+
+// shaping is when an attribute last changed in EC2, and the process that changed it and got the answer. The name is empty if
+// somebody else did, or if the answer was lost.
+type shaping struct {
+	by string
+	at time.Time
+}
+
+// adjusts reports whether a call changes attributes of an interface.
+func (q request) adjusts() bool {
+	return strings.HasPrefix(q.action, "Modify") || q.action == "CreateTags"
+}
+
+// aspect names the attribute of an interface that an action changes. A new attachment has its own deletion on termination.
+func aspect(id, action string) string {
+	if action == "AttachNetworkInterface" {
+		action = "ModifyDeleteOnTermination"
+	}
+	return id + " " + action
+}
+
+// shaped checks I8 for attributes after a call has reached EC2: no call leaves its interface as it was, unless the process
+// cannot know that.
+func (r *run) shaped(p *process, q request, before eni.Interface, err error) {
+	after := r.truth().interfaces[q.target]
+	if q.create != nil && err == nil {
+		r.watch.maker[q.made.ID] = p.name
+	}
+	switch changed := !reflect.DeepEqual(attributesOf(before), attributesOf(after)); {
+	case err != nil || !q.adjusts() && q.action != "AttachNetworkInterface":
+	case changed:
+		r.watch.shaped[aspect(q.target, q.action)] = shaping{at: r.now}
+		if q.adjusts() {
+			r.watch.spent.adjusting++
+		} else {
+			r.watch.spent.needed++ // deletion on termination can only be set after the attach
+		}
+	default:
+		r.checkRedundantCalls(p, q, after)
+	}
+}
+
+func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
+	last, known := r.watch.shaped[aspect(q.target, q.action)]
+	if !known {
+		if last, known = r.watch.shaped[q.target]; !known {
+			last.at = r.watch.made[q.target]
+		}
+	}
+	r.judged("I8")
+	excused := p.earlier || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[i.ID]) <= staleness
+	if since := r.now.Sub(last.at); !excused && (last.by == p.name || since > staleness) {
+		r.violate("I8", "%s %s %s, which has been as that asks for %s: %s", p.name, q.action, q.target, seconds(since), describe(i))
+	}
+}
+
+// learned notes that a process knows what its call made of an interface.
+func (r *run) learned(p *process, q request, at time.Time, err error) {
+	if err != nil {
+		return
+	}
+	if q.create != nil {
+		r.watch.shaped[q.made.ID] = shaping{p.name, r.now}
+		return
+	}
+	if last, known := r.watch.shaped[aspect(q.target, q.action)]; known && last.at.Equal(at) {
+		r.watch.shaped[aspect(q.target, q.action)] = shaping{p.name, last.at}
+	}
+}
+
+// attributesOf is an interface without its state, which EC2 changes by itself.
+func attributesOf(i eni.Interface) eni.Interface {
+	i.Status = ""
+	if i.Attachment != nil {
+		a := *i.Attachment
+		a.Status = ""
+		i.Attachment = &a
+	}
+	return i
+}
+
+// edited counts the calls that an edit of a NodeENI explains: for each interface of it one for each attribute, and one more
+// where addresses are given back before others are taken.
+func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
+	if reflect.DeepEqual(before.Spec, after.Spec) {
+		return
+	}
+	for _, i := range r.truth().owned[c.name] {
+		if spotOf(i).uid == string(after.UID) {
+			r.watch.spent.needed += 2
+		}
+	}
+}
+
+// checkQuiet checks the call budget of a run without faults: beside creating, attaching, detaching and deleting, calls change
+// attributes only where a user asked for that, and deletion on termination and the source/destination check once for each
+// interface.
+func (r *run) checkQuiet() {
+	if spent := r.watch.spent; r.options.Calm && spent.adjusting > spent.needed {
+		r.violate("I8", "%d calls changed attributes, and what users did explains %d", spent.adjusting, spent.needed)
+	}
+}
