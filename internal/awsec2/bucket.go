@@ -64,12 +64,13 @@ func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 	return buckets, nil
 }
 
-// Usable is how many requests are made at once at most: the rest of the capacity stays in the bucket for others.
-func (b Bucket) Usable() int { return max(1, int((1-ratelimit.Reserve)*float64(b.Capacity))) }
+// Usable is how many requests are made at once at most while nobody else is known to use the bucket: the rest of the capacity
+// stays in it.
+func (b Bucket) Usable() int { return b.beyond(ratelimit.Reserve) }
 
-// reserve is how many requests of the capacity are left to others. It covers too that EC2 documents that buckets are refilled
-// once per second, and not all the time.
-func (b Bucket) reserve() int { return b.Capacity - b.Usable() }
+// beyond is how many requests of the capacity there are beside a reserve for others. The reserve covers too that EC2 documents
+// that buckets are refilled once per second, and not all the time.
+func (b Bucket) beyond(reserve float64) int { return max(1, int((1-reserve)*float64(b.Capacity))) }
 
 // BucketState is how the bucket of one action stands.
 type BucketState struct {
@@ -116,9 +117,12 @@ func newSpender(action string, size Bucket, share float64) *actionLimiter {
 	return s
 }
 
+// usable is how many requests of the capacity are not left to others at the moment.
+func (s *actionLimiter) usable() int { return s.size.beyond(s.pace.Reserve()) }
+
 // burst is how many requests may be made at once when a share of the bucket is used.
 func (s *actionLimiter) burst(share float64) int {
-	return max(1, min(s.size.Usable(), int(share*float64(s.size.Capacity))))
+	return max(1, min(s.usable(), int(share*float64(s.size.Capacity))))
 }
 
 // wait returns when the turn of a request has come, or an error if it is not to be sent.
@@ -156,6 +160,7 @@ func (s *actionLimiter) adaptShare(now time.Time) {
 	s.pace = s.pace.After(now.Sub(s.paced), s.line.Len() > 0)
 	s.paced = now
 	share := s.pace.Share()
+	s.accountBucket.SetBurstAt(now, s.usable())
 	s.ownBucket.SetLimitAt(now, rate.Limit(share*s.size.Refill))
 	s.ownBucket.SetBurstAt(now, s.burst(share))
 }
@@ -235,19 +240,20 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	}
 	now := time.Now()
 	s.adaptShare(now)
-	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.reserve()), now.Sub(s.lastEmpty)
+	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.Capacity-s.usable()), now.Sub(s.lastEmpty)
 	s.pace = s.pace.Refused(ratelimit.AvailableShare(spare, s.size.Refill, since), since)
 	s.lastEmpty = now
 	// The reserve comes back first. Our share waits for as much again: a group that finds the bucket empty goes on for a while.
-	s.accountBucket, s.ownBucket = s.size.owing(now, s.size.reserve()), s.size.owing(now, 2*s.size.reserve())
+	reserve := s.size.Capacity - s.usable()
+	s.accountBucket, s.ownBucket = s.owing(now, reserve), s.owing(now, 2*reserve)
 	s.adaptShare(now)
 }
 
 // owing returns a limiter that has no token, and gets none before a number of tokens has come back; no more than are usable.
-func (b Bucket) owing(now time.Time, tokens int) *rate.Limiter {
-	l := rate.NewLimiter(rate.Limit(b.Refill), b.Usable())
-	l.AllowN(now, b.Usable())
-	l.ReserveN(now, min(tokens, b.Usable()))
+func (s *actionLimiter) owing(now time.Time, tokens int) *rate.Limiter {
+	l := rate.NewLimiter(rate.Limit(s.size.Refill), s.usable())
+	l.AllowN(now, s.usable())
+	l.ReserveN(now, min(tokens, s.usable()))
 	return l
 }
 

@@ -24,7 +24,9 @@ const (
 	MaxShare = 1.0
 	// Reserve is the part of a bucket's capacity that is left in it, so that others find tokens while we use all that flows
 	// in. It is a level and not a part of the refill: a rest of each refill would only fill the bucket to the brim, and be lost.
-	Reserve = 0.3
+	Reserve = 0.1
+	// SharedReserve is the reserve while others are known to use the bucket as well.
+	SharedReserve = 0.3
 	// MinShare is the part below which nothing brings the pace: it never stops.
 	MinShare = 0.05
 	// MaxBurstShare is how far the share climbs. Above one it makes up for what the climb left in the bucket; what keeps the whole
@@ -37,9 +39,9 @@ const (
 
 	// cubicScale is how fast the share climbs, per second cubed: from the least to the most in less than a minute.
 	cubicScale = 1.85e-5
-	// margin is how far below what others leave the climb stays longest, as a part of what they take. That gathers
+	// margin is how far below what others leave the climb stays longest, as a multiple of what they take. That gathers
 	// in the bucket for groups of their requests: nodes come in groups, and their VPC CNI with them.
-	margin = 0.7
+	margin = 1
 	// memory is how long what others took counts, in the mean. Requests that come in groups say little in a shorter time.
 	memory = 2 * time.Minute
 	// minSample is how long a bucket must have been used for its emptiness to tell how much others take.
@@ -71,6 +73,14 @@ func New(begin float64) AdaptiveRate { return AdaptiveRate{begin: begin, knee: b
 func (p AdaptiveRate) Share() float64 {
 	x := (p.age - p.bend).Seconds()
 	return min(MaxBurstShare, max(MinShare, p.knee+cubicScale*x*x*x))
+}
+
+// Reserve returns the part of the bucket's capacity that is left to others at the moment.
+func (p AdaptiveRate) Reserve() float64 {
+	if p.known > 0 {
+		return SharedReserve
+	}
+	return Reserve
 }
 
 // After returns the pace when a time has passed in which requests waited, or in which nothing was wanted: then a pace
