@@ -202,7 +202,9 @@ type AWSNodeTemplateSpec struct {
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 }
 
-// ClusterAccess is what a node must be told to join the cluster.
+// ClusterAccess has the values that a node needs to join the cluster. Empty
+// fields take the values of nodeCluster in the chart, unless name is that of
+// another cluster.
 type ClusterAccess struct {
 	// name is the name of the EKS cluster.
 	// +optional

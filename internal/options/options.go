@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -43,6 +45,9 @@ type Controller struct {
 	EC2RateShare float64
 	// EC2Buckets are the sizes of buckets that differ from the documented ones, by action, as "capacity/refill".
 	EC2Buckets map[string]string
+
+	// NodeCluster has the values of this cluster for user data: name, endpoint, certificateAuthority, serviceCIDR.
+	NodeCluster map[string]string
 
 	Features
 	Logging
@@ -93,6 +98,7 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
 	flags.DurationVar(&c.SourceRefreshPeriod, "follow-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
 	flags.Float64Var(&c.EC2RateShare, "ec2-share", ratelimit.InitialShare, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
+	flags.StringToStringVar(&c.NodeCluster, "node-cluster", nil, "name and endpoint of the EKS cluster, as name=NAME,endpoint=URL, for the user data of AWSNodeTemplates that do not set them in spec.cluster; the controller takes certificateAuthority and serviceCIDR from the API server if they are not given")
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
 	c.Features.Bind(flags)
 	c.Logging.Bind(flags)
@@ -137,6 +143,22 @@ func FromEnvironment(flags *pflag.FlagSet) error {
 	return nil
 }
 
+// checkNodeCluster returns an error that names the missing or unknown key of --node-cluster.
+func (c *Controller) checkNodeCluster() error {
+	if len(c.NodeCluster) == 0 {
+		return nil
+	}
+	for key := range c.NodeCluster {
+		if !slices.Contains([]string{"name", "endpoint", "certificateAuthority", "serviceCIDR"}, key) {
+			return fmt.Errorf("--node-cluster has no key %s: say name, endpoint, certificateAuthority or serviceCIDR", strconv.Quote(key))
+		}
+	}
+	if c.NodeCluster["name"] == "" || !strings.HasPrefix(c.NodeCluster["endpoint"], "https://") {
+		return errors.New("--node-cluster needs the name of the EKS cluster and its endpoint, which begins with https:// (aws eks describe-cluster shows both)")
+	}
+	return nil
+}
+
 // Validate reports settings that make no sense.
 func (c *Controller) Validate() error {
 	var faults []error
@@ -160,6 +182,7 @@ func (c *Controller) Validate() error {
 	if c.MetricsCertDir != "" && !c.MetricsSecure {
 		faults = append(faults, errors.New("--metrics-cert-dir is given without --metrics-secure"))
 	}
+	faults = append(faults, c.checkNodeCluster())
 	if c.LeaseDuration < 3*time.Second {
 		faults = append(faults, errors.New("--leader-election-lease-duration must be at least 3s"))
 	}

@@ -66,6 +66,8 @@ func commands() map[string]command {
 		"ec2-launch":    launch,
 		// [!] ec2-launch-from AWSNODETEMPLATE NODE TYPE ZONE: as a fleet does, from what the status names.
 		"ec2-launch-from": launchFrom,
+		// ec2-user-data AWSNODETEMPLATE: prints the user data of the launch template that its status names first.
+		"ec2-user-data": showUserData,
 		// drifts AWSNODETEMPLATE NODE TABLE: makes each change of the table, sees what the node says, and takes it back.
 		"drifts": drifts,
 		// ec2-foreign-template NAME FILE: makes a launch template of somebody else's, or a new version of it.

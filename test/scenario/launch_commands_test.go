@@ -112,6 +112,27 @@ func born(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stdout(), strings.Join(lines, ""))
 }
 
+// showUserData prints the user data of the first launch template of a status.
+func showUserData(ts *testscript.TestScript, _ bool, args []string) {
+	s, ctx := on(ts), context.Background()
+	var object v1alpha1.AWSNodeTemplate
+	ts.Check(s.api.Get(ctx, client.ObjectKey{Name: args[0]}, &object))
+	if len(object.Status.LaunchTemplates) == 0 {
+		ts.Fatalf("AWSNodeTemplate %s offers no launch template", args[0])
+	}
+	p := object.Status.LaunchTemplates[0]
+	versions := s.Simulator.State().LaunchTemplateVersions
+	at := slices.IndexFunc(versions, func(v *ec2.LaunchTemplateVersion) bool {
+		return v.LaunchTemplateID == p.ID && int64(v.VersionNumber) == p.Version
+	})
+	if at < 0 {
+		ts.Fatalf("EC2 has no version %d of launch template %s", p.Version, p.ID)
+	}
+	text, err := base64.StdEncoding.DecodeString(versions[at].LaunchTemplateData.UserData)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%s\n", text)
+}
+
 // drifts changes an AWSNodeTemplate as each line of a table says, waits until the node says that it differs in the field of
 // the line, in the class of the line, and changes it back. A line is: FIELD CLASS JSON-PATCH.
 func drifts(ts *testscript.TestScript, _ bool, args []string) {

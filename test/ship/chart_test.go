@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	_ "github.com/multieni/multieni/internal/cli" // the controller, with whose parts their metrics come
+	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
@@ -256,6 +258,26 @@ func TestChartKeepsTheNamesOfItsPredecessor(t *testing.T) {
 	}
 }
 
+// The values of the cluster reach the controller as flags that it accepts.
+func TestNodeClusterIsAFlagOfTheController(t *testing.T) {
+	var controller appsv1.Deployment
+	convert(t, named(render(t, "nodeCluster: {name: prod, endpoint: https://prod.example.com, serviceCIDR: 10.100.0.0/16}\n"), "Deployment", "eni-controller"), &controller)
+	got := slices.DeleteFunc(controller.Spec.Template.Spec.Containers[0].Args, func(arg string) bool { return !strings.HasPrefix(arg, "--node-cluster") })
+	want := []string{"--node-cluster=endpoint=https://prod.example.com", "--node-cluster=name=prod", "--node-cluster=serviceCIDR=10.100.0.0/16"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	var parsed options.Controller
+	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	parsed.Bind(flags)
+	if err := errors.Join(flags.Parse(got), parsed.Validate()); err != nil {
+		t.Errorf("the controller refuses %v: %v", got, err)
+	}
+	if diff := cmp.Diff(map[string]string{"name": "prod", "endpoint": "https://prod.example.com", "serviceCIDR": "10.100.0.0/16"}, parsed.NodeCluster); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // What a value of the chart does to the agents, a patch does to the plain manifest.
 func TestPatchesOfTheAgentAreTheChartsValues(t *testing.T) {
 	plain := agentOf(t, "")
@@ -295,13 +317,15 @@ func agentOf(t *testing.T, values string) *appsv1.DaemonSet {
 // helm refuses values that would make no sense, and names them.
 func TestChartRefusesWrongValues(t *testing.T) {
 	for name, c := range map[string]struct{ set, named string }{
-		"a misspelt value":        {"awsRegoin=us-east-1", "awsRegoin"},
-		"a zone as region":        {"awsRegion=us-east-1a", "awsRegion"},
-		"a number as text":        {"controller.replicas=many", "replicas"},
-		"a digest of nothing":     {"image.digest=latest", "digest"},
-		"an unknown pull policy":  {"image.pullPolicy=Sometimes", "pullPolicy"},
-		"an MTU beyond the limit": {"eniManager.defaultMTU=9002", "defaultMTU"},
-		"a share of nothing":      {"controller.ec2Share=0", "ec2Share"},
+		"a misspelt value":         {"awsRegoin=us-east-1", "awsRegoin"},
+		"a zone as region":         {"awsRegion=us-east-1a", "awsRegion"},
+		"a number as text":         {"controller.replicas=many", "replicas"},
+		"a digest of nothing":      {"image.digest=latest", "digest"},
+		"an unknown pull policy":   {"image.pullPolicy=Sometimes", "pullPolicy"},
+		"an MTU beyond the limit":  {"eniManager.defaultMTU=9002", "defaultMTU"},
+		"a share of nothing":       {"controller.ec2Share=0", "ec2Share"},
+		"a name without endpoint":  {"nodeCluster.name=prod", "nodeCluster/endpoint"},
+		"an endpoint without name": {"nodeCluster.endpoint=https://prod.example.com", "nodeCluster/endpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := helm(t, "template", "multieni", chart, "--set", c.set)

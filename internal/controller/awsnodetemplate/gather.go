@@ -47,6 +47,13 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	if err != nil {
 		problems = append(problems, problemOf(err))
 	}
+	if r.NodeCluster != nil && t.Image.Family != launchtemplate.Custom {
+		known, err := r.NodeCluster(ctx)
+		if err != nil {
+			return f, err
+		}
+		t.Bootstrap = t.Bootstrap.Or(known)
+	}
 	for _, find := range []func(context.Context, *v1alpha1.AWSNodeTemplate, *launchtemplate.NodeTemplate, *facts) ([]launchtemplate.Problem, error){
 		r.findSource, r.findImage, r.findNetworks, r.findNamed,
 	} {

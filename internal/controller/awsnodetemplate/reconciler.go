@@ -30,6 +30,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/userdata"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/status"
@@ -68,7 +69,9 @@ type Options struct {
 	CheckOverride func(launchtemplate.Document) error
 	// KubernetesVersion returns the minor version of the API server, such as 1.35.
 	KubernetesVersion func() (string, error)
-	Repairs           *controller.InPlaceUpdates
+	// NodeCluster returns the values of this cluster for user data; empty fields are unknown. If nil, all are unknown.
+	NodeCluster func(context.Context) (userdata.Cluster, error)
+	Repairs     *controller.InPlaceUpdates
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
 	// Follow is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often EC2's launch

@@ -23,7 +23,7 @@ func userData(family Family, user string, c userdata.Cluster, n userdata.Node) (
 		return user, nil
 	case !c.Complete() && user == "":
 		return "", &Problem{BootstrapIncomplete, "spec.cluster",
-			"name, endpoint, certificateAuthority and serviceCIDR of the cluster are needed to write user data; set them in spec.cluster, or give userData that has them"}
+			"name, endpoint, certificateAuthority and serviceCIDR of the cluster are needed to write user data; set them in spec.cluster, or once for all node templates in nodeCluster of the chart, or give userData that has them"}
 	case family == Bottlerocket:
 		return bottlerocket(user, c, n)
 	default:

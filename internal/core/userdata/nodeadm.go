@@ -4,6 +4,7 @@
 package userdata
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,17 @@ type Cluster struct {
 	ServiceCIDR string
 	// ClusterDNS is the address of the cluster's DNS service; empty for the one that the image derives.
 	ClusterDNS string
+}
+
+// Or returns c with the values of defaults in its empty fields; c alone if its name is that of another cluster.
+func (c Cluster) Or(defaults Cluster) Cluster {
+	if c.ClusterName != "" && c.ClusterName != defaults.ClusterName {
+		return c
+	}
+	return Cluster{
+		ClusterName: cmp.Or(c.ClusterName, defaults.ClusterName), Endpoint: cmp.Or(c.Endpoint, defaults.Endpoint), CA: cmp.Or(c.CA, defaults.CA),
+		ServiceCIDR: cmp.Or(c.ServiceCIDR, defaults.ServiceCIDR), ClusterDNS: cmp.Or(c.ClusterDNS, defaults.ClusterDNS),
+	}
 }
 
 // Complete reports whether a node can join with what is known.

@@ -8,7 +8,9 @@ package v1alpha1
 // ClusterAccessApplyConfiguration represents a declarative configuration of the ClusterAccess type for use
 // with apply.
 //
-// ClusterAccess is what a node must be told to join the cluster.
+// ClusterAccess has the values that a node needs to join the cluster. Empty
+// fields take the values of nodeCluster in the chart, unless name is that of
+// another cluster.
 type ClusterAccessApplyConfiguration struct {
 	// name is the name of the EKS cluster.
 	Name *string `json:"name,omitempty"`
