@@ -54,8 +54,17 @@ test-hostile: ## Run the controller in a bubble of virtual time, and against hos
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -p 1 -timeout 30m $(HOSTILE)
 
 .PHONY: test-long
-test-long: ## Run all tests with fifty times as many random cases, new ones every time, and faults at full length
+test-long: ## Run all tests with fifty times as many random cases, new ones every time, faults at full length, then `fuzz`
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 MULTIENI_LONG=1 go test -race -timeout 4h -count=1 ./...
+	@$(MAKE) fuzz
+
+FUZZTIME ?= 10s
+
+# The seeds run in every `go test`. An input that fails is stored in testdata/fuzz of its package: commit it with the mend.
+.PHONY: fuzz
+fuzz: ## Mutate the seeds of every parser of foreign bytes, each for FUZZTIME
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' api awssim cmd internal lib | sort | while IFS=: read -r file function; do \
+	  (set -x; go test -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) ./$${file%/*}) || exit 1; done
 
 .PHONY: lint
 lint: ## Check the habits of .golangci.yml, and the words of docs/glossary.md

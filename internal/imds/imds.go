@@ -6,6 +6,7 @@
 package imds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,15 +98,14 @@ func (c *Client) readInterface(ctx context.Context, mac string, m eni.Metadata) 
 }
 
 // slotOf returns the slot, unless it is not known yet: the device number of a new interface reads 0 for a while, which is
-// true of the primary interface only. Instances with one network card do not name it.
+// true of the primary interface only. Instances with one network card do not name it. An unreadable number is no slot.
 func slotOf(card, device string, primary bool) (slot eni.Slot, known bool) {
-	n, err := strconv.Atoi(device)
-	if err != nil || n == 0 && !primary {
+	deviceIndex, errDevice := strconv.ParseUint(device, 10, 31)
+	cardIndex, errCard := strconv.ParseUint(cmp.Or(card, "0"), 10, 31)
+	if errDevice != nil || errCard != nil || deviceIndex == 0 && !primary {
 		return eni.Slot{}, false
 	}
-	slot.Device = n
-	slot.Card, _ = strconv.Atoi(card)
-	return slot, true
+	return eni.Slot{Card: int(cardIndex), Device: int(deviceIndex)}, true
 }
 
 func each[T any](lines string, parse func(string) (T, error)) []T {
