@@ -115,3 +115,68 @@ func TestASlotStaysWithACallUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// TestNoInterfaceInUseMovesToACardWithoutRoom edits the network card of an attached interface under updatePolicy Replace.
+func TestNoInterfaceInUseMovesToACardWithoutRoom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cards      []int
+		interfaces int
+		foreign    []eni.Slot
+		subnet     string
+		want       plan.Reason
+		moves      bool
+	}{
+		"the type has no such card":                          {cards: []int{4}, interfaces: 4, subnet: "s1", want: plan.NoSuchNetworkCard},
+		"the type has no such card, and the subnet differs":  {cards: []int{4}, interfaces: 4, subnet: "s2", want: plan.NoSuchNetworkCard},
+		"the card is full, and the index asked for is free":  {cards: []int{4, 1}, interfaces: 5, foreign: []eni.Slot{{Card: 1, Device: 5}}, subnet: "s1", want: plan.InstanceFull},
+		"the instance is full, and the interface makes room": {cards: []int{2, 2}, interfaces: 2, subnet: "s1", moves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(eni.Limits{Cards: tc.cards, Interfaces: tc.interfaces, IPv4: 10}, tc.foreign...)
+			_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			w.now = w.now.Add(time.Hour)
+			moved := wish(0, 1, tc.subnet)
+			moved.Slot.Card = 1
+			o := w.observe(ledger)
+			o.ReplaceAllowed = true
+			p := plan.Compute(desired(replacing(claim("a", moved))), o, w.now)
+			if moves := len(p.Actions) > 0; moves != tc.moves {
+				t.Errorf("the interface is given up: %t, want %t:\n%s", moves, tc.moves, p.Explain())
+			}
+			if got := p.Members[0]; !tc.moves && (got.Why.Reason != tc.want || got.Phase != plan.Attached) {
+				t.Errorf("it is %s for %s, want it Attached with %s:\n%s", got.Phase, got.Why.Reason, tc.want, p.Explain())
+			}
+		})
+	}
+}
+
+// TestAnInterfaceWithoutACardIsLookedAtAgain detaches an interface whose NodeENI asks for a card that the type does not have: no event
+// tells the end of its instance.
+func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
+	w := newWorld(limits(4))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	for id, i := range w.interfaces {
+		if i.SubnetID == "s1" {
+			i.Attachment, i.Status = nil, eni.Available
+			w.interfaces[id] = i
+		}
+	}
+	w.now = w.now.Add(time.Hour)
+	elsewhere := wish(0, 1, "s1")
+	elsewhere.Slot.Card = 1
+	d := desired(claim("a", elsewhere))
+	p := plan.Compute(d, w.observe(ledger), w.now)
+	if p.Members[0].Why.Reason != plan.NoSuchNetworkCard || p.RequeueAt.Sub(w.now) != 5*time.Minute {
+		t.Fatalf("%s, planned again after %s, want NoSuchCard and 5m:\n%s", p.Members[0].Why.Reason, p.RequeueAt.Sub(w.now), p.Explain())
+	}
+	w.end()
+	w.now = p.RequeueAt
+	blind := w.observe(ledger)
+	blind.Snapshot, blind.Limits = nil, eni.Limits{}
+	if p = plan.Compute(d, blind, w.now); !p.NeedsDescribe {
+		t.Errorf("the instance is not looked at, and its end not seen:\n%s", p.Explain())
+	}
+	if p = plan.Compute(d, w.observe(ledger), w.now); len(p.Actions) != 1 {
+		t.Errorf("%v, want the interface deleted:\n%s", p.Actions, p.Explain())
+	}
+}

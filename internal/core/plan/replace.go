@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -95,7 +96,19 @@ func (m *member) replaceable() bool {
 
 // slotFreeFor reports whether the successor of a live interface will find its slot.
 func (p *planner) slotFreeFor(m *member) bool {
-	return m.Slot == m.target || p.slots.holders[m.target] == ""
+	return m.Slot == m.target || p.slots.holders[m.target] == "" && p.noRoomAtTarget(m) == nil
+}
+
+// noRoomAtTarget says why the instance has no room for a live interface on the network card of its target slot, once the interface
+// has left the slot that it has.
+func (p *planner) noRoomAtTarget(m *member) *Problem {
+	if m.Slot == m.target {
+		return nil
+	}
+	without := *p.slots
+	without.holders = maps.Clone(p.slots.holders)
+	delete(without.holders, m.Slot)
+	return without.room(m.target)
 }
 
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.
@@ -109,8 +122,11 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 	if outside := p.outsideCluster(); outside != nil {
 		return *outside
 	}
-	if holder := p.slots.holders[m.target]; !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
+	if holder := p.slots.holders[m.target]; holder != "" && !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
 		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.target, holder)}
+	}
+	if full := p.noRoomAtTarget(m); full != nil && !full.Reason.Transient() {
+		return Problem{full.Reason, fmt.Sprintf("%s stays at %s instead of %s: %s", m.record.ID, m.Slot, m.target, full.Message)}
 	}
 	for _, other := range p.members {
 		if other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {

@@ -430,14 +430,15 @@ func inWords(r *inventory.Record) string {
 	return string(r.Status)
 }
 
-// blockOn says what stands in the way of a member, and comes back to it: foreign interfaces leave without telling us.
+// blockOn says what stands in the way of a member, and comes back to it: foreign interfaces leave without telling us, and an instance
+// ends without telling of an interface that it does not have.
 func (p *planner) blockOn(m *member) {
 	m.setReason(*m.problem)
-	switch m.problem.Reason {
-	case SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster:
-		p.requeueAt(p.now.Add(foreignSlotRecheck))
-	case InProgress:
+	switch reason := m.problem.Reason; {
+	case reason == InProgress:
 		p.requeueAt(p.now.Add(uncertainRecheck))
+	case m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster}, reason):
+		p.requeueAt(p.now.Add(foreignSlotRecheck))
 	}
 }
 
