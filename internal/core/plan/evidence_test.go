@@ -244,3 +244,27 @@ func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 		t.Errorf("%v, want none", p.Ledger)
 	}
 }
+
+// TestLettingGoOfTwoThatNothingTellsApartIsNoPolling: the node that has the instance takes neither over before a person has removed
+// one of them.
+func TestLettingGoOfTwoThatNothingTellsApartIsNoPolling(t *testing.T) {
+	for name, tc := range map[string]struct {
+		copied bool
+		want   time.Duration
+	}{
+		"one interface, which is taken over at once": {want: 15 * time.Second},
+		"two with one identity":                      {copied: true, want: 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ledger := inUse()
+			if tc.copied {
+				w.tagged(device(3), w.ours()[0].Tags)
+			}
+			w.verified = map[string]bool{}
+			p := plan.ReleaseInstance(w.observe(ledger), w.now)
+			if got := p.RequeueAt.Sub(w.now); !maps.Equal(p.Ledger, ledger) || got != tc.want {
+				t.Errorf("the ledger is %v and is looked at again after %s, want %v and %s", p.Ledger, got, ledger, tc.want)
+			}
+		})
+	}
+}

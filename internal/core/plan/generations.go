@@ -95,11 +95,20 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 		}
 		if r.Attachment != nil && o.OtherLedgers[r.Member.Key] < generation {
 			alone[r.Member.Key] = generation
-			p.requeueAt(now.Add(uncertainRecheck))
+			p.requeueAt(now.Add(p.takeoverRecheck(r)))
 		}
 		delete(p.plan.Ledger, r.Member.Key)
 	}
 	p.pruneGenerations()
 	maps.Copy(p.plan.Ledger, alone)
 	return p.plan
+}
+
+// takeoverRecheck is after what time to look whether the node that has the instance has an interface in its ledger. It takes over at
+// once what more than tags says to be ours, and leaves the rest for a person.
+func (p *planner) takeoverRecheck(r inventory.Record) time.Duration {
+	if p.hasEvidence(r) && p.whyCopy(r) == "" {
+		return uncertainRecheck
+	}
+	return foreignSlotRecheck
 }
