@@ -5,6 +5,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -156,5 +157,27 @@ func TestRunsAreCombined(t *testing.T) {
 				t.Errorf("error %v, tables:\n%s", err, out.String())
 			}
 		})
+	}
+}
+
+// The README's figure is the newest measured one, of the world in which calls take time.
+func TestReadmeNamesAMeasuredFigure(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := os.ReadFile("../../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := regexp.MustCompile(`([\d,]+) nodes with two\s+interfaces each are ready (\d+) s after they join; the limits alone take (\d+) s`).FindSubmatch(readme)
+	if claim == nil {
+		t.Fatal("the README has no figure")
+	}
+	_, table, _ := strings.Cut(string(document), "<!-- bench: timed calls -->")
+	table, _, _ = strings.Cut(table, "<!-- end of bench")
+	row := fmt.Sprintf("**a1** all nodes at once, %s nodes | all nodes ready | %s s | %s s |", claim[1], claim[3], claim[2])
+	if !strings.Contains(table, row) {
+		t.Errorf("the table of timed calls has no row %q", row)
 	}
 }
