@@ -40,7 +40,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// promises are addresses that are taken in turn, with the IPv6 address beside each.
+// promises are addresses that are taken in turn, each with its IPv6 address.
 type promises struct {
 	next  netip.Addr
 	taken []netip.Addr
@@ -129,8 +129,8 @@ func (c retagged) CreateInterface(context.Context, executor.CreateRequest) (eni.
 	return eni.Interface{ID: "eni-new", Status: eni.Available, Tags: c.tags}, nil
 }
 
-// TestATokenThatLeadsToAnotherInterface makes an interface whose token was used before, and whose tags somebody has changed
-// since. It belongs to another member now, or to nobody: to attach it here would take it away from there.
+// TestATokenThatLeadsToAnotherInterface creates an interface whose token was used before, and whose tags a user changed
+// since. It is now another member or foreign. An attach here would detach it there.
 func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 	with := func(key, value string) map[string]string {
 		tags := member(1).Tags(start, nil)
@@ -162,8 +162,8 @@ func TestATokenThatLeadsToAnotherInterface(t *testing.T) {
 	}
 }
 
-// TestCreateWithoutAnAnswerIsNoted notes every call that did not say what it made, whatever EC2 said last: the call before it
-// may have been the one that made something.
+// TestCreateWithoutAnAnswerIsNoted records every create without an answer, regardless of EC2's last answer: an earlier
+// attempt may have created the interface.
 func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
 	for name, err := range map[string]error{
 		"it succeeds": nil, "no answer": errors.New("no answer"), "throttled": &eni.APIError{Class: eni.Throttled}, "the token is spent": &eni.APIError{Class: eni.IdempotencyMismatch},

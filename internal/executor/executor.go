@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package executor carries plans out: it makes the calls a plan asks for, in the order the plan allows, and notes what
-// they did, so that the next plan knows.
+// Package executor executes plans: it makes the calls of a plan in the order that the plan allows, and records their
+// effects in the inventory for the next plan.
 package executor
 
 import (
@@ -18,39 +18,39 @@ import (
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
-// attachmentAspect is what attaching and detaching change.
+// attachmentAspect is the aspect that attaching and detaching change.
 const attachmentAspect = "attachment"
 
-// Recorder is where the effects of accepted calls are noted. The inventory package says what they mean.
+// Recorder records the effects of accepted calls. The inventory package says what the effects mean.
 type Recorder interface {
-	// RecentlyCreated reports whether an interface is known for so short a time that EC2 may not know it everywhere yet.
+	// RecentlyCreated reports whether an interface is so new that some reads of EC2 may not show it yet.
 	RecentlyCreated(now time.Time, id string) bool
 	RecordCall(now time.Time, after eni.Interface, effect inventory.Effect)
-	// RecordChange is Did for what changes of an interface as it is last known. It is one step: calls for other attributes of the
-	// interface end at the same time.
+	// RecordChange is RecordCall for a change of the last known interface. It is one step, because calls for other
+	// attributes of the interface end concurrently.
 	RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
-	// RecordUnansweredCreate notes that an interface was asked for, and that EC2 did not say which one it made, if it made one.
+	// RecordUnansweredCreate records a create call without an answer: EC2 may have created an interface.
 	RecordUnansweredCreate(now time.Time, nodeENIUID string)
 }
 
 // Options are the settings of an Applier.
 type Options struct {
-	// Members is how many members of one instance are served at the same time. With 1 everything happens in the caller's
-	// goroutine, in the order of the plan.
+	// Members is how many members of one instance the Applier serves concurrently. With 1 it makes all calls in the
+	// caller's goroutine, in the order of the plan.
 	Members int
-	// Removals is how many interfaces of one instance are detached or deleted at the same time. How fast those of all
-	// instances go is for EC2's request rates to say.
+	// Removals is how many interfaces of one instance the Applier detaches or deletes concurrently. EC2's request rates
+	// bound the removals of all instances together.
 	Removals int
-	// Group returns what runs the calls of one instance beside each other. If it is nil, goroutines do.
+	// Group returns the group that runs the calls of one instance concurrently. Without it, goroutines run them.
 	Group func() Group
-	// Addresses is asked for the addresses of interfaces that are to have the lowest one free.
+	// Addresses chooses the addresses of interfaces that request the lowest free one.
 	Addresses Addresses
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Applier carries plans out. It is safe for concurrent use.
+// Applier executes plans. It is safe for concurrent use.
 type Applier struct {
 	Options
 	cloud Cloud
@@ -62,15 +62,15 @@ func New(cloud Cloud, notes Recorder, options Options) *Applier {
 	return &Applier{Options: options, cloud: cloud, notes: notes}
 }
 
-// Outcome is what became of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.Fault] or the
+// Outcome is the result of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.Fault] or the
 // context's error.
 type Outcome struct {
 	Action plan.Action
 	Err    error
 }
 
-// Do makes the calls and returns what became of each. Those for one interface of a member follow each other and stop at the
-// first that fails, so that later ones have no outcome; different ones are served at the same time.
+// Do makes the calls and returns their outcomes. Calls for one interface of a member follow each other and stop at the
+// first failure; the calls after it have no outcome. Calls for different interfaces run concurrently.
 func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
 	p := a.Pipeline()
 	p.Start(ctx, actions, func() {})
@@ -79,7 +79,8 @@ func (a *Applier) Do(ctx context.Context, actions []plan.Action) []Outcome {
 	return outcomesOf(chains)
 }
 
-// ErrorClass returns the class of work an action belongs to. What the making of an interface ends with belongs to it.
+// ClassOf returns the class of work of an action. The changes that complete a new interface have the class of its
+// attach.
 func ClassOf(action plan.Action) ratelimit.Class {
 	switch action := action.(type) {
 	case plan.Create, plan.Attach:
@@ -119,12 +120,12 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	return nil
 }
 
-// maxAddressAttempts bounds how many addresses one action asks EC2 for. What EC2 does not show as used is seldom more than one or
-// two; each address costs a call, and a member that has failed waits for its next turn behind others.
+// maxAddressAttempts bounds the addresses that one action requests from EC2. Reads seldom miss more than one or two
+// used addresses. Each attempt costs a call, and a failed member waits behind others for its next turn.
 const maxAddressAttempts = 16
 
-// request asks EC2 for the interface. Where the lowest free address is wanted, one that EC2 calls used is followed by the
-// next; nothing else is a reason to try another.
+// request creates the interface. If the lowest free address is requested and EC2 refuses it as used, request tries the
+// next one. It tries another address for no other reason.
 func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, error) {
 	request := CreateRequest{
 		Token:       c.Member.Token(),
@@ -132,8 +133,8 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		Description: c.Spec.Description,
 		Groups:      c.Spec.Groups,
 		Counts:      c.Spec.AddressCounts,
-		// The generation is the time at which the interface was decided on. Taking it for the time of creation keeps
-		// the request the same on every attempt, as its token demands.
+		// The generation is the time at which the planner decided on the interface. As the time of creation it keeps
+		// the request equal on every attempt, which the token requires.
 		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),
 	}
 	if !c.Spec.LowestFree {
@@ -156,8 +157,8 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		"addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID, request.PrimaryIPv4, last)
 }
 
-// createWith makes the interface with the IPv4 address, and where that is wanted with the IPv6 address beside it. What EC2 has
-// against the request may be about either address, so that it is made again with the IPv6 address left to EC2.
+// createWith creates the interface with the IPv4 address and, where the suffix must match, with an IPv6 address. EC2's
+// refusal may concern either address, so createWith repeats the call and leaves the IPv6 address to EC2.
 func (a *Applier) createWith(ctx context.Context, c plan.Create, request CreateRequest) (eni.Interface, error) {
 	if !c.Spec.MatchIPv4Suffix || c.Spec.IPv6 != 1 {
 		return a.cloud.CreateInterface(ctx, request)
@@ -209,7 +210,7 @@ func (a *Applier) detach(ctx context.Context, d plan.Detach) error {
 
 func (a *Applier) delete(ctx context.Context, d plan.Delete) error {
 	err := a.cloud.DeleteInterface(ctx, d.InterfaceID)
-	// What EC2 does not know is as wanted, unless it will only come to know it.
+	// An interface unknown to EC2 is deleted, unless it is so new that EC2 does not know it yet.
 	if gone := eni.ErrorClass(err) == eni.NotFound && !a.notes.RecentlyCreated(a.Now(), d.InterfaceID); err != nil && !gone {
 		return err
 	}
@@ -265,7 +266,7 @@ func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAd
 	return a.cloud.UnassignIPv4(ctx, id, fewer.Surplus)
 }
 
-// note tells what a call made of an interface.
+// note records the effect of a call on an interface.
 func (a *Applier) note(id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
 	a.notes.RecordChange(a.Now(), id, change, effect)
 }

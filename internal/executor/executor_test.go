@@ -106,7 +106,7 @@ func (c cloud) UnassignIPv6(ctx context.Context, id string, surplus eni.Addresse
 	return c.call(ctx, "unassign IPv6 %s %+v", id, surplus.Counts())
 }
 
-// recorder records calls, and fails those it is told to.
+// recorder records calls, and fails the configured ones.
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
@@ -315,7 +315,7 @@ func TestAMemberStopsAtItsFirstFailure(t *testing.T) {
 	}
 }
 
-// TestTwoInterfacesOfAMemberDoNotWaitForEachOther has one of a member's interfaces to be mended, in vain, and another removed.
+// TestTwoInterfacesOfAMemberDoNotWaitForEachOther updates one of a member's interfaces, in vain, and removes another.
 func TestTwoInterfacesOfAMemberDoNotWaitForEachOther(t *testing.T) {
 	r := recorder{fails: map[string]error{"description eni-1 a": &eni.APIError{Class: eni.NoAddresses}}}
 	a := executor.New(cloud(r.call), silent{}, executor.Options{Members: 1, Removals: 1, Now: time.Now})

@@ -18,21 +18,21 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// Pipeline carries out successive plans of one instance. Calls for one interface do not wait for calls for another one: as
-// soon as some have ended, the caller plans again with what they did, and starts what follows beside those under way.
-// A Pipeline is for one goroutine, which has to call [Pipeline.Pop] until nothing is under way.
+// Pipeline executes successive plans of one instance. Calls for one interface do not wait for calls for another one: as
+// soon as some have ended, the caller plans again with their outcomes, and starts the next calls while others are in
+// flight. A Pipeline is for one goroutine, which must call [Pipeline.Next] until no call is in flight.
 type Pipeline struct {
 	applier           *Applier
 	members, removals *semaphore.Weighted
 	group             Group
-	// underWay are the chains that were started and that Next has not returned.
+	// underWay are the started chains that Next has not returned.
 	underWay []*chain
 	mu       sync.Mutex
 	// ended are those of them whose calls have ended.
 	ended []*chain
 }
 
-// Group runs functions beside each other and beside the goroutine that has them run.
+// Group runs functions concurrently with each other and with the goroutine that starts them.
 type Group interface {
 	// Go begins a function.
 	Go(function func())
@@ -75,7 +75,7 @@ type chain struct {
 	outcomes    []Outcome
 }
 
-// Pipeline returns a Pipeline with nothing under way.
+// Pipeline returns a Pipeline without calls in flight.
 func (a *Applier) Pipeline() *Pipeline {
 	return &Pipeline{
 		applier: a, group: a.newGroup(),
@@ -94,10 +94,10 @@ func (a *Applier) newGroup() Group {
 	}
 }
 
-// Busy reports whether calls are under way.
+// Busy reports whether calls are in flight.
 func (p *Pipeline) Busy() bool { return len(p.underWay) > 0 }
 
-// InFlight returns the actions of which [Pipeline.Pop] has not returned what became of them.
+// InFlight returns the actions whose outcomes [Pipeline.Next] has not returned.
 func (p *Pipeline) InFlight() (actions []plan.Action) {
 	for _, c := range p.underWay {
 		actions = append(actions, c.actions...)
@@ -124,8 +124,8 @@ func (p *Pipeline) Start(ctx context.Context, actions []plan.Action, end func())
 	}
 }
 
-// Next waits until the calls for an interface have ended, and returns the outcomes of all that have. With nothing under way it
-// returns none.
+// Next waits until the calls for an interface have ended, and returns all outcomes so far. It returns none if no call
+// is in flight.
 func (p *Pipeline) Next() []Outcome {
 	for p.Busy() {
 		if ended := p.collectEnded(); len(ended) > 0 {
@@ -137,7 +137,7 @@ func (p *Pipeline) Next() []Outcome {
 	return nil
 }
 
-// collectEnded returns the chains that have ended since it was last called.
+// collectEnded returns the chains that ended since its last call.
 func (p *Pipeline) collectEnded() (ended []*chain) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *Pipeline) collectEnded() (ended []*chain) {
 	return ended
 }
 
-// Drain waits for all calls under way and returns their outcomes.
+// Drain waits for all calls in flight and returns their outcomes.
 func (p *Pipeline) Drain() (outcomes []Outcome) {
 	for p.Busy() {
 		outcomes = append(outcomes, p.Next()...)
@@ -202,7 +202,7 @@ func (p *Pipeline) runAction(ctx context.Context, action plan.Action) error {
 	return nil
 }
 
-// objectOf names what an action is done for.
+// objectOf names the interface or member of an action.
 func objectOf(action plan.Action) string {
 	m := action.Of()
 	return fmt.Sprintf("NodeENI %s on node %s", m.NodeENI, m.Node)
@@ -226,7 +226,7 @@ func (p *Pipeline) carryOut(ctx context.Context, action plan.Action) error {
 	}
 }
 
-// limitRemovals bounds how many removals are under way.
+// limitRemovals bounds the removals in flight.
 func (p *Pipeline) limitRemovals(ctx context.Context, call func() error) error {
 	if err := p.removals.Acquire(ctx, 1); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance, with those
-// that were attached to them later as members of NodeENIs.
+// LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance. They
+// include the members of NodeENIs that were attached later.
 func (o *Observer) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interface {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -25,7 +25,7 @@ func (o *Observer) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interfa
 	return all
 }
 
-// EnqueueNode sends a node's name to whoever listens to [Observer.Changed].
+// EnqueueNode sends a node's name to the receiver of [Observer.Changed].
 func (o *Observer) EnqueueNode(ctx context.Context, node string) {
 	select {
 	case o.changed <- node:

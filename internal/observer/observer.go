@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observer keeps the inventory of the cluster's interfaces up to date and tells who is concerned by a change.
+// Package observer keeps the inventory of the cluster's interfaces current, and names the nodes that a change concerns.
 //
-// Two loops feed it: a resync lists everything the cluster owns once per period, and a poll describes the interfaces
-// that EC2 is at work on, and only those, until they are at rest, ever more seldom ([inventory.Patience]). Reconcilers read the inventory without any call to
-// EC2; nobody else waits for EC2 to finish something.
+// Two loops feed it. A resync lists all interfaces that the cluster owns, once per period. A poll describes the
+// interfaces that EC2 is changing, and only those, with growing backoff ([inventory.PollBackoff]) until EC2 is done.
+// Reconcilers read the inventory without a call to EC2; no other component waits for EC2.
 package observer
 
 import (
@@ -23,15 +23,16 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// Reader is what observing asks of EC2.
+// Reader is the part of EC2 that the Observer reads.
 type Reader interface {
-	// ListOwned lists every interface with the cluster's tag, in full or with an error, and says when it began.
+	// ListOwned lists every interface with the cluster's tag, in full or with an error, and returns when the listing
+	// began.
 	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
-	// Interfaces describes interfaces by ID; those EC2 does not show are left out.
+	// Interfaces describes interfaces by ID, and leaves out those that EC2 does not show.
 	Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error)
 	// ListByNodeENI lists the interfaces made for a NodeENI.
 	ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error)
-	// DescribeInstance reads everything about one instance.
+	// DescribeInstance reads one instance with all its interfaces.
 	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 }
 
@@ -39,11 +40,11 @@ type Reader interface {
 type Options struct {
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// Resync is the time between two full listings; Poll the time between two readings of what is in transition.
+	// Resync is the time between two full listings; Poll is the time between two reads of interfaces in transition.
 	Resync, Poll time.Duration
-	// AfterListing is called after every listing, and may ask for the next one sooner than Resync; it may be nil.
+	// AfterListing runs after every listing, and may request the next one before Resync; it may be nil.
 	AfterListing func(context.Context) (next time.Duration)
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -58,21 +59,21 @@ type Observer struct {
 	pollBackoff inventory.PollBackoff
 	// missing are the instances that EC2 does not know.
 	missing map[string]absence
-	// since is when the first listing was begun.
+	// since is when the first listing began.
 	since time.Time
 
 	// changed receives the names of nodes whose interfaces changed.
 	changed chan string
-	// wake tells the poll that something is in transition.
+	// wake signals the poll that an interface is in transition.
 	wake   chan struct{}
 	synced chan struct{}
 	once   sync.Once
 }
 
-// absence is since when EC2 does not know an instance, and when somebody last asked.
+// absence is since when EC2 does not know an instance, and when a caller last read it.
 type absence struct{ since, asked time.Time }
 
-// absenceTTL is how long an absence that nobody asks about is remembered.
+// absenceTTL is how long the Observer remembers an absence after the last read.
 const absenceTTL = time.Hour
 
 // New returns an Observer that does nothing until it is started.
@@ -88,10 +89,10 @@ func New(reader Reader, options Options) *Observer {
 	}
 }
 
-// Changed returns the channel on which the names of concerned nodes are sent.
+// Changed returns the channel that receives the names of concerned nodes.
 func (o *Observer) Changed() <-chan string { return o.changed }
 
-// WaitSynced returns when the first full listing is in, or the context ends.
+// WaitSynced returns after the first full listing, or when the context ends.
 func (o *Observer) WaitSynced(ctx context.Context) error {
 	select {
 	case <-o.synced:
@@ -101,7 +102,7 @@ func (o *Observer) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Synced reports whether the first full listing is in.
+// Synced reports whether the first full listing is complete.
 func (o *Observer) Synced() bool {
 	select {
 	case <-o.synced:
@@ -147,7 +148,7 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 	}
 }
 
-// ResyncOnce lists everything the cluster owns. An error leaves what is known as it was.
+// ResyncOnce lists all interfaces that the cluster owns. An error leaves the inventory as it was.
 func (o *Observer) ResyncOnce(ctx context.Context) error {
 	all, begun, err := o.reader.ListOwned(ctx)
 	if err != nil {
@@ -170,8 +171,8 @@ func (o *Observer) observeList(begun time.Time, all []eni.Interface) (changed []
 	return changed
 }
 
-// pollLoop describes what is in transition once per poll period, and rests while nothing is. It wakes when something has
-// just begun, which EC2 takes longer for than it would take to ask.
+// pollLoop describes the interfaces in transition once per poll period, and sleeps while there is none. A recorded call
+// wakes it; EC2 takes longer for the change than the poll takes to read it.
 func (o *Observer) pollLoop(ctx context.Context) {
 	for {
 		select {
@@ -193,7 +194,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 	}
 }
 
-// PollOnce reads what is in transition, where EC2 had time for something since it was last asked, and reports whether anything is.
+// PollOnce reads the interfaces in transition that are due, and reports whether any interface is in transition.
 func (o *Observer) PollOnce(ctx context.Context) bool {
 	begun := o.Now()
 	ids, moving := o.due(begun)
@@ -212,7 +213,7 @@ func (o *Observer) PollOnce(ctx context.Context) bool {
 	return true
 }
 
-// due returns what is in transition and to be read by now, and whether anything is in transition.
+// due returns the interfaces in transition whose next read is due, and whether any interface is in transition.
 func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -220,7 +221,7 @@ func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 	return o.pollBackoff.Due(now, o.Poll, all), len(all) > 0
 }
 
-// observe takes in what was shown of the interfaces that were asked for.
+// observe merges a read of the given interfaces.
 func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface) (changed []identity.Member) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -233,7 +234,7 @@ func (o *Observer) observe(begun time.Time, ids []string, shown []eni.Interface)
 	return changed
 }
 
-// DescribeInstance reads one instance, merges what it shows, and returns it.
+// DescribeInstance reads one instance, merges the result, and returns it.
 func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	look, err := o.reader.DescribeInstance(ctx, instanceID)
 	if err != nil {
@@ -256,19 +257,19 @@ func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni
 	return look, nil
 }
 
-// NodeInventory is what is known of one instance without asking EC2.
+// NodeInventory is the inventory of one instance; it costs no call to EC2.
 type NodeInventory struct {
 	Owned             []inventory.Record
 	UsedGenerations   map[identity.Key]int64
 	RemovedExternally map[identity.Key]time.Time
 	MissingSince      time.Time
-	// Since is when the observer began to know anything.
+	// Since is when the Observer began to observe.
 	Since time.Time
 	// Launched are the interfaces the instance was launched with, from a launch template of ours.
 	Launched []eni.Interface
 }
 
-// Of returns what is known of an instance.
+// Of returns the inventory of an instance.
 func (o *Observer) Of(instanceID string) NodeInventory {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -278,53 +279,53 @@ func (o *Observer) Of(instanceID string) NodeInventory {
 	}
 }
 
-// HasAny reports whether any interface is known that was made for an instance, under whatever name.
+// HasAny reports whether the inventory has an interface that was made for an instance, under any node name.
 func (o *Observer) HasAny(instanceID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.HasAny(instanceID)
 }
 
-// InstancesOf returns the instances for which interfaces were made under a node's name, in order.
+// InstancesOf returns the instances with interfaces made under a node's name, in order.
 func (o *Observer) InstancesOf(node string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.InstancesOf(node)
 }
 
-// Judged notes which of an instance's interfaces are ours by more than their tags, and which are left alone. It returns those
-// of the latter that are news.
+// Judged records which of an instance's interfaces have evidence besides their tags (ours), and which are left alone
+// (denied). It returns the newly denied ones.
 func (o *Observer) Judged(now time.Time, instanceID string, ours, denied []string) (newlyDenied []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Judged(now, instanceID, ours, denied)
 }
 
-// Denied returns the IDs of the interfaces with the cluster's tags that are left alone, because nothing else says that they are
-// ours.
+// Denied returns the IDs of the interfaces with the cluster's tags that are left alone, because they have no other
+// evidence.
 func (o *Observer) Denied() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Denied()
 }
 
-// Holds reports whether any interface of a NodeENI is known to exist, or was asked for so shortly before that it may.
+// Holds reports whether any interface of a NodeENI is known to exist, or may exist after a recent create call.
 func (o *Observer) Holds(nodeENIUID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Holds(nodeENIUID) || o.inventory.MayHavePendingCreate(o.Now(), nodeENIUID)
 }
 
-// IsPastVisibilityWindow reports whether EC2 would show by now whatever existed when the observer began: until then a controller that led
-// before may have made what nobody sees.
+// IsPastVisibilityWindow reports whether EC2 shows by now every interface that existed when the Observer started.
+// Before that, a previous leader may have created interfaces that no read shows yet.
 func (o *Observer) IsPastVisibilityWindow() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.since.IsZero() && !o.Now().Before(o.since.Add(inventory.VisibilityWindow))
 }
 
-// ListRemaining asks EC2 which interfaces of a NodeENI are left, and tells their nodes. Those that are left alone whatever their tags
-// say do not count: no NodeENI waits for them.
+// ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Interfaces that are left
+// alone despite their tags do not count: no NodeENI waits for them.
 func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
 	begun := o.Now()
 	left, err := o.reader.ListByNodeENI(ctx, nodeENIUID)
@@ -334,7 +335,7 @@ func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.
 	o.observe(begun, nil, left)
 	denied := o.Denied()
 	left = slices.DeleteFunc(left, func(i eni.Interface) bool {
-		// One that was detached meanwhile is taken from nobody: its node deletes it.
+		// A denied interface that is detached meanwhile serves no instance: its node deletes it.
 		return inventory.NeverOwned(i) || i.Attachment != nil && slices.Contains(denied, i.ID)
 	})
 	var members []identity.Member
@@ -347,21 +348,21 @@ func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.
 	return left, nil
 }
 
-// Interface implements the notes of an applier.
+// Interface returns an interface as it is last known.
 func (o *Observer) Interface(id string) (eni.Interface, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Interface(id)
 }
 
-// RecentlyCreated implements the notes of an applier.
+// RecentlyCreated implements the recorder of the executor.
 func (o *Observer) RecentlyCreated(now time.Time, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.RecentlyCreated(now, id)
 }
 
-// RecordCall implements the notes of an applier.
+// RecordCall implements the recorder of the executor.
 func (o *Observer) RecordCall(now time.Time, after eni.Interface, effect inventory.Effect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -370,7 +371,7 @@ func (o *Observer) RecordCall(now time.Time, after eni.Interface, effect invento
 	o.wakePoll()
 }
 
-// RecordChange implements the notes of an applier.
+// RecordChange implements the recorder of the executor.
 func (o *Observer) RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -379,21 +380,21 @@ func (o *Observer) RecordChange(now time.Time, id string, change func(eni.Interf
 	o.wakePoll()
 }
 
-// RecordUnansweredCreate implements the notes of an applier.
+// RecordUnansweredCreate implements the recorder of the executor.
 func (o *Observer) RecordUnansweredCreate(now time.Time, nodeENIUID string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.RecordUnansweredCreate(now, nodeENIUID)
 }
 
-// Deleted implements the notes of an applier.
+// Deleted implements the recorder of the executor.
 func (o *Observer) Deleted(now time.Time, id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inventory.Deleted(now, id)
 }
 
-// wakePoll wakes the poll if it rests.
+// wakePoll wakes the poll if it sleeps.
 func (o *Observer) wakePoll() {
 	select {
 	case o.wake <- struct{}{}:
@@ -427,21 +428,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Unattached returns how many interfaces exist without being attached to anything, of those whose NodeENI counts.
+// Unattached returns how many interfaces without an attachment exist, of those whose NodeENI counts.
 func (o *Observer) Unattached(counts func(nodeENIUID string) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Unattached(counts)
 }
 
-// Owners returns the UIDs of the NodeENIs that interfaces are known of.
+// Owners returns the UIDs of the NodeENIs with known interfaces.
 func (o *Observer) Owners() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inventory.Owners()
 }
 
-// EnqueueOwner sends the nodes with interfaces of a NodeENI to whoever listens to [Observer.Changed].
+// EnqueueOwner sends the nodes with interfaces of a NodeENI to the receiver of [Observer.Changed].
 func (o *Observer) EnqueueOwner(ctx context.Context, nodeENIUID string) {
 	o.mu.Lock()
 	members := o.inventory.MembersOf(nodeENIUID)
@@ -449,7 +450,7 @@ func (o *Observer) EnqueueOwner(ctx context.Context, nodeENIUID string) {
 	o.notify(ctx, members)
 }
 
-// CountOf returns how many interfaces of the NodeENIs that count are known.
+// CountOf returns how many interfaces are known, of those whose NodeENI counts.
 func (o *Observer) CountOf(counts func(nodeENIUID string) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -462,7 +463,7 @@ func (o *Observer) CountOf(counts func(nodeENIUID string) bool) int {
 	return n
 }
 
-// Attached returns how many interfaces are attached to something, of those that count.
+// Attached returns how many attached interfaces are known, of those that count.
 func (o *Observer) Attached(counts func(inventory.Record) bool) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

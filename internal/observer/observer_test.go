@@ -221,7 +221,7 @@ func TestNotesOfCallsThatEndTogether(t *testing.T) {
 			defer close(noted)
 			note(func(i eni.Interface) eni.Interface { i.Description = "new"; return i })
 		}()
-		for range 1000 { // it shall get as far as it can
+		for range 1000 { // it must get as far as it can
 			runtime.Gosched()
 		}
 		i.Groups = []string{"sg-new"}
@@ -323,7 +323,7 @@ func TestAPanicIsAFailedReading(t *testing.T) {
 	})
 }
 
-// TestWhatIsGoneIsFoundWithoutWaitingForTwoListings has somebody delete an interface.
+// TestWhatIsGoneIsFoundWithoutWaitingForTwoListings has another program delete an interface.
 func TestWhatIsGoneIsFoundWithoutWaitingForTwoListings(t *testing.T) {
 	c := &cloud{}
 	c.set(attached("eni-1", 0, eni.AttachmentAttached))
@@ -418,7 +418,7 @@ func TestRemainingTellsTheNodes(t *testing.T) {
 }
 
 // TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached deletes a NodeENI with an interface that is left alone while an instance has
-// it, and that its node deletes as soon as somebody detaches it.
+// it, and that its node deletes as soon as a user detaches it.
 func TestADeniedInterfaceKeepsItsNodeENIOnceItIsDetached(t *testing.T) {
 	c := &cloud{}
 	watch(t, c, func(t *testing.T, o *observer.Observer) {

@@ -1,11 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity says which network interfaces are ours and which member each one is.
+// Package identity says which network interfaces belong to the cluster, and which member each one is.
 //
-// EC2 with its tags is the source of truth: every interface carries, from the very call that made it, enough tags to
-// find its cluster, NodeENI, instance and ordinal again after every status and every cache is lost. [Member] is that
-// identity as a value, [Member.Tags] and [Read] convert it, and [Member.Token] makes its creation idempotent.
+// EC2 with its tags is the source of truth. The call that creates an interface also sets its tags. They name its
+// cluster, NodeENI, instance and ordinal, so that a controller finds the member even after every status and every cache
+// is lost. [Member] is that identity as a value. [Member.Tags] and [Read] convert it, and [Member.Token] makes its
+// creation idempotent.
 package identity
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Prefix begins every tag key that is ours alone; users' tags may not use it.
+// Prefix begins every tag key that only multieni writes. The tags of a NodeENI must not have it.
 const Prefix = "networking.k8s.aws/"
 
 // The tag keys of an interface we own.
@@ -35,8 +36,8 @@ const (
 	TagCreatedAt  = Prefix + "created-at"
 )
 
-// The tag keys of what is launched from a node template: instances, volumes and interfaces, and of the launch templates
-// themselves. An interface that has them is no member of a NodeENI.
+// The tag keys of the instances, volumes and interfaces that a node template launches, and of its launch templates. An
+// interface with these tags alone is no member of a NodeENI.
 const (
 	TagNodeTemplate    = Prefix + "nodetemplate"
 	TagNodeTemplateUID = Prefix + "nodetemplate-uid"
@@ -53,7 +54,7 @@ const TagName = "Name"
 // maxTagValue is the most characters of a tag value (EC2 user guide, "Tag restrictions").
 const maxTagValue = 256
 
-// Bounds of what tags are believed to say. What is beyond was not written by us, and does not fit the API's schemas.
+// Bounds of the values in tags. multieni writes no value beyond them, and the schemas of the API exclude it.
 const (
 	// MaxOrdinal is the highest ordinal of a member on one instance.
 	MaxOrdinal = 127
@@ -61,11 +62,12 @@ const (
 	// generations and the times of creation are seconds.
 	MaxGeneration = 253402300799
 
-	// maxName is the most bytes of the name of a Kubernetes object, and maxUID of what stands for a NodeENI.
+	// maxName is the length of the longest name of a Kubernetes object, and maxUID that of the longest owner, both in
+	// bytes.
 	maxName, maxUID = 253, 128
 )
 
-// Key names a member within one instance: the NodeENI that wants it and its ordinal there.
+// Key names a member within one instance: the UID of its owner, and its ordinal there.
 type Key struct {
 	NodeENIUID string
 	Ordinal    int
@@ -76,18 +78,18 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(strings.Compare(k.NodeENIUID, other.NodeENIUID), cmp.Compare(k.Ordinal, other.Ordinal))
 }
 
-// network begins what stands for a NodeENI's UID where there is none. No UID of Kubernetes has a slash.
+// network is the prefix of an owner that is a network. No UID of Kubernetes has a slash.
 const network = "network/"
 
-// NetworkOwner returns what stands for a NodeENI's UID in the interfaces that instances get before they join a cluster: they
-// are made for a network of that name, by whoever prepares instances. They belong to their instance. Nobody convicts them of
-// being leaks while it lives, and a NodeENI that wants the like of them takes them over.
+// NetworkOwner returns the owner of the interfaces that an instance gets for a network before it joins a cluster: the
+// value that takes the place of a NodeENI's UID. Those interfaces belong to their instance. Garbage collection leaves
+// them alone while the instance lives, and a NodeENI with equal interfaces adopts them.
 func NetworkOwner(name string) string { return network + name }
 
-// IsNetworkOwner reports whether a UID stands for a network instead of a NodeENI.
+// IsNetworkOwner reports whether an owner is a network instead of a NodeENI.
 func IsNetworkOwner(uid string) bool { return strings.HasPrefix(uid, network) }
 
-// Member is one wanted interface, and the identity an interface carries in its tags.
+// Member is one desired interface, and the identity that an interface carries in its tags.
 type Member struct {
 	// Cluster tells clusters that share a VPC apart: the UID of the kube-system namespace, or what --cluster-name says.
 	Cluster string
@@ -97,8 +99,8 @@ type Member struct {
 	Node       string
 	InstanceID string
 	Key
-	// Generation tells the member's successive interfaces apart. It grows whenever an interface that existed is to be
-	// made again, so that EC2's memory of an old client token never answers for a new interface.
+	// Generation tells the member's successive interfaces apart. It grows before a member gets another interface, so
+	// that EC2 never answers the new request with the interface of an old client token.
 	Generation int64
 }
 
@@ -110,7 +112,7 @@ func (m Member) Token() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Tags returns all tags of the member's interface: the user's, then ours over them. A Name among the user's tags is kept.
+// Tags returns all tags of the member's interface. Our tags win over the user's, except for the user's Name.
 func (m Member) Tags(createdAt time.Time, user map[string]string) map[string]string {
 	tags := map[string]string{TagName: clip(m.NodeENI + "/" + m.Node)}
 	for k, v := range user {
@@ -136,30 +138,30 @@ func (m Member) identity() map[string]string {
 	}
 }
 
-// DesiredTags returns the tags to keep on an existing interface of the member, which leaves out the time it was made.
+// DesiredTags returns the tags to keep on an existing interface of the member. The time of creation is not one of them.
 func (m Member) DesiredTags(user map[string]string) map[string]string {
 	tags := m.Tags(time.Time{}, user)
 	delete(tags, TagCreatedAt)
 	return tags
 }
 
-// Verdict says whose interface it is.
+// Verdict says to whom an interface belongs.
 type Verdict int
 
 const (
 	// Foreign interfaces are never touched.
 	Foreign Verdict = iota
-	// Malformed interfaces carry our cluster's tag but not a whole identity: somebody edited or copied tags. They are
-	// never touched either, only reported.
+	// Malformed interfaces carry our cluster's tag but not a whole identity: a user or another program edited or copied
+	// tags. multieni reports them and never changes them.
 	Malformed
 	// Owned may be changed, detached and deleted.
 	Owned
-	// Launched interfaces were born with their instance, from a launch template of ours. They may be changed, and are
-	// never detached or deleted: EC2 does that with the instance.
+	// Launched interfaces come from a launch template of ours, together with their instance. They may be changed. EC2
+	// deletes them with the instance; multieni never detaches or deletes them.
 	Launched
 )
 
-// Read finds the member an interface's tags name, from the standpoint of the given cluster.
+// Read finds the member that an interface's tags name, as seen by the given cluster.
 func Read(cluster string, tags map[string]string) (Member, Verdict) {
 	if cluster == "" || tags[TagCluster] != cluster {
 		return Member{}, Foreign
@@ -183,21 +185,21 @@ func Read(cluster string, tags map[string]string) (Member, Verdict) {
 	return m, Owned
 }
 
-// HasNoOwner reports whether tags keep an interface from the VPC CNI and name no cluster, as the tags of the interfaces do that the
-// published Multus functions made. They are foreign, and a user can import them.
+// HasNoOwner reports whether tags keep an interface from the VPC CNI and name no cluster. The interfaces of the
+// published Multus functions have such tags. They are foreign, and a user can import them.
 func HasNoOwner(tags map[string]string) bool {
 	return tags[TagNoManage] == "true" && tags[TagCluster] == ""
 }
 
-// isValid reports whether we can have written the identity.
+// isValid reports whether multieni can have written the identity.
 func (m Member) isValid() bool {
 	within := func(text string, most int) bool { return text != "" && len(text) <= most }
 	return m.Ordinal >= 0 && m.Ordinal <= MaxOrdinal && m.Generation >= 0 && m.Generation <= MaxGeneration &&
 		within(m.NodeENI, maxName) && within(m.Node, maxName) && within(m.NodeENIUID, maxUID) && eni.IsInstanceID(m.InstanceID)
 }
 
-// CreatedAt returns when the interface was made, by its tag. It is not known when the tag is missing or unreadable,
-// and then must never be taken for long ago.
+// CreatedAt returns the time of creation that the tags of an interface give. It is not known when the tag is missing or
+// unreadable; callers must not take an unknown time for long ago.
 func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	seconds, err := strconv.ParseInt(tags[TagCreatedAt], 10, 64)
 	if err != nil || seconds <= 0 || seconds > MaxGeneration {
@@ -206,33 +208,35 @@ func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	return time.Unix(seconds, 0).UTC(), true
 }
 
-// MinLeakAge is how old an interface must be before it can be taken for a leak: what made it may not have said so yet.
+// MinLeakAge is the least age of a leak: before it, the creator of the interface may not have recorded it yet.
 const MinLeakAge = 10 * time.Minute
 
-// AttachedOrphanGrace is how long an interface that is attached to an instance is left there after its NodeENI was first found
-// missing. Workloads may use it, and the NodeENI may be missing because etcd was restored to a time before it.
+// AttachedOrphanGrace is how long an interface stays attached to its instance after its NodeENI was first found
+// missing. Workloads may use it, and the NodeENI may be missing because etcd was restored to an earlier time.
 const AttachedOrphanGrace = 30 * time.Minute
 
-// MassLossGrace is the same where so many interfaces in use are without a NodeENI that it is rather the NodeENIs that were lost.
+// MassLossGrace replaces AttachedOrphanGrace while many interfaces in use have no NodeENI: then the NodeENIs were
+// probably lost.
 const MassLossGrace = 24 * time.Hour
 
-// massLossThreshold is from how many on, in a cluster of any size, interfaces in use without a NodeENI tell of a loss.
+// massLossThreshold: this many orphans in use mean a loss of NodeENIs, in a cluster of any size.
 const massLossThreshold = 10
 
-// maxClockSkew is by how much those of the controller and of the API server may differ.
+// maxClockSkew bounds the difference between the clocks of the controller and of the API server.
 const maxClockSkew = time.Minute
 
-// IsAdopted reports whether an interface in use tells of a restore that may still go on: it is older than the NodeENI that
-// stands for it, which was created at the given time and not long ago. So it was made for one that was lost, and others that
-// were lost together with that may not be back yet. Which ones, nobody who was not there before can tell.
+// IsAdopted reports whether an interface in use indicates a restore that may still go on: the interface is older than
+// its NodeENI, and the NodeENI, created at the given time, is younger than [MassLossGrace]. The interface was made for
+// a NodeENI that was lost. Others may have been lost with it and not be back yet; a controller that starts later cannot
+// know which.
 func IsAdopted(tags map[string]string, nodeENI, now time.Time) bool {
 	made, known := CreatedAt(tags)
 	return known && made.Before(nodeENI.Add(-maxClockSkew)) && now.Sub(nodeENI) < MassLossGrace
 }
 
-// OrphanGrace returns how long interfaces that are attached are left where they are although their NodeENI does not exist:
-// orphans of the attached ones of the cluster are such, or were until just now. One by one they are leaks; all at once they are what an etcd that
-// was restored to a time before them, or definitions that were deleted, leave behind.
+// OrphanGrace returns how long interfaces without a NodeENI stay attached. Of the cluster's attached interfaces,
+// orphans have no NodeENI, or had none until now. A few orphans are leaks. Many at once mean that etcd was restored to
+// an earlier time, or that the CRDs were deleted.
 func OrphanGrace(orphans, attached int) time.Duration {
 	if orphans >= massLossThreshold || orphans >= 2 && 2*orphans >= attached {
 		return MassLossGrace
@@ -240,11 +244,11 @@ func OrphanGrace(orphans, attached int) time.Duration {
 	return AttachedOrphanGrace
 }
 
-// ConfirmInterval is the least time between the two sightings that make an interface a leak.
+// ConfirmInterval is the least time between the two reads that make an interface a leak.
 const ConfirmInterval = 2 * time.Minute
 
-// PastMinLeakAge reports whether an interface is old enough to be a leak. One whose time of creation is missing, unreadable or
-// in the future never is.
+// PastMinLeakAge reports whether an interface is old enough to be a leak. Without a readable time of creation in the
+// past, it never is.
 func PastMinLeakAge(tags map[string]string, now time.Time) bool {
 	created, known := CreatedAt(tags)
 	return known && now.Sub(created) >= MinLeakAge

@@ -135,8 +135,8 @@ func TestDamagedTagsAreNobodys(t *testing.T) {
 	})
 }
 
-// TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate: an interface that was launched never gets a NodeENI's tags, so one with
-// both was made for the NodeENI, and somebody put a template's tags on it. As launched it would never be removed.
+// TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate: a launch interface never gets a NodeENI's tags. An interface with
+// both was made for the NodeENI, and a user added a template's tags. As a launch interface it would never be removed.
 func TestTheTagsOfANodeENIWinOverThoseOfANodeTemplate(t *testing.T) {
 	tags := example().Tags(made, nil)
 	tags[identity.TagNodeTemplate] = "workers"

@@ -13,16 +13,16 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// The tag keys that say how the link of a network's interface shall be. A NodeENI says it of its own interfaces, and a network has
-// no object that an agent could read.
+// The tag keys for the desired link of a network's interface. The agent reads a NodeENI for the links of its
+// interfaces; a network has no object to read.
 const (
 	TagMTU     = Prefix + "mtu"
 	TagSysctls = Prefix + "sysctls"
 )
 
-// Bounds of what tags say of a link; those of the API's schemas.
+// Bounds of the values in tags for links; the schemas of the API have the same.
 const (
-	// MinMTU is the least that IPv6 asks of a link, in bytes (RFC 8200, section 5).
+	// MinMTU is the least MTU that IPv6 requires, in bytes (RFC 8200, section 5).
 	MinMTU = 1280
 	// MaxMTU is the largest inside a VPC, in bytes (EC2 user guide, "Network MTU").
 	MaxMTU = hostnet.DefaultMTU
@@ -30,7 +30,7 @@ const (
 	MaxSetting = 8
 )
 
-// LinkTags returns the tags that say a link's MTU in bytes, 0 for the agent's default, and its kernel settings.
+// LinkTags returns the tags for a link's MTU in bytes, with 0 for the agent's default, and for its kernel settings.
 func LinkTags(mtu int, settings map[hostnet.Setting]int) map[string]string {
 	tags := map[string]string{}
 	if mtu > 0 {
@@ -46,7 +46,8 @@ func LinkTags(mtu int, settings map[hostnet.Setting]int) map[string]string {
 	return tags
 }
 
-// ReadLink returns what [LinkTags] wrote. What is out of bounds or unknown was not written by us, and is left out.
+// ReadLink returns the values that [LinkTags] wrote. It ignores unknown settings and values out of bounds: multieni
+// writes none.
 func ReadLink(tags map[string]string) (mtu int, settings map[hostnet.Setting]int) {
 	if n, err := strconv.Atoi(tags[TagMTU]); err == nil && n >= MinMTU && n <= MaxMTU {
 		mtu = n
