@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -29,7 +30,7 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 		"all candidates full":    {setback: plan.Backoff{Class: eni.NoAddresses, Count: 2}, subnets: []string{"s1", "s2"}, phase: plan.Blocked},
 		"not allowed":            {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1}, subnets: []string{"s1"}, phase: plan.Blocked},
 		"long enough ago":        {setback: plan.Backoff{Class: eni.Unauthorized, Count: 1, At: start.Add(-time.Hour)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
-		"token spent: new token": {setback: plan.Backoff{Class: eni.IdempotencyMismatch, Count: 1, At: start.Add(-time.Minute)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
+		"token spent: new token": {setback: plan.Backoff{Class: eni.IdempotencyMismatch, Count: 1, At: start.Add(-inventory.VisibilityWindow)}, subnets: []string{"s1"}, acts: true, phase: plan.Creating, subnet: "s1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +54,34 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 				t.Errorf("generation is %d", p.Ledger[key])
 			}
 		})
+	}
+}
+
+// TestASpentTokenIsWaitedForBeforeAnother lets EC2 call the token of an interface spent that it does not show yet. A controller that
+// ended may have attached the interface, and a ledger with the next generation would leave it for a person.
+func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
+	w := newWorld(limits(4))
+	key := identity.Key{NodeENIUID: "uid-a"}
+	d := desired(claim("a", wish(0, 1, "s1")))
+	made := plan.Compute(d, w.observe(nil), w.now)
+	spent := w.now.Add(time.Second)
+	o := w.observe(made.Ledger)
+	o.Backoffs = map[identity.Key]plan.Backoff{key: {Class: eni.IdempotencyMismatch, Count: 1, At: spent}}
+	later := spent.Add(time.Minute)
+	if p := plan.Compute(d, o, later); len(p.Actions) > 0 || p.Ledger[key] != made.Ledger[key] || reasons(p)[0] != plan.NotVisible {
+		t.Errorf("generation %d after %d, want it waited for:\n%s", p.Ledger[key], made.Ledger[key], p.Explain())
+	}
+	o.Snapshot = nil
+	if p := plan.Compute(d, o, later); !p.NeedsDescribe || p.RequeueAt.IsZero() {
+		t.Errorf("it is not looked for:\n%s", p.Explain())
+	}
+	for _, action := range made.Actions { // it was made, and attached by a controller that ended
+		w.apply(action)
+	}
+	w.apply(plan.Attach{Member: made.Members[0].Member, InterfaceID: w.ours()[0].ID, Slot: device(1)})
+	w.verified, w.now = map[string]bool{}, later
+	if p := plan.Compute(d, w.observe(made.Ledger), later); len(p.Unverified) > 0 || p.Members[0].Interface == nil {
+		t.Errorf("%v is left for a person:\n%s", p.Unverified, p.Explain())
 	}
 }
 

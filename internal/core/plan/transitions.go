@@ -132,14 +132,16 @@ func (p *planner) create(m *member) {
 	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.desired.Spec})
 }
 
-// createMayBePending reports whether an earlier attempt made the interface, and EC2 does not show it yet: whoever finds the lowest
-// address anew asks for another one than that attempt, which EC2 answers by calling the token spent.
+// createMayBePending reports whether an earlier attempt made the interface, and EC2 does not show it yet: EC2 calls a token spent
+// that was used with other parameters, for example before an edit of the NodeENI. The controller that made the attempt may have
+// attached the interface and ended; a ledger with the next generation would be no evidence for it.
 func (p *planner) createMayBePending(m *member, setback Backoff) bool {
 	shown := setback.At.Add(inventory.VisibilityWindow)
-	if setback.Class != eni.IdempotencyMismatch || !m.desired.Spec.LowestFree || !p.now.Before(shown) {
+	if setback.Class != eni.IdempotencyMismatch || !p.now.Before(shown) {
 		return false
 	}
 	m.setReason(Problem{NotVisible, "an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"})
+	m.needsFreshRead = p.Snapshot == nil
 	p.requeueAt(minTime(p.now.Add(uncertainRecheck/5), shown))
 	return true
 }
