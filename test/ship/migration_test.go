@@ -36,7 +36,7 @@ func TestMigration(t *testing.T) {
 			forget:  func(s *site) { s.kubectl("delete", "secret", "-n", "default", "-l", "owner=helm,name=my-release") },
 		},
 		"from its manifests": {
-			install: func(s *site) { s.kubectl("apply", "-f", predecessor+"/templates/all.yaml") },
+			install: func(s *site) { s.kubectl("apply", "-f", predecessor+"/crds", "-f", predecessor+"/templates") },
 			taking:  []string{"--take-ownership", "--force-conflicts"},
 			forget:  func(*site) {},
 		},
