@@ -243,9 +243,13 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.Capacity-s.usable()), now.Sub(s.lastEmpty)
 	s.pace = s.pace.Refused(ratelimit.AvailableShare(spare, s.size.Refill, since), since)
 	s.lastEmpty = now
-	// The reserve comes back first. Our share waits for as much again: a group that finds the bucket empty goes on for a while.
-	reserve := s.size.Capacity - s.usable()
-	s.accountBucket, s.ownBucket = s.owing(now, reserve), s.owing(now, 2*reserve)
+	// Where others are known to use the bucket, the reserve comes back first. Our share waits for as much again: a group of
+	// theirs that finds the bucket empty goes on for a while.
+	owed := 0
+	if s.pace.Shared() {
+		owed = s.size.Capacity - s.usable()
+	}
+	s.accountBucket, s.ownBucket = s.owing(now, owed), s.owing(now, 2*owed)
 	s.adaptShare(now)
 }
 

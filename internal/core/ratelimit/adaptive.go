@@ -75,9 +75,12 @@ func (p AdaptiveRate) Share() float64 {
 	return min(MaxBurstShare, max(MinShare, p.knee+cubicScale*x*x*x))
 }
 
+// Shared reports whether others are known to use the bucket.
+func (p AdaptiveRate) Shared() bool { return p.known > 0 }
+
 // Reserve returns the part of the bucket's capacity that is left to others at the moment.
 func (p AdaptiveRate) Reserve() float64 {
-	if p.known > 0 {
+	if p.Shared() {
 		return SharedReserve
 	}
 	return Reserve
