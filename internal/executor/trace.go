@@ -20,7 +20,7 @@ func traced(ctx context.Context, action plan.Action) (context.Context, func(erro
 	if !of.IsRecording() {
 		return ctx, func(error) {}
 	}
-	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/apply").Start(ctx, verb(action), trace.WithAttributes(
+	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/executor").Start(ctx, verb(action), trace.WithAttributes(
 		attribute.String("multieni.nodeeni", action.Of().NodeENI),
 		attribute.String("multieni.action", action.String()),
 	))

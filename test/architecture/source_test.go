@@ -38,23 +38,23 @@ var habits = []habit{
 	},
 	{
 		name: "no init functions", reason: "importing a package has no effect",
-		breaks: initFunctions, example: "has_init.go", in: "internal/apply",
+		breaks: initFunctions, example: "has_init.go", in: "internal/executor",
 	},
 	{
 		name: "only programs end the process", reason: "everything else returns its error to somebody who can clean up",
-		breaks: exits, example: "exits.go", in: "internal/apply",
+		breaks: exits, example: "exits.go", in: "internal/executor",
 	},
 	{
 		name: "goroutines keep a panic to themselves", reason: "a panic in the work for one object ends the work for all; use internal/panics",
-		breaks: unguarded, example: "unguarded.go", in: "internal/apply",
+		breaks: unguarded, example: "unguarded.go", in: "internal/executor",
 	},
 	{
 		name: "functions stay short", reason: fmt.Sprintf("a function over %d lines does more than one thing", maxFunction),
-		breaks: longFunctions, example: "long_function.go", in: "internal/apply",
+		breaks: longFunctions, example: "long_function.go", in: "internal/executor",
 	},
 	{
 		name: "files stay short", reason: fmt.Sprintf("a file over %d lines has more than one subject", maxFile),
-		breaks: longFiles, example: "long_file.go", in: "internal/apply",
+		breaks: longFiles, example: "long_file.go", in: "internal/executor",
 	},
 }
 
