@@ -24,8 +24,8 @@ func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have
 			continue
 		}
 		truly, exists := c.run.truth().interfaces[i.ENIID]
-		if exists && spotOf(truly) != s {
-			continue // it is of an instance that bore the node's name before
+		if exists && (spotOf(truly) != s || c.leftAlone(truly)) {
+			continue // it is of an instance that bore the node's name before, or a person is asked to see to it
 		}
 		reported++
 		if !exists || truly.Attachment == nil || truly.Attachment.Slot != (eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}) {
