@@ -32,7 +32,7 @@ func (c *Clock) Note(ahead time.Duration) {
 	c.mu.Unlock()
 	if warn {
 		c.Log.Warn("the local clock differs from EC2's; synchronize the node's clock, since ages of leaks are judged by it",
-			"behind_seconds", ahead.Seconds())
+			"behindSeconds", ahead.Seconds())
 	}
 }
 

@@ -24,7 +24,7 @@ type QueueCloud interface {
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
 }
 
-// NewRanked returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
+// NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
 func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
 	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
 	return addresses.NewRanked(cloud, q.instances, q.wanting, now)

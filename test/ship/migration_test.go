@@ -31,7 +31,8 @@ func TestMigration(t *testing.T) {
 		forget  func(s *site)
 	}{
 		"from its chart": {
-			install: func(s *site) { s.helm("install", "my-release", predecessor) },
+			// The other case can have left roles of the predecessor in the cluster.
+			install: func(s *site) { s.helm("install", "my-release", predecessor, "--take-ownership") },
 			taking:  []string{"--take-ownership"},
 			forget:  func(s *site) { s.kubectl("delete", "secret", "-n", "default", "-l", "owner=helm,name=my-release") },
 		},

@@ -54,7 +54,7 @@ var callSites = []string{
 }
 
 // leastCrashes is how often processes have to crash at a point, each time in another state of things.
-const leastCrashes = 5
+const leastCrashes = 4
 
 // Missing returns what was not exercised: faults that are injected, invariants, call sites, and crashes at each position
 // of those that change something.

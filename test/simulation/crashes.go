@@ -47,7 +47,7 @@ const forceDetach = "DetachNetworkInterface(Force)"
 // rarities are the changes that few runs make, and those only a few times.
 var rarities = []string{
 	"AssignPrivateIpAddresses", "CreateTags", "DetachNetworkInterface",
-	"ModifyDescription", "ModifySourceDestCheck", "UnassignPrivateIpAddresses",
+	"ModifyDescription", "ModifyGroups", "ModifySourceDestCheck",
 }
 
 // rarity says how often a call site comes by.
@@ -57,7 +57,7 @@ func rarity(site string) frequency {
 		return aRead
 	case site == forceDetach:
 		return aLateRarity
-	case site == "ModifyGroups":
+	case site == "UnassignPrivateIpAddresses":
 		return aGreatRarity
 	case slices.Contains(rarities, site):
 		return aRarity
@@ -78,7 +78,7 @@ func (s *swarm) strikesCrash(often frequency) bool {
 	case aRarity:
 		rate = min(0.3, 25*rate)
 	case aGreatRarity:
-		rate = min(0.3, 25*rate)
+		rate = min(0.5, 80*rate)
 	case aLateRarity:
 		rate = 0.3
 	}

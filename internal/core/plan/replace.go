@@ -116,17 +116,8 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 	waits := func(format string, args ...any) Problem {
 		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
 	}
-	if m.claim.SecurityGroupProblem != nil {
-		return *m.claim.SecurityGroupProblem
-	}
-	if outside := p.outsideCluster(); outside != nil {
-		return *outside
-	}
-	if holder := p.slots.holders[m.target]; holder != "" && !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
-		return Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.target, holder)}
-	}
-	if full := p.noRoomAtTarget(m); full != nil && !full.Reason.Transient() {
-		return Problem{full.Reason, fmt.Sprintf("%s stays at %s instead of %s: %s", m.record.ID, m.Slot, m.target, full.Message)}
+	if forbids := p.forbidsReplacement(m); forbids != nil {
+		return *forbids
 	}
 	for _, other := range p.members {
 		if other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
@@ -140,4 +131,21 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 		return waits("%s", p.ReplaceDenied)
 	}
 	return waits("another one of the node has been")
+}
+
+// forbidsReplacement says what a person must see to before a live interface can be replaced.
+func (p *planner) forbidsReplacement(m *member) *Problem {
+	if m.claim.SecurityGroupProblem != nil {
+		return m.claim.SecurityGroupProblem
+	}
+	if outside := p.outsideCluster(); outside != nil {
+		return outside
+	}
+	if holder := p.slots.holders[m.target]; holder != "" && !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
+		return &Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.target, holder)}
+	}
+	if full := p.noRoomAtTarget(m); full != nil && !full.Reason.Transient() {
+		return &Problem{full.Reason, fmt.Sprintf("%s stays at %s instead of %s: %s", m.record.ID, m.Slot, m.target, full.Message)}
+	}
+	return nil
 }

@@ -134,10 +134,12 @@ func (p *planner) create(m *member) {
 
 // createMayBePending reports whether an earlier attempt made the interface, and EC2 does not show it yet: EC2 calls a token spent
 // that was used with other parameters, for example before an edit of the NodeENI. The controller that made the attempt may have
-// attached the interface and ended; a ledger with the next generation would be no evidence for it.
+// attached the interface and ended; a ledger with the next generation would be no evidence for it. A network's interface needs no
+// evidence, and a booting node does not wait for one that an earlier attempt has deleted.
 func (p *planner) createMayBePending(m *member, setback Backoff) bool {
 	shown := setback.At.Add(inventory.VisibilityWindow)
-	if setback.Class != eni.IdempotencyMismatch || !p.now.Before(shown) {
+	mayBeLost := m.desired.Spec.LowestFree || !identity.IsNetworkOwner(m.NodeENIUID)
+	if setback.Class != eni.IdempotencyMismatch || !mayBeLost || !p.now.Before(shown) {
 		return false
 	}
 	m.setReason(Problem{NotVisible, "an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"})
