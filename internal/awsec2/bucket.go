@@ -97,8 +97,10 @@ type actionLimiter struct {
 	accountBucket, ownBucket *rate.Limiter
 	// lastEmpty is when the bucket was last found empty, or taken for full.
 	lastEmpty time.Time
-	line      ratelimit.PriorityQueue[*waiter]
-	inFlight  int
+	// spent is how many tokens were taken since then.
+	spent    int
+	line     ratelimit.PriorityQueue[*waiter]
+	inFlight int
 	// wake serves the line when the next tokens are there.
 	wake *time.Timer
 }
@@ -219,6 +221,7 @@ func (s *actionLimiter) grant(now time.Time, w *waiter) {
 	}
 	s.accountBucket.AllowN(now, 1)
 	s.ownBucket.AllowN(now, 1)
+	s.spent++
 	w.turn <- nil
 }
 
@@ -229,8 +232,8 @@ func (s *actionLimiter) onRequest() {
 	s.inFlight++
 }
 
-// onResponse takes the answer to a request into account: a refusal for the rate shows that the bucket is empty, whatever
-// we thought to be in it. Those of requests sent before an earlier one was known tell nothing new.
+// onResponse takes the answer to a request into account: a refusal for the rate shows that the bucket is empty, also when the
+// limiters have tokens. The answers to requests that were sent before the last refusal was known tell nothing new.
 func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,11 +247,13 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.pace = s.pace.Refused(ratelimit.AvailableShare(spare, s.size.Refill, since), since)
 	s.lastEmpty = now
 	// Where others are known to use the bucket, the reserve comes back first. Our share waits for as much again: a group of
-	// theirs that finds the bucket empty goes on for a while.
+	// theirs that finds the bucket empty goes on for a while. A program that made few requests took little, and gives back no more:
+	// a node that boots has a handful to make, and a minute for them.
 	owed := 0
 	if s.pace.Shared() {
-		owed = s.size.Capacity - s.usable()
+		owed = min(s.spent, s.size.Capacity-s.usable())
 	}
+	s.spent = 0
 	s.accountBucket, s.ownBucket = s.owing(now, owed), s.owing(now, 2*owed)
 	s.adaptShare(now)
 }
