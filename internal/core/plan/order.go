@@ -48,31 +48,53 @@ func (p *planner) arrange() {
 }
 
 // disordered reports whether one of a NodeENI's members, which are in the order of its subnets, has a slot that it cannot keep. While
-// the NodeENI replaces interfaces, one that has none at the moment counts as such: targets stay the same while it is on its way.
+// the NodeENI replaces interfaces, the slot that a member would get now counts for one that has none: targets stay the same while
+// an interface is on its way to another slot.
 func (p *planner) disordered(members []*member) bool {
 	for n, m := range members {
-		switch {
-		case !p.seatedHere(m) && m.claim.ReplaceAllowed:
+		if p.seatedHere(m) && m.record.Attachment.Slot != m.target {
 			return true
-		case !p.seatedHere(m):
-		case m.record.Attachment.Slot != m.target:
-			return true
-		case slices.ContainsFunc(members[n+1:], func(later *member) bool { return p.seatedHere(later) && p.crossed(m, later) }):
-			return true
+		}
+		for _, later := range members[n+1:] {
+			if p.crossed(m, later) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// crossed reports whether two members, of which the first is declared before the second, have their slots in the other order for a
+// crossed reports whether two members, the first declared before the second, have their slots in the other order for a
 // reason to mend: they were made in that order, as their ordinals say, or the first may move and no stranger holds the slot that it
 // asks for. An interface in use does not move because of a slot that another program took.
 func (p *planner) crossed(a, b *member) bool {
-	if eni.CompareSlots(a.record.Attachment.Slot, b.record.Attachment.Slot) < 0 {
+	if !p.seatedHere(a) && !p.seatedHere(b) || eni.CompareSlots(p.slotNow(a), p.slotNow(b)) < 0 {
 		return false
+	}
+	if !p.seatedHere(a) || !p.seatedHere(b) {
+		return a.claim.ReplaceAllowed
 	}
 	ours := p.slots.holders[a.desired.Slot] == "" || p.at(a.claim, a.desired.Slot) != nil
 	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && ours
+}
+
+// slotNow returns the slot of a member, or the one that it would get now. A slot that is being made free is waited for.
+func (p *planner) slotNow(m *member) eni.Slot {
+	if p.seatedHere(m) {
+		return m.record.Attachment.Slot
+	}
+	slot := m.desired.Slot
+	for p.slots.holders[slot] != "" && !p.leaves(slot) {
+		slot.Device++
+	}
+	return slot
+}
+
+// leaves reports whether the interface at a slot is being removed.
+func (p *planner) leaves(slot eni.Slot) bool {
+	return slices.ContainsFunc(p.members, func(m *member) bool {
+		return m.removeReason != "" && m.record != nil && m.record.AttachedTo(p.InstanceID) && m.record.Attachment.Slot == slot && !p.refused(m)
+	})
 }
 
 // seatedHere reports whether the member has a slot of the instance, and stays there as far as EC2 knows.

@@ -158,6 +158,25 @@ func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
 	}
 }
 
+// TestASlotThatIsBeingFreedCrossesNothing lets a NodeENI that may replace ask for the index of one that is deleted. Its first interface
+// waits for that index while the second is attached, and neither moves afterwards.
+func TestASlotThatIsBeingFreedCrossesNothing(t *testing.T) {
+	h := newHostile(nil, limits(8))
+	before, after := claim("old", wish(0, 1, "s9")), replacing(inOrder(1, "s1", "s2"))
+	wanted := desired(before)
+	c := newRestartable(nil, h, func() plan.Desired { return wanted })
+	c.idle(time.Minute)
+	detached := countDetaches(t, h, &after)
+	before.Mode = plan.Release
+	wanted = desired(before, after)
+	c.next = c.now()
+	c.idle(30 * time.Minute)
+	want := []placed{{"s1", device(1)}, {"s2", device(2)}}
+	if diff := cmp.Diff(want, placements(h)); diff != "" || *detached != 0 {
+		t.Errorf("%d interfaces of the new NodeENI were detached; placements (-want +got):\n%s\n%s", *detached, diff, strings.Join(c.log, "\n"))
+	}
+}
+
 func subnetsOf(c plan.Claim) (subnets []string) {
 	for _, w := range c.Interfaces {
 		subnets = append(subnets, w.Subnets...)
