@@ -13,11 +13,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
+	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/ipam"
 	"github.com/multieni/multieni/internal/core/selector"
@@ -39,13 +37,9 @@ type Reader interface {
 
 // subnets reads subnets, for many callers at once.
 type subnets struct {
-	reader Reader
-	now    func() time.Time
-	flight singleflight.Group
-
-	mu       sync.Mutex
-	constant map[string]kept[blocks]
-	use      map[string]kept[[]eni.Interface]
+	reader   Reader
+	constant *cache.Cache[blocks]
+	use      *cache.Cache[[]eni.Interface]
 }
 
 // blocks are what of a subnet does not change: its IPv4 block with the reservations, and its IPv6 block.
@@ -54,13 +48,8 @@ type blocks struct {
 	ipv6 netip.Prefix
 }
 
-type kept[T any] struct {
-	value T
-	until time.Time
-}
-
 func newSubnets(reader Reader, now func() time.Time) *subnets {
-	return &subnets{reader: reader, now: now, constant: map[string]kept[blocks]{}, use: map[string]kept[[]eni.Interface]{}}
+	return &subnets{reader: reader, constant: cache.New[blocks](now), use: cache.New[[]eni.Interface](now)}
 }
 
 // read returns the IPv4 block of a subnet with what of it is used or reserved, and its interfaces.
@@ -70,8 +59,9 @@ func (s *subnets) read(ctx context.Context, subnetID string) (ipam.Subnet, []eni
 		return ipam.Subnet{}, nil, err
 	}
 	subnet := constant.Subnet
-	interfaces, err := shared(ctx, s, sharedRead[[]eni.Interface]{"use " + subnetID, s.use, subnetUseTTL}, func(ctx context.Context) ([]eni.Interface, error) {
-		return s.reader.SubnetInterfaces(ctx, subnetID)
+	interfaces, err := s.use.Get(ctx, subnetID, func(ctx context.Context) ([]eni.Interface, time.Duration, error) {
+		interfaces, err := s.reader.SubnetInterfaces(ctx, subnetID)
+		return interfaces, subnetUseTTL, err
 	})
 	if err != nil {
 		return subnet, nil, err
@@ -102,8 +92,9 @@ func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Add
 }
 
 func (s *subnets) blocks(ctx context.Context, subnetID string) (blocks, error) {
-	return shared(ctx, s, sharedRead[blocks]{"block " + subnetID, s.constant, reservationsTTL}, func(ctx context.Context) (blocks, error) {
-		return s.block(ctx, subnetID)
+	return s.constant.Get(ctx, subnetID, func(ctx context.Context) (blocks, time.Duration, error) {
+		constant, err := s.block(ctx, subnetID)
+		return constant, reservationsTTL, err
 	})
 }
 
@@ -119,47 +110,8 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 	return blocks{ipam.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, known[0].IPv6CIDR}, err
 }
 
-// sharedRead is what is asked, where its answers are kept, and for how long one serves.
-type sharedRead[T any] struct {
-	words   string
-	answers map[string]kept[T]
-	keep    time.Duration
-}
-
-// shared answers from what is kept, or asks once for all who ask at the same time. A caller whose context ends goes, and
-// leaves the question to the others.
-func shared[T any](ctx context.Context, s *subnets, q sharedRead[T], ask func(context.Context) (T, error)) (T, error) {
-	s.mu.Lock()
-	known, ok := q.answers[q.words]
-	s.mu.Unlock()
-	if ok && s.now().Before(known.until) {
-		return known.value, nil
-	}
-	asked := s.flight.DoChan(q.words, func() (any, error) {
-		value, err := ask(context.WithoutCancel(ctx))
-		if err == nil {
-			s.mu.Lock()
-			q.answers[q.words] = kept[T]{value, s.now().Add(q.keep)}
-			s.mu.Unlock()
-		}
-		return value, err
-	})
-	select {
-	case result := <-asked:
-		value, _ := result.Val.(T)
-		return value, result.Err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
-	}
-}
-
 // forget makes the next reading of a subnet's interfaces a new one.
-func (s *subnets) forget(subnetID string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.use, "use "+subnetID)
-}
+func (s *subnets) forget(subnetID string) { s.use.Forget(subnetID) }
 
 // usedBy returns everything an interface holds of its subnet.
 func usedBy(a eni.Addresses) []netip.Prefix {

@@ -6,13 +6,13 @@ package awsec2
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/instancetype"
 )
@@ -50,51 +50,26 @@ func (c *Client) describeTypes(ctx context.Context, names []string) (map[string]
 	return found, nil
 }
 
-// typeCache remembers the limits of instance types.
+// typeCache keeps the limits of instance types.
 type typeCache struct {
 	asked *batcher[eni.Limits]
-
-	mu    sync.Mutex
-	known map[string]knownLimits
-}
-
-type knownLimits struct {
-	limits eni.Limits
-	until  time.Time
+	kept  *cache.Cache[eni.Limits]
 }
 
 func newTypeCache(describe func(context.Context, []string) (map[string]eni.Limits, error)) *typeCache {
-	return &typeCache{asked: newCoalescer(maxFilterValues, describe), known: map[string]knownLimits{}}
+	return &typeCache{asked: newCoalescer(maxFilterValues, describe), kept: cache.New[eni.Limits](time.Now)}
 }
 
 func (c *typeCache) limits(ctx context.Context, instanceType string) (eni.Limits, error) {
-	if limits, ok := c.recall(instanceType); ok {
-		return limits, nil
-	}
-	described, err := c.asked.get(ctx, instanceType)
-	if described.Known() {
-		return c.remember(instanceType, described, limitsTTL), nil
-	}
-	if ctx.Err() != nil {
-		return eni.Limits{}, context.Cause(ctx)
-	}
-	offline, listed := instancetype.Offline(instanceType)
-	if err != nil && !listed {
-		return eni.Limits{}, fmt.Errorf("read the limits of instance type %s: %w", instanceType, err)
-	}
-	return c.remember(instanceType, offline, limitsErrorTTL), nil
-}
-
-func (c *typeCache) recall(instanceType string) (eni.Limits, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.known[instanceType]
-	return known.limits, ok && time.Now().Before(known.until)
-}
-
-func (c *typeCache) remember(instanceType string, limits eni.Limits, keep time.Duration) eni.Limits {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[instanceType] = knownLimits{limits: limits, until: time.Now().Add(keep)}
-	return limits
+	return c.kept.Get(ctx, instanceType, func(ctx context.Context) (eni.Limits, time.Duration, error) {
+		described, err := c.asked.get(ctx, instanceType)
+		if described.Known() {
+			return described, limitsTTL, nil
+		}
+		offline, listed := instancetype.Offline(instanceType)
+		if err != nil && !listed {
+			return eni.Limits{}, 0, fmt.Errorf("read the limits of instance type %s: %w", instanceType, err)
+		}
+		return offline, limitsErrorTTL, nil
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
@@ -51,27 +52,27 @@ type Launches struct {
 	// follow is for how long the answer to a question stands whose answer can change by itself.
 	follow  time.Duration
 	now     func() time.Time
-	types   cache[[]launchtemplate.InstanceType]
-	images  cache[Image]
-	sources cache[Source]
+	types   *cache.Cache[[]launchtemplate.InstanceType]
+	images  *cache.Cache[Image]
+	sources *cache.Cache[Source]
 	// instances are the versions of launch templates that instances were launched from.
-	instances cache[map[string]int64]
+	instances *cache.Cache[map[string]int64]
 	// launched are the images that instances were launched with.
-	launched cache[map[string]string]
+	launched *cache.Cache[map[string]string]
 }
 
 // NewLaunches returns a Launches with empty memory, which asks again after the time given.
 func NewLaunches(reader LaunchReader, follow time.Duration, now func() time.Time) *Launches {
 	return &Launches{
 		reader: reader, follow: follow, now: now,
-		types: cache[[]launchtemplate.InstanceType]{now: now}, images: cache[Image]{now: now}, sources: cache[Source]{now: now},
-		instances: cache[map[string]int64]{now: now}, launched: cache[map[string]string]{now: now},
+		types: cache.New[[]launchtemplate.InstanceType](now), images: cache.New[Image](now), sources: cache.New[Source](now),
+		instances: cache.New[map[string]int64](now), launched: cache.New[map[string]string](now),
 	}
 }
 
 // InstanceTypes returns the instance types of the region, or those of the offline table when EC2 may not be asked.
 func (l *Launches) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceType, error) {
-	return l.types.get(ctx, "", func(ctx context.Context) ([]launchtemplate.InstanceType, time.Duration, error) {
+	return l.types.Get(ctx, "", func(ctx context.Context) ([]launchtemplate.InstanceType, time.Duration, error) {
 		types, err := l.reader.InstanceTypes(ctx)
 		switch {
 		case eni.ErrorClass(err) == eni.Unauthorized || err == nil && len(types) == 0:
@@ -86,7 +87,7 @@ func (l *Launches) InstanceTypes(ctx context.Context) ([]launchtemplate.Instance
 
 // Image returns the newest image with the tags.
 func (l *Launches) Image(ctx context.Context, tags map[string]string) (Image, error) {
-	return l.images.get(ctx, fmt.Sprintf("%q", tags), func(ctx context.Context) (i Image, keep time.Duration, err error) {
+	return l.images.Get(ctx, fmt.Sprintf("%q", tags), func(ctx context.Context) (i Image, keep time.Duration, err error) {
 		i.ID, i.Architecture, err = l.reader.Image(ctx, tags)
 		return i, l.follow, err
 	})
@@ -94,7 +95,7 @@ func (l *Launches) Image(ctx context.Context, tags map[string]string) (Image, er
 
 // ImageByID returns an image, if EC2 has it.
 func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
-	return l.images.get(ctx, id, func(ctx context.Context) (i Image, keep time.Duration, err error) {
+	return l.images.Get(ctx, id, func(ctx context.Context) (i Image, keep time.Duration, err error) {
 		i.ID, i.Architecture, err = l.reader.ImageByID(ctx, id)
 		if keep = typesTTL; i.ID == "" {
 			keep = l.follow
@@ -106,7 +107,7 @@ func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
 // Source returns a version of a launch template, by ID or else by name. An alias is read anew after the time to follow; a
 // number stands for the same as long as the template is there.
 func (l *Launches) Source(ctx context.Context, templateID, name, version string) (Source, error) {
-	return l.sources.get(ctx, strings.Join([]string{templateID, name, version}, "\n"), func(ctx context.Context) (Source, time.Duration, error) {
+	return l.sources.Get(ctx, strings.Join([]string{templateID, name, version}, "\n"), func(ctx context.Context) (Source, time.Duration, error) {
 		at := l.now()
 		v, err := l.reader.LaunchTemplateVersion(ctx, templateID, name, version)
 		return Source{v, at}, l.follow, err
@@ -115,7 +116,7 @@ func (l *Launches) Source(ctx context.Context, templateID, name, version string)
 
 // InstancesOf returns the version of somebody else's launch template that each instance was launched from, by instance.
 func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[string]int64, error) {
-	return l.instances.get(ctx, templateID, func(ctx context.Context) (map[string]int64, time.Duration, error) {
+	return l.instances.Get(ctx, templateID, func(ctx context.Context) (map[string]int64, time.Duration, error) {
 		versions, err := l.reader.InstancesLaunchedFrom(ctx, templateID)
 		return versions, l.follow, err
 	})
@@ -124,7 +125,7 @@ func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[stri
 // ImagesOf returns the image that each instance of a node template was launched with, by instance. Those that were launched
 // in the last minutes may be missing.
 func (l *Launches) ImagesOf(ctx context.Context, nodeTemplateUID string) (map[string]string, error) {
-	return l.launched.get(ctx, nodeTemplateUID, func(ctx context.Context) (map[string]string, time.Duration, error) {
+	return l.launched.Get(ctx, nodeTemplateUID, func(ctx context.Context) (map[string]string, time.Duration, error) {
 		images, err := l.reader.ImagesOf(ctx, identity.TagNodeTemplateUID, nodeTemplateUID)
 		return images, min(instancesTTL, 10*l.follow), err
 	})

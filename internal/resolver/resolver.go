@@ -8,11 +8,9 @@ package resolver
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
+	"github.com/multieni/multieni/internal/cache"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/selector"
 )
@@ -37,21 +35,21 @@ type Options struct {
 type Resolver struct {
 	reader  Reader
 	options Options
-	subnets cache[selector.SubnetMatch]
-	groups  cache[selector.GroupMatch]
+	subnets *cache.Cache[selector.SubnetMatch]
+	groups  *cache.Cache[selector.GroupMatch]
 }
 
 // New returns a Resolver with empty memory.
 func New(reader Reader, options Options) *Resolver {
 	return &Resolver{
 		reader: reader, options: options,
-		subnets: cache[selector.SubnetMatch]{now: options.Now}, groups: cache[selector.GroupMatch]{now: options.Now},
+		subnets: cache.New[selector.SubnetMatch](options.Now), groups: cache.New[selector.GroupMatch](options.Now),
 	}
 }
 
 // Subnets resolves subnet terms.
 func (r *Resolver) Subnets(ctx context.Context, terms selector.SubnetTerms) (selector.SubnetMatch, error) {
-	return r.subnets.get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selector.SubnetMatch, time.Duration, error) {
+	return r.subnets.Get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selector.SubnetMatch, time.Duration, error) {
 		facts, err := r.reader.Subnets(ctx, terms)
 		if err != nil {
 			return selector.SubnetMatch{}, 0, err
@@ -63,7 +61,7 @@ func (r *Resolver) Subnets(ctx context.Context, terms selector.SubnetTerms) (sel
 
 // SecurityGroups resolves group terms.
 func (r *Resolver) SecurityGroups(ctx context.Context, terms selector.GroupTerms) (selector.GroupMatch, error) {
-	return r.groups.get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selector.GroupMatch, time.Duration, error) {
+	return r.groups.Get(ctx, fmt.Sprintf("%q", terms), func(ctx context.Context) (selector.GroupMatch, time.Duration, error) {
 		facts, err := r.reader.SecurityGroups(ctx, terms)
 		if err != nil {
 			return selector.GroupMatch{}, 0, err
@@ -79,57 +77,4 @@ func (r *Resolver) keep(complete bool) time.Duration {
 		return r.options.Fresh
 	}
 	return r.options.Doubtful
-}
-
-// cache remembers answers by question until they expire, and asks each question only once at a time.
-type cache[T any] struct {
-	now     func() time.Time
-	mu      sync.Mutex
-	answers map[string]answer[T]
-	flight  singleflight.Group
-}
-
-type answer[T any] struct {
-	value T
-	until time.Time
-}
-
-// get returns the remembered answer, or asks. A caller whose context ends goes, and leaves the question to the others.
-func (m *cache[T]) get(ctx context.Context, question string, ask func(context.Context) (T, time.Duration, error)) (T, error) {
-	m.mu.Lock()
-	known, ok := m.answers[question]
-	m.mu.Unlock()
-	if ok && m.now().Before(known.until) {
-		return known.value, nil
-	}
-	asked := m.flight.DoChan(question, func() (any, error) {
-		value, keep, err := ask(context.WithoutCancel(ctx))
-		if err == nil {
-			m.remember(question, answer[T]{value, m.now().Add(keep)})
-		}
-		return value, err
-	})
-	select {
-	case result := <-asked:
-		value, _ := result.Val.(T)
-		return value, result.Err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
-func (m *cache[T]) remember(question string, a answer[T]) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.answers == nil {
-		m.answers = map[string]answer[T]{}
-	}
-	now := m.now()
-	for old, expired := range m.answers {
-		if now.After(expired.until) {
-			delete(m.answers, old)
-		}
-	}
-	m.answers[question] = a
 }
