@@ -39,8 +39,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DriftPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EligibleType"):
 		return &apiv1alpha1.EligibleTypeApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("FormerInstance"):
-		return &apiv1alpha1.FormerInstanceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstanceTypeSelector"):
 		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):
@@ -69,6 +67,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
 		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PreviousInstance"):
+		return &apiv1alpha1.PreviousInstanceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):
 		return &apiv1alpha1.PublishedTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Ramp"):

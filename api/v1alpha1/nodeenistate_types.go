@@ -83,18 +83,18 @@ type NodeENIStateSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	Members []Member `json:"members,omitempty"`
 
-	// former are the ledgers of other instances that were this node, for as
-	// long as something of them is left, or may yet come to light.
+	// previousInstances are the ledgers of other instances that were this node.
+	// An entry stays while EC2 returns, or may still return, an interface of it.
 	// +optional
 	// +listType=map
 	// +listMapKey=instanceID
 	// +kubebuilder:validation:MaxItems=32
-	Former []FormerInstance `json:"former,omitempty"`
+	PreviousInstances []PreviousInstance `json:"previousInstances,omitempty"`
 }
 
-// FormerInstance is the ledger of an instance that was the node before, under
+// PreviousInstance is the ledger of an instance that was the node before, under
 // the same name.
-type FormerInstance struct {
+type PreviousInstance struct {
 	// instanceID is the EC2 instance.
 	// +required
 	// +kubebuilder:validation:MaxLength=19

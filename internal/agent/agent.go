@@ -56,8 +56,8 @@ type Options struct {
 	DefaultMTU int
 	// Taint is the key of the taint that keeps pods away until the node is ready.
 	Taint string
-	// Continuous puts the taint back when a required interface is lost.
-	Continuous bool
+	// ReapplyTaint puts the taint back when a required interface is lost.
+	ReapplyTaint bool
 	// Resync is the time between two looks at the host when nothing seems to change.
 	Resync time.Duration
 	// NetworkdDir, if set, takes a file for each interface by which systemd-networkd leaves it alone.

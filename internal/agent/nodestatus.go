@@ -152,7 +152,7 @@ func (a *Agent) taint(node *corev1.Node, v Readiness) {
 	switch {
 	case v.Status == corev1.ConditionTrue:
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, ours)
-	case v.Status == corev1.ConditionFalse && a.Continuous && !slices.ContainsFunc(node.Spec.Taints, ours):
+	case v.Status == corev1.ConditionFalse && a.ReapplyTaint && !slices.ContainsFunc(node.Spec.Taints, ours):
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: a.Taint, Effect: corev1.TaintEffectNoSchedule})
 	}
 }

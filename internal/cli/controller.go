@@ -281,7 +281,7 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
 		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
 		Leaked: func() int { return sweep.Leaks(watch) }, Unverified: func() int { return len(watch.Denied()) },
-		Braked: nodes.CreationBlocked, Lost: sweep.MassLoss, Refused: refusedWrites.Count,
+		CreationBlocked: nodes.CreationBlocked, MassLoss: sweep.MassLoss, Refused: refusedWrites.Count,
 	})
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)

@@ -47,7 +47,7 @@ func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Env
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: p.watch, Resolver: p.resolve,
 		Launches: resolver.NewLaunches(p.aws.ec2, o.SourceRefreshPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, NodeCluster: nodeCluster(mgr, o.NodeCluster),
 		Repairs: p.repairs, References: p.aws.references,
-		Cluster: o.ClusterName, Follow: o.SourceRefreshPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Cluster: o.ClusterName, SourceRefresh: o.SourceRefreshPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
 	}
 	if o.LaunchTemplateOverride {
 		settings.CheckOverride = awsec2.CheckLaunchTemplateData

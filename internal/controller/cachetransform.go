@@ -65,9 +65,9 @@ func TrimState(object any) (any, error) {
 	for n := range slim.Spec.Members {
 		shareMember(&slim.Spec.Members[n])
 	}
-	for n := range slim.Spec.Former {
-		for m := range slim.Spec.Former[n].Members {
-			shareMember(&slim.Spec.Former[n].Members[m])
+	for n := range slim.Spec.PreviousInstances {
+		for m := range slim.Spec.PreviousInstances[n].Members {
+			shareMember(&slim.Spec.PreviousInstances[n].Members[m])
 		}
 	}
 	for n := range slim.Status.Interfaces {

@@ -53,8 +53,8 @@ func TestOwnersAreOfLedgerAndStatusEachOnce(t *testing.T) {
 	member := func(uid types.UID) v1alpha1.Member { return v1alpha1.Member{NodeENIUID: uid} }
 	state := &v1alpha1.NodeENIState{
 		Spec: v1alpha1.NodeENIStateSpec{
-			Members: []v1alpha1.Member{member("b"), member("a"), member("b")},
-			Former:  []v1alpha1.FormerInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member("d"), member("a")}}},
+			Members:           []v1alpha1.Member{member("b"), member("a"), member("b")},
+			PreviousInstances: []v1alpha1.PreviousInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member("d"), member("a")}}},
 		},
 		Status: v1alpha1.NodeENIStateStatus{Interfaces: []v1alpha1.InterfaceState{{Member: member("c")}, {Member: member("a")}}},
 	}
@@ -99,7 +99,7 @@ func TestWhatANodeLacks(t *testing.T) {
 		"nothing":                       {},
 		"attached":                      {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}}},
 		"attached, and drifted":         {interfaces: []v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Replacing"}}},
-		"attached, and about to leave":  {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Leaving"}}, []string{"u"}},
+		"attached, and being removed":   {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: "Removing"}}, []string{"u"}},
 		"attaching":                     {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttaching, ENIID: "eni-1"}}, []string{"u"}},
 		"one of two":                    {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}, {Phase: v1alpha1.PhasePending}}, []string{"u"}},
 		"both of two":                   {[]v1alpha1.InterfaceState{{Phase: v1alpha1.PhaseDetaching, ENIID: "eni-1"}, {Phase: v1alpha1.PhasePending}}, []string{"u"}},
@@ -125,7 +125,7 @@ func TestASlimStateSaysTheSameInLessMemory(t *testing.T) {
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"k": "v"}, Finalizers: []string{"f"}},
 		Spec: v1alpha1.NodeENIStateSpec{InstanceID: "i-1", Zone: "z", InstanceType: "t", Members: append(make([]v1alpha1.Member, 0, 4), member),
-			Former: []v1alpha1.FormerInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member}}}},
+			PreviousInstances: []v1alpha1.PreviousInstance{{InstanceID: "i-0", Members: []v1alpha1.Member{member}}}},
 		Status: v1alpha1.NodeENIStateStatus{
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Attached", Message: "all"}},
 			Interfaces: append(make([]v1alpha1.InterfaceState, 0, 4), v1alpha1.InterfaceState{Member: member, Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", SubnetID: "s"}),
@@ -218,8 +218,8 @@ func TestLedgers(t *testing.T) {
 		}
 		return &state
 	}
-	former := func(uid types.UID) *v1alpha1.NodeENIState {
-		return &v1alpha1.NodeENIState{Spec: v1alpha1.NodeENIStateSpec{Former: []v1alpha1.FormerInstance{{Members: speaking(uid).Spec.Members}}}}
+	previous := func(uid types.UID) *v1alpha1.NodeENIState {
+		return &v1alpha1.NodeENIState{Spec: v1alpha1.NodeENIStateSpec{PreviousInstances: []v1alpha1.PreviousInstance{{Members: speaking(uid).Spec.Members}}}}
 	}
 	cases := map[string]struct {
 		happens  func(*controller.PreviousLedgers)
@@ -236,7 +236,7 @@ func TestLedgers(t *testing.T) {
 		"what it said is settled":                  {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "a") }, []string{"n"}, true},
 		"what it said of another is settled":       {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a", "b")); l.Settled("n", "b") }, []string{"n"}, false},
 		"a node that is not selected any more":     {func(l *controller.PreviousLedgers) { l.Read("n", speaking("a")) }, nil, false},
-		"a former instance of a node":              {func(l *controller.PreviousLedgers) { l.Read("n", former("a")) }, nil, false},
+		"a previous instance of a node":            {func(l *controller.PreviousLedgers) { l.Read("n", previous("a")) }, nil, false},
 		"one node of two":                          {func(l *controller.PreviousLedgers) { l.Read("n", speaking()); l.Read("m", nil) }, []string{"n", "m"}, false},
 	}
 	for name, tc := range cases {

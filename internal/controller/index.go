@@ -115,8 +115,8 @@ func OwnersNotReady(state *v1alpha1.NodeENIState) []string {
 
 func instancesOf(state *v1alpha1.NodeENIState) []string {
 	ids := []string{state.Spec.InstanceID}
-	for _, former := range state.Spec.Former {
-		ids = append(ids, former.InstanceID)
+	for _, previous := range state.Spec.PreviousInstances {
+		ids = append(ids, previous.InstanceID)
 	}
 	return ids
 }

@@ -72,8 +72,8 @@ func OwnersInSpec(spec v1alpha1.NodeENIStateSpec) []string {
 		}
 	}
 	add(spec.Members)
-	for _, former := range spec.Former {
-		add(former.Members)
+	for _, previous := range spec.PreviousInstances {
+		add(previous.Members)
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids)

@@ -91,7 +91,7 @@ const (
 	// NotServed instances have no trigger, or are of a group that is not listed.
 	NotServed Result = "NotServed"
 	// Retry events could not be handled to their end; Malformed ones are no events and will never be.
-	Retry     Result = "Again"
+	Retry     Result = "Retry"
 	Malformed Result = "Malformed"
 )
 

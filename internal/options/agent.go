@@ -29,7 +29,7 @@ type Agent struct {
 	IgnoreInterfaces []string
 	PrimaryInterface string
 
-	// Taint is the key of the startup taint; Continuous puts it back when an interface is lost.
+	// Taint is the key of the startup taint; ReapplyTaint puts it back when an interface is lost.
 	Taint        string
 	ReapplyTaint bool
 
@@ -52,7 +52,7 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&a.IgnoreInterfaces, "ignore-interfaces", nil, "names of links that are never touched")
 	flags.StringVar(&a.PrimaryInterface, "primary-interface", "", "name of one more link that is never touched; the primary interface never is")
 	flags.StringVar(&a.Taint, "not-ready-taint", "networking.k8s.aws/not-ready", "key of the taint that is removed from the Node once its required interfaces are ready")
-	flags.BoolVar(&a.ReapplyTaint, "continuous", false, "put the taint back when a required interface is lost")
+	flags.BoolVar(&a.ReapplyTaint, "reapply-taint", false, "put the taint back when a required interface is lost")
 	flags.StringVar(&a.Sysfs, "sysfs", "/sys", "where sysfs is mounted for NodeENIs with enableDPDK; it must be writable for them")
 	flags.StringVar(&a.NetworkdDir, "networkd-dir", "", "folder of the host to keep files in by which systemd-networkd leaves the interfaces alone, for example /etc/systemd/network; none if empty")
 	flags.StringVar(&a.SRIOVConfig, "sriov-config", "", "file to list devices in for the SR-IOV network device plugin, for example /etc/pcidp/config.json; none if empty")

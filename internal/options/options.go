@@ -96,8 +96,8 @@ func (c *Controller) Bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "nodes worked on at the same time")
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute, "time between two listings of the cluster's interfaces, by which changes made by hand in EC2 are noticed")
 	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
-	flags.DurationVar(&c.SourceRefreshPeriod, "follow-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
-	flags.Float64Var(&c.EC2RateShare, "ec2-share", ratelimit.InitialShare, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
+	flags.DurationVar(&c.SourceRefreshPeriod, "source-refresh-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
+	flags.Float64Var(&c.EC2RateShare, "ec2-rate-share", ratelimit.InitialShare, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
 	flags.StringToStringVar(&c.NodeCluster, "node-cluster", nil, "name and endpoint of the EKS cluster, as name=NAME,endpoint=URL, for the user data of AWSNodeTemplates that do not set them in spec.cluster; the controller takes certificateAuthority and serviceCIDR from the API server if they are not given")
 	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
 	c.Features.Bind(flags)
@@ -174,10 +174,10 @@ func (c *Controller) Validate() error {
 		faults = append(faults, errors.New("--resync-period must be at least 1s, --poll-interval at least 10ms"))
 	}
 	if c.SourceRefreshPeriod < time.Second {
-		faults = append(faults, fmt.Errorf("--follow-period is %s and must be at least 1s", c.SourceRefreshPeriod))
+		faults = append(faults, fmt.Errorf("--source-refresh-period is %s and must be at least 1s", c.SourceRefreshPeriod))
 	}
 	if c.EC2RateShare < ratelimit.MinShare || c.EC2RateShare > ratelimit.MaxShare {
-		faults = append(faults, fmt.Errorf("--ec2-share is %g and must be from %g to %g", c.EC2RateShare, ratelimit.MinShare, ratelimit.MaxShare))
+		faults = append(faults, fmt.Errorf("--ec2-rate-share is %g and must be from %g to %g", c.EC2RateShare, ratelimit.MinShare, ratelimit.MaxShare))
 	}
 	if c.MetricsCertDir != "" && !c.MetricsSecure {
 		faults = append(faults, errors.New("--metrics-cert-dir is given without --metrics-secure"))

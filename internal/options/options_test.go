@@ -84,7 +84,7 @@ func TestAVariableThatMakesNoSenseIsReported(t *testing.T) {
 func TestControllerSettingsThatMakeNoSense(t *testing.T) {
 	for _, arg := range []string{
 		"--max-concurrent-reconciles=0", "--max-concurrent-eni-cleanup=-1", "--max-concurrent-nodes=0", "--resync-period=1ms", "--poll-interval=0",
-		"--ec2-share=0", "--ec2-share=-1", "--ec2-share=1.1", "--leader-election-lease-duration=1s", "--log-format=xml",
+		"--ec2-rate-share=0", "--ec2-rate-share=-1", "--ec2-rate-share=1.1", "--leader-election-lease-duration=1s", "--log-format=xml",
 	} {
 		t.Run(arg, func(t *testing.T) {
 			o, err := controller(t, arg)

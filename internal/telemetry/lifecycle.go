@@ -23,8 +23,8 @@ func NewLifecycleEvents(registry prometheus.Registerer) *LifecycleEvents {
 	m := &LifecycleEvents{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: "lifecycle", Name: "events_total",
-			Help: "Lifecycle events of instances that the lifecycle hook handled, by kind (Launching, Terminating, Running, Ended, Tick, Irrelevant) and result: " +
-				"Ready, Failed or Gone for an instance to prepare, NotServed, Done, Again for an event that the hook retries, Malformed.",
+			Help: "Lifecycle events of instances that the lifecycle hook handled, by kind (Launching, Terminating, Running, Ended, Scheduled, Irrelevant) and result: " +
+				"Ready, Failed or Gone for an instance to prepare, NotServed, Done, Retry for an event that the hook retries, Malformed.",
 		}, []string{"kind", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "lifecycle", Name: "event_duration_seconds",

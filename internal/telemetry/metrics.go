@@ -36,7 +36,7 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 		}, []string{"action"}),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "request_wait_seconds",
-			Help:    "Time that requests to EC2 waited in the queue, by the priority of their work: joining, removal, repair, listing.",
+			Help:    "Time that requests to EC2 waited in the queue, by the priority of their work: attach, removal, update, read.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 11),
 		}, []string{"priority"}),
 	}
@@ -115,9 +115,9 @@ type Owned struct {
 	// All is how many there are; Unattached of them are attached to nothing; Leaked ones have no NodeENI any more.
 	// Unverified ones are left alone, because nothing but their tags says that they are ours.
 	All, Unattached, Leaked, Unverified func() int
-	// Braked is whether no more are made, because too many are unattached; Lost whether so many in use have no NodeENI that
+	// CreationBlocked is whether no more are made, because too many are unattached; MassLoss whether so many in use have no NodeENI that
 	// these seem to be lost.
-	Braked, Lost func() bool
+	CreationBlocked, MassLoss func() bool
 	// Refused is how many NodeENIStates and NodeENIs the API server refuses to store as they are to be.
 	Refused func() int
 }
@@ -133,8 +133,8 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 		gauge("unattached_interfaces", "Owned network interfaces that are unattached; many of them for a long time mean that attaching fails.", owned.Unattached),
 		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more; garbage collection deletes them.", owned.Leaked),
 		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are left alone, because there is no other evidence that multieni created them.", owned.Unverified),
-		gauge("creation_braked", "1 while the controller creates no interfaces because too many of the cluster's are unattached, else 0.", flag(owned.Braked)),
-		gauge("nodeenis_lost", "1 while so many interfaces in use have no NodeENI that the NodeENIs were probably lost, and the interfaces stay in use for a day, else 0.", flag(owned.Lost)),
+		gauge("creation_blocked", "1 while the controller creates no interfaces because too many of the cluster's are unattached, else 0.", flag(owned.CreationBlocked)),
+		gauge("mass_loss", "1 while so many interfaces in use have no NodeENI that the NodeENIs were probably lost, and the interfaces stay in use for a day, else 0.", flag(owned.MassLoss)),
 		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store; Events StateRefused say why.", owned.Refused),
 	)
 }

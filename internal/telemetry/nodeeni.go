@@ -50,28 +50,28 @@ func (b blocked) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// standings tells how the fleet stands with each NodeENI.
-type standings struct {
+// states counts the interfaces of each NodeENI by state.
+type states struct {
 	counts     func() map[string]map[string]int
 	interfaces *prometheus.Desc
 }
 
-// RegisterNodeENIs registers the gauges of NodeENIs. The function counts interfaces by the name of their NodeENI and by how
-// they stand.
+// RegisterNodeENIs registers the gauges of NodeENIs. The function counts interfaces by the name of their NodeENI and by
+// state.
 func RegisterNodeENIs(registry prometheus.Registerer, counts func() map[string]map[string]int) {
-	registry.MustRegister(standings{counts, prometheus.NewDesc(prometheus.BuildFQName(namespace, "nodeeni", "interfaces"),
+	registry.MustRegister(states{counts, prometheus.NewDesc(prometheus.BuildFQName(namespace, "nodeeni", "interfaces"),
 		"Network interfaces of a NodeENI by state: desired, attached, ready, blocked, and drifted, which only a replacement can correct.",
-		[]string{"nodeeni", "standing"}, nil)})
+		[]string{"nodeeni", "state"}, nil)})
 }
 
 // Describe implements [prometheus.Collector].
-func (s standings) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- s.interfaces }
+func (s states) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- s.interfaces }
 
 // Collect implements [prometheus.Collector].
-func (s standings) Collect(metrics chan<- prometheus.Metric) {
+func (s states) Collect(metrics chan<- prometheus.Metric) {
 	for nodeENI, counts := range s.counts() {
-		for standing, count := range counts {
-			metrics <- prometheus.MustNewConstMetric(s.interfaces, prometheus.GaugeValue, float64(count), nodeENI, standing)
+		for state, count := range counts {
+			metrics <- prometheus.MustNewConstMetric(s.interfaces, prometheus.GaugeValue, float64(count), nodeENI, state)
 		}
 	}
 }

@@ -259,11 +259,11 @@ func TestCommandsOfTheDocument(t *testing.T) {
 // A lost link is told of in time, and keeps pods away where that is asked for; what nobody requires is not waited for.
 func TestLoss(t *testing.T) {
 	cases := map[string]struct {
-		continuous, optional bool
-		lost                 func(*corev1.Node, *v1alpha1.NodeENIState) string
+		reapply, optional bool
+		lost              func(*corev1.Node, *v1alpha1.NodeENIState) string
 	}{
-		"once":       {false, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, false)},
-		"continuous": {true, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, true)},
+		"once":    {false, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, false)},
+		"reapply": {true, false, unready(corev1.ConditionFalse, hostnet.ReasonNotFound, true)},
 		"optional": {true, true, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
 			if state.Status.Links[0].State != v1alpha1.LinkMissing {
 				return "nobody missed the link"
@@ -273,7 +273,7 @@ func TestLoss(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, "loss-"+name, c.continuous)
+			n := newNode(t, "loss-"+name, c.reapply)
 			n.Attach("ens6", mac(1), n.vpc, "peer1")
 			i := interfaceOf(1, v1alpha1.PhaseAttached)
 			required := !c.optional

@@ -128,10 +128,10 @@ func (c counted) Apply(op hostnet.Operation) error {
 }
 
 // newNode makes a node and starts its agent.
-func newNode(t *testing.T, name string, continuous bool) *node {
+func newNode(t *testing.T, name string, reapply bool) *node {
 	t.Helper()
 	n := newNamespaces(t, name)
-	n.startAgent(continuous)
+	n.startAgent(reapply)
 	return n
 }
 
@@ -182,14 +182,14 @@ func device(name, mac string) string {
 	return ""
 }
 
-func (n *node) startAgent(continuous bool) {
+func (n *node) startAgent(reapply bool) {
 	n.t.Helper()
 	api, err := agent.Connect(server.Config, n.name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	options := agent.Options{
-		Node: n.name, API: api, Host: counted{n.open(), n}, Taint: v1alpha1.NotReadyTaint, Continuous: continuous,
+		Node: n.name, API: api, Host: counted{n.open(), n}, Taint: v1alpha1.NotReadyTaint, ReapplyTaint: reapply,
 		Resync: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	if n.configure != nil {

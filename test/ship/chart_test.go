@@ -323,7 +323,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"a digest of nothing":      {"image.digest=latest", "digest"},
 		"an unknown pull policy":   {"image.pullPolicy=Sometimes", "pullPolicy"},
 		"an MTU beyond the limit":  {"eniManager.defaultMTU=9002", "defaultMTU"},
-		"a share of nothing":       {"controller.ec2Share=0", "ec2Share"},
+		"a share of nothing":       {"controller.ec2RateShare=0", "ec2RateShare"},
 		"a name without endpoint":  {"nodeCluster.name=prod", "nodeCluster/endpoint"},
 		"an endpoint without name": {"nodeCluster.endpoint=https://prod.example.com", "nodeCluster/endpoint"},
 	} {

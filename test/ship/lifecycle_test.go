@@ -468,7 +468,7 @@ func (s *site) deleteNamespaceFirst() {
 func (s *site) drainFromOutside() {
 	s.Helper()
 	command := exec.CommandContext(s.Context(), s.image.program("multieni"), "drain", "--yes", "--leader-elect=false",
-		"--poll-interval=20ms", "--resync-period=5s", "--ec2-share=0.98")
+		"--poll-interval=20ms", "--resync-period=5s", "--ec2-rate-share=0.98")
 	command.Env = append(os.Environ(), append(s.Env(), "KUBECONFIG="+s.Kubeconfig)...)
 	if out, err := command.CombinedOutput(); err != nil {
 		s.Fatalf("drain: %v\n%s", err, out)

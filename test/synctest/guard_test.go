@@ -175,7 +175,7 @@ func TestTheBrake(t *testing.T) {
 			}
 			return ""
 		})
-		if got := r.Metric("multieni_creation_braked"); got != 1 {
+		if got := r.Metric("multieni_creation_blocked"); got != 1 {
 			t.Errorf("the metric of the brake is %g", got)
 		}
 		if r.Metric("multieni_blocked_interfaces", string(plan.Unauthorized)) == 0 || r.Metric("multieni_blocked_interfaces", string(plan.TooManyUnattached)) == 0 {
@@ -191,7 +191,7 @@ func TestTheBrake(t *testing.T) {
 		}
 		c.EC2.ClearFaults()
 		t.Logf("all is well %s after EC2 attaches again", c.Converge(2*time.Hour))
-		if braked, blocked := r.Metric("multieni_creation_braked"), r.Metric("multieni_blocked_interfaces"); braked != 0 || blocked != 0 {
+		if braked, blocked := r.Metric("multieni_creation_blocked"), r.Metric("multieni_blocked_interfaces"); braked != 0 || blocked != 0 {
 			t.Errorf("the metric of the brake is %g, and that of blocked interfaces %g, although all is well", braked, blocked)
 		}
 		if removed := len(slices.DeleteFunc(r.Changes(time.Time{}), func(m bubble.Mutation) bool { return m.Action != "DetachNetworkInterface" })); removed > 0 {

@@ -220,7 +220,7 @@ func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 						t.Errorf("%s %s after the loss", m.Action, m.At.Sub(since))
 					}
 				}
-				if n := r.Metric("multieni_nodeenis_lost"); n != 0 {
+				if n := r.Metric("multieni_mass_loss"); n != 0 {
 					t.Error("the alarm has not ended")
 				}
 			})
@@ -254,7 +254,7 @@ func lose(c *bubble.Cluster) {
 
 // alarm says what does not tell yet that the NodeENI of the nodes' interfaces is lost.
 func alarm(c *bubble.Cluster, r *bubble.Replica, nodes []string) string {
-	if leaked, lost := r.Metric("multieni_leaked_interfaces"), r.Metric("multieni_nodeenis_lost"); int(leaked) != len(nodes) || lost != 1 {
+	if leaked, lost := r.Metric("multieni_leaked_interfaces"), r.Metric("multieni_mass_loss"); int(leaked) != len(nodes) || lost != 1 {
 		return fmt.Sprintf("the metrics count %g leaks and %g losses", leaked, lost)
 	}
 	for _, node := range nodes {

@@ -330,21 +330,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: shape
       type:
         scalar: string
-- name: com.github.multieni.multieni.api.v1alpha1.FormerInstance
-  map:
-    fields:
-    - name: instanceID
-      type:
-        scalar: string
-    - name: members
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.Member
-          elementRelationship: associative
-          keys:
-          - nodeENIUID
-          - ordinal
 - name: com.github.multieni.multieni.api.v1alpha1.IPv4Allocation
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InPlacePolicy
@@ -806,14 +791,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENIStateSpec
   map:
     fields:
-    - name: former
-      type:
-        list:
-          elementType:
-            namedType: com.github.multieni.multieni.api.v1alpha1.FormerInstance
-          elementRelationship: associative
-          keys:
-          - instanceID
     - name: instanceID
       type:
         scalar: string
@@ -832,6 +809,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: previousInstances
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
+          elementRelationship: associative
+          keys:
+          - instanceID
     - name: zone
       type:
         scalar: string
@@ -975,6 +960,21 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
+  map:
+    fields:
+    - name: instanceID
+      type:
+        scalar: string
+    - name: members
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.Member
+          elementRelationship: associative
+          keys:
+          - nodeENIUID
+          - ordinal
 - name: com.github.multieni.multieni.api.v1alpha1.PublishedTemplate
   map:
     fields:

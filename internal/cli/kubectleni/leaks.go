@@ -82,8 +82,8 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks,
 			known.Recorded[i.ENIID] = true
 		}
 		addLedgers(known.Promised, state.Spec.InstanceID, state.Spec.Members)
-		for _, former := range state.Spec.Former {
-			addLedgers(known.Promised, former.InstanceID, former.Members)
+		for _, previous := range state.Spec.PreviousInstances {
+			addLedgers(known.Promised, previous.InstanceID, previous.Members)
 		}
 	}
 	return report.NewLeaks(cloud.cluster, owned, known, time.Now()), nil

@@ -201,7 +201,7 @@ func setStage(t *testing.T, object *v1alpha1.AWSNodeTemplate, change ...func(*aw
 	options := awsnodetemplate.Options{
 		Client: s.kube, Events: events.NewFakeRecorder(100), Observer: s.watch, Resolver: resolver.New(s.cloud, resolver.Options{Now: clock}),
 		Launches: resolver.NewLaunches(s.cloud, time.Minute, clock), EC2: s.cloud, References: s.cloud.References, KubernetesVersion: func() (string, error) { return "1.35", nil },
-		Repairs: s.repairs, Cluster: cluster, Follow: time.Minute, Relist: time.Minute, Concurrency: 1, Now: clock, Log: quiet,
+		Repairs: s.repairs, Cluster: cluster, SourceRefresh: time.Minute, Relist: time.Minute, Concurrency: 1, Now: clock, Log: quiet,
 	}
 	for _, c := range change {
 		c(&options)

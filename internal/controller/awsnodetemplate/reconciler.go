@@ -74,9 +74,9 @@ type Options struct {
 	Repairs     *controller.InPlaceUpdates
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// Follow is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often EC2's launch
+	// SourceRefresh is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often EC2's launch
 	// templates are listed.
-	Follow, Relist time.Duration
+	SourceRefresh, Relist time.Duration
 	// Concurrency is how many node templates are worked on at the same time.
 	Concurrency int
 	// Now tells the time.
@@ -179,10 +179,10 @@ func (r *Reconciler) next(f facts) time.Duration {
 	}
 	for _, n := range f.fleet {
 		if len(n.updates) > 0 {
-			return min(recheckInterval, r.Follow)
+			return min(recheckInterval, r.SourceRefresh)
 		}
 	}
-	return r.Follow
+	return r.SourceRefresh
 }
 
 // addFinalizer puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that is paused.
@@ -219,14 +219,14 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 		}
 	}
 	if waiting > 0 {
-		return reconcile.Result{RequeueAfter: min(recheckInterval, r.Follow)}, r.write(ctx, object, leaving(object, waiting, nodesRun(waiting)))
+		return reconcile.Result{RequeueAfter: min(recheckInterval, r.SourceRefresh)}, r.write(ctx, object, leaving(object, waiting, nodesRun(waiting)))
 	}
 	referrers, err := r.shelf.clear(ctx, object.Name)
 	if err != nil {
 		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, leaving(object, 0, err.Error())))
 	}
 	if len(referrers) > 0 {
-		return reconcile.Result{RequeueAfter: r.Follow}, r.write(ctx, object, leaving(object, 0, referred(referrers)))
+		return reconcile.Result{RequeueAfter: r.SourceRefresh}, r.write(ctx, object, leaving(object, 0, referred(referrers)))
 	}
 	if err := r.clearNodes(ctx, nodes, object.Name); err != nil {
 		return reconcile.Result{}, err

@@ -138,14 +138,14 @@ func shrinks(from, to v1alpha1.NodeENIStateSpec) bool {
 		before := ledgerOf(from, id)
 		return !slices.ContainsFunc(members, func(m v1alpha1.Member) bool { return !slices.Contains(before, m) })
 	}
-	for _, former := range to.Former {
-		if !kept(former.InstanceID, former.Members) {
+	for _, previous := range to.PreviousInstances {
+		if !kept(previous.InstanceID, previous.Members) {
 			return false
 		}
 	}
 	if !kept(to.InstanceID, to.Members) {
 		return false
 	}
-	from.Members, from.Former, to.Members, to.Former = nil, nil, nil, nil
+	from.Members, from.PreviousInstances, to.Members, to.PreviousInstances = nil, nil, nil, nil
 	return equality.Semantic.DeepEqual(from, to)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// store makes the ledger of an instance say what the plan needs it to say before its calls are made. Former instances of
+// store makes the ledger of an instance say what the plan needs it to say before its calls are made. Previous instances of
 // the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for last may
 // exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
 func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, p plan.Plan) error {
@@ -32,7 +32,7 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 		return nil
 	}
 	wanted := s.spec(instanceID, look, p)
-	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.Former) == 0 && !addsGenerations(p) {
+	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 && !addsGenerations(p) {
 		// Somebody deleted the object while the node still needs it. It is let go and made anew at once, but not while it alone
 		// speaks of an interface: who hears of the one before the other must not take that for gone.
 		if _, err := r.release(ctx, s); err != nil {
@@ -172,7 +172,7 @@ func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 		return
 	}
 	before, ledger := *spec, ledgerOf(*spec, instanceID)
-	*spec = v1alpha1.NodeENIStateSpec{InstanceID: instanceID, Members: ledger, Former: without(before.Former, instanceID)}
+	*spec = v1alpha1.NodeENIStateSpec{InstanceID: instanceID, Members: ledger, PreviousInstances: without(before.PreviousInstances, instanceID)}
 	if before.InstanceID != "" {
 		setLedger(spec, before.InstanceID, before.Members)
 	}
@@ -183,9 +183,9 @@ func ledgerOf(spec v1alpha1.NodeENIStateSpec, instanceID string) []v1alpha1.Memb
 	if spec.InstanceID == instanceID {
 		return spec.Members
 	}
-	for _, former := range spec.Former {
-		if former.InstanceID == instanceID {
-			return former.Members
+	for _, previous := range spec.PreviousInstances {
+		if previous.InstanceID == instanceID {
+			return previous.Members
 		}
 	}
 	return nil
@@ -197,15 +197,15 @@ func setLedger(spec *v1alpha1.NodeENIStateSpec, instanceID string, members []v1a
 		spec.Members = members
 		return
 	}
-	spec.Former = without(spec.Former, instanceID)
+	spec.PreviousInstances = without(spec.PreviousInstances, instanceID)
 	if len(members) > 0 {
-		spec.Former = append(spec.Former, v1alpha1.FormerInstance{InstanceID: instanceID, Members: members})
-		slices.SortFunc(spec.Former, func(a, b v1alpha1.FormerInstance) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+		spec.PreviousInstances = append(spec.PreviousInstances, v1alpha1.PreviousInstance{InstanceID: instanceID, Members: members})
+		slices.SortFunc(spec.PreviousInstances, func(a, b v1alpha1.PreviousInstance) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
 	}
 }
 
-func without(former []v1alpha1.FormerInstance, instanceID string) []v1alpha1.FormerInstance {
-	return slices.DeleteFunc(slices.Clone(former), func(f v1alpha1.FormerInstance) bool { return f.InstanceID == instanceID })
+func without(previous []v1alpha1.PreviousInstance, instanceID string) []v1alpha1.PreviousInstance {
+	return slices.DeleteFunc(slices.Clone(previous), func(f v1alpha1.PreviousInstance) bool { return f.InstanceID == instanceID })
 }
 
 func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) error {
@@ -224,7 +224,7 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 // there was one to let go: a cache shows for longer what is gone.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	before := s.state.DeepCopy()
-	s.state.Spec.Members, s.state.Spec.Former = nil, nil
+	s.state.Spec.Members, s.state.Spec.PreviousInstances = nil, nil
 	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)
 	// The lock makes this fail if the ledger promises more by now than a stale reading shows.
 	err := r.Client.Patch(ctx, s.state, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

@@ -99,9 +99,9 @@ func (s *stage) forgetLedgers() {
 	s.start()
 }
 
-// TestTheLedgerOfAFormerInstance has an instance of the node replaced while the interface that was asked for last is not to be
+// TestTheLedgerOfAPreviousInstance has an instance of the node replaced while the interface that was asked for last is not to be
 // seen in EC2, by a controller that was just started. Until it would be seen, the NodeENI may not go.
-func TestTheLedgerOfAFormerInstance(t *testing.T) {
+func TestTheLedgerOfAPreviousInstance(t *testing.T) {
 	cases := map[string]struct {
 		// shown is when EC2 shows the interface, if it ever does.
 		shown time.Duration
@@ -182,9 +182,9 @@ func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 		}
 		var state v1alpha1.NodeENIState
 		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
-		former := state.Spec.Former
-		if state.Spec.InstanceID != nextInstanceID || len(former) != 1 || former[0].InstanceID != instanceID || former[0].Members[0].Generation != before.Generation {
-			t.Errorf("the ledger is that of %s, and of %v before", state.Spec.InstanceID, former)
+		previous := state.Spec.PreviousInstances
+		if state.Spec.InstanceID != nextInstanceID || len(previous) != 1 || previous[0].InstanceID != instanceID || previous[0].Members[0].Generation != before.Generation {
+			t.Errorf("the ledger is that of %s, and of %v before", state.Spec.InstanceID, previous)
 		}
 	})
 }

@@ -31,7 +31,7 @@ type snapshot struct {
 	state *v1alpha1.NodeENIState
 	// nodeENIs are those that may ask for something: all that were accepted, that is, carry our finalizer.
 	nodeENIs []v1alpha1.NodeENI
-	// instances are those to plan for: the node's own, and former ones that still have interfaces.
+	// instances are those to plan for: the node's own, and previous ones that still have interfaces.
 	instances []string
 	// duplicateNodes are other Nodes that name the node's instance, and letGo are instances that are another node's, and whose.
 	duplicateNodes []corev1.Node
@@ -108,8 +108,8 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *sn
 
 // chooseInstances puts the node's own instance first. A node that nothing concerns has none; that there is something of its
 // instance to see to is one reason.
-func (s *snapshot) chooseInstances(former []string, concerned bool) {
-	concerned = concerned || s.state != nil || len(former) > 0 ||
+func (s *snapshot) chooseInstances(previous []string, concerned bool) {
+	concerned = concerned || s.state != nil || len(previous) > 0 ||
 		s.node != nil && slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	if !concerned {
 		return
@@ -122,11 +122,11 @@ func (s *snapshot) chooseInstances(former []string, concerned bool) {
 	add(s.instanceID)
 	if s.state != nil {
 		add(s.state.Spec.InstanceID)
-		for _, other := range s.state.Spec.Former {
+		for _, other := range s.state.Spec.PreviousInstances {
 			add(other.InstanceID)
 		}
 	}
-	for _, id := range former {
+	for _, id := range previous {
 		add(id)
 	}
 }

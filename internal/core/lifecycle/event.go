@@ -24,7 +24,7 @@ const (
 	// Stopped instances are shutting down or terminated.
 	Stopped Kind = "Ended"
 	// Scheduled says that time has passed: events get lost, so everything is looked at now and then.
-	Scheduled Kind = "Tick"
+	Scheduled Kind = "Scheduled"
 	// Ignored events are well-formed and ask for nothing.
 	Ignored Kind = "Irrelevant"
 )

@@ -167,7 +167,7 @@ func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
 	d := desired(claim("a", elsewhere))
 	p := plan.Compute(d, w.observe(ledger), w.now)
 	if p.Members[0].Why.Reason != plan.NoSuchNetworkCard || p.RequeueAt.Sub(w.now) != 5*time.Minute {
-		t.Fatalf("%s, planned again after %s, want NoSuchCard and 5m:\n%s", p.Members[0].Why.Reason, p.RequeueAt.Sub(w.now), p.Explain())
+		t.Fatalf("%s, planned again after %s, want NoSuchNetworkCard and 5m:\n%s", p.Members[0].Why.Reason, p.RequeueAt.Sub(w.now), p.Explain())
 	}
 	w.end()
 	w.now = p.RequeueAt

@@ -21,7 +21,7 @@ const (
 	// NotImported: an interface without an owner is in the subnet and at the slot of the one that is wanted.
 	NotImported Reason = "NotImported"
 	// NoSuchNetworkCard: the instance type has no network card of that index.
-	NoSuchNetworkCard Reason = "NoSuchCard"
+	NoSuchNetworkCard Reason = "NoSuchNetworkCard"
 	// InstanceFull: the instance type carries no more interfaces.
 	InstanceFull Reason = "InstanceFull"
 	// InstanceOutsideCluster: the instance that the Node names has none of the tags of the cluster's instances.
@@ -35,9 +35,9 @@ const (
 	// Unauthorized: the controller's role may not make the call.
 	Unauthorized Reason = "Unauthorized"
 	// RefusedByEC2: EC2 refuses the request as it is.
-	RefusedByEC2 Reason = "Refused"
+	RefusedByEC2 Reason = "RefusedByEC2"
 	// TooManyUnattached: too many interfaces of the cluster exist without being attached, so no more are made.
-	TooManyUnattached Reason = "BrakeEngaged"
+	TooManyUnattached Reason = "TooManyUnattached"
 	// AttachedElsewhere: somebody attached the interface to another instance.
 	AttachedElsewhere Reason = "AttachedElsewhere"
 	// AttachStuck: several times EC2 did not get done with attaching the interface.
@@ -59,19 +59,19 @@ const (
 	// Retrying: the last call failed and is tried again soon.
 	Retrying Reason = "Retrying"
 	// NotVisible: EC2 did not show the interface in its last answer; it is looked for again.
-	NotVisible Reason = "NotSeen"
+	NotVisible Reason = "NotVisible"
 	// InProgress: EC2 is at work.
 	InProgress Reason = "InProgress"
 	// RemovedExternally: somebody else removed the interface shortly after it was made; the next one waits.
-	RemovedExternally Reason = "RemovedByOthers"
+	RemovedExternally Reason = "RemovedExternally"
 	// Replacing: the interface differs in what only a new one can mend, and waits for its turn to be replaced.
 	Replacing Reason = "Replacing"
 	// Removing: the interface is being removed.
-	Removing Reason = "Leaving"
+	Removing Reason = "Removing"
 	// WaitingForDeviceRelease: the interface is to be removed, and the node has yet to let go of its device.
-	WaitingForDeviceRelease Reason = "DeviceHeld"
+	WaitingForDeviceRelease Reason = "WaitingForDeviceRelease"
 	// Retained: the interface is left as it is since nothing confirms that it may go.
-	Retained Reason = "Kept"
+	Retained Reason = "Retained"
 )
 
 // Transient reports whether the reason goes away without anybody doing something.

@@ -26,7 +26,7 @@ const (
 
 // String names the class.
 func (c Class) String() string {
-	return [...]string{"listing", "repair", "removal", "joining"}[c]
+	return [...]string{"read", "update", "removal", "attach"}[c]
 }
 
 // Rank says who comes first. It is the same for all the work of one node, so that a node is finished before the next is

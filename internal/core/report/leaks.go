@@ -19,9 +19,9 @@ type Leaks struct {
 	// Owned is how many interfaces carry the cluster's tag in all.
 	Owned  int    `json:"owned"`
 	Leaked []Leak `json:"leaked"`
-	// Kept have no NodeENI either, and are no leaks. The controller removes none of them.
-	Kept []Kept `json:"kept"`
-	now  time.Time
+	// Retained have no NodeENI either, and are no leaks. The controller removes none of them.
+	Retained []Retained `json:"retained"`
+	now      time.Time
 }
 
 // Leak is an interface whose NodeENI does not exist.
@@ -38,8 +38,8 @@ type Leak struct {
 	Verdict     string `json:"verdict"`
 }
 
-// Kept is an interface that has no NodeENI, and stays.
-type Kept struct {
+// Retained is an interface that has no NodeENI, and stays.
+type Retained struct {
 	ENIID    string `json:"eniID"`
 	Attached string `json:"attached,omitempty"`
 	// What says what the interface is.
@@ -87,14 +87,14 @@ type Promise struct {
 
 // NewLeaks finds the leaks among a cluster's interfaces. The evidence was read after the interfaces.
 func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Time) Leaks {
-	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, Kept: []Kept{}, now: now}
+	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, Retained: []Retained{}, now: now}
 	for _, i := range owned {
 		member, verdict := identity.Read(cluster, i.Tags)
 		if verdict == identity.Foreign || verdict != identity.Launched && known.Living[member.NodeENIUID] {
 			continue
 		}
-		if what := whatKept(i, member, verdict, known); what != "" {
-			v.Kept = append(v.Kept, Kept{i.ID, attachedTo(i), what})
+		if what := whatRetained(i, member, verdict, known); what != "" {
+			v.Retained = append(v.Retained, Retained{i.ID, attachedTo(i), what})
 			continue
 		}
 		leak := Leak{ENIID: i.ID, NodeENI: member.NodeENI, Node: member.Node, SubnetID: i.SubnetID, Attached: attachedTo(i)}
@@ -105,8 +105,8 @@ func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Ti
 	return v
 }
 
-// whatKept says what an interface without a NodeENI is if the controller leaves it where it is, and nothing if it is a leak.
-func whatKept(i eni.Interface, member identity.Member, verdict identity.Verdict, known Evidence) What {
+// whatRetained says what an interface without a NodeENI is if the controller leaves it where it is, and nothing if it is a leak.
+func whatRetained(i eni.Interface, member identity.Member, verdict identity.Verdict, known Evidence) What {
 	switch {
 	case i.Attachment == nil:
 		return ""
@@ -162,7 +162,7 @@ func (v Leaks) Collectable() []string {
 // Text prints the leaks.
 func (v Leaks) Text(p Page) string {
 	if len(v.Leaked) == 0 {
-		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.", v.Cluster, count(v.Owned, "interface"))) + v.kept(p)
+		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.", v.Cluster, count(v.Owned, "interface"))) + v.retained(p)
 	}
 	columns := []column{
 		{title: "ENI"}, {title: "NODEENI", dispensable: 1}, {title: "NODE", dispensable: 3}, {title: "SUBNET", dispensable: 4},
@@ -181,18 +181,18 @@ func (v Leaks) Text(p Page) string {
 	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked), count(v.Owned, "interface"), v.Cluster)))
 	b.WriteString(p.paragraph("→ ", "A running controller removes them by itself, within minutes, and those that are attached after half an hour or more. "+
 		"Without one: kubectl eni leaks --collect."))
-	return b.String() + v.kept(p)
+	return b.String() + v.retained(p)
 }
 
-// mostKept is how many interfaces of a kind are named.
-const mostKept = 3
+// mostRetained is how many interfaces of a kind are named.
+const mostRetained = 3
 
-// kept tells of the interfaces that have no NodeENI and are no leaks, by what they are.
-func (v Leaks) kept(p Page) string {
+// retained tells of the interfaces that have no NodeENI and are no leaks, by what they are.
+func (v Leaks) retained(p Page) string {
 	var b strings.Builder
 	for _, kind := range kinds {
 		var ids []string
-		for _, k := range v.Kept {
+		for _, k := range v.Retained {
 			if k.What == kind.What {
 				ids = append(ids, k.ENIID)
 			}
@@ -200,8 +200,8 @@ func (v Leaks) kept(p Page) string {
 		if len(ids) == 0 {
 			continue
 		}
-		names := strings.Join(ids[:min(len(ids), mostKept)], ", ")
-		if more := len(ids) - mostKept; more > 0 {
+		names := strings.Join(ids[:min(len(ids), mostRetained)], ", ")
+		if more := len(ids) - mostRetained; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
 		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.", count(len(ids), "interface"), kind.words, names)))

@@ -112,13 +112,13 @@ func (s Status) nodeTable(p Page) string {
 func (n NodeENI) state() string {
 	switch {
 	case n.Deleting && n.Unheard:
-		return "NotSeen"
+		return "NotReconciled"
 	case n.Deleting:
 		return "Deleting"
 	case n.Paused:
 		return reasonPaused
 	case !n.Accepted:
-		return "NotSeen"
+		return "NotReconciled"
 	default:
 		return n.Ready.Reason
 	}

@@ -362,7 +362,7 @@ func TestDriftIsToldInFull(t *testing.T) {
 	}{
 		"drifted": {report.Interface{Phase: "Attached", Drift: drift}, "differs in subnet: a wanted, b there, and in slot: 1 wanted, 2 there"},
 		"paused as well": {
-			report.Interface{Phase: "Attached", Drift: drift, Reason: "Kept", Message: "eni-1 is left as it is: its node is paused"},
+			report.Interface{Phase: "Attached", Drift: drift, Reason: "Retained", Message: "eni-1 is left as it is: its node is paused"},
 			"eni-1 is left as it is: its node is paused, and it differs in subnet: a wanted, b there, and in slot: 1 wanted, 2 there",
 		},
 	} {

@@ -27,12 +27,12 @@ func Flags(speed float64) []string {
 		"controller", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		"--poll-interval=" + scaled(o.PollInterval, speed, shortestPoll),
 		"--resync-period=" + scaled(o.ResyncPeriod, speed, shortestResync),
-		"--follow-period=" + scaled(o.SourceRefreshPeriod, speed, shortestFollow),
+		"--source-refresh-period=" + scaled(o.SourceRefreshPeriod, speed, shortestRefresh),
 	}
 	if speed == 1 {
 		return flags
 	}
-	flags = append(flags, fmt.Sprintf("--ec2-share=%g", ratelimit.MaxShare))
+	flags = append(flags, fmt.Sprintf("--ec2-rate-share=%g", ratelimit.MaxShare))
 	for action, bucket := range awsec2.DocumentedBuckets() {
 		bucket.Refill *= speed
 		flags = append(flags, fmt.Sprintf("--ec2-bucket=%s=%s", action, bucket))
@@ -42,9 +42,9 @@ func Flags(speed float64) []string {
 
 // The shortest periods that make sense on one machine; the controller refuses still shorter ones.
 const (
-	shortestPoll   = 20 * time.Millisecond
-	shortestResync = time.Second
-	shortestFollow = time.Second
+	shortestPoll    = 20 * time.Millisecond
+	shortestResync  = time.Second
+	shortestRefresh = time.Second
 )
 
 func scaled(period time.Duration, speed float64, shortest time.Duration) string {

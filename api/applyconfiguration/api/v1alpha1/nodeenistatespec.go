@@ -27,9 +27,9 @@ type NodeENIStateSpecApplyConfiguration struct {
 	InstanceType *string `json:"instanceType,omitempty"`
 	// members are the interfaces promised to the node.
 	Members []MemberApplyConfiguration `json:"members,omitempty"`
-	// former are the ledgers of other instances that were this node, for as
-	// long as something of them is left, or may yet come to light.
-	Former []FormerInstanceApplyConfiguration `json:"former,omitempty"`
+	// previousInstances are the ledgers of other instances that were this node.
+	// An entry stays while EC2 returns, or may still return, an interface of it.
+	PreviousInstances []PreviousInstanceApplyConfiguration `json:"previousInstances,omitempty"`
 }
 
 // NodeENIStateSpecApplyConfiguration constructs a declarative configuration of the NodeENIStateSpec type for use with
@@ -83,15 +83,15 @@ func (b *NodeENIStateSpecApplyConfiguration) WithMembers(values ...*MemberApplyC
 	return b
 }
 
-// WithFormer adds the given value to the Former field in the declarative configuration
+// WithPreviousInstances adds the given value to the PreviousInstances field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Former field.
-func (b *NodeENIStateSpecApplyConfiguration) WithFormer(values ...*FormerInstanceApplyConfiguration) *NodeENIStateSpecApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the PreviousInstances field.
+func (b *NodeENIStateSpecApplyConfiguration) WithPreviousInstances(values ...*PreviousInstanceApplyConfiguration) *NodeENIStateSpecApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithFormer")
+			panic("nil value passed to WithPreviousInstances")
 		}
-		b.Former = append(b.Former, *values[i])
+		b.PreviousInstances = append(b.PreviousInstances, *values[i])
 	}
 	return b
 }

@@ -5,28 +5,28 @@
 
 package v1alpha1
 
-// FormerInstanceApplyConfiguration represents a declarative configuration of the FormerInstance type for use
+// PreviousInstanceApplyConfiguration represents a declarative configuration of the PreviousInstance type for use
 // with apply.
 //
-// FormerInstance is the ledger of an instance that was the node before, under
+// PreviousInstance is the ledger of an instance that was the node before, under
 // the same name.
-type FormerInstanceApplyConfiguration struct {
+type PreviousInstanceApplyConfiguration struct {
 	// instanceID is the EC2 instance.
 	InstanceID *string `json:"instanceID,omitempty"`
 	// members are the interfaces that were promised to the instance.
 	Members []MemberApplyConfiguration `json:"members,omitempty"`
 }
 
-// FormerInstanceApplyConfiguration constructs a declarative configuration of the FormerInstance type for use with
+// PreviousInstanceApplyConfiguration constructs a declarative configuration of the PreviousInstance type for use with
 // apply.
-func FormerInstance() *FormerInstanceApplyConfiguration {
-	return &FormerInstanceApplyConfiguration{}
+func PreviousInstance() *PreviousInstanceApplyConfiguration {
+	return &PreviousInstanceApplyConfiguration{}
 }
 
 // WithInstanceID sets the InstanceID field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the InstanceID field is set to the value of the last call.
-func (b *FormerInstanceApplyConfiguration) WithInstanceID(value string) *FormerInstanceApplyConfiguration {
+func (b *PreviousInstanceApplyConfiguration) WithInstanceID(value string) *PreviousInstanceApplyConfiguration {
 	b.InstanceID = &value
 	return b
 }
@@ -34,7 +34,7 @@ func (b *FormerInstanceApplyConfiguration) WithInstanceID(value string) *FormerI
 // WithMembers adds the given value to the Members field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Members field.
-func (b *FormerInstanceApplyConfiguration) WithMembers(values ...*MemberApplyConfiguration) *FormerInstanceApplyConfiguration {
+func (b *PreviousInstanceApplyConfiguration) WithMembers(values ...*MemberApplyConfiguration) *PreviousInstanceApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithMembers")
