@@ -67,7 +67,7 @@ func (s *subnets) read(ctx context.Context, subnetID string) (ipam.Subnet, []eni
 		return subnet, nil, err
 	}
 	for _, i := range interfaces {
-		subnet.Used = append(subnet.Used, usedBy(i.Addresses)...)
+		subnet.Used = append(subnet.Used, i.Addresses.Prefixes()...)
 	}
 	return subnet, interfaces, nil
 }
@@ -112,17 +112,6 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 
 // forget makes the next reading of a subnet's interfaces a new one.
 func (s *subnets) forget(subnetID string) { s.use.Forget(subnetID) }
-
-// usedBy returns everything an interface holds of its subnet.
-func usedBy(a eni.Addresses) []netip.Prefix {
-	var used []netip.Prefix
-	for _, address := range append(append([]netip.Addr{a.PrimaryIPv4}, a.SecondaryIPv4...), a.IPv6...) {
-		if address.IsValid() {
-			used = append(used, netip.PrefixFrom(address, address.BitLen()))
-		}
-	}
-	return append(append(used, a.IPv4Prefixes...), a.IPv6Prefixes...)
-}
 
 // full is the fault of a subnet that has no address left.
 func full(subnetID string) error {

@@ -6,7 +6,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -61,20 +60,10 @@ func FromMetadata(known eni.Metadata, defaultMTU int) []hostnet.Link {
 		slot := i.Attachment.Slot
 		links = append(links, hostnet.Link{
 			Name: fmt.Sprintf("%d-%d", slot.Card, slot.Device), MAC: i.MAC, Slot: slot, MTU: defaultMTU, Mode: hostnet.None,
-			Assigned: assignedTo(i.Addresses),
+			Assigned: i.Addresses.Prefixes(),
 		})
 	}
 	return links
-}
-
-func assignedTo(a eni.Addresses) []netip.Prefix {
-	var all []netip.Prefix
-	for _, address := range append(append([]netip.Addr{a.PrimaryIPv4}, a.SecondaryIPv4...), a.IPv6...) {
-		if address.IsValid() {
-			all = append(all, netip.PrefixFrom(address, address.BitLen()))
-		}
-	}
-	return append(append(all, a.IPv4Prefixes...), a.IPv6Prefixes...)
 }
 
 // logChanges logs what is new about the links.

@@ -9,13 +9,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // maxMessage is the most characters of a link's message (its schema).
@@ -62,7 +62,7 @@ func (s *snapshot) linkStates() []v1alpha1.LinkState {
 		nodeENI, eniID := s.owner(o)
 		state := v1alpha1.LinkState{
 			MACAddress: o.Link.MAC, NodeENI: nodeENI, ENIID: eniID, AltName: o.AltName, PCIAddress: o.Link.Device,
-			State: v1alpha1.LinkPhase(o.State), Reason: o.Reason, Message: clip(o.Message),
+			State: v1alpha1.LinkPhase(o.State), Reason: o.Reason, Message: text.Clip(o.Message, maxMessage),
 		}
 		if f := o.Facts; f != nil {
 			state.Name, state.MTU, state.Driver, state.PCIAddress = f.Name, int32(f.MTU), f.Driver, f.Device
@@ -99,11 +99,4 @@ func interfaceOf(state *v1alpha1.NodeENIState, mac string) *v1alpha1.InterfaceSt
 		}
 	}
 	return nil
-}
-
-func clip(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage], "")
-	}
-	return text
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/multieni/multieni/internal/clock"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
@@ -215,7 +216,7 @@ func (r *run) waitForTransitions(ctx context.Context, most time.Duration) {
 	until := r.Now().Add(most)
 	moving := r.inTransition()
 	for wait := most; wait > 0; wait = until.Sub(r.Now()) {
-		if !sleep(ctx, min(poll, wait)) {
+		if !clock.Sleep(ctx, min(poll, wait)) {
 			return
 		}
 		r.watch.PollOnce(ctx)
@@ -238,15 +239,4 @@ func (r *run) backoff() time.Duration {
 
 func (r *run) result(v lifecycle.Result) Result {
 	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served, Attached: r.attached}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/multieni/multieni/internal/clock"
 	"github.com/multieni/multieni/internal/panics"
 )
 
@@ -59,7 +60,7 @@ func (c *Consumer) Serve(ctx context.Context) error {
 		if err != nil {
 			if ctx.Err() == nil {
 				c.Log.Error("no messages can be taken from the queue; it is tried again", "queue", c.URL, "err", err)
-				pause(ctx, 5*time.Second)
+				clock.Sleep(ctx, 5*time.Second)
 			}
 			continue
 		}
@@ -108,7 +109,7 @@ func (c *Consumer) extendVisibility(ctx context.Context, message types.Message) 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for pause(ctx, visibility/3*time.Second) {
+		for clock.Sleep(ctx, visibility/3*time.Second) {
 			err := panics.AsError("message "+aws.ToString(message.MessageId), func() error {
 				_, err := c.Queue.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
 					QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle, VisibilityTimeout: visibility,
@@ -121,16 +122,4 @@ func (c *Consumer) extendVisibility(ctx context.Context, message types.Message) 
 		}
 	}()
 	return func() { cancel(); <-done }
-}
-
-// pause reports whether the time has passed before the context ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/multieni/multieni/internal/clock"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
@@ -142,7 +143,7 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 		} else {
 			wait, retry = min(wait, next), time.Second
 		}
-		if !sleep(ctx, wait) {
+		if !clock.Sleep(ctx, wait) {
 			return
 		}
 	}
@@ -180,7 +181,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for moving, wait := true, o.Poll; moving && sleep(ctx, wait); {
+		for moving, wait := true, o.Poll; moving && clock.Sleep(ctx, wait); {
 			begun := o.Now()
 			err := panics.AsError("reading interfaces in transition", func() error {
 				moving = o.PollOnce(ctx)
@@ -415,17 +416,6 @@ func (o *Observer) notify(ctx context.Context, changed []identity.Member) {
 		}
 	}
 	o.wakePoll()
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Unattached returns how many interfaces without an attachment exist, of those whose NodeENI counts.

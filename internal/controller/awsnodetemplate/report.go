@@ -17,6 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
+	"github.com/multieni/multieni/internal/core/text"
 	"github.com/multieni/multieni/internal/status"
 )
 
@@ -48,7 +49,7 @@ func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateS
 		st.Zones = append(st.Zones, zone(z))
 	}
 	for _, s := range f.rendering.Shadows[:min(len(f.rendering.Shadows), maxShadowedFields)] {
-		st.ShadowedFields = append(st.ShadowedFields, clip(s.String(), 256))
+		st.ShadowedFields = append(st.ShadowedFields, text.Clip(s.String(), 256))
 	}
 	if f.rendering.Problems == nil {
 		st.NodeLabels = map[string]v1alpha1.LabelValue{}
@@ -120,7 +121,7 @@ func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemp
 }
 
 func zone(z launchtemplate.ZoneVerdict) v1alpha1.TemplateZone {
-	zone := v1alpha1.TemplateZone{Name: z.Zone, Eligible: z.Eligible, Message: clip(z.Message, 1024)}
+	zone := v1alpha1.TemplateZone{Name: z.Zone, Eligible: z.Eligible, Message: text.Clip(z.Message, 1024)}
 	for _, slot := range slices.SortedFunc(maps.Keys(z.Subnets), eni.CompareSlots) {
 		zone.Subnets = append(zone.Subnets, z.Subnets[slot]...)
 	}
@@ -143,7 +144,7 @@ func instanceTypes(verdicts []launchtemplate.TypeVerdict) v1alpha1.TemplateInsta
 			if !known {
 				n = len(all.Rejected)
 				at[v.Reason] = n
-				all.Rejected = append(all.Rejected, v1alpha1.RejectedTypes{Reason: string(v.Reason), Message: clip(v.Name+": "+v.Message, 512)})
+				all.Rejected = append(all.Rejected, v1alpha1.RejectedTypes{Reason: string(v.Reason), Message: text.Clip(v.Name+": "+v.Message, 512)})
 			}
 			all.Rejected[n].Count++
 			if len(all.Rejected[n].Examples) < 3 {
@@ -182,7 +183,7 @@ func warnings(before, st v1alpha1.AWSNodeTemplateStatus, f facts) []string {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	for n := range all {
-		all[n] = clip(all[n], 1024)
+		all[n] = text.Clip(all[n], 1024)
 	}
 	return all[:min(len(all), maxWarnings)]
 }
@@ -201,7 +202,7 @@ func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTempl
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: "EC2 does not show everywhere yet what was just made" + meanwhile(st)}
 	default:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonPublished, Message: fmt.Sprintf(
-			"%s to launch from, for %s", number(len(st.LaunchTemplates), "launch template"), number(int(st.InstanceTypes.Eligible), "instance type"))}
+			"%s to launch from, for %s", text.Count(len(st.LaunchTemplates), "launch template"), text.Count(int(st.InstanceTypes.Eligible), "instance type"))}
 	}
 }
 
@@ -245,25 +246,9 @@ func drifted(st v1alpha1.AWSNodeTemplateStatus, f facts) metav1.Condition {
 	for _, n := range f.fleet {
 		if drift := n.drift(); len(drift) > 0 {
 			c.Status, c.Reason = metav1.ConditionTrue, string(drift[0].Class)
-			c.Message = fmt.Sprintf("%d of %s differ, %s among them: %s", st.Drifted, number(len(f.fleet), "node"), n.Name, drift[0].Told())
+			c.Message = fmt.Sprintf("%d of %s differ, %s among them: %s", st.Drifted, text.Count(len(f.fleet), "node"), n.Name, drift[0].Told())
 			return c
 		}
 	}
 	return c
-}
-
-// number says how many, in words that agree.
-func number(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// clip shortens a text to so many bytes.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/text"
 	"github.com/multieni/multieni/internal/status"
 )
 
@@ -84,12 +85,12 @@ func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeE
 func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
 	if controller.Paused(nodeENI) && len(interfaces) > 0 {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
-			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", number(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
+			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", text.Count(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
 	}
 	if len(f.strays) > 0 && len(f.states) == 0 {
 		return astray(nodeENI, f.strays)
 	}
-	message := fmt.Sprintf("%s on the way out", number(len(interfaces), "interface"))
+	message := fmt.Sprintf("%s on the way out", text.Count(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
 		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
 	}
@@ -108,5 +109,5 @@ func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
 	}
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
 		"it is to be deleted, and %s with the tag %s=%s stays: %s, %s, has other %s tags than multieni writes, and is left alone; delete the interface, or remove that tag from it; multieni looks again within %s",
-		number(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where, identity.Prefix, mostRecheck)}
+		text.Count(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where, identity.Prefix, mostRecheck)}
 }

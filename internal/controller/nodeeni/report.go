@@ -19,6 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
+	"github.com/multieni/multieni/internal/core/text"
 	"github.com/multieni/multieni/internal/status"
 )
 
@@ -211,7 +212,7 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !slices.ContainsFunc(all.interfaces, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
 			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than %s without one",
-			st.Drifted, st.Desired, number(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
+			st.Drifted, st.Desired, text.Count(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
 		return drifted(all.interfaces, st)
 	case st.Ramp != nil:
@@ -224,7 +225,7 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 			"%d of %d interfaces are attached%s", st.Attached, st.Desired, more(waiting))}
 	default:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf(
-			"%s attached on %s%s", number(int(st.Desired), "interface"), number(int(st.Nodes), "node"), f.skipped())}
+			"%s attached on %s%s", text.Count(int(st.Desired), "interface"), text.Count(int(st.Nodes), "node"), f.skipped())}
 	}
 }
 
@@ -261,7 +262,7 @@ func unstored(nodes map[string]string) status.Outcome {
 	first := slices.Sorted(maps.Keys(nodes))[0]
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
 		"the API server refuses to store the NodeENIState of %s; nothing new is made or told there: node %s: %s",
-		number(len(nodes), "node"), first, nodes[first])}
+		text.Count(len(nodes), "node"), first, nodes[first])}
 }
 
 // stalled reports whether an interface waits for a person: it is not there, or cannot be made as declared.
@@ -371,7 +372,7 @@ func (f facts) skipped() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; passed over: %s that no EC2 instance is behind", number(n, "node"))
+	return fmt.Sprintf("; passed over: %s that no EC2 instance is behind", text.Count(n, "node"))
 }
 
 func foreign(node corev1.Node) bool {
@@ -383,7 +384,7 @@ func more(waiting int) string {
 	if waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s yet to be judged by what is declared now", number(waiting, "node"))
+	return fmt.Sprintf("; %s yet to be judged by what is declared now", text.Count(waiting, "node"))
 }
 
 func subnetCondition(f facts) metav1.Condition {
@@ -400,7 +401,7 @@ func subnetCondition(f facts) metav1.Condition {
 		for _, s := range subnets {
 			zones[s.Zone] = true
 		}
-		c.Message = fmt.Sprintf("%s in %s", number(len(subnets), "subnet"), number(len(zones), "zone"))
+		c.Message = fmt.Sprintf("%s in %s", text.Count(len(subnets), "subnet"), text.Count(len(zones), "zone"))
 	}
 	return c
 }
@@ -415,7 +416,7 @@ func groupCondition(f facts, interfaces []located) metav1.Condition {
 	case len(problems) > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problems[0].Reason), messages(problems)
 	default:
-		c.Message = number(len(ids), "security group")
+		c.Message = text.Count(len(ids), "security group")
 		if n := slices.IndexFunc(interfaces, lacksGroups); n >= 0 {
 			i := interfaces[n]
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, i.Reason, fmt.Sprintf("node %s: %s", i.node, i.Message)
@@ -428,14 +429,6 @@ func groupCondition(f facts, interfaces []located) metav1.Condition {
 func lacksGroups(i located) bool {
 	reason := plan.Reason(i.Reason)
 	return reason == plan.SecurityGroupNotFound || reason == plan.SecurityGroupAmbiguous
-}
-
-// number says how many, in words that agree.
-func number(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func messages(problems []plan.Problem) string {

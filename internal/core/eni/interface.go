@@ -79,6 +79,17 @@ type Addresses struct {
 	PublicIP, CarrierIP netip.Addr
 }
 
+// Prefixes returns all that an interface holds of its subnet: single addresses as prefixes of their full length, then delegated prefixes.
+func (a Addresses) Prefixes() []netip.Prefix {
+	var all []netip.Prefix
+	for _, address := range slices.Concat([]netip.Addr{a.PrimaryIPv4}, a.SecondaryIPv4, a.IPv6) {
+		if address.IsValid() {
+			all = append(all, netip.PrefixFrom(address, address.BitLen()))
+		}
+	}
+	return slices.Concat(all, a.IPv4Prefixes, a.IPv6Prefixes)
+}
+
 // Attachment ties an interface to a slot of an instance.
 type Attachment struct {
 	ID         string

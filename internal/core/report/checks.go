@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Severity is how a finding is to be taken.
@@ -49,6 +51,6 @@ func (f Checks) Text(p Page) string {
 			b.WriteString(p.paragraph("  → ", one.Next))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d in order, %s, %d failed\n", counts[OK], count(counts[Warning], "warning"), counts[Failed])
+	fmt.Fprintf(&b, "\n%d in order, %s, %d failed\n", counts[OK], text.Count(counts[Warning], "warning"), counts[Failed])
 	return b.String()
 }

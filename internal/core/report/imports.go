@@ -6,6 +6,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // ImportPlan are what taking over another controller's interfaces and objects comes to.
@@ -49,6 +51,6 @@ func (v ImportPlan) Text(p Page) string {
 		b.WriteString(p.paragraph("· ", "NodeENI "+name+" loses the other controller's finalizer and annotation"))
 	}
 	b.WriteString(p.paragraph("", fmt.Sprintf("%s to adopt, %d left as they are, %s to tidy.",
-		count(len(v.Adopt), "interface"), len(v.Passed), count(len(v.Objects), "NodeENI"))))
+		text.Count(len(v.Adopt), "interface"), len(v.Passed), text.Count(len(v.Objects), "NodeENI"))))
 	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Leaks are the interfaces with the tags of a cluster that have no NodeENI, and those among them that are leaks.
@@ -162,7 +163,7 @@ func (v Leaks) Collectable() []string {
 // Text prints the leaks.
 func (v Leaks) Text(p Page) string {
 	if len(v.Leaked) == 0 {
-		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.", v.Cluster, count(v.Owned, "interface"))) + v.retained(p)
+		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.", v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p)
 	}
 	columns := []column{
 		{title: "ENI"}, {title: "NODEENI", dispensable: 1}, {title: "NODE", dispensable: 3}, {title: "SUBNET", dispensable: 4},
@@ -178,7 +179,7 @@ func (v Leaks) Text(p Page) string {
 	}
 	var b strings.Builder
 	b.WriteString(p.table(columns, rows) + "\n")
-	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked), count(v.Owned, "interface"), v.Cluster)))
+	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked), text.Count(v.Owned, "interface"), v.Cluster)))
 	b.WriteString(p.paragraph("→ ", "A running controller removes them by itself, within minutes, and those that are attached after half an hour or more. "+
 		"Without one: kubectl eni leaks --collect."))
 	return b.String() + v.retained(p)
@@ -204,7 +205,7 @@ func (v Leaks) retained(p Page) string {
 		if more := len(ids) - mostRetained; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.", count(len(ids), "interface"), kind.words, names)))
+		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.", text.Count(len(ids), "interface"), kind.words, names)))
 	}
 	return b.String()
 }

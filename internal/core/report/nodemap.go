@@ -12,6 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/instancetype"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // NodeMap is the slots of one node with what is in them.
@@ -164,7 +165,7 @@ func (v NodeMap) Text(p Page) string {
 	b.WriteString(p.paint(strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
 	if v.Desired > 0 {
 		ready := readiness(v.Ready)
-		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.mood, ready.text), v.Attached, count(v.Desired, "interface"))
+		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.mood, ready.text), v.Attached, text.Count(v.Desired, "interface"))
 	} else {
 		b.WriteString(p.paint(idle, "no NodeENI wants an interface here") + "\n")
 	}

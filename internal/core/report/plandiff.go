@@ -13,6 +13,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/forecast"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // PlanDiff is what a change of the declarations would come to.
@@ -173,7 +174,7 @@ func (v PlanDiff) Text(p Page) string {
 			b.WriteString(p.withNext(busy, "  ≠ ", drifted))
 		}
 		if len(group) > 1 && len(first.Steps) > 0 {
-			b.WriteString(p.paint(idle, p.paragraph("  ", fmt.Sprintf("and the same on %s", count(len(group)-1, "other node")))))
+			b.WriteString(p.paint(idle, p.paragraph("  ", fmt.Sprintf("and the same on %s", text.Count(len(group)-1, "other node")))))
 		}
 		b.WriteString("\n")
 	}
@@ -181,7 +182,7 @@ func (v PlanDiff) Text(p Page) string {
 		b.WriteString(p.paragraph("· ", skipped))
 	}
 	b.WriteString(p.paragraph("", fmt.Sprintf("%d to create, %d to change, %d to remove, %d blocked, %d drifted; %s unchanged.",
-		v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, count(v.Unchanged, "node"))))
+		v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, text.Count(v.Unchanged, "node"))))
 	b.WriteString(v.cost(p))
 	return b.String()
 }
@@ -196,7 +197,7 @@ func (v PlanDiff) warning(p Page) string {
 		nodes += min(n.removes, 1)
 	}
 	return p.paint(bad, p.paragraph("! ", fmt.Sprintf("%s would be taken away from %s, where pods can be using what is attached:",
-		count(v.Remove, "interface"), count(nodes, "node")))) + "\n"
+		text.Count(v.Remove, "interface"), text.Count(nodes, "node")))) + "\n"
 }
 
 // withNext prints a message in two parts: what is so, and below it the next step.
@@ -219,7 +220,7 @@ func (v PlanDiff) cost(p Page) string {
 	if calls == 0 {
 		return p.paragraph("", "No call to EC2.")
 	}
-	text := fmt.Sprintf("%s to EC2: %s.", count(calls, "call"), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s to EC2: %s.", text.Count(calls, "call"), strings.Join(parts, ", "))
 	if v.Seconds > 0 {
 		least := time.Duration(v.Seconds * float64(time.Second)).Round(time.Second)
 		text += fmt.Sprintf(" EC2's request limits make that at least %s, because of %s.", least, v.Slowest)

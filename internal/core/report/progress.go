@@ -6,6 +6,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Progress is how far some NodeENIs are.
@@ -51,13 +53,13 @@ func (p Progress) Line(page Page) string {
 	if p.Done && p.Desired == 0 {
 		return "nothing is wanted: no node carries the labels of a nodeSelector"
 	}
-	text := fmt.Sprintf("%d/%d attached", p.Attached, p.Desired)
+	line := fmt.Sprintf("%d/%d attached", p.Attached, p.Desired)
 	if p.Blocked > 0 {
-		text += fmt.Sprintf(", %d blocked", p.Blocked)
+		line += fmt.Sprintf(", %d blocked", p.Blocked)
 	}
-	text += fmt.Sprintf(", %d/%d NodeENIs ready", p.Ready, p.NodeENIs)
-	if page.Width > 0 && page.Width < len(text)+bar+2 {
-		return clip(text, page.Width)
+	line += fmt.Sprintf(", %d/%d NodeENIs ready", p.Ready, p.NodeENIs)
+	if page.Width > 0 && page.Width < len(line)+bar+2 {
+		return text.Fit(line, page.Width)
 	}
 	full := 0
 	if p.Desired > 0 {
@@ -66,5 +68,5 @@ func (p Progress) Line(page Page) string {
 	if p.Done {
 		full = bar
 	}
-	return page.paint(good, strings.Repeat("█", full)) + page.paint(idle, strings.Repeat("░", bar-full)) + "  " + text
+	return page.paint(good, strings.Repeat("█", full)) + page.paint(idle, strings.Repeat("░", bar-full)) + "  " + line
 }

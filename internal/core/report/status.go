@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Status is a fleet at a glance.
@@ -54,7 +56,7 @@ func NewStatus(f Fleet, now time.Time) Status {
 // Text prints the status.
 func (s Status) Text(p Page) string {
 	if len(s.NodeENIs) == 0 && s.Nodes.Concerned == 0 {
-		return p.paragraph("", fmt.Sprintf("No NodeENI is declared, and none of %s has interfaces of one.", count(s.Nodes.All, "node"))) +
+		return p.paragraph("", fmt.Sprintf("No NodeENI is declared, and none of %s has interfaces of one.", text.Count(s.Nodes.All, "node"))) +
 			p.paragraph("→ ", "Declare one: kubectl apply -f examples/single-subnet.yaml; see what it would do first: kubectl eni plan -f FILE.")
 	}
 	var b strings.Builder
@@ -70,11 +72,11 @@ func (s Status) Text(p Page) string {
 }
 
 func (s Status) summary() string {
-	text := fmt.Sprintf("%s, %d with interfaces declared, %d of these ready.", count(s.Nodes.All, "node"), s.Nodes.Concerned, s.Nodes.Ready)
+	line := fmt.Sprintf("%s, %d with interfaces declared, %d of these ready.", text.Count(s.Nodes.All, "node"), s.Nodes.Concerned, s.Nodes.Ready)
 	if s.attaching > 0 {
-		text += fmt.Sprintf(" %d of %s not attached.", s.attaching, count(s.interfaces, "interface"))
+		line += fmt.Sprintf(" %d of %s not attached.", s.attaching, text.Count(s.interfaces, "interface"))
 	}
-	return text
+	return line
 }
 
 func (s Status) nodeENITable(p Page) string {

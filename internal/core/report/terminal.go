@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Page is what a view is printed on.
@@ -155,7 +157,7 @@ func (p Page) line(columns []column, widths []int, row []cell) string {
 		if widths[i] == 0 {
 			continue
 		}
-		text := clip(c.text, widths[i])
+		text := text.Fit(c.text, widths[i])
 		pad := widths[i] - utf8.RuneCountInString(text)
 		if columns[i].right {
 			owed += pad
@@ -168,13 +170,6 @@ func (p Page) line(columns []column, widths []int, row []cell) string {
 		owed += pad + gap
 	}
 	return b.String() + "\n"
-}
-
-func clip(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	return string([]rune(text)[:max(width-1, 0)]) + "…"
 }
 
 // paragraph breaks a text between words so that it fits the page behind an indent. On a page without edge it is one line,
@@ -213,14 +208,6 @@ func (p Page) names(all []string) string {
 		return strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNames], ", "), len(all)-mostNames)
-}
-
-// count writes a number with its noun, whose plural has an s.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // age writes how long ago something was, in its largest unit.

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Topology is a fleet by zone, with nodes that are alike drawn once.
@@ -157,15 +159,15 @@ func (g Group) draw(b *strings.Builder, x, y int) int {
 	}
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" class="box"/>`+"\n", x, y, zoneWidth, height)
 	fmt.Fprintf(b, `<text x="%d" y="%d" class="node">%s</text><text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
-		x+10, y+lineHeight, escape(clip(title, 42)), x+zoneWidth-10, y+lineHeight, escape(g.Type))
+		x+10, y+lineHeight, escape(text.Fit(title, 42)), x+zoneWidth-10, y+lineHeight, escape(g.Type))
 	for i, port := range g.Interfaces {
 		line := y + (i+2)*lineHeight
 		class := map[severity]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
 		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class, escape(port.State))
 		fmt.Fprintf(b, `<text x="%d" y="%d" class="fact">card %d device %d</text><text x="%d" y="%d">%s</text>`,
-			x+28, line, port.Card, port.Device, x+140, line, escape(clip(port.NodeENI, 22)))
+			x+28, line, port.Card, port.Device, x+140, line, escape(text.Fit(port.NodeENI, 22)))
 		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",
-			x+zoneWidth-10, line, escape(cmp.Or(clip(port.Subnet, 24), port.State)))
+			x+zoneWidth-10, line, escape(cmp.Or(text.Fit(port.Subnet, 24), port.State)))
 	}
 	return height
 }

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // Why says of one NodeENI or node what is not as wanted and what to do.
@@ -53,9 +55,9 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 		w.Verdict = fmt.Sprintf("No node carries the labels %s, so nothing is wanted.", pairs(n.Selector))
 		w.Notes = append(w.Notes, nearest(f.Nodes, n)...)
 	case n.Ready.Status == "True" && len(w.Troubles) == 0:
-		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s on %s attached.", count(n.Attached, "interface"), count(n.Nodes, "node"))
+		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s on %s attached.", text.Count(n.Attached, "interface"), text.Count(n.Nodes, "node"))
 	default:
-		w.Verdict = fmt.Sprintf("%d of %s attached, %d blocked.", n.Attached, count(n.Desired, "interface"), n.Blocked)
+		w.Verdict = fmt.Sprintf("%d of %s attached, %d blocked.", n.Attached, text.Count(n.Desired, "interface"), n.Blocked)
 		w.explainReady(n.Ready)
 	}
 	return w
@@ -156,9 +158,9 @@ func WhyNode(f Fleet, n Node) Why {
 		w.Notes = append(w.Notes, notRunning)
 	case w.unjudged(f, n, meant):
 	case n.ready() && len(w.Troubles) == 0:
-		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s attached.", count(n.Attached, "interface"))
+		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s attached.", text.Count(n.Attached, "interface"))
 	default:
-		w.Verdict = fmt.Sprintf("%d of %s attached.", n.Attached, count(n.Desired, "interface"))
+		w.Verdict = fmt.Sprintf("%d of %s attached.", n.Attached, text.Count(n.Desired, "interface"))
 		w.explainReady(n.Ready)
 	}
 	return w

@@ -14,6 +14,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/text"
 )
 
 // row is one line of the table: an interface of a node, a blocked one, or a node without any.
@@ -167,7 +168,7 @@ const gap = "  "
 func tableLine(cells []string, widths []int, heading bool, paint func(string) string, p palette) string {
 	painted := make([]string, len(cells))
 	for n, cell := range cells {
-		text := clip(cell, widths[n])
+		text := text.Fit(cell, widths[n])
 		pad := strings.Repeat(" ", widths[n]-utf8.RuneCountInString(text))
 		switch {
 		case heading:
@@ -203,15 +204,6 @@ func fit(lines [][]string, width int) []int {
 		widths[subnetColumn] = max(min(least, widths[subnetColumn]), widths[subnetColumn]-surplus)
 	}
 	return widths
-}
-
-// clip shortens text to width characters.
-func clip(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width {
-		return text
-	}
-	return string(runes[:max(width-1, 0)]) + "…"
 }
 
 // seconds is a duration as people say it.
