@@ -13,17 +13,19 @@
 // # Tour
 //
 //   - types.go: EC2's nouns, with the names of its API in the tags.
-//   - world.go: what an account has at the beginning. behavior.go: how long EC2 takes, and the switches for what nobody
+//   - world*.go: what an account has at the beginning. behavior.go: how long EC2 takes, and the switches for what nobody
 //     outside EC2 knows for certain.
 //   - table.go: where resources live. A resource is replaced, never changed, and remembers its earlier versions: so that
 //     readers can see it late, and so that answers can be encoded without a lock.
-//   - describe.go: filters, pages and late reads, the same for all Describe actions; describe_*.go say what differs.
-//   - interfaces.go, attach.go, modify.go, ipv6.go: the life of a network interface. addresses.go and pool.go: the
-//     addresses of a subnet.
-//   - launch.go, launch_check.go, instances.go: the life of an instance, with its interfaces, and the simulated VPC CNI.
-//   - tags.go, tokens.go: tags, and idempotency by client token.
-//   - events.go: time.
-//   - operations.go: all actions by name, for a server.
+//   - describe.go: filters, pages and late reads, the same for all Describe actions.
+//   - interface*.go: the life of a network interface: its attachments, addresses and attributes.
+//   - subnet*.go: subnets, security groups, reservations, and the addresses that a subnet has left.
+//   - instance*.go: the life of an instance with its interfaces: what a launch asks for, what is checked, what it makes, and the
+//     simulated VPC CNI. image.go: machine images.
+//   - launchtemplate*.go: launch templates, their versions, and what of their data is checked.
+//   - fleet*.go: EC2 Fleets and Spot Fleet requests, which launch from templates.
+//   - tags*.go, tokens.go: tags, and idempotency by client token.
+//   - model*.go: the model, its time, and all actions by name, for a server.
 //
 // Error codes are EC2's. Where only the fact of a refusal is known and not its code, [Behavior] has a switch, or a comment
 // calls the code an estimate. Nothing that is not modelled is accepted: it is refused by name.

@@ -5,245 +5,333 @@ package ec2
 
 import (
 	"cmp"
+	"errors"
 	"slices"
-	"strconv"
+	"strings"
+	"time"
 )
 
-// CreateFleetInput is the request of CreateFleet. An instant fleet launches once and answers with what came of it; those of
-// the other types launch afterwards, and one of type maintain launches again what is terminated.
-type CreateFleetInput struct {
-	Type                        string                `query:"Type"`
-	LaunchTemplateConfigs       []FleetTemplateConfig `query:"LaunchTemplateConfigs"`
-	TargetCapacitySpecification TargetCapacity        `query:"TargetCapacitySpecification"`
-	OnDemandOptions             *FleetAllocation      `query:"OnDemandOptions"`
-	SpotOptions                 *FleetAllocation      `query:"SpotOptions"`
-	TagSpecifications           []TagSpecification    `query:"TagSpecification"`
-	ClientToken                 string                `query:"ClientToken"`
-	DryRun                      bool                  `query:"DryRun"`
+// Types of fleets.
+const (
+	fleetInstant  = "instant"
+	fleetRequest  = "request"
+	fleetMaintain = "maintain"
+)
 
-	role string // of a Spot Fleet request
-}
+// States of fleets, and how far they are. Filters write them with hyphens.
+const (
+	fleetSubmitted          = "submitted"
+	fleetActive             = "active"
+	fleetDeleted            = "deleted"
+	fleetDeletedRunning     = "deleted_running"
+	fleetDeletedTerminating = "deleted_terminating"
 
-// FleetTemplateConfig is a launch template with what is tried in its place.
-type FleetTemplateConfig struct {
-	LaunchTemplateSpecification *LaunchTemplateSpecification `query:"LaunchTemplateSpecification" json:"launchTemplateSpecification"`
-	Overrides                   []FleetOverrides             `query:"Overrides" json:"overrides,omitempty"`
-}
+	fulfilled          = "fulfilled"
+	pendingFulfillment = "pending_fulfillment"
+	unfulfilled        = "error"
+)
 
-// FleetOverrides replaces members of the launch template.
-type FleetOverrides struct {
-	InstanceType     string `query:"InstanceType" json:"instanceType,omitempty"`
-	SubnetID         string `query:"SubnetId" json:"subnetId,omitempty"`
-	AvailabilityZone string `query:"AvailabilityZone" json:"availabilityZone,omitempty"`
-	ImageID          string `query:"ImageId" json:"imageId,omitempty"`
-	Priority         string `query:"Priority" json:"priority,omitempty"`
-}
+const (
+	// fleetRetry is after what time a fleet tries again what could not be launched; an estimate.
+	fleetRetry = time.Minute
+	// fleetShown is for how long a deleted fleet is shown; an estimate.
+	fleetShown = 48 * time.Hour
+)
 
-// TargetCapacity is how many instances a fleet shall have.
-type TargetCapacity struct {
-	TotalTargetCapacity       *int   `query:"TotalTargetCapacity" json:"totalTargetCapacity"`
-	OnDemandTargetCapacity    *int   `query:"OnDemandTargetCapacity" json:"onDemandTargetCapacity,omitempty"`
-	SpotTargetCapacity        *int   `query:"SpotTargetCapacity" json:"spotTargetCapacity,omitempty"`
-	DefaultTargetCapacityType string `query:"DefaultTargetCapacityType" json:"defaultTargetCapacityType,omitempty"`
-}
-
-// FleetAllocation says which override is tried first. There are no prices and no capacities here: prioritized goes by
-// priority, all other strategies by the order of the request.
-type FleetAllocation struct {
-	AllocationStrategy string `query:"AllocationStrategy"`
-}
-
-// CreateFleetOutput is its answer.
-type CreateFleetOutput struct {
-	FleetID   string          `json:"fleetId"`
+// Fleet is an EC2 Fleet.
+type Fleet struct {
+	FleetID                     string                `json:"fleetId"`
+	Type                        string                `json:"type"`
+	FleetState                  string                `json:"fleetState"`
+	ActivityStatus              string                `json:"activityStatus"`
+	CreateTime                  time.Time             `json:"createTime"`
+	ClientToken                 string                `json:"clientToken,omitempty"`
+	LaunchTemplateConfigs       []FleetTemplateConfig `json:"launchTemplateConfigs"`
+	TargetCapacitySpecification TargetCapacity        `json:"targetCapacitySpecification"`
+	FulfilledCapacity           float64               `json:"fulfilledCapacity"`
+	// Instances and Errors are those of an instant fleet.
 	Instances []FleetInstance `json:"instances,omitempty" xml:"fleetInstanceSet"`
 	Errors    []FleetError    `json:"errors,omitempty" xml:"errorSet"`
+	Tags      Tags            `json:"tags" xml:"tagSet"`
+
+	in       CreateFleetInput
+	launches fleetTags
+	launched []string // instances
 }
 
-// FleetInstance is the instances from one override.
-type FleetInstance struct {
-	InstanceIDs                []string            `json:"instanceIds"`
-	InstanceType               string              `json:"instanceType"`
-	Lifecycle                  string              `json:"lifecycle"`
-	LaunchTemplateAndOverrides FleetTemplateChoice `json:"launchTemplateAndOverrides"`
+func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
+	if _, err := m.fleetChoices(in); err != nil {
+		return nil, err
+	}
+	tags, err := in.tags()
+	if err != nil {
+		return nil, err
+	}
+	return &Fleet{
+		Type: in.kind(), FleetState: fleetSubmitted, ActivityStatus: pendingFulfillment, CreateTime: m.now(), ClientToken: in.ClientToken,
+		LaunchTemplateConfigs: in.LaunchTemplateConfigs, TargetCapacitySpecification: in.TargetCapacitySpecification,
+		Tags: tags.fleet, in: *in, launches: tags,
+	}, nil
 }
 
-// FleetError is why an override launched nothing.
-type FleetError struct {
-	ErrorCode                  string              `json:"errorCode"`
-	ErrorMessage               string              `json:"errorMessage"`
-	Lifecycle                  string              `json:"lifecycle"`
-	LaunchTemplateAndOverrides FleetTemplateChoice `json:"launchTemplateAndOverrides"`
+// IDs of fleets and of Spot Fleet requests begin so.
+const (
+	prefixFleet     = "fleet"
+	prefixSpotFleet = "sfr"
+)
+
+// fleetsLike is the table in which a fleet is: Spot Fleet requests are fleets by another name.
+func (m *Model) fleetsLike(id string) *table[Fleet] {
+	if strings.HasPrefix(id, prefixSpotFleet) {
+		return m.spotFleets
+	}
+	return m.fleets
 }
 
-// FleetTemplateChoice is a launch template version with the override that was tried.
-type FleetTemplateChoice struct {
-	LaunchTemplateSpecification LaunchTemplateSpecification `json:"launchTemplateSpecification"`
-	Overrides                   FleetOverrides              `json:"overrides"`
+func (m *Model) fleet(id string) *Fleet { return m.fleetsLike(id).get(id) }
+
+func (m *Model) changeFleet(id string, change func(*Fleet)) {
+	changed := *m.fleet(id)
+	change(&changed)
+	put(m, m.fleetsLike(id), id, &changed)
 }
 
-// CreateFleet makes a fleet. An instant one launches instances from the first override that can, and tells of each that
-// could not why.
-func (m *Model) CreateFleet(c Call, in *CreateFleetInput) (*CreateFleetOutput, error) {
+// living are the instances of a fleet that count.
+func (m *Model) living(f *Fleet) []string {
+	return slices.DeleteFunc(slices.Clone(f.launched), func(id string) bool {
+		i := m.instances.get(id)
+		return i == nil || i.State.Name == ShuttingDown || i.State.Name == Terminated
+	})
+}
+
+// fulfil launches what a fleet lacks of its target. A choice launches all of that, or nothing.
+func (m *Model) fulfil(id string) {
+	fleet := m.fleet(id)
+	if fleet == nil || fleet.FleetState != fleetSubmitted && fleet.FleetState != fleetActive {
+		return
+	}
+	lacking := *fleet.TargetCapacitySpecification.TotalTargetCapacity - len(m.living(fleet))
+	made, refusals := m.launchFleet(fleet, lacking)
+	lacks := lacking > 0 && len(made) == 0
+	m.changeFleet(id, func(f *Fleet) {
+		f.FleetState, f.ActivityStatus = fleetActive, fulfilled
+		if f.Type == fleetInstant {
+			f.Instances, f.Errors = made, refusals
+		} else if lacks {
+			f.ActivityStatus = unfulfilled
+		}
+		for _, some := range made {
+			f.launched = slices.Concat(f.launched, some.InstanceIDs)
+		}
+	})
+	if lacks && fleet.Type == fleetMaintain {
+		m.at(m.now().Add(fleetRetry), func() { m.fulfil(id) })
+	}
+}
+
+func (m *Model) launchFleet(fleet *Fleet, count int) (made []FleetInstance, refusals []FleetError) {
+	if count <= 0 {
+		return nil, nil
+	}
+	// That a launch template is gone is no error of one choice, and an instant fleet was refused for it.
+	choices, _ := m.fleetChoices(&fleet.in)
+	by := launchedBy{service: true, tags: fleet.launches.instance.with(fleet.mark())}
+	if fleet.in.lifecycle() == "spot" {
+		by.lifecycle = "spot"
+	}
+	for _, choice := range choices {
+		instances, err := m.launchFor(fleetLaunch(choice, count, fleet.launches), by)
+		if refused, ok := errors.AsType[*Error](err); ok {
+			refusals = append(refusals, FleetError{refused.Code, refused.Message, fleet.in.lifecycle(), choice})
+			continue
+		}
+		return []FleetInstance{{
+			InstanceIDs:  each(instances, func(i *Instance) string { return i.InstanceID }),
+			InstanceType: instances[0].InstanceType, Lifecycle: fleet.in.lifecycle(), LaunchTemplateAndOverrides: choice,
+		}}, refusals
+	}
+	return nil, refusals
+}
+
+// On the instances of a fleet, and on those of a Spot Fleet request.
+const (
+	tagFleet     = "aws:ec2:fleet-id"
+	tagSpotFleet = "aws:ec2spot:fleet-request-id"
+)
+
+// mark is by what EC2 tells the instances of a fleet.
+func (f *Fleet) mark() Tags {
+	if strings.HasPrefix(f.FleetID, prefixSpotFleet) {
+		return Tags{tagSpotFleet: f.FleetID}
+	}
+	return Tags{tagFleet: f.FleetID}
+}
+
+// followFleet lets a fleet know that one of its instances is in another state.
+func (m *Model) followFleet(changed *Instance) {
+	id := cmp.Or(changed.Tags[tagFleet], changed.Tags[tagSpotFleet])
+	if id == "" || changed.State.Name != ShuttingDown && changed.State.Name != Terminated {
+		return
+	}
+	m.timeline.Soon(func() {
+		switch fleet := m.fleet(id); {
+		case fleet == nil:
+		case fleet.FleetState == fleetActive && fleet.Type == fleetMaintain:
+			m.fulfil(id)
+		case fleet.FleetState == fleetDeletedRunning, fleet.FleetState == fleetDeletedTerminating:
+			m.endFleet(id)
+		}
+	})
+}
+
+// endFleet calls a deleted fleet deleted when the last of its instances is terminated.
+func (m *Model) endFleet(id string) {
+	if slices.ContainsFunc(m.fleet(id).launched, func(id string) bool {
+		i := m.instances.get(id)
+		return i != nil && i.State.Name != Terminated
+	}) {
+		return
+	}
+	m.changeFleet(id, func(f *Fleet) { f.FleetState = fleetDeleted })
+	m.at(m.now().Add(fleetShown), func() {
+		m.burn(id)
+		put(m, m.fleetsLike(id), id, nil)
+	})
+}
+
+// DeleteFleetsInput is the request of DeleteFleets.
+type DeleteFleetsInput struct {
+	FleetIDs           []string `query:"FleetId"`
+	TerminateInstances *bool    `query:"TerminateInstances"`
+	DryRun             bool     `query:"DryRun"`
+}
+
+// DeleteFleetsOutput is its answer.
+type DeleteFleetsOutput struct {
+	Successful   []FleetDeletion `json:"successfulFleetDeletions,omitempty" xml:"successfulFleetDeletionSet"`
+	Unsuccessful []FleetRefusal  `json:"unsuccessfulFleetDeletions,omitempty" xml:"unsuccessfulFleetDeletionSet"`
+}
+
+// FleetDeletion is from which state into which a deleted fleet goes.
+type FleetDeletion struct {
+	FleetID            string `json:"fleetId"`
+	CurrentFleetState  string `json:"currentFleetState"`
+	PreviousFleetState string `json:"previousFleetState"`
+}
+
+// FleetRefusal is why a fleet is not deleted.
+type FleetRefusal struct {
+	FleetID string             `json:"fleetId"`
+	Error   FleetDeletionError `json:"error"`
+}
+
+// FleetDeletionError is an error of one fleet in a request about several.
+type FleetDeletionError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// DeleteFleets ends fleets, each for itself, with their instances or without.
+func (m *Model) DeleteFleets(c Call, in *DeleteFleetsInput) (*DeleteFleetsOutput, error) {
+	return m.deleteFleets(c, in, m.fleets)
+}
+
+func (m *Model) deleteFleets(c Call, in *DeleteFleetsInput, among *table[Fleet]) (*DeleteFleetsOutput, error) {
 	m.Advance(c.Now)
-	fleet, err := m.createFleet("CreateFleet", prefixFleet, in)
-	if err != nil {
-		return nil, err
-	}
-	return &CreateFleetOutput{FleetID: fleet.FleetID, Instances: fleet.Instances, Errors: fleet.Errors}, nil
-}
-
-// createFleet makes a fleet with an ID of the prefix, or finds the one that the same request made.
-func (m *Model) createFleet(action, prefix string, in *CreateFleetInput) (*Fleet, error) {
-	request := *in
-	request.ClientToken, request.DryRun = "", false
-	known, err := m.replayUnlessForgotten(action, in.ClientToken, request)
-	if err != nil {
-		return nil, err
-	}
-	if known != nil {
-		return m.fleet(known.ids[0]), nil
-	}
-	if err := in.check(); err != nil {
-		return nil, err
-	}
-	fleet, err := m.newFleet(in)
-	if err != nil {
-		return nil, err
-	}
-	if in.DryRun {
+	switch {
+	case len(in.FleetIDs) == 0:
+		return nil, missing("FleetId")
+	case in.TerminateInstances == nil:
+		return nil, missing("TerminateInstances")
+	case in.DryRun:
 		return nil, dryRun()
 	}
-	id := m.id(prefix)
-	fleet.FleetID = id
-	put(m, m.fleetsLike(id), id, fleet)
-	m.remember(action, in.ClientToken, request, []string{id})
-	m.hide(action, id)
-	if fleet.Type == fleetInstant {
-		m.fulfil(id)
-	} else {
-		m.timeline.Soon(func() { m.fulfil(id) })
+	out := &DeleteFleetsOutput{}
+	for _, id := range in.FleetIDs {
+		if e := canDeleteFleet(among.get(id), id, *in.TerminateInstances); e != nil {
+			out.Unsuccessful = append(out.Unsuccessful, FleetRefusal{id, *e})
+			continue
+		}
+		before := m.fleet(id).FleetState
+		m.deleteFleet(id, *in.TerminateInstances)
+		out.Successful = append(out.Successful, FleetDeletion{id, m.fleet(id).FleetState, before})
 	}
-	return m.fleet(id), nil
+	return out, nil
 }
 
-// check refuses what is wrong with a fleet as a whole.
-func (in *CreateFleetInput) check() error {
-	capacity, kind := in.TargetCapacitySpecification, in.kind()
+func canDeleteFleet(fleet *Fleet, id string, terminate bool) *FleetDeletionError {
 	switch {
-	case kind != fleetInstant && kind != fleetRequest && kind != fleetMaintain:
-		return invalidValue("Invalid value '%s' for Type: a fleet is of type instant, request or maintain.", kind)
-	case len(in.LaunchTemplateConfigs) == 0:
-		return missing("LaunchTemplateConfigs")
-	case capacity.TotalTargetCapacity == nil:
-		return missing("TotalTargetCapacity")
-	case *capacity.TotalTargetCapacity < 1 && kind != fleetMaintain, *capacity.TotalTargetCapacity < 0:
-		return invalidValue("TotalTargetCapacity is %d and must be at least 1", *capacity.TotalTargetCapacity)
-	}
-	for _, config := range in.LaunchTemplateConfigs {
-		switch {
-		case config.LaunchTemplateSpecification == nil:
-			return missing("LaunchTemplateSpecification")
-		case config.LaunchTemplateSpecification.Version == "":
-			return missing("LaunchTemplateSpecification.Version")
-		}
+	case fleet == nil:
+		return &FleetDeletionError{"fleetIdDoesNotExist", "The fleet ID '" + id + "' does not exist"}
+	case fleet.FleetState != fleetActive && fleet.FleetState != fleetSubmitted:
+		return &FleetDeletionError{"fleetNotInDeletableState", "The fleet '" + id + "' is " + fleet.FleetState}
+	case fleet.Type == fleetInstant && !terminate:
+		return &FleetDeletionError{"unexpectedError", "The instances of an instant fleet are terminated with it"}
 	}
 	return nil
 }
 
-func (in *CreateFleetInput) kind() string { return cmp.Or(in.Type, fleetMaintain) }
-
-// fleetChoices are what a fleet tries, in order, with the versions that its launch templates have now.
-func (m *Model) fleetChoices(in *CreateFleetInput) ([]FleetTemplateChoice, error) {
-	var choices []FleetTemplateChoice
-	for _, config := range in.LaunchTemplateConfigs {
-		version, err := m.versionOf(*config.LaunchTemplateSpecification)
-		if err != nil {
-			return nil, err
-		}
-		named := LaunchTemplateSpecification{
-			TemplateName{LaunchTemplateID: version.LaunchTemplateID}, strconv.Itoa(version.VersionNumber),
-		}
-		overrides := config.Overrides
-		if len(overrides) == 0 {
-			overrides = []FleetOverrides{{}}
-		}
-		for _, o := range overrides {
-			choices = append(choices, FleetTemplateChoice{named, o})
+func (m *Model) deleteFleet(id string, terminate bool) {
+	state := fleetDeletedRunning
+	if terminate {
+		state = fleetDeletedTerminating
+	}
+	m.changeFleet(id, func(f *Fleet) { f.FleetState = state })
+	if terminate {
+		for _, instance := range m.living(m.fleet(id)) {
+			m.terminate(instance)
 		}
 	}
-	return in.inPriority(choices), nil
+	m.endFleet(id)
 }
 
-// inPriority sorts by priority where the strategy asks for it; an override without one comes last.
-func (in *CreateFleetInput) inPriority(choices []FleetTemplateChoice) []FleetTemplateChoice {
-	priority := func(c FleetTemplateChoice) float64 {
-		value, err := strconv.ParseFloat(c.Overrides.Priority, 64)
-		if err != nil {
-			return 1 << 30
-		}
-		return value
-	}
-	options := in.OnDemandOptions
-	if in.lifecycle() == "spot" {
-		options = in.SpotOptions
-	}
-	if options == nil || options.AllocationStrategy != "prioritized" && options.AllocationStrategy != "capacity-optimized-prioritized" {
-		return choices
-	}
-	slices.SortStableFunc(choices, func(a, b FleetTemplateChoice) int { return cmp.Compare(priority(a), priority(b)) })
-	return choices
+// DescribeFleetsInput is the request of DescribeFleets.
+type DescribeFleetsInput struct {
+	Page
+	FleetIDs []string `query:"FleetId"`
 }
 
-func (in *CreateFleetInput) lifecycle() string {
-	return cmp.Or(in.TargetCapacitySpecification.DefaultTargetCapacityType, "on-demand")
+// DescribeFleetsOutput is its answer.
+type DescribeFleetsOutput struct {
+	Fleets    []*Fleet `json:"fleets" xml:"fleetSet"`
+	NextToken string   `json:"nextToken,omitempty"`
 }
 
-// fleetTags are the tags for what a fleet makes.
-type fleetTags struct{ fleet, instance, eni Tags }
-
-// tags reads the tags of a request. Instances of other than instant fleets have those of the launch template.
-func (in *CreateFleetInput) tags() (tags fleetTags, err error) {
-	tags.fleet = Tags{}
-	var ofLaunch []TagSpecification
-	for _, s := range in.TagSpecifications {
-		if s.ResourceType != "fleet" {
-			ofLaunch = append(ofLaunch, s)
-			continue
-		}
-		more, err := readTags(s.Tags)
-		if err != nil {
-			return tags, err
-		}
-		tags.fleet = tags.fleet.with(more)
+// DescribeFleets lists fleets. Instant ones are shown only to who asks for them by ID.
+func (m *Model) DescribeFleets(c Call, in *DescribeFleetsInput) (*DescribeFleetsOutput, error) {
+	page := in.Page
+	if len(in.FleetIDs) == 0 {
+		page.Filters = append(slices.Clone(page.Filters), Filter{Name: "type", Values: []string{fleetRequest, fleetMaintain}})
 	}
-	if len(ofLaunch) > 0 && in.kind() != fleetInstant {
-		return tags, invalidValue("'%s' is not a valid taggable resource type for fleets of type %s.", ofLaunch[0].ResourceType, in.kind())
+	fleets, next, err := describe(m, c, m.fleets, in.FleetIDs, page)
+	if err != nil {
+		return nil, err
 	}
-	tags.instance, tags.eni, err = launchTags(ofLaunch)
-	return tags, err
+	return &DescribeFleetsOutput{fleets, next}, nil
 }
 
-func fleetLaunch(choice FleetTemplateChoice, count int, tags fleetTags) *RunInstancesInput {
-	o := choice.Overrides
-	request := &RunInstancesInput{
-		LaunchTemplateData: LaunchTemplateData{InstanceType: o.InstanceType, ImageID: o.ImageID},
-		LaunchTemplate:     &choice.LaunchTemplateSpecification, SubnetID: o.SubnetID, MinCount: &count, MaxCount: &count,
+func (m *Model) fleetKind() kind[Fleet] {
+	return kind[Fleet]{
+		action: "DescribeFleets",
+		id:     func(f *Fleet) string { return f.FleetID },
+		notFound: func(id string) *Error {
+			return refuse("InvalidFleetId.NotFound", "The fleet ID '%s' does not exist", id)
+		},
+		minResults: 1,
+		maxResults: 1000,
+		filters: map[string]func(*Fleet) []string{
+			"activity-status": func(f *Fleet) []string { return one(hyphenated(f.ActivityStatus)) },
+			"fleet-state":     func(f *Fleet) []string { return one(hyphenated(f.FleetState)) },
+			"type":            func(f *Fleet) []string { return one(f.Type) },
+		},
+		present: func(f *Fleet, _ look) *Fleet { return m.presentFleet(f) },
 	}
-	if o.AvailabilityZone != "" {
-		request.Placement = &PlacementSpecification{AvailabilityZone: o.AvailabilityZone}
-	}
-	if len(tags.eni) > 0 {
-		request.TagSpecifications = []TagSpecification{{ResourceType: "network-interface", Tags: listed(tags.eni)}}
-	}
-	return request
 }
 
-// listed is tags in the form of a request.
-func listed(tags Tags) []Tag {
-	var list []Tag
-	for _, key := range tags.keys() {
-		list = append(list, Tag{Key: key, Value: new(tags[key])})
-	}
-	return list
+func (m *Model) presentFleet(f *Fleet) *Fleet {
+	shown := *f
+	shown.FulfilledCapacity = float64(len(m.living(f)))
+	return &shown
 }
+
+func hyphenated(state string) string { return strings.ReplaceAll(state, "_", "-") }
