@@ -5,13 +5,13 @@ package node
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/volatile"
 )
 
 // How long a NodeENIState may stay as it was last written while interfaces of its node are in transition, so that one write
@@ -22,42 +22,15 @@ const (
 	removeStatusDelay = 30 * time.Second
 )
 
-// statusDeferrals remembers since when writes for nodes are put off. The zero value is ready for use.
-type statusDeferrals struct {
-	mu    sync.Mutex
-	since map[string]time.Time
-}
-
-// due returns when a write for a node that may be put off for some time has to be made. The time counts from the first call
-// since [deferrals.end].
-func (d *statusDeferrals) due(node string, within time.Duration, now time.Time) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.since == nil {
-		d.since = map[string]time.Time{}
-	}
-	since, known := d.since[node]
-	if !known {
-		since = now
-		d.since[node] = now
-	}
-	return since.Add(within)
-}
-
-// end notes that nothing is put off for a node.
-func (d *statusDeferrals) end(node string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.since, node)
-}
-
 // deferStatus reports whether a write that can wait is put off now. The node is then reconciled again in time.
-func (r *Reconciler) deferStatus(s *snapshot, writes *statusDeferrals) bool {
+func (r *Reconciler) deferStatus(s *snapshot, writes *volatile.Deferrals) bool {
 	within := removeStatusDelay
 	if s.inTransition(func(m plan.Member) bool { return m.Why.Reason != plan.Removing }) {
 		within = attachStatusDelay
 	}
-	due := writes.due(s.name, within, r.Now())
+	r.mu.Lock()
+	due := writes.Due(s.name, within, r.Now())
+	r.mu.Unlock()
 	if !r.Now().Before(due) {
 		return false
 	}

@@ -39,7 +39,7 @@ func splitDeferrable(actions []plan.Action) (awaited, trailing []plan.Action) {
 // when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls, but for
 // those that write tags: an interface could come to be its own when it is gone.
 func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
-	if len(trailing) == 0 || !r.gates.beginTrailing(ratelimit.FromContext(ctx).Rank) {
+	if len(trailing) == 0 || !r.beginDeferred(ratelimit.FromContext(ctx).Rank) {
 		return
 	}
 	rest, cancel := detached(ctx)
@@ -62,7 +62,7 @@ func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID st
 		if err != nil {
 			r.Log.Error("what trails behind is left to the node's next reconciliation", "node", s.name, "err", err)
 		}
-		again, admitted := r.gates.endTrailing(s.name)
+		again, admitted := r.endDeferred(s.name)
 		if again || slices.ContainsFunc(outcomes, r.needsReconcile) {
 			admitted = append(admitted, s.name)
 		}
@@ -115,32 +115,15 @@ func (r *Reconciler) needsReconcile(o executor.Outcome) bool {
 	return known && i.Attachment != nil && i.Attachment.Status == eni.AttachmentAttached
 }
 
-// beginTrailing asks to carry out what trails behind for a node, and reports whether that may be done now: of one node one
-// thing at a time, and of no more nodes than the gate is wide. If not, the node is reconciled again when it may.
-func (g *workers) beginTrailing(rank ratelimit.Rank) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.enterTrailing(rank) {
-		return false
-	}
-	g.underWay[rank.Name] = false
-	return true
+// beginDeferred begins a node's deferred work, or reports that it has to wait. The node is reconciled again when it may.
+func (r *Reconciler) beginDeferred(rank ratelimit.Rank) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers.BeginDeferred(rank)
 }
 
-// enterTrailing is beginTrailing without the beginning.
-func (g *workers) enterTrailing(rank ratelimit.Rank) bool {
-	if _, underWay := g.underWay[rank.Name]; underWay {
-		g.underWay[rank.Name] = true
-		return false
-	}
-	return g.trailing.TryAcquire(rank)
-}
-
-// endTrailing ends what was begun, and returns whether more was asked for meanwhile, and who is let in for it.
-func (g *workers) endTrailing(name string) (again bool, admitted []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	again = g.underWay[name]
-	delete(g.underWay, name)
-	return again, g.trailing.Release(name)
+func (r *Reconciler) endDeferred(node string) (again bool, admitted []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers.EndDeferred(node)
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +74,7 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 		r.Observer.EnqueueNode(ctx, s.release[instanceID])
 	}
 	observed := plan.Observed{
-		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since, Ledger: s.ledger(instanceID), Backoffs: r.setbacks.of(instanceID),
+		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since, Ledger: s.ledger(instanceID), Backoffs: r.volatileOf(instanceID).backoffs,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
 		return plan.Plan{}, err
@@ -113,28 +112,4 @@ func (r *Reconciler) DuplicateNodes(ctx context.Context, versions ...client.Obje
 		delete(names, version.GetName())
 	}
 	return slices.Sorted(maps.Keys(names))
-}
-
-// instanceLocks says under which name instances are worked on at the moment.
-type instanceLocks struct {
-	mu sync.Mutex
-	by map[string]string
-}
-
-// enter begins to work on an instance, unless somebody does under another name.
-func (o *instanceLocks) enter(instanceID, name string) (leave func(), ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if other, is := o.by[instanceID]; is && other != name {
-		return nil, false
-	}
-	if o.by == nil {
-		o.by = map[string]string{}
-	}
-	o.by[instanceID] = name
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.by, instanceID)
-	}, true
 }

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -192,46 +190,12 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string,
 	}
 	for n := range all.Items {
 		nodeENI := &all.Items[n]
-		if selects(nodeENI, node.Labels) && r.skips.isNew(node.Name, skip{node.UID, nodeENI.UID, why.Error()}) {
+		if selects(nodeENI, node.Labels) && r.isNewSkip(node, nodeENI, why) {
 			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", nodeENI.Name, "why", why)
 			r.Events.Eventf(node, nodeENI, corev1.EventTypeWarning, reason, "Plan",
 				"NodeENI %s selects this node, but it gets no interfaces: %s", nodeENI.Name, why)
 		}
 	}
-}
-
-// skip is why a Node gets no interfaces of a NodeENI.
-type skip struct {
-	node, nodeENI types.UID
-	why           string
-}
-
-// skippedNodes remembers what was said of the Nodes that are skipped, by their names. The zero value is ready for use.
-type skippedNodes struct {
-	mu   sync.Mutex
-	said map[string]map[skip]bool
-}
-
-// isNew reports whether something was not said of a node yet, and notes that it is.
-func (s *skippedNodes) isNew(node string, what skip) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.said == nil {
-		s.said = map[string]map[skip]bool{}
-	}
-	if s.said[node] == nil {
-		s.said[node] = map[skip]bool{}
-	}
-	known := s.said[node][what]
-	s.said[node][what] = true
-	return !known
-}
-
-// forget drops what was said of a node that is skipped no more.
-func (s *skippedNodes) forget(node string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.said, node)
 }
 
 func keyOf(i v1alpha1.InterfaceState) identity.Key {

@@ -57,10 +57,10 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 // off while more of it is about to go; and where nothing is left at all, the ledger goes as a whole.
 func (r *Reconciler) removeGenerations(ctx context.Context, s *snapshot) error {
 	moreToCome := s.inTransition(func(plan.Member) bool { return true })
-	if s.pendingShrink == nil || s.state == nil || s.empty() || moreToCome && r.deferStatus(s, &r.ledgerWrites) {
+	if s.pendingShrink == nil || s.state == nil || s.empty() || moreToCome && r.deferStatus(s, &r.state.LedgerWrites) {
 		return nil
 	}
-	r.ledgerWrites.end(s.name)
+	r.endDeferral(&r.state.LedgerWrites, s.name)
 	return r.proceedWithoutState(s, plan.Plan{}, r.patchLedger(ctx, s, *s.pendingShrink))
 }
 

@@ -14,7 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -29,6 +29,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
+	"github.com/multieni/multieni/internal/core/volatile"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/resolver"
@@ -93,20 +94,13 @@ type Options struct {
 // Reconciler reconciles nodes by name.
 type Reconciler struct {
 	Options
-	setbacks        backoffs
-	repeats         repeatedUpdates
-	shortages       fullSubnets
-	creations       inFlightCreates
-	rollout         replacements
-	admissions      rampAdmissions
-	creationBlocked atomic.Bool
-	doubts          staleNodes
-	occupied        instanceLocks
-	waits           attachLatency
-	skips           skippedNodes
-	// statusWrites and ledgerWrites are the writes that are put off.
-	statusWrites, ledgerWrites statusDeferrals
-	gates                      *workers
+	// mu guards state, workers and creationBlocked, which all reconciliations share. The reconciler holds it for computations
+	// on values only: never over a call to EC2, the API server, the observer or the recorder of events.
+	mu      sync.Mutex
+	state   volatile.State
+	workers *ratelimit.Workers
+	// creationBlocked is whether the last plan found too many unattached interfaces in the cluster.
+	creationBlocked bool
 	// admitted receives the names of nodes that have waited at a gate and are let in.
 	admitted chan string
 	// background receives work that no reconciliation waits for. There is room for all that the gate lets in.
@@ -121,10 +115,10 @@ func New(options Options) *Reconciler {
 	if options.Attached == nil {
 		options.Attached = func(time.Duration) {}
 	}
-	g := newGates(options.Concurrency)
+	w := ratelimit.NewWorkers(options.Concurrency)
 	r := &Reconciler{
-		Options: options, gates: g,
-		admitted: make(chan string, 4*g.sum), background: make(chan func(context.Context), options.Concurrency),
+		Options: options, workers: w,
+		admitted: make(chan string, 4*w.Width()), background: make(chan func(context.Context), options.Concurrency),
 	}
 	if r.Go == nil {
 		r.Go = func(work func(context.Context)) { r.background <- work }
@@ -138,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	defer r.InFlight.Enter()()
-	v := r.gates.visit(request.Name)
+	v := r.visit(request.Name)
 	defer func() { r.wakeWaiting(v.end()) }()
 
 	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("k8s.node.name", request.Name))
@@ -179,10 +173,7 @@ func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot) error 
 		}
 		s.plans = append(s.plans, p)
 	}
-	r.waits.keep(s.name, s.instances)
-	if s.node == nil {
-		r.doubts.forget(s.name)
-	}
+	r.keepVolatile(s)
 	if err := r.removeGenerations(ctx, s); err != nil {
 		return err
 	}
@@ -191,11 +182,10 @@ func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot) error 
 
 // reconcileLocked settles one instance, under one name at a time.
 func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceID string) (plan.Plan, error) {
-	leave, ok := r.occupied.enter(instanceID, s.name)
-	if !ok {
+	if !r.lockInstance(instanceID, s.name) {
 		return plan.Plan{}, errBusy
 	}
-	defer leave()
+	defer r.unlockInstance(instanceID)
 	if _, others := s.release[instanceID]; others {
 		return r.releaseInstance(ctx, s, instanceID)
 	}
@@ -234,7 +224,7 @@ func (r *Reconciler) reconcileInstance(ctx context.Context, s *snapshot, instanc
 			}
 			continue
 		}
-		if !r.shortages.admit(p.Actions, r.Now()) {
+		if !r.allowCreates(p.Actions) {
 			continue
 		}
 		if err := r.store(ctx, s, instanceID, look, p); err != nil {
@@ -265,7 +255,7 @@ func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, 
 	if len(awaited) == 0 {
 		return true
 	}
-	end, ok := r.creations.begin(awaited, func(underWay int) bool { return r.unattached(s)+underWay < r.MaxUnattached })
+	end, ok := r.beginCreates(s, awaited)
 	if !ok {
 		return false
 	}
@@ -282,14 +272,14 @@ func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *snapshot, instanceID
 	if instanceID != s.instanceID {
 		return nil, nil
 	}
-	doubtful, again := r.doubts.take(s.name, r.Now())
+	doubtful, again := r.takeStale(s.name)
 	s.replacement = sooner(s.replacement, again)
 	if !doubtful {
 		return nil, nil
 	}
 	look, err := r.Observer.DescribeInstance(ctx, instanceID)
 	if err != nil {
-		r.doubts.add(s.name)
+		r.addStale(s.name)
 		return nil, err
 	}
 	return &look, nil
@@ -299,12 +289,12 @@ func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *snapshot, instanceID
 func (r *Reconciler) plan(
 	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, underWay []plan.Action,
 ) (plan.Plan, error) {
-	known := r.Observer.Of(instanceID)
+	known, past := r.Observer.Of(instanceID), r.volatileOf(instanceID)
 	observed := plan.Observed{
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: known.MissingSince,
-		Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: r.setbacks.of(instanceID), CreationBlocked: r.checkUnattached(s),
-		ObservedSince: known.Since, SubnetFullUntil: r.shortages.known(r.Now()), DetachBlocked: s.detachBlocked(), Launched: known.Launched,
-		RepeatedUpdates: r.repeats.of(instanceID),
+		Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs, CreationBlocked: r.checkUnattached(s),
+		ObservedSince: known.Since, SubnetFullUntil: past.subnetFullUntil, DetachBlocked: s.detachBlocked(), Launched: known.Launched,
+		RepeatedUpdates: past.repeatedUpdates,
 		InFlight:        underWay,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
@@ -332,7 +322,7 @@ func (r *Reconciler) plan(
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
 	r.judged(s, instanceID, p)
-	for _, after := range r.waits.note(s.name, instanceID, p.Members, r.Now()) {
+	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
 		r.Attached(after)
 	}
 	return p, nil
@@ -341,8 +331,11 @@ func (r *Reconciler) plan(
 // checkUnattached says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
 // and nobody makes more of them.
 func (r *Reconciler) checkUnattached(s *snapshot) string {
-	n := r.unattached(s) + r.creations.count()
-	r.creationBlocked.Store(n >= r.MaxUnattached)
+	n := r.unattached(s)
+	r.mu.Lock()
+	n += r.state.Creates.Count()
+	r.creationBlocked = n >= r.MaxUnattached
+	r.mu.Unlock()
 	if n < r.MaxUnattached {
 		return ""
 	}
@@ -355,21 +348,21 @@ func (r *Reconciler) unattached(s *snapshot) int {
 }
 
 // CreationBlocked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.
-func (r *Reconciler) CreationBlocked() bool { return r.creationBlocked.Load() }
+func (r *Reconciler) CreationBlocked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.creationBlocked
+}
 
 // note remembers what failed, and tells what a person should hear of at once.
 func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []executor.Outcome) {
 	for _, o := range outcomes {
-		member := o.Action.Of()
-		log := r.Log.With("node", s.name, "nodeeni", member.NodeENI, "action", o.Action.String())
-		r.shortages.note(o.Action, o.Err, r.Now())
+		r.recordOutcome(instanceID, o)
+		log := r.Log.With("node", s.name, "nodeeni", o.Action.Of().NodeENI, "action", o.Action.String())
 		if o.Err == nil {
-			r.setbacks.clear(instanceID, member.Key)
-			r.repeats.accepted(instanceID, o.Action, r.Now())
 			log.Info("carried out")
 			continue
 		}
-		r.setbacks.add(instanceID, o.Action, o.Err, r.Now())
 		log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
 	}
 	r.announceForce(s, outcomes)

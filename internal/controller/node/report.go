@@ -26,13 +26,7 @@ import (
 // go when nothing is left to report.
 func (r *Reconciler) report(ctx context.Context, s *snapshot) error {
 	if s.empty() {
-		r.rollout.release(s.name)
-		for _, id := range s.instances {
-			r.setbacks.forget(id)
-			r.repeats.forget(id)
-		}
-		r.ledgerWrites.end(s.name)
-		r.statusWrites.end(s.name)
+		r.forgetVolatile(s)
 		if s.state == nil {
 			return nil
 		}
@@ -51,13 +45,13 @@ func (r *Reconciler) report(ctx context.Context, s *snapshot) error {
 	before.Links = nil // the agent's part
 	after := r.status(s)
 	if equality.Semantic.DeepEqual(before, after) {
-		r.statusWrites.end(s.name)
+		r.endDeferral(&r.state.StatusWrites, s.name)
 		return nil
 	}
-	if s.canWait(before, after) && r.deferStatus(s, &r.statusWrites) {
+	if s.canWait(before, after) && r.deferStatus(s, &r.state.StatusWrites) {
 		return nil
 	}
-	r.statusWrites.end(s.name)
+	r.endDeferral(&r.state.StatusWrites, s.name)
 	s.state.Status = after
 	if err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, s.state); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, turn string, err error) {
 	if p.ReplaceCandidate == "" {
 		if !p.Converging && instanceID == s.instanceID {
-			r.rollout.release(s.name)
+			r.releaseReplacements(s.name)
 		}
 		return false, "", nil
 	}
@@ -35,7 +35,7 @@ func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instan
 	if err != nil {
 		return false, "", err
 	}
-	if r.rollout.acquire(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {
+	if r.mayReplace(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {
 		return true, "", nil
 	}
 	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
@@ -50,22 +50,32 @@ func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha
 	if nodeENI.Status.ObservedGeneration != nodeENI.Generation {
 		return "its NodeENI was just changed", nil
 	}
-	if nodeENI.Status.Ramp == nil {
-		r.admissions.end(string(nodeENI.UID), nodeENI.Generation)
-		return "", nil
-	}
-	if !r.admissions.begun(string(nodeENI.UID)) {
-		served, err := r.states(ctx, controller.StatesOf(nodeENI.UID))
-		if err != nil {
-			return "", err
-		}
-		r.admissions.begin(string(nodeENI.UID), nodeENI.Generation, namesOf(served))
-	}
-	if r.admissions.admit(string(nodeENI.UID), s.name, controller.Admitted(*nodeENI.Status.Ramp, r.Now())) {
-		return "", nil
+	if admitted, err := r.admit(ctx, s.name, nodeENI); admitted || err != nil {
+		return "", err
 	}
 	s.replacement = sooner(s.replacement, r.Now().Add(replacementRecheck))
 	return "its NodeENI reaches far more nodes than before and lets them in bit by bit", nil
+}
+
+// admit reports whether a NodeENI, if it is in a ramp, admits the node.
+func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.NodeENI) (bool, error) {
+	uid, ramp := string(nodeENI.UID), nodeENI.Status.Ramp
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ramp == nil {
+		r.state.Ramps.End(uid, nodeENI.Generation)
+		return true, nil
+	}
+	if !r.state.Ramps.Begun(uid) {
+		r.mu.Unlock()
+		served, err := r.states(ctx, controller.StatesOf(nodeENI.UID))
+		r.mu.Lock()
+		if err != nil {
+			return false, err
+		}
+		r.state.Ramps.Begin(uid, nodeENI.Generation, namesOf(served))
+	}
+	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
 }
 
 // served reports whether the node was ever promised anything by the NodeENI.

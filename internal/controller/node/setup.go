@@ -55,11 +55,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		}, builder.WithPredicates(RelevantNodeENIChange())).
 		Watches(&v1alpha1.NodeENIState{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(StateChanged())).
 		Watches(&v1alpha1.NodeENIState{}, handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			r.doubts.add(e.ObjectNew.GetName())
+			r.addStale(e.ObjectNew.GetName())
 			q.Add(request(e.ObjectNew.GetName()))
 		}}, builder.WithPredicates(LinkVanished())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.gates.width(), RateLimiter: controller.Backoff()}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.reconciles(), RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 

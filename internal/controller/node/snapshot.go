@@ -87,7 +87,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *sn
 	var node corev1.Node
 	err := reader.Get(ctx, types.NamespacedName{Name: s.name}, &node)
 	if apierrors.IsNotFound(err) {
-		r.skips.forget(s.name)
+		r.forgetSkips(s.name)
 		return nil
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *sn
 	if its, err := r.findDuplicateNodes(ctx, s, &node, instanceID); !its {
 		return err
 	}
-	r.skips.forget(s.name)
+	r.forgetSkips(s.name)
 	s.node, s.zone, s.instanceID = &node, zone, instanceID
 	return nil
 }

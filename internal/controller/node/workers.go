@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,72 +28,38 @@ var (
 	errPaused   = errors.New("its node or a NodeENI that concerns it has been paused")
 )
 
-// classes are the classes of work that have a gate, each half as wide as the one before.
-var classes = [...]ratelimit.Class{ratelimit.Attach, ratelimit.Removal, ratelimit.Update}
-
-// workers let so many nodes at a time have calls made as EC2's request rates can keep busy, each class of work on its own.
-// The nodes that are not let in occupy no worker, hold no look that grows old, and are in an order that the newest comes
-// first in.
-type workers struct {
-	mu      sync.Mutex
-	byClass map[ratelimit.Class]*ratelimit.PrioritySemaphore
-	sum     int
-	// trailing is the gate of work that no reconciliation waits for. Of the nodes for which some is under way, underWay
-	// says whether more was asked for meanwhile.
-	trailing *ratelimit.PrioritySemaphore
-	underWay map[string]bool
-}
-
-// newGates returns gates of which that for new nodes has the given width.
-func newGates(joining int) *workers {
-	g := &workers{byClass: map[ratelimit.Class]*ratelimit.PrioritySemaphore{}, trailing: ratelimit.NewGate(max(1, joining)), underWay: map[string]bool{}}
-	for n, class := range classes {
-		width := max(1, joining>>n)
-		g.byClass[class] = ratelimit.NewGate(width)
-		g.sum += width
-	}
-	return g
-}
-
-// width is how many reconciliations may run at a time: those that were let in, and some that have no calls to make.
-func (g *workers) width() int { return g.sum + max(1, g.sum/8) }
-
-// workerSlot is one reconciliation's standing at the gates.
+// workerSlot is one reconciliation's part in the semaphores.
 type workerSlot struct {
-	gates  *workers
+	*Reconciler
 	name   string
 	inside bool
 }
 
 // visit begins a reconciliation.
-func (g *workers) visit(name string) *workerSlot {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	v := &workerSlot{gates: g, name: name, inside: g.trailing.Holders(name)}
-	for _, class := range classes {
-		v.inside = v.inside || g.byClass[class].Holders(name)
-	}
-	return v
+func (r *Reconciler) visit(name string) *workerSlot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &workerSlot{Reconciler: r, name: name, inside: r.workers.Holds(name)}
 }
 
-// tryAcquire asks to be let in for some calls, and reports whether they may be made now. The ticket is the context's.
-func (v *workerSlot) tryAcquire(ctx context.Context, intents []plan.Action) bool {
-	if len(intents) == 0 {
+// tryAcquire asks for a worker for some calls, and reports whether they may be made now. The priority is the context's.
+func (v *workerSlot) tryAcquire(ctx context.Context, proposed []plan.Action) bool {
+	if len(proposed) == 0 {
 		return true
 	}
 	rank := ratelimit.FromContext(ctx).Rank
-	for _, action := range intents {
+	for _, action := range proposed {
 		rank.Class = max(rank.Class, executor.ClassOf(action))
 	}
-	v.gates.mu.Lock()
-	defer v.gates.mu.Unlock()
-	enter := v.gates.byClass[rank.Class].TryAcquire
-	if awaited, _ := splitDeferrable(intents); len(awaited) == 0 {
-		enter = v.gates.enterTrailing
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	tryAcquire := v.workers.TryAcquire
+	if awaited, _ := splitDeferrable(proposed); len(awaited) == 0 {
+		tryAcquire = v.workers.TryAcquireDeferred
 	}
-	entered := enter(rank)
-	v.inside = v.inside || entered
-	return entered
+	acquired := tryAcquire(rank)
+	v.inside = v.inside || acquired
+	return acquired
 }
 
 // enter asks to be let in for the calls that a plan intends. If they have to wait, that is noted for the report: of which
@@ -129,15 +94,9 @@ func (v *workerSlot) end() (admitted []string) {
 	if !v.inside {
 		return nil
 	}
-	v.gates.mu.Lock()
-	defer v.gates.mu.Unlock()
-	for _, class := range classes {
-		admitted = append(admitted, v.gates.byClass[class].Release(v.name)...)
-	}
-	if _, underWay := v.gates.underWay[v.name]; !underWay {
-		admitted = append(admitted, v.gates.trailing.Release(v.name)...)
-	}
-	return admitted
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.workers.Release(v.name)
 }
 
 // Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.

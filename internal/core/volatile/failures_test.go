@@ -1,0 +1,133 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volatile_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/volatile"
+)
+
+var (
+	start = time.Unix(1_800_000_000, 0)
+	key   = identity.Key{NodeENIUID: "uid"}
+	full  = &eni.APIError{Class: eni.NoAddresses}
+)
+
+func createIn(subnetID string) plan.Create {
+	return plan.Create{Member: identity.Member{Key: key}, SubnetID: subnetID}
+}
+
+func TestBackoffsCountFailuresUntilASuccess(t *testing.T) {
+	var b volatile.Backoffs
+	create := createIn("subnet-1")
+	b.Failed("i-1", create, full, start)
+	b.Failed("i-1", create, full, start.Add(time.Hour))
+	if got := b.Of("i-1")[key]; got.Count != 2 || !got.At.Equal(start.Add(time.Hour)) {
+		t.Errorf("after two failures: got count %d at %v", got.Count, got.At)
+	}
+	if got := b.Of("i-2"); len(got) != 0 {
+		t.Errorf("another instance has %v", got)
+	}
+	b.Succeeded("i-1", key)
+	if got := b.Of("i-1"); len(got) != 0 {
+		t.Errorf("after a success: got %v", got)
+	}
+}
+
+func TestBackoffsReturnACopy(t *testing.T) {
+	var b volatile.Backoffs
+	b.Failed("i-1", createIn("subnet-1"), full, start)
+	delete(b.Of("i-1"), key)
+	if len(b.Of("i-1")) != 1 {
+		t.Error("a change of the copy changed the backoffs")
+	}
+}
+
+func TestRepeatedUpdatesCountByInstance(t *testing.T) {
+	var r volatile.RepeatedUpdates
+	update := plan.Change{Member: identity.Member{Key: key}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)}
+	r.Accepted("i-1", update, start)
+	r.Accepted("i-1", update, start.Add(time.Minute))
+	copied := r.Of("i-1")
+	if got := copied["eni-1"][plan.FieldOf(update.To)].Count; got != 2 {
+		t.Errorf("got %d repetitions, want 2", got)
+	}
+	if got := r.Of("i-2"); len(got) != 0 {
+		t.Errorf("another instance has %v", got)
+	}
+	delete(copied["eni-1"], plan.FieldOf(update.To))
+	if len(r.Of("i-1")["eni-1"]) != 1 {
+		t.Error("a change of the copy changed the updates")
+	}
+}
+
+// TestFullSubnets plays calls for one subnet, and asks after each whether a create in it may be made.
+func TestFullSubnets(t *testing.T) {
+	const soon, later = time.Minute, plan.SubnetFullBackoff
+	demand := plan.SubnetDemand{NodeENIUID: "uid", SubnetID: "subnet-1"}
+	cases := map[string]struct {
+		outcomes []error
+		after    time.Duration
+		want     bool
+	}{
+		"no create failed":                                   {nil, 0, true},
+		"the subnet was full a minute ago":                   {[]error{full}, soon, false},
+		"the subnet was full a backoff ago":                  {[]error{full}, later, true},
+		"another node found an address":                      {[]error{full, nil}, soon, true},
+		"the attempt failed for another cause":               {[]error{full, errors.New("no answer")}, 0, true},
+		"a failure for another cause is no sign of fullness": {[]error{errors.New("no answer")}, 0, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var s volatile.FullSubnets
+			for _, err := range tc.outcomes {
+				s.Record(createIn("subnet-1"), err, start)
+			}
+			if got := s.Allow([]plan.Action{createIn("subnet-1")}, start.Add(tc.after)); got != tc.want {
+				t.Errorf("got %v, want %v; next attempts %v", got, tc.want, s.Until(start))
+			}
+			if !s.Allow([]plan.Action{createIn("subnet-2"), plan.Delete{}}, start) {
+				t.Error("a full subnet holds up other calls")
+			}
+		})
+	}
+	t.Run("one node at a time makes the next attempt", func(t *testing.T) {
+		var s volatile.FullSubnets
+		s.Record(createIn("subnet-1"), full, start)
+		attempt := start.Add(later)
+		first, second := s.Allow([]plan.Action{createIn("subnet-1")}, attempt), s.Allow([]plan.Action{createIn("subnet-1")}, attempt)
+		if !first || second {
+			t.Errorf("got %v and %v, want the first alone", first, second)
+		}
+		if diff := cmp.Diff(map[plan.SubnetDemand]time.Time{demand: attempt.Add(later)}, s.Until(attempt)); diff != "" {
+			t.Errorf("next attempts (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("a subnet that is full for no node any more is dropped", func(t *testing.T) {
+		var s volatile.FullSubnets
+		s.Record(createIn("subnet-1"), full, start)
+		if got := s.Until(start.Add(time.Hour)); len(got) != 0 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestForgetInstanceDropsItsFailuresAndUpdates(t *testing.T) {
+	var s volatile.State
+	update := plan.Change{Member: identity.Member{Key: key}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)}
+	s.Backoffs.Failed("i-1", update, full, start)
+	s.RepeatedUpdates.Accepted("i-1", update, start)
+	s.ForgetInstance("i-1")
+	if b, r := s.Backoffs.Of("i-1"), s.RepeatedUpdates.Of("i-1"); len(b)+len(r) != 0 {
+		t.Errorf("left: %v and %v", b, r)
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volatile
+
+import (
+	"maps"
+
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// InFlightCreates counts the create calls without an answer, for the limit on unattached interfaces of the cluster. After a
+// restart no call of this process is in flight; the first listing shows what calls of the earlier process created.
+type InFlightCreates struct {
+	count int
+}
+
+// Count returns how many creates are in flight.
+func (c *InFlightCreates) Count() int { return c.count }
+
+// Begin counts the creates among the actions, and returns how many there are and how many were in flight before.
+func (c *InFlightCreates) Begin(actions []plan.Action) (creates, before int) {
+	for _, action := range actions {
+		if _, is := action.(plan.Create); is {
+			creates++
+		}
+	}
+	before = c.count
+	c.count += creates
+	return creates, before
+}
+
+// End removes some creates from the count.
+func (c *InFlightCreates) End(creates int) { c.count -= creates }
+
+// Replacements are the nodes that replace interfaces, by NodeENI. After a restart a node that lacks an interface counts
+// for maxUnavailable by its NodeENIState; a node that was allowed to replace and had not begun asks again.
+type Replacements struct {
+	nodes map[string]map[string]bool
+}
+
+// Acquire reports whether a node may replace interfaces of a NodeENI: the replacing nodes and the unavailable ones are no
+// more than the limit. The node keeps the permission until [Replacements.Release], so that a bad change stops at the first
+// nodes. Only a lower limit ends the permission of a node earlier: such a node has not begun.
+func (r *Replacements) Acquire(nodeENIUID, node string, limit int, unavailable []string) bool {
+	busy := maps.Clone(r.nodes[nodeENIUID])
+	if busy[node] && len(busy) > limit {
+		removeEntry(r.nodes, nodeENIUID, node)
+		return false
+	}
+	if busy[node] {
+		return true
+	}
+	if busy == nil {
+		busy = map[string]bool{}
+	}
+	for _, other := range unavailable {
+		if other != node {
+			busy[other] = true
+		}
+	}
+	if len(busy) >= limit {
+		return false
+	}
+	entry(&r.nodes, nodeENIUID)[node] = true
+	return true
+}
+
+// Release ends all permissions of a node.
+func (r *Replacements) Release(node string) {
+	for uid := range r.nodes {
+		removeEntry(r.nodes, uid, node)
+	}
+}
+
+// RampAdmissions are the nodes that NodeENIs in a ramp already serve or have admitted. After a restart the NodeENIStates
+// name the nodes that are served; a node that was admitted and has no NodeENIState yet waits for admission again.
+type RampAdmissions struct {
+	ramps map[string]ramp
+}
+
+type ramp struct {
+	// generation is that of the NodeENI when its ramp began.
+	generation int64
+	admitted   map[string]bool
+}
+
+// Begun reports whether [RampAdmissions.Begin] was called for the ramp of a NodeENI.
+func (a *RampAdmissions) Begun(nodeENIUID string) bool {
+	_, begun := a.ramps[nodeENIUID]
+	return begun
+}
+
+// Begin records which nodes a NodeENI served before its ramp, in addition to those already recorded.
+func (a *RampAdmissions) Begin(nodeENIUID string, generation int64, served []string) {
+	if a.ramps == nil {
+		a.ramps = map[string]ramp{}
+	}
+	admitted := a.ramps[nodeENIUID].admitted
+	if admitted == nil {
+		admitted = make(map[string]bool, len(served))
+	}
+	for _, node := range served {
+		admitted[node] = true
+	}
+	a.ramps[nodeENIUID] = ramp{generation, admitted}
+}
+
+// Admit admits a node unless that makes more nodes than the limit, and reports whether the node is admitted.
+func (a *RampAdmissions) Admit(nodeENIUID, node string, limit int) bool {
+	of, begun := a.ramps[nodeENIUID]
+	if !begun || !of.admitted[node] && len(of.admitted) >= limit {
+		return false
+	}
+	of.admitted[node] = true
+	return true
+}
+
+// End drops a ramp that ended by what a generation of the NodeENI says. A reconciliation that began before the ramp has an
+// earlier generation, which does not know the ramp.
+func (a *RampAdmissions) End(nodeENIUID string, generation int64) {
+	if of, begun := a.ramps[nodeENIUID]; begun && generation >= of.generation {
+		delete(a.ramps, nodeENIUID)
+	}
+}

@@ -1,0 +1,31 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package volatile holds the state that the node controller keeps between reconciliations and stores nowhere. A restart
+// loses all of it. Each type says what that loss causes; docs/restart.md has the same as a table.
+//
+// The zero value of each type is ready for use. No type is safe for concurrent use: the controller has one mutex for all
+// of them.
+package volatile
+
+// State is all volatile state of the node controller.
+type State struct {
+	Backoffs        Backoffs
+	RepeatedUpdates RepeatedUpdates
+	FullSubnets     FullSubnets
+	Creates         InFlightCreates
+	Replacements    Replacements
+	Ramps           RampAdmissions
+	StaleNodes      StaleNodes
+	InstanceLocks   InstanceLocks
+	AttachLatency   AttachLatency
+	SkippedNodes    SkippedNodes
+	// StatusWrites and LedgerWrites are the writes that wait for more changes.
+	StatusWrites, LedgerWrites Deferrals
+}
+
+// ForgetInstance drops the failures and repeated updates of an instance without interfaces.
+func (s *State) ForgetInstance(instanceID string) {
+	s.Backoffs.Forget(instanceID)
+	s.RepeatedUpdates.Forget(instanceID)
+}
