@@ -9,8 +9,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// RecordChange records what an accepted call of ours changed of an interface as it is last known, as [Inventory.RecordCall] does. Nothing
-// is recorded of one that is not known.
+// RecordChange applies the change of an accepted call to the last known interface, and records it like
+// [Inventory.RecordCall]. It does nothing for an unknown interface.
 func (v *Inventory) RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect Effect) {
 	if i, known := v.Interface(id); known {
 		v.RecordCall(now, change(i), effect)

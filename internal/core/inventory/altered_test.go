@@ -10,8 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// TestAlteredRestsOnWhatIsKnown notes two changes of one interface, each without knowing of the other: both hold, and a reading
-// that shows but one of them is not believed.
+// TestAlteredRestsOnWhatIsKnown records two changes of one interface, each without the other: both hold, and a read
+// with only one of them is stale.
 func TestAlteredRestsOnWhatIsKnown(t *testing.T) {
 	describe := func(i eni.Interface) eni.Interface { return described(i, "new") }
 	uncheck := func(i eni.Interface) eni.Interface { i.SourceDestCheck = false; return i }
@@ -37,8 +37,8 @@ func TestAlteredRestsOnWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestAnAttachIsDoneWhateverElseIsShown has EC2 show the end of an attach, and nothing of a change that was accepted beside it.
-// The attach is done at once; the change holds until it had its time.
+// TestAnAttachIsDoneWhateverElseIsShown returns the end of an attach without the effect of a concurrent change. The
+// attach is done at once; the change holds until it expires.
 func TestAnAttachIsDoneWhateverElseIsShown(t *testing.T) {
 	v := inventory.New(cluster)
 	attaching := attached(fresh("eni-1", member(0, 1), start), eni.AttachmentAttaching)

@@ -9,8 +9,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Attached returns how many interfaces are attached to something, of those that count. Those that are left alone as
-// unverified never do.
+// Attached returns the number of attached interfaces, without those that are retained as unverified.
 func (v *Inventory) Attached(counts func(Record) bool) int {
 	n := 0
 	for id, e := range v.entries {
@@ -21,10 +20,10 @@ func (v *Inventory) Attached(counts func(Record) bool) int {
 	return n
 }
 
-// HasAny reports whether any interface is known that was made for an instance.
+// HasAny reports whether the inventory has an interface that was created for an instance.
 func (v *Inventory) HasAny(instanceID string) bool { return len(v.byInstance[instanceID]) > 0 }
 
-// countFailedAttaches notes whether an attempt to attach the interface ended, and how.
+// countFailedAttaches records whether an attempt to attach the interface ended, and with which result.
 func (e *entry) countFailedAttaches(at time.Time, next eni.Interface) {
 	was, now := e.Attachment, next.Attachment
 	switch {
@@ -36,8 +35,9 @@ func (e *entry) countFailedAttaches(at time.Time, next eni.Interface) {
 	}
 }
 
-// finished takes in the end of an attach from a reading that does not count otherwise, because it does not show all that our
-// calls did: an attach that EC2 shows as done is done, and nothing that is changed beside it delays that.
+// finished merges the end of an attach from a read that is otherwise ignored as stale, because it does not show all
+// effects of our calls. EC2 returns "attached" only when it is true, so a concurrent change of another aspect does not
+// delay it.
 func (v *Inventory) finished(begun time.Time, e *entry, seen eni.Interface) bool {
 	was, now := e.Attachment, seen.Attachment
 	if was == nil || now == nil || now.ID != was.ID || was.Status != eni.AttachmentAttaching || now.Status != eni.AttachmentAttached {
@@ -48,7 +48,8 @@ func (v *Inventory) finished(begun time.Time, e *entry, seen eni.Interface) bool
 	return v.set(begun, e, i)
 }
 
-// since returns from when on an attachment has had a status: as before, from now on, or zero if it has it not.
+// since returns the time from which on an attachment has had a status: the time before, now, or zero if it does not
+// have it.
 func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) time.Time {
 	switch {
 	case i.Attachment == nil || i.Attachment.Status != status:
@@ -60,8 +61,8 @@ func since(before, now time.Time, i eni.Interface, status eni.AttachmentStatus) 
 	}
 }
 
-// NeverOwned reports whether an interface is no member's whatever tags somebody put on it: an AWS service made it for itself, or
-// it is an instance's primary one.
+// NeverOwned reports whether an interface cannot belong to a member, regardless of its tags: an AWS service created it
+// for itself, or it is an instance's primary interface.
 func NeverOwned(i eni.Interface) bool {
 	return i.RequesterManaged || i.Attachment != nil && i.Attachment.Slot == eni.Primary
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Equal reports whether two readings of an interface say the same.
+// Equal reports whether two reads of an interface have the same content.
 func Equal(a, b eni.Interface) bool {
 	return sameAttachment(a.Attachment, b.Attachment) && sameAddresses(a.Addresses, b.Addresses) &&
 		a.ID == b.ID && a.Type == b.Type && a.Status == b.Status && a.Description == b.Description && a.MAC == b.MAC &&

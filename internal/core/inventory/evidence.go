@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// evidence says of which interfaces more than their tags is known. It outlives the loss of ledgers, not the process.
+// evidence is what the process knows about interfaces besides their tags. It survives the loss of ledgers, but not a
+// restart.
 type evidence struct {
-	// ours is when each interface was last known to be ours.
+	// ours has, by interface ID, the time at which evidence last confirmed that the interface belongs to the cluster.
 	ours map[string]time.Time
-	// denied are the interfaces with our tags that are left alone.
+	// denied are the interfaces with our tags and without evidence. The controller retains them.
 	denied map[string]bool
 }
 
@@ -28,7 +29,7 @@ func (e evidence) verify(now time.Time, id string) {
 	delete(e.denied, id)
 }
 
-// deniedOf counts the denied interfaces of a NodeENI.
+// deniedOf counts the denied interfaces of a NodeENI, by its UID.
 func (e evidence) deniedOf(v *Inventory, nodeENIUID string) int {
 	n := 0
 	for id := range e.denied {
@@ -39,14 +40,14 @@ func (e evidence) deniedOf(v *Inventory, nodeENIUID string) int {
 	return n
 }
 
-// forget drops what is known of interfaces that have been gone for long.
+// forget drops the evidence of interfaces that have been gone for [retention].
 func (e evidence) forget(now time.Time, known map[string]*entry) {
 	maps.DeleteFunc(e.ours, func(id string, at time.Time) bool { return known[id] == nil && now.Sub(at) > retention })
 	maps.DeleteFunc(e.denied, func(id string, _ bool) bool { return known[id] == nil })
 }
 
-// Judged takes in what is known of an instance's interfaces beside their tags: those that are ours, and those that are left
-// alone because nothing but their tags says so. It returns the ones of these that were not left alone before.
+// Judged merges the evidence about an instance's interfaces: those that belong to the cluster, and those that are
+// retained because only their tags say so. It returns the retained ones that were not retained before.
 func (v *Inventory) Judged(now time.Time, instanceID string, ours, denied []string) (newlyDenied []string) {
 	for _, id := range ours {
 		v.evidence.verify(now, id)
@@ -65,15 +66,15 @@ func (v *Inventory) Judged(now time.Time, instanceID string, ours, denied []stri
 	return newlyDenied
 }
 
-// Denied returns the IDs of the interfaces that are left alone although their tags are ours, in order.
+// Denied returns the IDs of the interfaces that are retained although they have our tags, in order.
 func (v *Inventory) Denied() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.evidence.denied)), func(id string) bool { return v.entries[id] == nil })
 }
 
-// Holds reports whether any interface of a NodeENI is known.
+// Holds reports whether the inventory has an interface of a NodeENI.
 func (v *Inventory) Holds(nodeENIUID string) bool { return v.CountOf(nodeENIUID) > 0 }
 
-// CountOf returns how many interfaces of a NodeENI are known. Those that are left alone as unverified do not count.
+// CountOf returns the number of interfaces of a NodeENI, without those that are retained as unverified.
 func (v *Inventory) CountOf(nodeENIUID string) int {
 	return v.byNodeENI[nodeENIUID] - v.evidence.deniedOf(v, nodeENIUID)
 }

@@ -26,7 +26,8 @@ func TestOnlyCallsAndLedgersVerify(t *testing.T) {
 	}
 }
 
-// TestEvidenceOutlivesAnAbsence: an interface that readings did not show for a while is the same one when it is back.
+// TestEvidenceOutlivesAnAbsence: an interface that reads omitted for a while keeps its evidence when it is visible
+// again.
 func TestEvidenceOutlivesAnAbsence(t *testing.T) {
 	v := inventory.New(cluster)
 	i := attached(fresh("eni-1", member(0, 1), after(-3600)), eni.AttachmentAttached)
@@ -58,7 +59,7 @@ func TestWhatIsDeniedCountsForNobody(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnInstanceIsBelievedAtOnce: it undoes what our calls did, so that no reading has to show that any more.
+// TestTheEndOfAnInstanceIsBelievedAtOnce: the end reverts the effects of our calls, so that no read has to show them.
 func TestTheEndOfAnInstanceIsBelievedAtOnce(t *testing.T) {
 	for _, state := range []eni.InstanceState{eni.InstanceShuttingDown, eni.InstanceTerminated} {
 		t.Run(string(state), func(t *testing.T) {

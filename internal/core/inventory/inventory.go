@@ -1,18 +1,18 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory keeps what is known of the interfaces a cluster owns, in the face of readings that lag.
+// Package inventory caches the interfaces of a cluster, although EC2's reads lag.
 //
-// EC2 is eventually consistent: a listing may omit an interface that was just made, still show one that was deleted,
-// or show an attribute as it was before our own call. An [Inventory] merges three kinds of news so that no decision
-// rests on such a reading:
+// EC2 is eventually consistent: a Describe call may omit an interface that was just created, still return one that was
+// deleted, or return an attribute as it was before a call of ours. An [Inventory] merges three sources, so that no
+// decision depends on a stale read:
 //
-//   - [Inventory.RecordCall]: a call of ours was accepted. What it did counts for [StaleReadWindow], whatever readings say meanwhile.
-//   - [Inventory.ObserveInterfaces]: EC2 showed an interface. It counts unless it contradicts a call of ours that is still settling.
-//   - [Inventory.ObserveAbsence]: EC2 did not show an interface where it should have. It is only [Record.Missing] until a
-//     second reading, [AbsenceConfirmation] later, misses it as well.
+//   - [Inventory.RecordCall]: EC2 accepted a call. Its effect holds for [StaleReadWindow], regardless of reads.
+//   - [Inventory.ObserveInterfaces]: EC2 returned an interface. The read counts unless it contradicts a recent call.
+//   - [Inventory.ObserveAbsence]: EC2 omitted an interface. The interface is [Record.Missing] until a second read, at least
+//     [AbsenceConfirmation] later, omits it as well.
 //
-// It holds no clock and does no I/O; the time of every piece of news comes with it.
+// The package has no clock and does no I/O; each read and call comes with its time.
 package inventory
 
 import (
@@ -25,53 +25,53 @@ import (
 )
 
 const (
-	// StaleReadWindow is how long after one of our calls a reading that does not show its effect is taken for stale. EC2 names
-	// no bound; its advice is to allow for "a few minutes" (EC2 API reference, "Eventual consistency").
+	// StaleReadWindow is the time after one of our calls in which a read without its effect is considered stale. EC2
+	// documents no bound; its advice is to allow for "a few minutes" (EC2 API reference, "Eventual consistency").
 	StaleReadWindow = 60 * time.Second
-	// VisibilityWindow is how long after its creation an interface that EC2 does not show is waited for.
+	// VisibilityWindow is the time after its creation in which an interface may exist although EC2 does not return it.
 	VisibilityWindow = 2 * time.Minute
-	// AbsenceConfirmation is the least time between the two readings that prove an interface gone.
+	// AbsenceConfirmation is the least time between the two reads that prove that an interface does not exist any more.
 	AbsenceConfirmation = 30 * time.Second
-	// retention is how long the ID and generation of an interface that is gone are kept, so that neither a stale listing
-	// nor an old client token can bring it back. EC2 forgets tokens after about a day.
+	// retention is the time for which the ID and generation of a deleted interface are kept, so that neither a stale
+	// list nor an old client token brings it back. EC2 keeps tokens for about a day.
 	retention = 24 * time.Hour
 )
 
-// Record is one owned interface.
+// Record is one interface of the cluster.
 type Record struct {
 	eni.Interface
 	Member identity.Member
-	// Verified is set once more than its tags said that the interface is ours: EC2 accepted a call of ours for it, or a ledger
-	// did. Tags can be copied and invented.
+	// Verified is set if evidence besides the tags says that the interface belongs to the cluster: EC2 accepted a call
+	// of ours for it, or a ledger names it. Tags can be copied and invented.
 	Verified bool
-	// Missing is set while one reading, but not yet a second, has failed to show the interface.
+	// Missing is set while one read, but not yet a second, omitted the interface.
 	Missing bool
-	// Confirmed is set once a stale reading can no longer be the only reason why the interface is known: EC2 accepted a
-	// call of ours for it, or showed it [StaleReadWindow] after it was first known.
+	// Confirmed is set once the interface cannot be the product of a stale read alone: EC2 accepted a call of ours for
+	// it, or returned it [StaleReadWindow] after the first read.
 	Confirmed bool
-	// LastRead is when the newest reading that counted was begun; zero while only a call of ours speaks for the interface.
-	// What EC2 does in its own time is judged by it: a later reading that was taken for stale says nothing.
+	// LastRead is the begin of the newest read that counted; zero if only a call of ours names the interface. Changes
+	// that EC2 makes by itself are judged by this time, because a stale read says nothing about them.
 	LastRead time.Time
-	// DetachingSince is when the attachment was first known to be detaching, or when a detach was last asked for; zero
-	// when it is not detaching.
+	// DetachingSince is the time of the first read of a detaching attachment, or of the last detach call; zero if it is
+	// not detaching.
 	DetachingSince time.Time
-	// AttachingSince is when the attachment was first known to be attaching; zero when it is not.
+	// AttachingSince is the time of the first read or call with an attaching attachment; zero if it is not attaching.
 	AttachingSince time.Time
-	// FailedAttaches counts the attempts to attach it that ended without success since the last that did; LastFailedAttach is when the
-	// last one ended.
+	// FailedAttaches counts the attempts to attach the interface that ended without success since the last success;
+	// LastFailedAttach is the end of the last one.
 	FailedAttaches   int
 	LastFailedAttach time.Time
 }
 
-// Inventory is the owned interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for
-// concurrent use.
+// Inventory is the interfaces of one cluster. The zero value is not usable; call [New]. It is not safe for concurrent
+// use.
 type Inventory struct {
 	cluster string
 	entries map[string]*entry
-	// deleted remembers when interfaces went away.
+	// deleted has, by interface ID, the time of the deletion.
 	deleted map[string]time.Time
-	// spent is, by instance, the highest generation of each member whose interface existed and is gone. Where nodes come and
-	// go there are far more of these than interfaces, and every plan asks.
+	// spent has, by instance, the highest generation of each member whose interface existed and was deleted. In
+	// clusters with short-lived nodes it is much larger than the number of interfaces, and each plan reads it.
 	spent      map[string]map[identity.Key]retired
 	byInstance map[string]map[string]*entry
 	// byNode and byNodeENI count the interfaces per node name and instance, and per NodeENI UID.
@@ -80,7 +80,7 @@ type Inventory struct {
 	evidence  evidence
 	// unattached holds the IDs of the interfaces without an attachment.
 	unattached map[string]bool
-	// asked is, by NodeENI UID, when an interface was last asked for without EC2 saying which one it made.
+	// asked has, by NodeENI UID, the time of the last create call without an answer.
 	asked    map[string]time.Time
 	launched launchInterfaces
 }
@@ -94,15 +94,15 @@ type retired struct {
 type entry struct {
 	Record
 	madeAt time.Time
-	// ownedSince is when the interface was first heard of.
+	// ownedSince is the time of the first read or call with the interface.
 	ownedSince time.Time
-	// newestReadBegan is when the newest reading that counted was begun, or when our last call was accepted if that is later.
+	// newestReadBegan is the begin of the newest read that counted, or the time of our last call if that is later.
 	newestReadBegan time.Time
 	absentSince     time.Time
 	pending         expectations
 }
 
-// New returns an empty inventory for the cluster of the given name, as it stands in ownership tags.
+// New returns an empty inventory for the cluster with the given name, as ownership tags have it.
 func New(cluster string) *Inventory {
 	return &Inventory{
 		cluster:    cluster,
@@ -119,12 +119,12 @@ func New(cluster string) *Inventory {
 	}
 }
 
-// Of returns the records of the interfaces made for an instance, ordered by ID.
+// Of returns the records of the interfaces that were created for an instance, ordered by ID.
 func (v *Inventory) Of(instanceID string) []Record {
 	return v.records(v.byInstance[instanceID])
 }
 
-// Interface returns an owned interface, or one that was launched, as it is last known.
+// Interface returns the last known state of an owned interface or a launch interface.
 func (v *Inventory) Interface(id string) (eni.Interface, bool) {
 	if e, known := v.entries[id]; known {
 		return e.Clone(), true
@@ -135,22 +135,22 @@ func (v *Inventory) Interface(id string) (eni.Interface, bool) {
 	return eni.Interface{}, false
 }
 
-// RecentlyCreated reports whether an interface was first heard of so shortly before that EC2 may not know it everywhere yet.
+// RecentlyCreated reports whether the interface is so new that EC2's Describe calls may still omit it.
 func (v *Inventory) RecentlyCreated(now time.Time, id string) bool {
 	e, known := v.entries[id]
 	return known && now.Before(e.ownedSince.Add(VisibilityWindow))
 }
 
-// Len returns how many interfaces are known.
+// Len returns the number of interfaces.
 func (v *Inventory) Len() int { return len(v.entries) }
 
-// InstancesOf returns the instances for which interfaces were made under a node's name, in order. Node names come
-// back as other instances; instances do not.
+// InstancesOf returns the instances with interfaces under a node name, in order. A node name can return with another
+// instance; an instance ID never returns.
 func (v *Inventory) InstancesOf(node string) []string {
 	return slices.Sorted(maps.Keys(v.byNode[node]))
 }
 
-// InTransition returns the IDs of the interfaces whose state EC2 will change by itself, or that a reading missed.
+// InTransition returns the IDs of the interfaces that EC2 is changing, or that a read omitted.
 func (v *Inventory) InTransition() []string {
 	var ids []string
 	for id, e := range v.entries {
@@ -162,7 +162,7 @@ func (v *Inventory) InTransition() []string {
 	return ids
 }
 
-// UsedGenerations returns the highest generation of each member of the instance that was used up: its interface existed and is gone.
+// UsedGenerations returns, for each member of the instance, the highest generation whose interface was deleted.
 func (v *Inventory) UsedGenerations(instanceID string) map[identity.Key]int64 {
 	spent := map[identity.Key]int64{}
 	for key, last := range v.spent[instanceID] {
@@ -171,7 +171,7 @@ func (v *Inventory) UsedGenerations(instanceID string) map[identity.Key]int64 {
 	return spent
 }
 
-// RemovedExternally returns when interfaces of the instance's members went away that were not removed by us.
+// RemovedExternally returns the times at which interfaces of the instance's members disappeared without a call of ours.
 func (v *Inventory) RemovedExternally(instanceID string) map[identity.Key]time.Time {
 	lost := map[identity.Key]time.Time{}
 	for key, last := range v.spent[instanceID] {
@@ -182,7 +182,7 @@ func (v *Inventory) RemovedExternally(instanceID string) map[identity.Key]time.T
 	return lost
 }
 
-// Unattached returns how many interfaces exist without being attached to anything, of those whose NodeENI counts.
+// Unattached returns the number of interfaces without an attachment, of the NodeENIs that count.
 func (v *Inventory) Unattached(counts func(nodeENIUID string) bool) int {
 	n := 0
 	for id := range v.unattached {
@@ -193,10 +193,10 @@ func (v *Inventory) Unattached(counts func(nodeENIUID string) bool) int {
 	return n
 }
 
-// Owners returns the UIDs of the NodeENIs that interfaces are known of, in order.
+// Owners returns the UIDs of the NodeENIs with interfaces, in order.
 func (v *Inventory) Owners() []string { return slices.Sorted(maps.Keys(v.byNodeENI)) }
 
-// MembersOf returns the members of a NodeENI that interfaces are known of.
+// MembersOf returns the members of a NodeENI with interfaces.
 func (v *Inventory) MembersOf(nodeENIUID string) []identity.Member {
 	var members []identity.Member
 	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
@@ -207,8 +207,8 @@ func (v *Inventory) MembersOf(nodeENIUID string) []identity.Member {
 	return members
 }
 
-// ObserveInterfaces merges what a reading begun at the given time showed, and returns the members it changed. Interfaces that are not
-// ours are passed over.
+// ObserveInterfaces merges the result of a read that began at the given time, and returns the members that it changed.
+// It ignores foreign interfaces.
 func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interface) []identity.Member {
 	var changed []identity.Member
 	for _, seen := range interfaces {
@@ -225,15 +225,15 @@ func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interfa
 		if v.merge(begun, member, seen) {
 			changed = append(changed, member)
 			if before.Node != "" && before.Node != member.Node {
-				changed = append(changed, before) // somebody changed its tags, and the node that has it is to hear of it
+				changed = append(changed, before) // its tags were changed by hand; reconcile the node that has it
 			}
 		}
 	}
 	return changed
 }
 
-// ObserveList merges a complete listing of the cluster's interfaces begun at the given time: what it shows was seen, what
-// it does not show was missed. It returns the members that changed.
+// ObserveList merges a complete list of the cluster's interfaces that began at the given time. It returns the members
+// that changed.
 func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity.Member {
 	changed := v.ObserveInterfaces(begun, all...)
 	shown := make(map[string]bool, len(all))
@@ -252,11 +252,11 @@ func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity
 	return changed
 }
 
-// ObserveInstance merges a look at one instance: what it shows was seen, and what was made for the instance but is not shown was
-// missed. It returns the members that changed.
+// ObserveInstance merges a complete read of one instance: an interface that was created for the instance, and is not in
+// the read, was omitted. It returns the members that changed.
 func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member {
 	if look.Instance.State.Terminating() {
-		// The end of an instance undoes what our calls did: nothing has to show them any more.
+		// The end of an instance reverts the effects of our calls, so no read has to show them.
 		for _, e := range v.byInstance[look.Instance.ID] {
 			e.pending = nil
 		}
@@ -280,14 +280,14 @@ func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member
 	return changed
 }
 
-// diesWithInstance reports whether EC2 has promised to delete the interface with its instance, so that its absence
-// after the termination needs no second reading.
+// diesWithInstance reports whether EC2 deletes the interface with its instance. Its absence after the termination then
+// needs no second read.
 func (r Record) diesWithInstance() bool {
 	return r.AttachedTo(r.Member.InstanceID) && r.Attachment.DeleteOnTermination
 }
 
-// ObserveAbsence merges that a reading begun at the given time did not show an interface, and returns its member if that
-// changed anything: first to Missing, and when confirmed to gone.
+// ObserveAbsence merges that a read that began at the given time omitted an interface. The first makes it Missing, and
+// one that confirms it removes it. The result is its member if that changed something.
 func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Member {
 	e, ok := v.entries[id]
 	if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {
@@ -304,8 +304,8 @@ func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Member
 	return []identity.Member{e.Member}
 }
 
-// RecordCall records what an accepted call of ours made of an interface. Readings that do not show its effect are not
-// believed until [StaleReadWindow] has passed.
+// RecordCall records the effect of an accepted call on an interface. Reads without the effect are stale until
+// [StaleReadWindow] has passed.
 func (v *Inventory) RecordCall(now time.Time, after eni.Interface, effect Effect) {
 	member, ours := v.memberOf(after)
 	if !ours {
@@ -333,7 +333,7 @@ func (v *Inventory) Deleted(now time.Time, id string) {
 	v.deleted[id] = now
 }
 
-// memberOf finds the member an interface was made for.
+// memberOf returns the member that an interface was created for.
 func (v *Inventory) memberOf(i eni.Interface) (identity.Member, bool) {
 	if NeverOwned(i) {
 		return identity.Member{}, false
@@ -352,15 +352,14 @@ func (v *Inventory) records(entries map[string]*entry) []Record {
 	return records
 }
 
-// entry returns the entry of an interface heard of at the given time, made if need be, filed under the member it now
-// belongs to.
+// entry returns the entry of an interface, filed under its present member. It creates the entry if necessary.
 func (v *Inventory) entry(at time.Time, member identity.Member, i eni.Interface) (e *entry, isNew bool) {
 	e, known := v.entries[i.ID]
 	switch {
 	case !known:
 		e = &entry{ownedSince: at}
 		e.ID = i.ID
-		// A tag can be wrong, but what is heard of was made.
+		// An interface exists even if its tag with the creation time is wrong.
 		if e.madeAt, _ = identity.CreatedAt(i.Tags); e.madeAt.After(at) {
 			e.madeAt = at
 		}
@@ -409,7 +408,7 @@ func cut[V any](index map[string]map[string]V, outer, inner string) {
 	}
 }
 
-// merge takes a sighting in, unless it is older than what is known, and reports whether it changed anything.
+// merge takes over a read, unless it is older than the last one, and reports whether it changed something.
 func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Interface) bool {
 	was, known := v.entries[seen.ID]
 	if known && !was.accepts(begun, seen) {
@@ -425,8 +424,9 @@ func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Inte
 	return v.set(begun, e, seen) || changed
 }
 
-// hasSibling reports whether the same NodeENI has another interface on the same instance. Proof of an interface that has
-// none decides nothing: it says of another that it is one too many. After a restart that concerns all interfaces at once.
+// hasSibling reports whether the same NodeENI has another interface on the same instance. Evidence about an interface
+// without a sibling changes no plan; with one it decides which of them is a duplicate. After a restart, all interfaces
+// gain evidence at once.
 func (v *Inventory) hasSibling(e *entry) bool {
 	for _, other := range v.byInstance[e.Member.InstanceID] {
 		if other != e && other.Member.NodeENIUID == e.Member.NodeENIUID {
@@ -436,14 +436,14 @@ func (v *Inventory) hasSibling(e *entry) bool {
 	return false
 }
 
-// accepts reports whether a reading begun at the given time is no older than the last and shows all that our calls
-// did, as far as they are still settling.
+// accepts reports whether a read that began at the given time is no older than the last one, and shows all effects of
+// our calls that have not expired.
 func (e *entry) accepts(begun time.Time, seen eni.Interface) bool {
 	e.pending = e.pending.unexpired(begun)
 	return !begun.Before(e.newestReadBegan) && e.pending.shownBy(seen)
 }
 
-// set makes an interface known as it is, and reports whether that is new.
+// set stores the state of an interface, and reports whether it is new.
 func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	if i.Attachment == nil {
 		v.unattached[e.ID] = true
@@ -459,7 +459,8 @@ func (v *Inventory) set(at time.Time, e *entry, i eni.Interface) bool {
 	return changed
 }
 
-// drop forgets an interface that is gone. It is lost when it was not us, nor EC2 at its instance's end, who removed it.
+// drop removes an interface that does not exist any more. It was removed externally if neither a call of ours nor the
+// end of its instance removed it.
 func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 	before := v.spent[e.Member.InstanceID][e.Member.Key]
 	put(v.spent, e.Member.InstanceID, e.Member.Key, retired{generation: max(before.generation, e.Member.Generation), at: at, lost: lost})

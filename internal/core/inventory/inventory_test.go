@@ -137,7 +137,8 @@ func TestALaterCallTakesThePlaceOfAnEarlierOne(t *testing.T) {
 	})
 }
 
-// TestMissing says for a history of readings whether an interface that was made an hour ago is known, and missing.
+// TestMissing says for a history of reads whether the inventory has an interface that was created an hour ago, and
+// whether it is missing.
 func TestMissing(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), after(-3600))
 	type state struct{ Known, Missing bool }
@@ -332,7 +333,7 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestProofIsNewsBesideASibling keeps the second listing after a start from concerning every node.
+// TestProofIsNewsBesideASibling prevents the second list after a start from reconciling every node.
 func TestProofIsNewsBesideASibling(t *testing.T) {
 	of := func(nodeENI string, ordinal int) identity.Member {
 		m := member(ordinal, 1)
@@ -394,7 +395,7 @@ func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
 	}
 }
 
-// TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother has somebody change the tag that names an interface's node.
+// TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother has a user change the tag with the node of an interface.
 func TestBothNodesHearOfAnInterfaceWhoseTagsNameAnother(t *testing.T) {
 	v := inventory.New(cluster)
 	was, is := member(0, 1), member(0, 1)
@@ -420,7 +421,7 @@ func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
 	}
 }
 
-// TestAttemptsToAttachAreCounted follows an interface through attachments that do not come about.
+// TestAttemptsToAttachAreCounted follows an interface through attachments that fail.
 func TestAttemptsToAttachAreCounted(t *testing.T) {
 	i := fresh("eni-1", member(0, 1), start)
 	at := func(id string, status eni.AttachmentStatus) eni.Interface {

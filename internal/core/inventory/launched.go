@@ -12,11 +12,11 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// launchInterfaces keeps the interfaces that were born with their instances from a launch template of ours. They are no members:
-// nothing of what is done with members is done with them.
+// launchInterfaces are the interfaces that EC2 created with their instances from a published template. They are not
+// members, and no action for members applies to them.
 type launchInterfaces struct {
 	byInstance map[string]map[string]*launchInterface
-	// at says on which instance an interface is.
+	// at has, by interface ID, the instance of the interface.
 	at map[string]string
 }
 
@@ -30,12 +30,12 @@ type launchInterface struct {
 	pending                expectations
 }
 
-// Launched returns the interfaces an instance was launched with, the primary one included, ordered by slot.
+// Launched returns the launch interfaces of an instance, the primary one included, ordered by slot.
 func (v *Inventory) Launched(instanceID string) []eni.Interface {
 	return v.launched.of(instanceID)
 }
 
-// LaunchedFrom returns the interfaces of all instances that were launched from a node template, by instance.
+// LaunchedFrom returns the launch interfaces of all instances that were launched from an AWSNodeTemplate, by instance.
 func (v *Inventory) LaunchedFrom(nodeTemplateUID string) map[string][]eni.Interface {
 	all := map[string][]eni.Interface{}
 	for instanceID, interfaces := range v.launched.byInstance {
@@ -58,7 +58,8 @@ func (l launchInterfaces) of(instanceID string) []eni.Interface {
 	return all
 }
 
-// saw takes an interface in that a reading begun at the given time showed; one that is none of these goes.
+// saw merges an interface from a read that began at the given time. It removes one that is no launch interface any
+// more.
 func (l launchInterfaces) saw(cluster string, begun time.Time, seen eni.Interface) {
 	_, verdict := identity.Read(cluster, seen.Tags)
 	isBorn := verdict == identity.Launched && !seen.RequesterManaged && seen.Attachment != nil &&
@@ -88,8 +89,8 @@ func (l launchInterfaces) drop(id string) {
 	delete(l.at, id)
 }
 
-// missed notes which interfaces of an instance a reading did not show; one is gone when a second reading, [AbsenceConfirmation]
-// later, misses it as well.
+// missed records which interfaces of an instance a read omitted, and removes those that a second read, at least
+// [AbsenceConfirmation] later, omits as well.
 func (l launchInterfaces) missed(begun time.Time, instanceID string, shown map[string]bool) {
 	for id, b := range l.byInstance[instanceID] {
 		switch {
@@ -102,7 +103,7 @@ func (l launchInterfaces) missed(begun time.Time, instanceID string, shown map[s
 	}
 }
 
-// did notes what a call of ours made of an interface. Readings that do not show it are not believed until [StaleReadWindow] has passed.
+// did records the effect of a call on an interface. Reads without it are stale until [StaleReadWindow] has passed.
 func (l launchInterfaces) did(now time.Time, after eni.Interface, effect Effect) {
 	if b, known := l.get(after.ID); known {
 		b.Interface, b.seenBegun = after.Clone(), now

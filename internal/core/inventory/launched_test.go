@@ -56,7 +56,7 @@ func TestOurOwnChangeOfALaunchedInterfaceOutlivesAnOlderReading(t *testing.T) {
 	}
 }
 
-// EC2's readings lag: one that was begun after our call may show what was before it, and the call is not made again for that.
+// EC2's reads lag: one that began after our call may show the state before it, and the call is not repeated for that.
 func TestOurOwnChangeOfALaunchedInterfaceOutlivesALaggingReading(t *testing.T) {
 	v, at := inventory.New("c"), time.Unix(1_000_000, 0)
 	before := launchedInterface("eni-a", 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// TestWhatWasAskedForIsExpected tells for how long an interface may come to light that a call without an answer may have made.
+// TestWhatWasAskedForIsExpected says for how long the interface of a create call without an answer may become visible.
 func TestWhatWasAskedForIsExpected(t *testing.T) {
 	newborn := int(inventory.VisibilityWindow / time.Second)
 	v := inventory.New(cluster)

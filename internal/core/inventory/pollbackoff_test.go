@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// TestPatience asks after an interface for which EC2 does nothing, once every two seconds if it may.
+// TestPatience polls an interface that EC2 does not change, at most once every two seconds.
 func TestPatience(t *testing.T) {
 	const poll = 2 * time.Second
 	var p inventory.PollBackoff
@@ -40,7 +40,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedTooSoon polls often: EC2 takes a second at least, and what is asked before that is asked in vain.
+// TestNothingIsAskedTooSoon polls often: EC2 needs at least a second, and an earlier poll is useless.
 func TestNothingIsAskedTooSoon(t *testing.T) {
 	const poll = 300 * time.Millisecond
 	var p inventory.PollBackoff
@@ -56,8 +56,8 @@ func TestNothingIsAskedTooSoon(t *testing.T) {
 	}
 }
 
-// TestPatienceWithOneIsNotThatWithAnother has one interface stuck for long when another one begins to move, which was stuck
-// before and came to rest.
+// TestPatienceWithOneIsNotThatWithAnother has one interface stuck for long when another one, which was stuck before,
+// changes and settles.
 func TestPatienceWithOneIsNotThatWithAnother(t *testing.T) {
 	const poll = 2 * time.Second
 	var p inventory.PollBackoff

@@ -38,7 +38,7 @@ func anyInterface(rt *rapid.T) eni.Interface {
 	return i
 }
 
-// TestTheIndexesAgree holds every way to ask against a look at everything, after any history.
+// TestTheIndexesAgree compares every query with a scan of all interfaces, after any history.
 func TestTheIndexesAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := inventory.New(cluster)
@@ -133,7 +133,7 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 	}
 }
 
-// TestGivenAwayRecordsAreCopies changes all that the inventory gives away.
+// TestGivenAwayRecordsAreCopies changes every value that the inventory returns.
 func TestGivenAwayRecordsAreCopies(t *testing.T) {
 	i := attached(fresh("eni-1", member(0, 1), start), eni.AttachmentAttached)
 	i.Groups = []string{"sg-1"}

@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// made returns the member that an interface is known to be made for; the zero value of one that is not known.
+// made returns the member that an interface was created for; the zero value for an unknown interface.
 func (v *Inventory) made(id string) identity.Member {
 	if e, known := v.entries[id]; known {
 		return e.Member
@@ -18,8 +18,8 @@ func (v *Inventory) made(id string) identity.Member {
 	return identity.Member{}
 }
 
-// dropForeign lets go of an interface that a believable reading shows with tags that do not make it ours: somebody changed
-// them, and what is not ours is not touched.
+// dropForeign removes an interface whose tags, by a read that counts, no longer name this cluster. Their tags were
+// changed by hand, and multieni never touches foreign interfaces.
 func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []identity.Member {
 	e, known := v.entries[seen.ID]
 	if !known || !e.accepts(begun, seen) {

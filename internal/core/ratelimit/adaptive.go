@@ -1,14 +1,14 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit decides how fast requests may be made and who comes first.
+// Package ratelimit decides how fast requests are sent to EC2, and in which order.
 //
-//   - [AdaptiveRate] is how much of one of EC2's token buckets is used: it begins with room for others, climbs while nothing is
-//     refused, and falls back when something is.
-//   - [PriorityQueue] is an ordered line of those who wait for something: a token, or a place at a [PrioritySemaphore].
-//   - [Request] says who waits, for what sort of work, and whether the work is still worth doing.
+//   - [AdaptiveRate] is the share of one of EC2's token buckets that this process uses. It begins below the whole, climbs
+//     while EC2 throttles nothing, and falls when EC2 throttles.
+//   - [PriorityQueue] orders waiting work: requests that wait for a token, or nodes that wait for a [PrioritySemaphore].
+//   - [Request] has the priority of a request, and a check whether its work is still valid.
 //
-// It knows nothing of clocks and requests: time comes in, and what is asked for goes out.
+// The package has no clock and sends nothing: callers pass the time, and send the requests.
 package ratelimit
 
 import (
@@ -17,68 +17,71 @@ import (
 )
 
 const (
-	// InitialShare is the part of a bucket that is used at first. The rest is for others in the account, above all the VPC CNI,
-	// which makes the same calls when a node starts.
+	// InitialShare is the share of a bucket at the start. The rest is for other programs in the account, mainly the VPC
+	// CNI, which makes the same calls when a node starts.
 	InitialShare = 0.7
-	// MaxShare is the part of what flows into a bucket that is ever used: all of it, beside the [Reserve].
+	// MaxShare is the largest share of a bucket's refill in the long run: all of it. The [Reserve] stays in the bucket.
 	MaxShare = 1.0
-	// Reserve is the part of a bucket's capacity that is left in it, so that others find tokens while we use all that flows
-	// in. It is a level and not a part of the refill: a rest of each refill would only fill the bucket to the brim, and be lost.
+	// Reserve is the part of a bucket's capacity that stays in the bucket, so that other programs find tokens while
+	// this process uses the whole refill. It is a level and not a part of the refill: a bucket that is full loses its
+	// refill.
 	Reserve = 0.1
-	// SharedReserve is the reserve while others are known to use the bucket as well.
+	// SharedReserve is the reserve while other programs are known to use the bucket.
 	SharedReserve = 0.3
-	// MinShare is the part below which nothing brings the pace: it never stops.
+	// MinShare is the lower bound of the share, so that requests never stop.
 	MinShare = 0.05
-	// MaxBurstShare is how far the share climbs. Above one it makes up for what the climb left in the bucket; what keeps the whole
-	// within the bucket is [Reserve].
+	// MaxBurstShare is the upper bound of the share. Above 1 the process also uses the tokens that gathered in the
+	// bucket during the climb. The [Reserve] keeps the total within the bucket.
 	MaxBurstShare = 1.2
-	// BatchSize is how many requests that wait are sent together. Of those who share a bucket that is all but empty, the one
-	// whose requests come together is the first to be refused, and so the first to give way: the others, who send one at
-	// a time, hardly notice.
+	// BatchSize is the number of waiting requests that are sent together. Among the users of a bucket that is almost
+	// empty, EC2 throttles the one with bursts first, so this process yields first; users with single requests hardly
+	// notice.
 	BatchSize = 4
 
-	// cubicScale is how fast the share climbs, per second cubed: from the least to the most in less than a minute.
+	// cubicScale is the steepness of the climb, per second cubed: from the least to the largest share in under a
+	// minute.
 	cubicScale = 1.85e-5
-	// margin is how far below what others leave the climb stays longest, as a multiple of what they take. That gathers
-	// in the bucket for groups of their requests: nodes come in groups, and their VPC CNI with them.
+	// margin is the distance between the plateau of the climb and the share that others leave, as a multiple of their
+	// share. The tokens of this distance gather in the bucket for bursts of others: nodes start in groups, and so do
+	// their VPC CNIs.
 	margin = 1
-	// memory is how long what others took counts, in the mean. Requests that come in groups say little in a shorter time.
+	// memory is the time constant of the mean of what others use. Bursts make a shorter time meaningless.
 	memory = 2 * time.Minute
-	// minSample is how long a bucket must have been used for its emptiness to tell how much others take.
+	// minSample is the shortest use of a bucket after which its emptiness says how much others use.
 	minSample = 10 * time.Second
-	// idleReset is how long nothing has to be wanted before what was learnt counts for nothing.
+	// idleReset is the time without requests after which the learnt rate is discarded.
 	idleReset = 10 * time.Second
 )
 
-// AdaptiveRate is how much of a bucket is used. It follows the cubic curve of TCP (RFC 9438): after a refusal it is halved, climbs
-// back quickly to below what turned out to be left, stays about there, and then asks for more and more.
-// The zero value is not usable; call [New].
+// AdaptiveRate is the share of a bucket. It follows the cubic curve of TCP (RFC 9438): a throttled request halves it,
+// it climbs quickly to a plateau below the share that others leave, stays near the plateau, and then climbs faster and
+// faster. The zero value is not usable; call [New].
 type AdaptiveRate struct {
 	begin float64
-	// knee is where the curve is flat, and bend how long it takes to get there.
+	// knee is the share at the plateau of the curve, and bend the time from the last throttled request to the plateau.
 	knee float64
 	bend time.Duration
-	// age is for how long the curve was followed.
+	// age is the time on the curve, since the last throttled request or the start.
 	age time.Duration
-	// left is the part of the bucket that others left to us in the mean, and known for how long that was watched, of which
-	// less counts the longer it is ago.
+	// left is the mean share that others left to this process. known is the time over which it was measured; older
+	// measurements count less.
 	left  float64
 	known time.Duration
 }
 
-// New returns the pace that begins with a part of the bucket.
+// New returns the rate that begins with the given share of the bucket.
 func New(begin float64) AdaptiveRate { return AdaptiveRate{begin: begin, knee: begin} }
 
-// Share returns the part of the bucket's refill to use, from [MinShare] to [MaxBurstShare].
+// Share returns the current share of the bucket's refill, from [MinShare] to [MaxBurstShare].
 func (p AdaptiveRate) Share() float64 {
 	x := (p.age - p.bend).Seconds()
 	return min(MaxBurstShare, max(MinShare, p.knee+cubicScale*x*x*x))
 }
 
-// Shared reports whether others are known to use the bucket.
+// Shared reports whether other programs are known to use the bucket.
 func (p AdaptiveRate) Shared() bool { return p.known > 0 }
 
-// Reserve returns the part of the bucket's capacity that is left to others at the moment.
+// Reserve returns the part of the bucket's capacity that this process leaves to others at present.
 func (p AdaptiveRate) Reserve() float64 {
 	if p.Shared() {
 		return SharedReserve
@@ -86,8 +89,9 @@ func (p AdaptiveRate) Reserve() float64 {
 	return Reserve
 }
 
-// After returns the pace when a time has passed in which requests waited, or in which nothing was wanted: then a pace
-// that was cut recovers as far as to where it began, and one that had climbed is forgotten, since others may have come.
+// After returns the rate after a time in which requests waited, or, if wanted is false, in which there were none.
+// Without requests, a lowered rate recovers up to its start, and a raised one is discarded, because new users may have
+// appeared.
 func (p AdaptiveRate) After(passed time.Duration, wanted bool) AdaptiveRate {
 	switch {
 	case passed <= 0:
@@ -104,9 +108,9 @@ func (p AdaptiveRate) After(passed time.Duration, wanted bool) AdaptiveRate {
 	return p
 }
 
-// Refused returns the pace after EC2 refused a request because the bucket is empty, given the part of the bucket that was left
-// to us since the time when it was last empty, or taken for full; [AvailableShare] works it out. A short time does not tell, and leaves
-// what is known of others as it is.
+// Refused returns the rate after EC2 throttled a request. The argument left is the share that others left to this
+// process since the bucket was last empty or assumed full; [AvailableShare] computes it. After a short time it is
+// meaningless, and the knowledge about others stays as it is.
 func (p AdaptiveRate) Refused(left float64, since time.Duration) AdaptiveRate {
 	share := p.Share()
 	if since >= minSample {
@@ -124,7 +128,7 @@ func (p AdaptiveRate) Refused(left float64, since time.Duration) AdaptiveRate {
 	return p
 }
 
-// watched takes in what others left to us for a time.
+// watched adds a measurement of the share that others left.
 func (p AdaptiveRate) watched(left float64, since time.Duration) AdaptiveRate {
 	before := p.known.Seconds() * math.Exp(-since.Seconds()/memory.Seconds())
 	all := before + since.Seconds()
@@ -133,8 +137,9 @@ func (p AdaptiveRate) watched(left float64, since time.Duration) AdaptiveRate {
 	return p
 }
 
-// AvailableShare returns the part of a bucket that others left to us, when it turns out to be empty: spare is what would be in it
-// had only we used it, refill what it gets each second, and since the time since it was last empty, or taken for full.
+// AvailableShare returns the share of a bucket that others left to this process, given that the bucket is empty now.
+// The argument spare is the number of tokens in it if this process were its only user, refill the tokens per second,
+// and since the time since the bucket was last empty or assumed full.
 func AvailableShare(spare, refill float64, since time.Duration) float64 {
 	if since <= 0 {
 		return 1

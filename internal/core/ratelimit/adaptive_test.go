@@ -26,7 +26,7 @@ func TestPace(t *testing.T) {
 		"climbs no further than the top":                   {climbed, ratelimit.MaxBurstShare, ratelimit.MaxBurstShare},
 		"does not climb while nothing is wanted":           {fresh.After(time.Hour, false), ratelimit.InitialShare, ratelimit.InitialShare},
 		"keeps what it knows over a short rest":            {climbed.After(time.Second, false), ratelimit.MaxBurstShare, ratelimit.MaxBurstShare},
-		"begins anew after a long one":                     {climbed.After(time.Minute, false), ratelimit.InitialShare, ratelimit.InitialShare},
+		"begins again after a long one":                    {climbed.After(time.Minute, false), ratelimit.InitialShare, ratelimit.InitialShare},
 		"is half of what was left after a refusal":         {refused, 0.25, 0.25},
 		"hurries back to below what others left":           {light.After(24*time.Second, true), 0.59, 0.61},
 		"and stays there a while":                          {light.After(34*time.Second, true), 0.6, 0.64},

@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// Class is a sort of work. A later class comes first.
+// Class is the class of work, which decides its priority. A later class comes first.
 type Class int
 
 // The classes of work.
 const (
-	// Read is reading what is not known to have changed.
+	// Read is a read without a known change.
 	Read Class = iota
-	// Update is changing what differs on an interface that works.
+	// Update changes an interface that works.
 	Update
-	// Removal is detaching and deleting.
+	// Removal detaches and deletes.
 	Removal
-	// Attach is giving a node what it waits for.
+	// Attach gives a node an interface that it waits for.
 	Attach
 )
 
-// String names the class.
+// String returns the name of the class, which is also a value of a metric's label.
 func (c Class) String() string {
 	return [...]string{"read", "update", "removal", "attach"}[c]
 }
 
-// Rank says who comes first. It is the same for all the work of one node, so that a node is finished before the next is
-// begun: with two interfaces each, half the nodes then are ready at half the time instead of three quarters of it.
+// Rank is the priority of work. All work of one node has the same rank, so that one node is finished before the next
+// one begins: with two interfaces per node, the median node is then ready after half the time instead of three
+// quarters.
 type Rank struct {
 	Class Class
-	// Since is since when the node exists. The newest comes first: it is the likeliest to live when there is more to do
-	// than can be done.
+	// Since is the creation time of the node. The newest comes first: if there is more work than EC2's limits allow,
+	// the newest node is the likeliest to live until it is served.
 	Since time.Time
-	// Name decides between nodes of one age.
+	// Name orders nodes of the same age.
 	Name string
 }
 
@@ -45,20 +46,20 @@ func (r Rank) Compare(o Rank) int {
 	return cmp.Or(cmp.Compare(o.Class, r.Class), o.Since.Compare(r.Since), cmp.Compare(r.Name, o.Name))
 }
 
-// StarvationGuard is how often it is the turn of whoever has waited longest, whatever the rank, so that nobody waits for ever.
-// While more comes than can be served, its turn makes one late that would not have been: with 16, a fleet that EC2's limits
-// just suffice for had 6 % of its nodes late for that alone.
+// StarvationGuard is the interval of turns at which the oldest item is next, regardless of rank, so that each item is
+// served eventually. During overload each of these turns delays an item that would have been on time: with an interval
+// of 16, in a fleet at EC2's limit, 6 % of the nodes were late for this reason alone.
 const StarvationGuard = 64
 
-// PriorityQueue is a line of values that wait, best rank first, and of one rank in the order in which they came. The zero value
-// is an empty line.
+// PriorityQueue is a queue of values, best rank first; values of one rank are in their order of arrival. The zero value
+// is an empty queue.
 type PriorityQueue[T any] struct {
-	places places[T]
+	items  items[T]
 	came   uint64
 	served uint64
 }
 
-// Item is a place in a line.
+// Item is an entry of a queue.
 type Item[T any] struct {
 	Rank  Rank
 	Value T
@@ -66,71 +67,71 @@ type Item[T any] struct {
 	index int
 }
 
-// Len returns how many wait.
-func (l *PriorityQueue[T]) Len() int { return len(l.places) }
+// Len returns the number of items.
+func (q *PriorityQueue[T]) Len() int { return len(q.items) }
 
 // Push adds a value.
-func (l *PriorityQueue[T]) Push(rank Rank, value T) *Item[T] {
-	l.came++
-	p := &Item[T]{Rank: rank, Value: value, came: l.came}
-	heap.Push(&l.places, p)
+func (q *PriorityQueue[T]) Push(rank Rank, value T) *Item[T] {
+	q.came++
+	p := &Item[T]{Rank: rank, Value: value, came: q.came}
+	heap.Push(&q.items, p)
 	return p
 }
 
-// Remove removes a place; one that is no longer in the line is left alone.
-func (l *PriorityQueue[T]) Remove(p *Item[T]) {
+// Remove removes an item. It does nothing if the item is no longer in the queue.
+func (q *PriorityQueue[T]) Remove(p *Item[T]) {
 	if p.index >= 0 {
-		heap.Remove(&l.places, p.index)
+		heap.Remove(&q.items, p.index)
 	}
 }
 
-// Move gives a place in the line another rank.
-func (l *PriorityQueue[T]) Move(p *Item[T], rank Rank) {
+// Move gives an item of the queue another rank.
+func (q *PriorityQueue[T]) Move(p *Item[T], rank Rank) {
 	p.Rank = rank
-	heap.Fix(&l.places, p.index)
+	heap.Fix(&q.items, p.index)
 }
 
-// Pop removes and returns whose turn it is; the line must not be empty.
-func (l *PriorityQueue[T]) Pop() T {
-	l.served++
-	next := l.places[0]
-	if l.served%StarvationGuard == 0 {
-		for _, p := range l.places {
+// Pop removes the next item and returns its value. The queue must not be empty.
+func (q *PriorityQueue[T]) Pop() T {
+	q.served++
+	next := q.items[0]
+	if q.served%StarvationGuard == 0 {
+		for _, p := range q.items {
 			if p.came < next.came {
 				next = p
 			}
 		}
 	}
-	l.Remove(next)
+	q.Remove(next)
 	return next.Value
 }
 
-// places is the heap of a line.
-type places[T any] []*Item[T]
+// items is the heap of a queue.
+type items[T any] []*Item[T]
 
 // Len is part of [heap.Interface].
-func (s places[T]) Len() int { return len(s) }
+func (s items[T]) Len() int { return len(s) }
 
 // Less is part of [heap.Interface].
-func (s places[T]) Less(i, j int) bool {
+func (s items[T]) Less(i, j int) bool {
 	return cmp.Or(s[i].Rank.Compare(s[j].Rank), cmp.Compare(s[i].came, s[j].came)) < 0
 }
 
 // Swap is part of [heap.Interface].
-func (s places[T]) Swap(i, j int) {
+func (s items[T]) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
 	s[i].index, s[j].index = i, j
 }
 
 // Push is part of [heap.Interface].
-func (s *places[T]) Push(x any) {
+func (s *items[T]) Push(x any) {
 	p := x.(*Item[T])
 	p.index = len(*s)
 	*s = append(*s, p)
 }
 
 // Pop is part of [heap.Interface].
-func (s *places[T]) Pop() any {
+func (s *items[T]) Pop() any {
 	last := len(*s) - 1
 	p := (*s)[last]
 	(*s)[last] = nil

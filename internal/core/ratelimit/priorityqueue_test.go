@@ -91,7 +91,7 @@ func someone(t *rapid.T, waiting map[int]*ratelimit.Item[int]) int {
 }
 
 func TestGate(t *testing.T) {
-	g := ratelimit.NewGate(2)
+	g := ratelimit.NewPrioritySemaphore(2)
 	for _, r := range []ratelimit.Rank{rank(ratelimit.Attach, 1, "a"), rank(ratelimit.Attach, 1, "b")} {
 		for range 2 {
 			if !g.TryAcquire(r) {
@@ -100,7 +100,7 @@ func TestGate(t *testing.T) {
 		}
 	}
 	for _, r := range []ratelimit.Rank{rank(ratelimit.Attach, 2, "c"), rank(ratelimit.Attach, 3, "d"), rank(ratelimit.Attach, 4, "c")} {
-		if g.TryAcquire(r) || g.Holders(r.Name) {
+		if g.TryAcquire(r) || g.Holds(r.Name) {
 			t.Errorf("%s is let in though there is no room", r.Name)
 		}
 	}
@@ -118,7 +118,7 @@ func TestGate(t *testing.T) {
 func TestGateIsNeverWiderNorIdle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const width = 3
-		g := ratelimit.NewGate(width)
+		g := ratelimit.NewPrioritySemaphore(width)
 		inside, waiting := map[string]bool{}, map[string]bool{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			name := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "node"))

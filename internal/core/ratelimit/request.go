@@ -5,30 +5,30 @@ package ratelimit
 
 import "context"
 
-// Request says who waits.
+// Request is the priority and validity of requests to EC2.
 type Request struct {
 	Rank
-	// StillValid is asked when the turn has come, and returns why the work is no longer worth doing, or nil. It must be quick.
-	// It may be nil.
+	// StillValid is called when a token is available. It returns nil, or the reason why the work is not needed any
+	// more. It must return quickly, and may be nil.
 	StillValid func() error
 }
 
-type ticketKey struct{}
+type requestKey struct{}
 
-// WithRequest returns a context whose requests wait with the ticket.
-func WithRequest(ctx context.Context, t Request) context.Context {
-	return context.WithValue(ctx, ticketKey{}, t)
+// WithRequest returns a context whose requests wait with this priority.
+func WithRequest(ctx context.Context, r Request) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// In returns a context whose requests wait with the ticket of the given one, but in another class.
+// In returns a context whose requests wait like those of the given one, but in another class.
 func In(ctx context.Context, class Class) context.Context {
-	t := FromContext(ctx)
-	t.Class = class
-	return WithRequest(ctx, t)
+	r := FromContext(ctx)
+	r.Class = class
+	return WithRequest(ctx, r)
 }
 
-// FromContext returns the ticket of a context. Without one it is that of a listing.
+// FromContext returns the request of a context, or one of class [Read] without a node.
 func FromContext(ctx context.Context) Request {
-	t, _ := ctx.Value(ticketKey{}).(Request)
-	return t
+	r, _ := ctx.Value(requestKey{}).(Request)
+	return r
 }

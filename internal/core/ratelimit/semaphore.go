@@ -3,54 +3,54 @@
 
 package ratelimit
 
-// PrioritySemaphore lets a number of nodes in at a time; the others wait in line, without anybody having to wait with them.
-// It is not safe for concurrent use.
+// PrioritySemaphore bounds the number of nodes that are worked on at a time. The others wait in a queue, without a
+// goroutine for each. It is not safe for concurrent use.
 type PrioritySemaphore struct {
-	width  int
-	inside map[string]bool
-	line   PriorityQueue[string]
-	places map[string]*Item[string]
+	width   int
+	holders map[string]bool
+	queue   PriorityQueue[string]
+	items   map[string]*Item[string]
 }
 
-// NewGate returns a gate through which as many nodes can be at a time as it is wide.
-func NewGate(width int) *PrioritySemaphore {
-	return &PrioritySemaphore{width: width, inside: map[string]bool{}, places: map[string]*Item[string]{}}
+// NewPrioritySemaphore returns a semaphore for a number of nodes.
+func NewPrioritySemaphore(width int) *PrioritySemaphore {
+	return &PrioritySemaphore{width: width, holders: map[string]bool{}, items: map[string]*Item[string]{}}
 }
 
-// TryAcquire asks for a node to be let in, and reports whether it is inside. If not, it stands in line by its rank, and a call
-// of [PrioritySemaphore.Leave] will return its name.
-func (g *PrioritySemaphore) TryAcquire(rank Rank) bool {
+// TryAcquire reports whether a node holds the semaphore, and acquires it if possible. Otherwise the node waits in the
+// queue by its rank, and a later [PrioritySemaphore.Release] returns its name.
+func (s *PrioritySemaphore) TryAcquire(rank Rank) bool {
 	name := rank.Name
-	switch place, waits := g.places[name]; {
-	case g.inside[name]:
+	switch item, waits := s.items[name]; {
+	case s.holders[name]:
 		return true
 	case waits:
-		g.line.Move(place, rank)
+		s.queue.Move(item, rank)
 		return false
-	case len(g.inside) < g.width:
-		g.inside[name] = true
+	case len(s.holders) < s.width:
+		s.holders[name] = true
 		return true
 	default:
-		g.places[name] = g.line.Push(rank, name)
+		s.items[name] = s.queue.Push(rank, name)
 		return false
 	}
 }
 
-// Holders reports whether a node is inside.
-func (g *PrioritySemaphore) Holders(name string) bool { return g.inside[name] }
+// Holds reports whether a node holds the semaphore.
+func (s *PrioritySemaphore) Holds(name string) bool { return s.holders[name] }
 
-// Release says that a node that was inside, or was not, has nothing more to do there, and returns who is let in for it:
-// they are inside from now on, and must be told.
-func (g *PrioritySemaphore) Release(name string) (admitted []string) {
-	delete(g.inside, name)
-	for len(g.inside) < g.width && g.line.Len() > 0 {
-		next := g.line.Pop()
-		delete(g.places, next)
-		g.inside[next] = true
+// Release releases the semaphore of a node, and returns the nodes that acquired it instead. The caller has to reconcile
+// these. It does nothing for a node without the semaphore.
+func (s *PrioritySemaphore) Release(name string) (admitted []string) {
+	delete(s.holders, name)
+	for len(s.holders) < s.width && s.queue.Len() > 0 {
+		next := s.queue.Pop()
+		delete(s.items, next)
+		s.holders[next] = true
 		admitted = append(admitted, next)
 	}
 	return admitted
 }
 
-// Waiting returns how many stand in line.
-func (g *PrioritySemaphore) Waiting() int { return g.line.Len() }
+// Waiting returns the number of nodes that wait.
+func (s *PrioritySemaphore) Waiting() int { return s.queue.Len() }

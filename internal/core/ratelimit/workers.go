@@ -18,9 +18,9 @@ type Workers struct {
 
 // NewWorkers returns workers for some joining nodes at a time.
 func NewWorkers(joining int) *Workers {
-	w := &Workers{byClass: map[Class]*PrioritySemaphore{}, deferred: NewGate(max(1, joining)), running: map[string]bool{}}
+	w := &Workers{byClass: map[Class]*PrioritySemaphore{}, deferred: NewPrioritySemaphore(max(1, joining)), running: map[string]bool{}}
 	for n, class := range workerClasses {
-		w.byClass[class] = NewGate(max(1, joining>>n))
+		w.byClass[class] = NewPrioritySemaphore(max(1, joining>>n))
 	}
 	return w
 }
@@ -35,9 +35,9 @@ func (w *Workers) Width() (sum int) {
 
 // Holds reports whether a node has a worker of any kind.
 func (w *Workers) Holds(node string) bool {
-	holds := w.deferred.Holders(node)
+	holds := w.deferred.Holds(node)
 	for _, s := range w.byClass {
-		holds = holds || s.Holders(node)
+		holds = holds || s.Holds(node)
 	}
 	return holds
 }
