@@ -77,6 +77,13 @@ type absence struct{ since, asked time.Time }
 // absenceTTL is how long the Observer remembers an absence after the last read.
 const absenceTTL = time.Hour
 
+// An Observer polls every startPoll in its first startPhase, where the period of its options is shorter. A start reads all
+// interfaces of the cluster, so the reads for nodes that joined meanwhile are few: EC2 attaches an interface in 1 to 5 s.
+const (
+	startPhase = 30 * time.Second
+	startPoll  = 2 * time.Second
+)
+
 // New returns an Observer that does nothing until it is started.
 func New(reader Reader, options Options) *Observer {
 	return &Observer{
@@ -181,7 +188,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			return
 		case <-o.wake:
 		}
-		for moving, wait := true, o.Poll; moving && clock.Sleep(ctx, wait); {
+		for moving, wait := true, o.pollPeriod(); moving && clock.Sleep(ctx, wait); {
 			begun := o.Now()
 			err := panics.AsError("reading interfaces in transition", func() error {
 				moving = o.PollOnce(ctx)
@@ -190,7 +197,7 @@ func (o *Observer) pollLoop(ctx context.Context) {
 			if err != nil {
 				o.Log.Error("interfaces in transition could not be read", "err", err)
 			}
-			wait = max(0, o.Poll-o.Now().Sub(begun))
+			wait = max(0, o.pollPeriod()-o.Now().Sub(begun))
 		}
 	}
 }
@@ -219,7 +226,22 @@ func (o *Observer) due(now time.Time) (ids []string, moving bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := o.inventory.InTransition()
-	return o.pollBackoff.Due(now, o.Poll, all), len(all) > 0
+	return o.pollBackoff.Due(now, o.pollPeriodAt(now), all), len(all) > 0
+}
+
+// pollPeriod returns the time between two polls now.
+func (o *Observer) pollPeriod() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pollPeriodAt(o.Now())
+}
+
+// pollPeriodAt returns the time between two polls at a time. Callers hold the lock.
+func (o *Observer) pollPeriodAt(now time.Time) time.Duration {
+	if now.Sub(o.since) < startPhase {
+		return max(o.Poll, startPoll)
+	}
+	return o.Poll
 }
 
 // observe merges a read of the given interfaces.

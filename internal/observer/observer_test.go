@@ -167,6 +167,7 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 	c := &cloud{}
 	c.set(attached("eni-1", 0, eni.AttachmentAttached))
 	watch(t, c, func(t *testing.T, o *observer.Observer) {
+		time.Sleep(time.Minute)
 		told(o)
 		after := attached("eni-2", 1, eni.AttachmentAttaching)
 		c.set(attached("eni-1", 0, eni.AttachmentAttached), after)
@@ -202,6 +203,33 @@ func TestOnlyWhatIsInTransitionIsPolledAndOnlyWhileItIs(t *testing.T) {
 			t.Errorf("%d polls while nothing is in transition", polls)
 		}
 	})
+}
+
+// TestAStartPollsLessOften has interfaces in transition when an observer starts, and again a minute later.
+func TestAStartPollsLessOften(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		polls int
+	}{
+		"right after its start": {after: 0, polls: 3},
+		"a minute later":        {after: time.Minute, polls: 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cloud{}
+			c.set(attached("eni-1", 0, eni.AttachmentAttached))
+			watch(t, c, func(t *testing.T, o *observer.Observer) {
+				told(o)
+				time.Sleep(tc.after)
+				attaching := attached("eni-2", 1, eni.AttachmentAttaching)
+				c.set(attached("eni-1", 0, eni.AttachmentAttached), attaching)
+				o.RecordCall(time.Now(), attaching, inventory.Effect{Aspect: "attachment", IsVisible: func(i eni.Interface) bool { return i.Attachment != nil }})
+				time.Sleep(6500 * time.Millisecond)
+				if _, polls := c.asked(); polls != tc.polls {
+					t.Errorf("%d polls in 6.5 seconds, want %d", polls, tc.polls)
+				}
+			})
+		})
+	}
 }
 
 // TestNotesOfCallsThatEndTogether notes a change while another one is being noted: neither undoes the other.
@@ -242,8 +270,8 @@ func TestWhatIsStuckIsPolledEverMoreSeldom(t *testing.T) {
 		told(o)
 		c.asked()
 		time.Sleep(8500 * time.Millisecond)
-		if _, polls := c.asked(); polls != 8 {
-			t.Errorf("%d polls in the first 8 seconds, want one each", polls)
+		if _, polls := c.asked(); polls != 4 {
+			t.Errorf("%d polls in the first 8 seconds of a start, want one every 2 seconds", polls)
 		}
 		time.Sleep(24 * time.Hour)
 		if _, polls := c.asked(); polls < 24*60 || polls > 25*60 {
@@ -355,7 +383,7 @@ func TestAFailedPollGoesOn(t *testing.T) {
 		free := attached("eni-1", 0, "")
 		free.Status, free.Attachment = eni.Available, nil
 		c.set(free)
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if o.Unattached(func(string) bool { return true }) != 1 {
 			t.Error("the poll gave up")
