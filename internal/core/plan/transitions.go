@@ -197,7 +197,7 @@ func (p *planner) isBackingOff(m *member) bool {
 		p.requeueAt(p.now.Add(uncertainRecheck))
 	case wasLost && lost.Sub(made) < RecreateAfter && p.now.Before(made.Add(RecreateAfter)):
 		m.setReason(Problem{RemovedExternally, fmt.Sprintf(
-			"its interface was removed by somebody else shortly after it was made; the next is made %s after that one", RecreateAfter)})
+			"somebody else removed its interface or edited its tags shortly after it was made; the next is made %s after that one", RecreateAfter)})
 		p.requeueAt(made.Add(RecreateAfter))
 	case p.unattached >= MaxUnattached:
 		m.setReason(Problem{InProgress, fmt.Sprintf("%d interfaces of the node exist and are not attached yet; they come first", p.unattached)})

@@ -35,8 +35,10 @@ type Leak struct {
 	// Attached is where it is attached; empty when it is available.
 	Attached string `json:"attached,omitempty"`
 	// Collectable is set when it may be deleted: it is attached to nothing and old enough.
-	Collectable bool   `json:"collectable"`
-	Verdict     string `json:"verdict"`
+	Collectable bool `json:"collectable"`
+	// ByHand is set when the controller never removes it: its tags do not say enough.
+	ByHand  bool   `json:"byHand"`
+	Verdict string `json:"verdict"`
 }
 
 // Retained is an interface that has no NodeENI, and stays.
@@ -91,7 +93,7 @@ func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Ti
 	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, Retained: []Retained{}, now: now}
 	for _, i := range owned {
 		member, verdict := identity.Read(cluster, i.Tags)
-		if verdict == identity.Foreign || verdict != identity.Launched && known.Living[member.NodeENIUID] {
+		if verdict == identity.Foreign || verdict == identity.Owned && known.Living[member.NodeENIUID] {
 			continue
 		}
 		if what := whatRetained(i, member, verdict, known); what != "" {
@@ -134,9 +136,9 @@ func attachedTo(i eni.Interface) string {
 func (l *Leak) judge(i eni.Interface, verdict identity.Verdict, now time.Time) {
 	switch {
 	case verdict == identity.Launched:
-		l.Verdict = "launched with an instance that is gone; delete it by hand"
+		l.ByHand, l.Verdict = true, "launched with an instance that is gone; delete it by hand"
 	case verdict == identity.Malformed:
-		l.Verdict = "its tags were edited; delete it by hand if you know it"
+		l.ByHand, l.Verdict = true, "its tags were edited; delete it by hand if you know it"
 	case i.Attachment != nil:
 		l.Verdict = "attached; the controller detaches it"
 	case i.Status != eni.Available:
@@ -180,9 +182,35 @@ func (v Leaks) Text(p Page) string {
 	var b strings.Builder
 	b.WriteString(p.table(columns, rows) + "\n")
 	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked), text.Count(v.Owned, "interface"), v.Cluster)))
-	b.WriteString(p.paragraph("→ ", "A running controller removes them by itself, within minutes, and those that are attached after half an hour or more. "+
-		"Without one: kubectl eni leaks --collect."))
-	return b.String() + v.retained(p)
+	return b.String() + v.next(p) + v.retained(p)
+}
+
+// next says who removes the leaks: the controller, or a person.
+func (v Leaks) next(p Page) string {
+	byHand := 0
+	for _, l := range v.Leaked {
+		if l.ByHand {
+			byHand++
+		}
+	}
+	left := len(v.Leaked) - byHand
+	var advice string
+	if left > 0 {
+		which := "them"
+		if byHand > 0 {
+			which = fmt.Sprintf("%d of them", left)
+		}
+		advice = p.paragraph("→ ", "A running controller removes "+which+" by itself, within minutes, and those that are attached after half an hour or more. "+
+			"Without one: kubectl eni leaks --collect.")
+	}
+	if byHand > 0 {
+		which := "them"
+		if left > 0 {
+			which = fmt.Sprintf("the other %d", byHand)
+		}
+		advice += p.paragraph("→ ", "Delete "+which+" by hand, the controller never does: aws ec2 delete-network-interface --network-interface-id ENI.")
+	}
+	return advice
 }
 
 // mostRetained is how many interfaces of a kind are named.

@@ -43,7 +43,7 @@ func remediations() map[string]string {
 		string(plan.RefusedByEC2):           "Correct the NodeENI: EC2 refuses the request as it is.",
 		string(plan.TooManyUnattached):      "Find out why attaching fails (`kubectl get events -A`); no more interfaces are made until then.",
 		string(plan.AttachedElsewhere):      "Detach the interface from that instance.",
-		string(plan.RemovedExternally):      "Find out who removes the interface; the next one is made ten minutes after the last.",
+		string(plan.RemovedExternally):      "Find out who removes the interface or edits its tags: kubectl eni leaks names one that still exists. The next one is made ten minutes after the last.",
 		string(plan.Reverted):               "Find in CloudTrail who else changes the interface, and stop that or declare what it sets.",
 		string(plan.Retained):               "Nothing, if that is right; else settle what the message names.",
 		string(plan.AttachStuck):            "Look at the instance: EC2 does not get done attaching; it is undone and tried again by itself.",

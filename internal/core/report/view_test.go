@@ -164,12 +164,15 @@ func leaks() report.Leaks {
 	}
 	prepared, edited := member, maps.Clone(damaged.Tags)
 	prepared.NodeENIUID = identity.NetworkOwner("user-plane")
+	// The controller makes another one for its NodeENI, and never looks at it again.
+	renamed := eni.Interface{ID: "eni-renamed", Status: eni.Available, Tags: alive.Tags(now, nil)}
+	delete(renamed.Tags, identity.TagMember)
 	launched := map[string]string{identity.TagCluster: "c", identity.TagNodeTemplate: "workers"}
 	return report.NewLeaks("c", []eni.Interface{
 		attached("eni-launched-1", launched), attached("eni-launched-2", launched), attached("eni-launched-3", launched), attached("eni-launched-4", launched),
 		{ID: "eni-left", SubnetID: "subnet-1", Status: eni.Available, Tags: launched}, attached("eni-prepared", prepared.Tags(now, nil)), attached("eni-edited", edited), attached("eni-invented", member.Tags(now.Add(-time.Hour), nil)),
 		attached("eni-promised", promised.Tags(now.Add(-time.Hour), nil)),
-		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged,
+		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged, renamed,
 		{ID: "eni-alive", Tags: alive.Tags(now, nil)}, {ID: "eni-foreign"},
 	}, report.Evidence{
 		Living: map[string]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true},
