@@ -99,7 +99,9 @@ func findAll(links []Link, facts Facts) []foundLinks {
 			f.problem = &problem{Refused, ReasonNameTaken, fmt.Sprintf("%s answers to the name %s already; rename one of the two", holder, f.altName), true}
 			f.altName = ""
 		}
-		names[f.altName] = link.Name
+		if f.problem == nil || f.problem.state != Missing {
+			names[f.altName] = link.Name // a link that does not exist keeps the name from no other
+		}
 		all = append(all, f)
 	}
 	return all

@@ -119,6 +119,24 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// A NodeENI was deleted and made again, and EC2 still has the interface of the former one, detached: two interfaces are to have one
+// name, and the host has one link.
+func TestALinkThatDoesNotExistKeepsNoName(t *testing.T) {
+	former := link()
+	former.MAC = "02:00:00:00:00:00" // sorts before the other
+	links := []hostnet.Link{former, link()}
+	k := hostnettest.New(host())
+	settle(t, k, links)
+	if diff := cmp.Diff([]string{"net-web"}, k.Facts().Links[2].AltNames); diff != "" {
+		t.Errorf("names of the link (-want +got):\n%s", diff)
+	}
+	for _, o := range hostnet.Observe(links, k.Facts()) {
+		if o.Link.MAC == link().MAC && o.State != hostnet.Ready {
+			t.Errorf("it is %s (%s): %s", o.State, o.Reason, o.Message)
+		}
+	}
+}
+
 // What the host looks like in either mode, and what a distribution's network manager did is undone.
 func TestModes(t *testing.T) {
 	managed := with(func(l *hostnet.LinkFacts) {
