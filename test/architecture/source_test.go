@@ -49,6 +49,10 @@ var habits = []habit{
 		breaks: unguarded, example: "unguarded.go", in: "internal/executor",
 	},
 	{
+		name: "snapshots do not change", reason: "all parts of a reconciliation decide on the same facts; return a changed copy",
+		breaks: changedSnapshots, example: "changes_snapshot.go", in: "internal/controller/node",
+	},
+	{
 		name: "functions stay short", reason: fmt.Sprintf("a function over %d lines does more than one thing", maxFunction),
 		breaks: longFunctions, example: "long_function.go", in: "internal/executor",
 	},

@@ -92,7 +92,7 @@ func actionMutants() []Mutant {
 			replaceFile, "	if n < 0 || p.plan.Converging {\n", "	if n < 0 {\n",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
-			"internal/controller/node/rollout.go", "	if r.mayReplace(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {\n",
+			"internal/controller/node/desired.go", "	if r.mayReplace(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {\n",
 			"	if r.mayReplace(p.ReplaceCandidate, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{

@@ -7,38 +7,103 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// desire says what is wanted of one instance of the subject.
-func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location, known observer.NodeInventory) (plan.Desired, error) {
+// plan computes the plan for one instance from what is known, the calls in flight and, if given, a read of it.
+func (r *Reconciler) plan(
+	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, inFlight []plan.Action,
+) (result, error) {
+	known := r.Observer.Of(instanceID)
+	observed, err := r.observe(ctx, s, instanceID, known, look)
+	if err != nil {
+		return result{}, err
+	}
+	observed.InFlight = inFlight
+	desired, err := r.desire(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
+	if err != nil {
+		return result{}, err
+	}
+	p := plan.Compute(desired.Desired, observed, r.Now())
+	if observed.ReplaceAllowed, observed.ReplaceDenied, err = r.acquireReplacement(ctx, s, instanceID, p); err != nil {
+		return result{}, err
+	}
+	if p.ReplaceCandidate != "" {
+		p = plan.Compute(desired.Desired, observed, r.Now())
+	}
+	if observed.ReplaceDenied != "" {
+		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
+	}
+	p.RequeueAt = sooner(p.RequeueAt, desired.requeueAt)
+	r.judged(s, instanceID, p)
+	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
+		r.Attached(after)
+	}
+	return result{instanceID: instanceID, plan: p, generations: desired.generations}, nil
+}
+
+// observe converts what is known about an instance.
+func (r *Reconciler) observe(
+	ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory, look *eni.InstanceSnapshot,
+) (plan.Observed, error) {
+	past := r.volatileOf(instanceID)
+	observed := plan.Observed{
+		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally,
+		MissingSince: known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
+		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, SubnetFullUntil: past.subnetFullUntil,
+		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
+	}
+	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
+		return observed, err
+	}
+	if look == nil || look.Instance.Type == "" {
+		return observed, nil
+	}
+	limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
+	observed.Limits = limits
+	return observed, err
+}
+
+// desired is what the NodeENIs want of one instance.
+type desired struct {
+	plan.Desired
+	// generations are those of the NodeENIs that the node's own instance is planned by.
+	generations map[types.UID]int64
+	// requeueAt is when to ask again for admission to a ramp, zero if no claim waits for that.
+	requeueAt time.Time
+}
+
+// desire says what is wanted of one instance of the node.
+func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location, known observer.NodeInventory) (desired, error) {
 	present := s.present(instanceID)
-	if present {
-		clear(s.generations)
-	}
-	d := plan.Desired{
+	d := desired{generations: map[types.UID]int64{}, Desired: plan.Desired{
 		Cluster: r.Cluster, Node: s.name, InstanceID: instanceID, InstanceTags: r.InstanceTags, NodeAbsent: !present, Paused: s.paused(),
-	}
+	}}
 	if present && !s.paused() {
 		d.InPlaceUpdates = r.Repairs.Of(instanceID)
 	}
 	for n := range s.nodeENIs {
-		claim, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
+		claim, requeueAt, err := r.claim(ctx, s, &s.nodeENIs[n], present, at)
 		if err != nil {
-			return plan.Desired{}, err
+			return desired{}, err
 		}
 		d.Claims = append(d.Claims, claim)
-		// A node that its NodeENI selects is held only until its turn comes.
+		d.requeueAt = sooner(d.requeueAt, requeueAt)
+		// A node that its NodeENI selects is held only until the NodeENI admits it.
 		if present && (claim.Mode != plan.Retain || !selects(&s.nodeENIs[n], s.node.Labels)) {
-			s.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
+			d.generations[s.nodeENIs[n].UID] = s.nodeENIs[n].Generation
 		}
 	}
 	d.Claims = append(d.Claims, r.leaks(s, known)...)
@@ -63,7 +128,7 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 }
 
 // claim says what one NodeENI asks. Its wishes are worked out only where it still may ask, or may again after a pause.
-func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selector.Location) (plan.Claim, error) {
+func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selector.Location) (plan.Claim, time.Time, error) {
 	claim := controller.NewClaim(nodeENI)
 	circumstances := plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: !nodeENI.DeletionTimestamp.IsZero(),
@@ -74,27 +139,181 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 	claim.Selects = circumstances.Selected
 	claim.Mode, claim.Why = plan.ModeFor(circumstances)
 	if unpaused, _ := plan.ModeFor(circumstances.Unpaused()); unpaused != plan.Ensure {
-		return claim, nil
+		return claim, time.Time{}, nil
 	}
 	if claim.Mode == plan.Ensure {
-		if why, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
+		if why, requeueAt, err := r.mustWait(ctx, s, nodeENI); why != "" || err != nil {
 			claim.Mode, claim.Why = plan.Retain, why
-			return claim, err
+			return claim, requeueAt, err
 		}
 	}
 	subnets, err := r.Resolver.Subnets(ctx, controller.SubnetTerms(nodeENI.Spec))
 	if err != nil {
-		return claim, fmt.Errorf("resolve the subnets of NodeENI %s: %w", nodeENI.Name, err)
+		return claim, time.Time{}, fmt.Errorf("resolve the subnets of NodeENI %s: %w", nodeENI.Name, err)
 	}
 	groups, err := r.Resolver.SecurityGroups(ctx, controller.GroupTerms(nodeENI.Spec))
 	if err != nil {
-		return claim, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
+		return claim, time.Time{}, fmt.Errorf("resolve the security groups of NodeENI %s: %w", nodeENI.Name, err)
 	}
 	controller.ResolveClaim(&claim, nodeENI.Spec, selector.Found{Subnets: subnets, Groups: groups}, at)
-	return claim, nil
+	return claim, time.Time{}, nil
 }
 
-func selects(nodeENI *v1alpha1.NodeENI, nodeLabels map[string]string) bool {
-	selector := controller.Selector(nodeENI.Spec)
-	return selector.Matches(labels.Set(nodeLabels))
+// mustWait says why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not yet
+// processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask again, or
+// zero if an event will tell.
+func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
+	if s.served(nodeENI.UID) {
+		return "", time.Time{}, nil
+	}
+	if nodeENI.Status.ObservedGeneration != nodeENI.Generation {
+		return "its NodeENI was just changed", time.Time{}, nil
+	}
+	if admitted, err := r.admit(ctx, s.name, nodeENI); admitted || err != nil {
+		return "", time.Time{}, err
+	}
+	return "its NodeENI reaches far more nodes than before and lets them in bit by bit", r.Now().Add(replacementRecheck), nil
+}
+
+// admit reports whether a NodeENI, if it is in a ramp, admits the node.
+func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.NodeENI) (bool, error) {
+	uid, ramp := string(nodeENI.UID), nodeENI.Status.Ramp
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ramp == nil {
+		r.state.Ramps.End(uid, nodeENI.Generation)
+		return true, nil
+	}
+	if !r.state.Ramps.Begun(uid) {
+		r.mu.Unlock()
+		served, err := r.states(ctx, controller.StatesOf(nodeENI.UID))
+		r.mu.Lock()
+		if err != nil {
+			return false, err
+		}
+		r.state.Ramps.Begin(uid, nodeENI.Generation, namesOf(served))
+	}
+	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
+}
+
+// acquireReplacement reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
+// not, it says what is waited for, in the same words for as long as it is waited for. A node keeps its turn until the plan of
+// the instance that it is lacks nothing; that of an instance which bore its name before says nothing about that.
+func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, turn string, err error) {
+	if p.ReplaceCandidate == "" {
+		if !p.Converging && instanceID == s.instanceID {
+			r.releaseReplacements(s.name)
+		}
+		return false, "", nil
+	}
+	nodeENI := s.nodeENI(p.ReplaceCandidate)
+	if nodeENI == nil {
+		return false, "", nil
+	}
+	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
+	// The node itself may be one of them, so of as many as one more than the limit the others are enough to know.
+	unavailable, err := r.states(ctx, controller.StatesNotReady(nodeENI.UID), client.Limit(int64(limit)+1))
+	if err != nil {
+		return false, "", err
+	}
+	if r.mayReplace(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {
+		return true, "", nil
+	}
+	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
+}
+
+// checkUnattached says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
+// and nobody makes more of them.
+func (r *Reconciler) checkUnattached(s *snapshot) string {
+	n := r.unattached(s)
+	r.mu.Lock()
+	n += r.state.Creates.Count()
+	r.creationBlocked = n >= r.MaxUnattached
+	r.mu.Unlock()
+	if n < r.MaxUnattached {
+		return ""
+	}
+	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are fewer than %d; see the events of their nodes for what fails",
+		n, r.MaxUnattached)
+}
+
+func (r *Reconciler) unattached(s *snapshot) int {
+	return r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
+}
+
+// beginCreates counts the creates among the actions as in flight until end, unless the cluster has too many unattached
+// interfaces. It counts first and asks the observer afterwards. A create of another node that ends meanwhile is thus in the
+// count or in the inventory, or in both.
+func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(), ok bool) {
+	r.mu.Lock()
+	creates, before := r.state.Creates.Begin(actions)
+	r.mu.Unlock()
+	end = func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.state.Creates.End(creates)
+	}
+	if creates > 0 && before+r.unattached(s) >= r.MaxUnattached {
+		end()
+		return nil, false
+	}
+	return end, true
+}
+
+// addEvidence adds what NodeENIStates say of an instance's interfaces, under whichever name they know the instance.
+func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, observed *plan.Observed) error {
+	states, err := r.states(ctx, controller.OfInstance(instanceID))
+	if err != nil {
+		return err
+	}
+	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool { return other.Name == s.name })
+	observed.OtherLedgers, observed.Copies = map[identity.Key]int64{}, map[string]bool{}
+	for n := range states {
+		for _, m := range ledgerOf(states[n].Spec, instanceID) {
+			key := identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
+			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], m.Generation)
+		}
+	}
+	if s.state != nil { // it may be newer than what the cache has
+		states = append(states, *s.state)
+	}
+	for n := range states {
+		observed.Recorded = append(observed.Recorded, recorded(&states[n], instanceID)...)
+		for _, u := range states[n].Status.Unverified {
+			observed.Copies[u.ENIID] = u.Copy
+		}
+	}
+	return nil
+}
+
+// recorded returns the interfaces that a state names as those of members.
+func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
+	var all []plan.Recorded
+	for _, i := range state.Status.Interfaces {
+		if i.ENIID != "" && !i.Unverified {
+			all = append(all, plan.Recorded{
+				ID: i.ENIID, Key: identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: i.Generation,
+				Attached: i.InstanceID == instanceID && i.AttachmentID != "",
+			})
+		}
+	}
+	return all
+}
+
+// judged lets the observer know which interfaces are ours, and tells of those that are left alone from now on.
+func (r *Reconciler) judged(s *snapshot, instanceID string, p plan.Plan) {
+	denied := make([]string, len(p.Unverified))
+	for n, u := range p.Unverified {
+		denied[n] = u.ID
+	}
+	newly := r.Observer.Judged(r.Now(), instanceID, p.Verified, denied)
+	var all []nodeEvent
+	for _, u := range p.Unverified {
+		if slices.Contains(newly, u.ID) {
+			r.Log.Warn("an interface is left alone", "node", s.name, "nodeeni", u.Member.NodeENI, "interface", u.ID, "why", u.Message)
+			o := outcome{corev1.EventTypeWarning, v1alpha1.ReasonUnverified, "Plan"}
+			all = append(all, nodeEvent{o, u.Member.NodeENI, clip(u.Message, 1000), u.ID})
+		}
+	}
+	r.emit(s, all)
 }

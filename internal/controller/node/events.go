@@ -5,7 +5,6 @@ package node
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/multieni/multieni/api/v1alpha1"
-	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/executor"
 )
@@ -140,7 +138,7 @@ func (r *Reconciler) emitOnNode(s *snapshot, alike []nodeEvent) {
 }
 
 // interfacesOf refers to interfaces of a Node, so that the recorder counts Events of the same ones as alike and no others. The
-// Node's version is left out, which would part the former as well.
+// Node's version is left out, which would part the previous as well.
 func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReference {
 	slices.Sort(interfaces)
 	return &corev1.ObjectReference{
@@ -176,36 +174,4 @@ func (s *snapshot) identityOf(name string) runtime.Object {
 func joined(notes []string) string {
 	slices.Sort(notes)
 	return clip(strings.Join(slices.Compact(notes), "; "), maxNote)
-}
-
-// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of them
-// and cause. A node that has no providerID yet is not spoken of: it gets one when the cloud provider has seen it.
-func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string, why error) {
-	if node.Spec.ProviderID == "" {
-		return
-	}
-	var all v1alpha1.NodeENIList
-	if err := r.Client.List(ctx, &all); err != nil {
-		return
-	}
-	for n := range all.Items {
-		nodeENI := &all.Items[n]
-		if selects(nodeENI, node.Labels) && r.isNewSkip(node, nodeENI, why) {
-			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", nodeENI.Name, "why", why)
-			r.Events.Eventf(node, nodeENI, corev1.EventTypeWarning, reason, "Plan",
-				"NodeENI %s selects this node, but it gets no interfaces: %s", nodeENI.Name, why)
-		}
-	}
-}
-
-func keyOf(i v1alpha1.InterfaceState) identity.Key {
-	return identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}
-}
-
-func byKey(interfaces []v1alpha1.InterfaceState) map[identity.Key]v1alpha1.InterfaceState {
-	all := make(map[identity.Key]v1alpha1.InterfaceState, len(interfaces))
-	for _, i := range interfaces {
-		all[keyOf(i)] = i
-	}
-	return all
 }

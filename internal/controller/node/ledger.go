@@ -27,57 +27,47 @@ import (
 // store makes the ledger of an instance say what the plan needs it to say before its calls are made. Previous instances of
 // the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for last may
 // exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
-func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, p plan.Plan) error {
+func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, p plan.Plan) (*snapshot, error) {
 	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
-		return nil
+		return s, nil
 	}
 	wanted := s.spec(instanceID, look, p)
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 && !addsGenerations(p) {
-		// Somebody deleted the object while the node still needs it. It is let go and made anew at once, but not while it alone
-		// speaks of an interface: who hears of the one before the other must not take that for gone.
+		// A user deleted the object while the node still needs it. It is released and created again at once, but not while it
+		// alone names an interface: a reader of the release must not take the interface for gone.
 		if _, err := r.release(ctx, s); err != nil {
-			return err
+			return s, err
 		}
+		s = s.withLedger(nil, nil)
 	}
-	if s.state == nil {
-		return r.proceedWithoutState(s, p, r.createState(ctx, s, wanted))
+	switch {
+	case s.state == nil:
+		next, err := r.createState(ctx, s, wanted)
+		return r.proceedWithoutState(next, p, err)
+	case equality.Semantic.DeepEqual(s.state.Spec, wanted):
+		return s.withLedger(s.state, nil), nil
+	case shrinks(s.state.Spec, wanted):
+		return s.withLedger(s.state, &wanted), nil
+	default:
+		next, err := r.patchLedger(ctx, s, wanted)
+		return r.proceedWithoutState(next, p, err)
 	}
-	if equality.Semantic.DeepEqual(s.state.Spec, wanted) {
-		s.pendingShrink = nil
-		return nil
-	}
-	if shrinks(s.state.Spec, wanted) {
-		s.pendingShrink = &wanted
-		return nil
-	}
-	return r.proceedWithoutState(s, p, r.patchLedger(ctx, s, wanted))
 }
 
-// removeGenerations makes the ledger forget what the plans do not speak of any more. A ledger that says too much is safe, so this is put
-// off while more of it is about to go; and where nothing is left at all, the ledger goes as a whole.
-func (r *Reconciler) removeGenerations(ctx context.Context, s *snapshot) error {
-	moreToCome := s.inTransition(func(plan.Member) bool { return true })
-	if s.pendingShrink == nil || s.state == nil || s.empty() || moreToCome && r.deferStatus(s, &r.state.LedgerWrites) {
-		return nil
-	}
-	r.endDeferral(&r.state.LedgerWrites, s.name)
-	return r.proceedWithoutState(s, plan.Plan{}, r.patchLedger(ctx, s, *s.pendingShrink))
-}
-
-func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot, wanted v1alpha1.NodeENIStateSpec) error {
-	before := s.state.DeepCopy()
-	s.state.Spec, s.pendingShrink = wanted, nil
+// patchLedger returns a snapshot with the ledger as stored, or the given one with an error.
+func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot, wanted v1alpha1.NodeENIStateSpec) (*snapshot, error) {
+	after := s.state.DeepCopy()
+	after.Spec = wanted
 	// The lock makes a write that rests on a stale reading fail: two generations for one member must never be stored.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, s.state, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		s.state = before
-		return fmt.Errorf("store the ledger of node %s: %w", s.name, err)
+	patch := client.MergeFromWithOptions(s.state, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return s, fmt.Errorf("store the ledger of node %s: %w", s.name, err)
 	}
 	promised := controller.OwnersInSpec(wanted)
-	r.Ledgers.Settled(s.name, slices.DeleteFunc(controller.OwnersInSpec(before.Spec), func(uid string) bool {
+	r.Ledgers.Settled(s.name, slices.DeleteFunc(controller.OwnersInSpec(s.state.Spec), func(uid string) bool {
 		return slices.Contains(promised, uid)
 	})...)
-	return nil
+	return s.withLedger(after, nil), nil
 }
 
 // addsGenerations reports whether a plan's ledger speaks of interfaces that are not known to exist.
@@ -91,15 +81,14 @@ func addsGenerations(p plan.Plan) bool {
 	return known < len(p.Ledger)
 }
 
-// proceedWithoutState passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan only
-// removes: somebody removes all of multieni, in an order of their own. The rest of the state is of no use then.
-func (r *Reconciler) proceedWithoutState(s *snapshot, p plan.Plan, err error) error {
+// proceedWithoutState passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan
+// only removes: a user removes all of multieni, in an order of their own. The rest of the state is of no use then.
+func (r *Reconciler) proceedWithoutState(s *snapshot, p plan.Plan, err error) (*snapshot, error) {
 	if !controller.IsCRDMissing(err) || slices.ContainsFunc(p.Actions, needsLedger) {
-		return err
+		return s, err
 	}
 	r.Log.Warn("NodeENIState is not defined any more; what is to be removed is removed without a ledger", "node", s.name)
-	s.state = nil
-	return nil
+	return s.withLedger(nil, nil), nil
 }
 
 // needsLedger reports whether an action would be forgotten without a ledger. Removals are not: EC2 shows what is left.
@@ -112,23 +101,12 @@ func needsLedger(action plan.Action) bool {
 	}
 }
 
-// owner is the instance whose ledger is kept.
-func (s *snapshot) owner() string {
-	if s.node != nil {
-		return s.instanceID
-	}
-	if s.state != nil {
-		return s.state.Spec.InstanceID
-	}
-	return ""
-}
-
 // spec is what the state has to say with the ledger of one instance as the plan has it.
 func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Plan) v1alpha1.NodeENIStateSpec {
 	var spec v1alpha1.NodeENIStateSpec
 	switch {
-	case s.pendingShrink != nil:
-		spec = *s.pendingShrink.DeepCopy()
+	case s.deferredSpec != nil:
+		spec = *s.deferredSpec.DeepCopy()
 	case s.state != nil:
 		spec = *s.state.Spec.DeepCopy()
 	}
@@ -178,19 +156,6 @@ func switchInstance(spec *v1alpha1.NodeENIStateSpec, instanceID string) {
 	}
 }
 
-// ledgerOf returns the ledger of an instance.
-func ledgerOf(spec v1alpha1.NodeENIStateSpec, instanceID string) []v1alpha1.Member {
-	if spec.InstanceID == instanceID {
-		return spec.Members
-	}
-	for _, previous := range spec.PreviousInstances {
-		if previous.InstanceID == instanceID {
-			return previous.Members
-		}
-	}
-	return nil
-}
-
 // setLedger sets the ledger of an instance. Of one that is not the node any more an empty one is none.
 func setLedger(spec *v1alpha1.NodeENIStateSpec, instanceID string, members []v1alpha1.Member) {
 	if spec.InstanceID == instanceID {
@@ -208,36 +173,51 @@ func without(previous []v1alpha1.PreviousInstance, instanceID string) []v1alpha1
 	return slices.DeleteFunc(slices.Clone(previous), func(f v1alpha1.PreviousInstance) bool { return f.InstanceID == instanceID })
 }
 
-func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) error {
+func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Finalizers: []string{v1alpha1.Finalizer}},
 		Spec:       spec,
 	}
 	if err := r.Client.Create(ctx, state, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("open the ledger of node %s: %w", s.name, err)
+		return s, fmt.Errorf("open the ledger of node %s: %w", s.name, err)
 	}
-	s.state = state
-	return nil
+	return s.withLedger(state, nil), nil
 }
 
-// release lets the state go: nothing is promised any more, and EC2 has nothing left of what was. It says whether
-// there was one to let go: a cache shows for longer what is gone.
+// release removes the finalizer of the state and deletes it: nothing is promised any more, and EC2 has nothing left of what
+// was. It reports whether there was a state to release: a cache shows one for longer.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
-	before := s.state.DeepCopy()
-	s.state.Spec.Members, s.state.Spec.PreviousInstances = nil, nil
-	controllerutil.RemoveFinalizer(s.state, v1alpha1.Finalizer)
+	after := s.state.DeepCopy()
+	after.Spec.Members, after.Spec.PreviousInstances = nil, nil
+	controllerutil.RemoveFinalizer(after, v1alpha1.Finalizer)
 	// The lock makes this fail if the ledger promises more by now than a stale reading shows.
-	err := r.Client.Patch(ctx, s.state, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.state, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)
 	}
 	released := err == nil
-	if released && before.DeletionTimestamp.IsZero() {
-		uid := before.UID
-		if err := r.Client.Delete(ctx, s.state, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+	if released && s.state.DeletionTimestamp.IsZero() {
+		if err := r.Client.Delete(ctx, after, client.Preconditions{UID: &s.state.UID}); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("delete the NodeENIState of node %s: %w", s.name, err)
 		}
 	}
-	s.state = nil
 	return released, nil
+}
+
+// shrinks reports whether a ledger changes by nothing but what it does not speak of any more.
+func shrinks(from, to v1alpha1.NodeENIStateSpec) bool {
+	kept := func(id string, members []v1alpha1.Member) bool {
+		before := ledgerOf(from, id)
+		return !slices.ContainsFunc(members, func(m v1alpha1.Member) bool { return !slices.Contains(before, m) })
+	}
+	for _, previous := range to.PreviousInstances {
+		if !kept(previous.InstanceID, previous.Members) {
+			return false
+		}
+	}
+	if !kept(to.InstanceID, to.Members) {
+		return false
+	}
+	from.Members, from.PreviousInstances, to.Members, to.PreviousInstances = nil, nil, nil, nil
+	return equality.Semantic.DeepEqual(from, to)
 }

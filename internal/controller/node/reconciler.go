@@ -3,30 +3,30 @@
 
 // Package node gives every node its interfaces: it is the run-time path.
 //
-// One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot.
-// It gathers what is known (gather.go), says what is wanted (desired.go), lets package plan decide, has package apply
-// carry the plan out, keeps the ledger (ledger.go) and reports (report.go, events.go). What nothing waits for is carried out
-// beside it (trailing.go).
+// One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It reads
+// an immutable snapshot (snapshot.go), converts it for package plan, which decides (desired.go), stores the ledger
+// (ledger.go), makes the calls in the order of their priority (workers.go), and reports (status.go, report.go, events.go).
+// Files refer to each other in one direction: setup.go and reconcile.go to all others, all others to reconciler.go, which
+// has the state that reconciliations share.
 package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/core/volatile"
@@ -42,8 +42,8 @@ const conflictDelay = 100 * time.Millisecond
 // instance of 15 interfaces, each of which is done at another time, some 30 more than one.
 const maxRounds = 48
 
-// How often a node asks for its turn: to get its first interfaces during a ramp, or to replace some. Many nodes can wait for
-// the latter, for as long as a person needs to see to the one that holds it up.
+// How often a node asks for admission to a ramp, and for permission to replace interfaces. Many nodes can wait for the
+// latter, for as long as a person needs to repair the node that holds it up.
 const (
 	replacementRecheck = 10 * time.Second
 	replaceCheck       = 30 * time.Second
@@ -126,225 +126,138 @@ func New(options Options) *Reconciler {
 	return r
 }
 
-// Reconcile brings one node's interfaces to what is declared for it.
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	if err := r.Observer.WaitSynced(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
-	defer r.InFlight.Enter()()
-	v := r.visit(request.Name)
-	defer func() { r.wakeWaiting(v.end()) }()
-
-	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("k8s.node.name", request.Name))
-	result, err := r.reconcile(ctx, request.Name, v)
-	end(err)
-	return result, err
+// pastOf is the part of the volatile state that a plan for one instance uses.
+type pastOf struct {
+	backoffs        map[identity.Key]plan.Backoff
+	repeatedUpdates plan.RepeatedUpdates
+	subnetFullUntil map[plan.SubnetDemand]time.Time
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) (reconcile.Result, error) {
-	s, err := r.gather(ctx, name)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	s.workerSlot = v
-	if err := r.expect(ctx, s); err != nil {
-		return reconcile.Result{}, err
-	}
-	ctx = ratelimit.WithRequest(ctx, r.requestPriority(ctx, s))
-	err = r.reconcileInstances(ctx, s)
-	r.recordRejectedWrite(s, err)
-	if apierrors.IsConflict(err) {
-		// The cache had not caught up with our own last write. Nothing was done on the strength of it.
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil
-	} else if errors.Is(err, errBusy) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil
-	} else if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: s.lookAgain(r.Now())}, nil
-}
-
-// reconcileInstances settles every instance of the subject and reports.
-func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot) error {
-	for _, instanceID := range s.instances {
-		p, err := r.reconcileLocked(ctx, s, instanceID)
-		if err != nil {
-			return err
-		}
-		s.plans = append(s.plans, p)
-	}
-	r.keepVolatile(s)
-	if err := r.removeGenerations(ctx, s); err != nil {
-		return err
-	}
-	return r.report(ctx, s)
-}
-
-// reconcileLocked settles one instance, under one name at a time.
-func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceID string) (plan.Plan, error) {
-	if !r.lockInstance(instanceID, s.name) {
-		return plan.Plan{}, errBusy
-	}
-	defer r.unlockInstance(instanceID)
-	if _, others := s.release[instanceID]; others {
-		return r.releaseInstance(ctx, s, instanceID)
-	}
-	return r.reconcileInstance(ctx, s, instanceID)
-}
-
-// reconcileInstance plans for one instance and carries the plans out, until one asks for no call that anything waits for. It plans anew
-// whenever the calls for one interface have ended, so that those for one do not wait for those for another. Before the first it
-// waits for its turn, but not here: the node is reconciled again when the turn has come.
-func (r *Reconciler) reconcileInstance(ctx context.Context, s *snapshot, instanceID string) (plan.Plan, error) {
-	var p plan.Plan
-	look, err := r.lookIfDoubtful(ctx, s, instanceID)
-	if err != nil {
-		return p, err
-	}
-	calls := r.Applier.Pipeline()
-	defer func() { r.note(s, instanceID, calls.Drain()) }()
-	for range maxRounds {
-		if p, err = r.plan(ctx, s, instanceID, look, calls.InFlight()); err != nil {
-			return p, err
-		}
-		if p.NeedsDescribe {
-			if !s.enter(ctx, p) {
-				return p, nil
-			}
-			now, err := r.Observer.DescribeInstance(ctx, instanceID)
-			if err != nil {
-				return p, err
-			}
-			look = &now
-			continue
-		}
-		if unconfirmed := s.unconfirmedRemovals(p.Actions, look); len(unconfirmed) > 0 {
-			if err := r.liveRead(ctx, s, unconfirmed); err != nil {
-				return p, err
-			}
-			continue
-		}
-		if !r.allowCreates(p.Actions) {
-			continue
-		}
-		if err := r.store(ctx, s, instanceID, look, p); err != nil {
-			return p, err
-		}
-		if !r.begin(ctx, s, instanceID, p, calls) {
-			continue
-		}
-		if !calls.Busy() {
-			return p, nil
-		}
-		r.note(s, instanceID, calls.Next())
-	}
-	p.RequeueAt = r.Now()
-	return p, nil
-}
-
-// begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
-// once there are no others.
-func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
-	awaited, trailing := splitDeferrable(p.Actions)
-	if len(p.Actions) > 0 {
-		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
-	}
-	if !calls.Busy() {
-		r.runDeferred(ctx, s, instanceID, p, trailing)
-	}
-	if len(awaited) == 0 {
-		return true
-	}
-	end, ok := r.beginCreates(s, awaited)
-	if !ok {
-		return false
-	}
-	carryOut, span := r.tracePlan(ctx, s.name, instanceID, p)
-	calls.Start(carryOut, awaited, func() {
-		span.End()
-		end()
-	})
-	return true
-}
-
-// lookIfDoubtful reads the node's instance from EC2, once, after its agent has lost sight of a link.
-func (r *Reconciler) lookIfDoubtful(ctx context.Context, s *snapshot, instanceID string) (*eni.InstanceSnapshot, error) {
-	if instanceID != s.instanceID {
-		return nil, nil
-	}
-	doubtful, again := r.takeStale(s.name)
-	s.replacement = sooner(s.replacement, again)
-	if !doubtful {
-		return nil, nil
-	}
-	look, err := r.Observer.DescribeInstance(ctx, instanceID)
-	if err != nil {
-		r.addStale(s.name)
-		return nil, err
-	}
-	return &look, nil
-}
-
-// plan computes the plan for one instance from what is known, the calls under way and, if given, a look at it.
-func (r *Reconciler) plan(
-	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, underWay []plan.Action,
-) (plan.Plan, error) {
-	known, past := r.Observer.Of(instanceID), r.volatileOf(instanceID)
-	observed := plan.Observed{
-		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: known.MissingSince,
-		Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs, CreationBlocked: r.checkUnattached(s),
-		ObservedSince: known.Since, SubnetFullUntil: past.subnetFullUntil, DetachBlocked: s.detachBlocked(), Launched: known.Launched,
-		RepeatedUpdates: past.repeatedUpdates,
-		InFlight:        underWay,
-	}
-	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
-		return plan.Plan{}, err
-	}
-	if look != nil && look.Instance.Type != "" {
-		limits, err := r.Limiter.Limits(ctx, look.Instance.Type)
-		if err != nil {
-			return plan.Plan{}, err
-		}
-		observed.Limits = limits
-	}
-	desired, err := r.desire(ctx, s, instanceID, s.instanceRef(instanceID, known, look), known)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	p := plan.Compute(desired, observed, r.Now())
-	if observed.ReplaceAllowed, observed.ReplaceDenied, err = r.acquireReplacement(ctx, s, instanceID, p); err != nil {
-		return plan.Plan{}, err
-	}
-	if p.ReplaceCandidate != "" {
-		p = plan.Compute(desired, observed, r.Now())
-	}
-	if observed.ReplaceDenied != "" {
-		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
-	}
-	r.judged(s, instanceID, p)
-	for _, after := range r.recordLatency(s.name, instanceID, p.Members) {
-		r.Attached(after)
-	}
-	return p, nil
-}
-
-// checkUnattached says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
-// and nobody makes more of them.
-func (r *Reconciler) checkUnattached(s *snapshot) string {
-	n := r.unattached(s)
+func (r *Reconciler) volatileOf(instanceID string) pastOf {
 	r.mu.Lock()
-	n += r.state.Creates.Count()
-	r.creationBlocked = n >= r.MaxUnattached
-	r.mu.Unlock()
-	if n < r.MaxUnattached {
-		return ""
-	}
-	return fmt.Sprintf("%d interfaces of the cluster exist without being attached, and no more are made until there are fewer than %d; see the events of their nodes for what fails",
-		n, r.MaxUnattached)
+	defer r.mu.Unlock()
+	return pastOf{r.state.Backoffs.Of(instanceID), r.state.RepeatedUpdates.Of(instanceID), r.state.FullSubnets.Until(r.Now())}
 }
 
-func (r *Reconciler) unattached(s *snapshot) int {
-	return r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
+// recordOutcome records the outcome of a call for later plans of the instance and, where a subnet was full, of all.
+func (r *Reconciler) recordOutcome(instanceID string, o executor.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Now()
+	r.state.FullSubnets.Record(o.Action, o.Err, now)
+	if o.Err != nil {
+		r.state.Backoffs.Failed(instanceID, o.Action, o.Err, now)
+		return
+	}
+	r.state.Backoffs.Succeeded(instanceID, o.Action.Of().Key)
+	r.state.RepeatedUpdates.Accepted(instanceID, o.Action, now)
+}
+
+// keepVolatile drops what concerns instances that the node no longer has, or the node if it no longer exists.
+func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.AttachLatency.Keep(node, instances)
+	if !exists {
+		r.state.StaleNodes.Forget(node)
+	}
+}
+
+// forgetVolatile drops what concerns a node without interfaces.
+func (r *Reconciler) forgetVolatile(node string, instances []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Replacements.Release(node)
+	for _, id := range instances {
+		r.state.ForgetInstance(id)
+	}
+	r.state.LedgerWrites.End(node)
+	r.state.StatusWrites.End(node)
+}
+
+func (r *Reconciler) lockInstance(instanceID, node string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.InstanceLocks.TryLock(instanceID, node)
+}
+
+func (r *Reconciler) unlockInstance(instanceID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.InstanceLocks.Unlock(instanceID)
+}
+
+func (r *Reconciler) allowCreates(actions []plan.Action) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.FullSubnets.Allow(actions, r.Now())
+}
+
+func (r *Reconciler) mayReplace(nodeENIUID, node string, limit int, unavailable []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.Replacements.Acquire(nodeENIUID, node, limit, unavailable)
+}
+
+func (r *Reconciler) releaseReplacements(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Replacements.Release(node)
+}
+
+func (r *Reconciler) addStale(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.StaleNodes.Add(node)
+}
+
+func (r *Reconciler) takeStale(node string) (stale bool, requeueAt time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.StaleNodes.Take(node, r.Now())
+}
+
+func (r *Reconciler) recordLatency(node, instanceID string, members []plan.Member) []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.AttachLatency.Record(node, instanceID, members, r.Now())
+}
+
+func (r *Reconciler) isNewSkip(node *corev1.Node, nodeENI *v1alpha1.NodeENI, why error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.SkippedNodes.Report(node.Name, volatile.Skip{NodeUID: string(node.UID), NodeENIUID: string(nodeENI.UID), Why: why.Error()})
+}
+
+func (r *Reconciler) forgetSkips(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.SkippedNodes.Forget(node)
+}
+
+func (r *Reconciler) endDeferral(writes *volatile.Deferrals, node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	writes.End(node)
+}
+
+// maxReconciles is how many reconciliations run at a time: those with a worker, and some without calls.
+func (r *Reconciler) maxReconciles() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	width := r.workers.Width()
+	return width + max(1, width/8)
+}
+
+// Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
+func (r *Reconciler) Admitted() <-chan string { return r.admitted }
+
+// wakeWaiting tells nodes that they are let in, or that something is new. It does so whatever has become of the reconciliation: who
+// is let in and not told would stay inside for ever. There is room for all of them even while nobody listens.
+func (r *Reconciler) wakeWaiting(names []string) {
+	for _, name := range names {
+		r.admitted <- name
+	}
 }
 
 // CreationBlocked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.
@@ -354,22 +267,20 @@ func (r *Reconciler) CreationBlocked() bool {
 	return r.creationBlocked
 }
 
-// note remembers what failed, and tells what a person should hear of at once.
-func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []executor.Outcome) {
-	for _, o := range outcomes {
-		r.recordOutcome(instanceID, o)
-		log := r.Log.With("node", s.name, "nodeeni", o.Action.Of().NodeENI, "action", o.Action.String())
-		if o.Err == nil {
-			log.Info("carried out")
-			continue
-		}
-		log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
+// tracePlan begins the span of carrying a plan out.
+func (r *Reconciler) tracePlan(ctx context.Context, node, instanceID string, p plan.Plan) (context.Context, trace.Span) {
+	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/multieni/multieni/internal/controller/node").Start(ctx, "plan")
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("k8s.node.name", node), attribute.String("host.id", instanceID),
+			attribute.Int("multieni.actions", len(p.Actions)), attribute.String("multieni.plan", p.Explain()))
 	}
-	r.announceForce(s, outcomes)
+	return ctx, span
 }
 
-// explained is a plan that is put into words only when the log wants them.
-type explained struct{ plan.Plan }
-
-// LogValue implements [slog.LogValuer].
-func (e explained) LogValue() slog.Value { return slog.StringValue(e.Explain()) }
+// sooner returns the earlier of two times, of which zero means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

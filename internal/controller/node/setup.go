@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -59,7 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			q.Add(request(e.ObjectNew.GetName()))
 		}}, builder.WithPredicates(LinkVanished())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.reconciles(), RateLimiter: controller.Backoff()}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.maxReconciles(), RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
 
@@ -165,4 +166,29 @@ func addFirst(q queue, name string) {
 
 func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
+// DuplicateNodes returns the names under which the instances that versions of a Node name are known beside its own: of the Node that
+// has the instance, or that loses it to this one, and of ledgers, in order. What becomes of the Node concerns them, and none
+// of the others that name the instance: of a thousand that do so by mistake each would concern all.
+func (r *Reconciler) DuplicateNodes(ctx context.Context, versions ...client.Object) []string {
+	names := map[string]bool{}
+	for _, version := range versions {
+		for _, id := range controller.Indexed(version, controller.InstanceIDs) {
+			nodes, err := r.nodesOf(ctx, id)
+			states, err2 := r.states(ctx, controller.OfInstance(id))
+			if err := errors.Join(err, err2); err != nil {
+				r.Log.Error("what else an instance is could not be listed", "instance", id, "err", err)
+			}
+			others := slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == version.GetName() })
+			for n := range others[:min(1, len(others))] {
+				names[others[n].Name] = true
+			}
+			for n := range states {
+				names[states[n].Name] = true
+			}
+		}
+		delete(names, version.GetName())
+	}
+	return slices.Sorted(maps.Keys(names))
 }

@@ -4,16 +4,21 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -21,114 +26,234 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// snapshot is all that concerns one node name.
+// snapshot is what one reconciliation knows about one node name. It does not change: a later read or write of the API server
+// returns a new snapshot.
 type snapshot struct {
 	name string
-	// node is nil when the API server has none, or none that names an EC2 instance.
-	node             *corev1.Node
-	instanceID, zone string
+	registration
 	// state is nil while nothing was ever promised to the node.
 	state *v1alpha1.NodeENIState
+	// deferredSpec is the ledger after a deferred write that removes generations, nil if no write is deferred.
+	deferredSpec *v1alpha1.NodeENIStateSpec
 	// nodeENIs are those that may ask for something: all that were accepted, that is, carry our finalizer.
 	nodeENIs []v1alpha1.NodeENI
 	// instances are those to plan for: the node's own, and previous ones that still have interfaces.
 	instances []string
-	// duplicateNodes are other Nodes that name the node's instance, and letGo are instances that are another node's, and whose.
-	duplicateNodes []corev1.Node
-	release        map[string]string
-	// plans are the last plans of the instances, in the same order.
-	plans []plan.Plan
-	// generations are those of the NodeENIs that the last plan of the node's own instance went by.
-	generations map[types.UID]int64
+	// release has the instances that belong to another node, with its name.
+	release map[string]string
 	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
 	confirmed map[string]bool
-	// replacement is when to ask again for a turn that was not given.
-	replacement time.Time
-	// pendingShrink is what the ledger is to say once it is written that less is promised.
-	pendingShrink *v1alpha1.NodeENIStateSpec
-	// workerSlot is the node's standing at the gates, and waiting the members that wait there.
-	workerSlot *workerSlot
-	waiting    map[identity.Key]bool
+}
+
+// registration is what a Node says about its instance. It is empty when the API server has no Node of the name, or none
+// that names an EC2 instance of its own.
+type registration struct {
+	node             *corev1.Node
+	instanceID, zone string
+	// duplicateNodes are other Nodes that name the instance.
+	duplicateNodes []corev1.Node
 }
 
 // gather reads everything that concerns a node name. It asks nothing of EC2.
 func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error) {
-	s := &snapshot{name: name, confirmed: map[string]bool{}, generations: map[types.UID]int64{}}
-	if err := r.gatherNode(ctx, r.Client, s); err != nil {
+	node, err := r.readNode(ctx, r.Client, name)
+	if err != nil {
 		return nil, err
 	}
-	var state v1alpha1.NodeENIState
-	switch err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &state); {
-	case err == nil:
-		s.state = &state
-	case !apierrors.IsNotFound(err):
+	state := &v1alpha1.NodeENIState{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, state); apierrors.IsNotFound(err) {
+		state = nil
+	} else if err != nil {
 		return nil, err
 	}
-	if !r.Observer.IsPastVisibilityWindow() { // later nobody asks, and nodes come and go for as long as the process lives
-		r.Ledgers.Read(name, s.state)
+	if !r.Observer.IsPastVisibilityWindow() { // later no part asks, and nodes come and go for as long as the process lives
+		r.Ledgers.Read(name, state)
 	}
 	// They are only read: copies, of up to a hundred attachments each, were the most that a reconciliation made.
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	s.nodeENIs = slices.DeleteFunc(all.Items, unaccepted)
-	// What its instance has may be there under the name of another Node, which is gone.
-	s.chooseInstances(r.Observer.InstancesOf(name), r.Observer.HasAny(s.instanceID) || len(r.Repairs.Of(s.instanceID)) > 0)
-	return s, r.instancesToRelease(ctx, s)
+	s := &snapshot{
+		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted), confirmed: map[string]bool{},
+	}
+	// The interfaces of its instance may be there under the name of another Node, which no longer exists.
+	concerned := r.Observer.HasAny(s.instanceID) || len(r.Repairs.Of(s.instanceID)) > 0
+	instances := s.chooseInstances(r.Observer.InstancesOf(name), concerned)
+	release, err := r.instancesToRelease(ctx, s, instances)
+	return s.withInstances(instances, release), err
+}
+
+// withInstances returns a snapshot with other instances.
+func (s *snapshot) withInstances(instances []string, release map[string]string) *snapshot {
+	next := *s
+	next.instances, next.release = instances, release
+	return &next
+}
+
+// withLedger returns a snapshot with another stored or deferred ledger.
+func (s *snapshot) withLedger(state *v1alpha1.NodeENIState, deferred *v1alpha1.NodeENIStateSpec) *snapshot {
+	next := *s
+	next.state, next.deferredSpec = state, deferred
+	return &next
+}
+
+// withLive returns a snapshot with a Node and NodeENIs that were read from the API server itself.
+func (s *snapshot) withLive(node registration, nodeENIs []v1alpha1.NodeENI, confirmed map[string]bool) *snapshot {
+	next := *s
+	next.registration, next.nodeENIs, next.confirmed = node, nodeENIs, confirmed
+	return &next
 }
 
 func unaccepted(n v1alpha1.NodeENI) bool {
 	return !slices.Contains(n.Finalizers, v1alpha1.Finalizer)
 }
 
-func (r *Reconciler) gatherNode(ctx context.Context, reader client.Reader, s *snapshot) error {
-	s.node, s.zone, s.instanceID, s.duplicateNodes = nil, "", "", nil
+// readNode reads what the Node of a name says about its instance.
+func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name string) (registration, error) {
 	var node corev1.Node
-	err := reader.Get(ctx, types.NamespacedName{Name: s.name}, &node)
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, &node)
 	if apierrors.IsNotFound(err) {
-		r.forgetSkips(s.name)
-		return nil
+		r.forgetSkips(name)
+		return registration{}, nil
 	}
 	if err != nil {
-		return err
+		return registration{}, err
 	}
 	zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
 	if err != nil {
 		r.skip(ctx, &node, "NotAnEC2Instance", err)
-		return nil
+		return registration{}, nil
 	}
-	if its, err := r.findDuplicateNodes(ctx, s, &node, instanceID); !its {
-		return err
+	nodes, err := r.nodesOf(ctx, instanceID)
+	if err != nil {
+		return registration{}, err
 	}
-	r.forgetSkips(s.name)
-	s.node, s.zone, s.instanceID = &node, zone, instanceID
-	return nil
+	if len(nodes) > 0 && nodes[0].Name != name {
+		r.skip(ctx, &node, "InstanceHasAnotherNode", fmt.Errorf(
+			"instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", instanceID, nodes[0].Name))
+		return registration{}, nil
+	}
+	r.forgetSkips(name)
+	others := slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == name })
+	return registration{node: &node, instanceID: instanceID, zone: zone, duplicateNodes: others}, nil
 }
 
-// chooseInstances puts the node's own instance first. A node that nothing concerns has none; that there is something of its
-// instance to see to is one reason.
-func (s *snapshot) chooseInstances(previous []string, concerned bool) {
+// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of them
+// and cause. A node that has no providerID yet is not spoken of: it gets one when the cloud provider has seen it.
+func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string, why error) {
+	if node.Spec.ProviderID == "" {
+		return
+	}
+	var all v1alpha1.NodeENIList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return
+	}
+	for n := range all.Items {
+		nodeENI := &all.Items[n]
+		if selects(nodeENI, node.Labels) && r.isNewSkip(node, nodeENI, why) {
+			r.Log.Info("node is skipped", "node", node.Name, "nodeeni", nodeENI.Name, "why", why)
+			r.Events.Eventf(node, nodeENI, corev1.EventTypeWarning, reason, "Plan",
+				"NodeENI %s selects this node, but it gets no interfaces: %s", nodeENI.Name, why)
+		}
+	}
+}
+
+// nodesOf returns the Nodes that name an instance, the oldest first: that one has it. A kubelet that registered again under
+// another name is not told from a Node that names an instance by mistake or malice, and neither is to take anything away.
+func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, controller.OfInstance(instanceID), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return nodes.Items, nil
+}
+
+// instancesToRelease finds the instances that belong to another node.
+func (r *Reconciler) instancesToRelease(ctx context.Context, s *snapshot, instances []string) (map[string]string, error) {
+	release := map[string]string{}
+	for _, id := range instances {
+		if s.present(id) {
+			continue
+		}
+		nodes, err := r.nodesOf(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if len(nodes) > 0 && nodes[0].Name != s.name {
+			release[id] = nodes[0].Name
+		}
+	}
+	return release, nil
+}
+
+// chooseInstances returns the instances to plan for, the node's own first. A node that nothing concerns has none; that there
+// is something of its instance to see to is one reason.
+func (s *snapshot) chooseInstances(previous []string, concerned bool) []string {
+	instances := slices.Clone(s.instances)
 	concerned = concerned || s.state != nil || len(previous) > 0 ||
 		s.node != nil && slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	if !concerned {
-		return
+		return instances
 	}
-	add := func(id string) {
-		if id != "" && !slices.Contains(s.instances, id) {
-			s.instances = append(s.instances, id)
-		}
-	}
-	add(s.instanceID)
+	candidates := []string{s.instanceID}
 	if s.state != nil {
-		add(s.state.Spec.InstanceID)
+		candidates = append(candidates, s.state.Spec.InstanceID)
 		for _, other := range s.state.Spec.PreviousInstances {
-			add(other.InstanceID)
+			candidates = append(candidates, other.InstanceID)
 		}
 	}
-	for _, id := range previous {
-		add(id)
+	for _, id := range append(candidates, previous...) {
+		if id != "" && !slices.Contains(instances, id) {
+			instances = append(instances, id)
+		}
 	}
+	return instances
+}
+
+func selects(nodeENI *v1alpha1.NodeENI, nodeLabels map[string]string) bool {
+	selector := controller.Selector(nodeENI.Spec)
+	return selector.Matches(labels.Set(nodeLabels))
+}
+
+// states lists NodeENIStates that are only read.
+func (r *Reconciler) states(ctx context.Context, opts ...client.ListOption) ([]v1alpha1.NodeENIState, error) {
+	var states v1alpha1.NodeENIStateList
+	err := r.Client.List(ctx, &states, append(opts, client.UnsafeDisableDeepCopy)...)
+	return states.Items, err
+}
+
+func namesOf(states []v1alpha1.NodeENIState) []string {
+	names := make([]string, len(states))
+	for n := range states {
+		names[n] = states[n].Name
+	}
+	return names
+}
+
+// served reports whether the node was ever promised anything by the NodeENI.
+func (s *snapshot) served(uid types.UID) bool {
+	if s.state == nil {
+		return false
+	}
+	for _, owner := range controller.Owners(s.state) {
+		if owner == string(uid) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *snapshot) nodeENI(uid string) *v1alpha1.NodeENI {
+	for n := range s.nodeENIs {
+		if string(s.nodeENIs[n].UID) == uid {
+			return &s.nodeENIs[n]
+		}
+	}
+	return nil
 }
 
 // present reports whether the API server has a Node for an instance.
@@ -166,24 +291,28 @@ func (s *snapshot) ledger(instanceID string) map[identity.Key]int64 {
 	return ledger
 }
 
-// lookAgain returns how long to wait for the earliest time that a plan, or a turn, asks for; 0 when none does.
-func (s *snapshot) lookAgain(now time.Time) time.Duration {
-	earliest := s.replacement
-	for _, p := range s.plans {
-		earliest = sooner(earliest, p.RequeueAt)
+// ledgerOf returns the ledger of an instance.
+func ledgerOf(spec v1alpha1.NodeENIStateSpec, instanceID string) []v1alpha1.Member {
+	if spec.InstanceID == instanceID {
+		return spec.Members
 	}
-	if earliest.IsZero() {
-		return 0
+	for _, previous := range spec.PreviousInstances {
+		if previous.InstanceID == instanceID {
+			return previous.Members
+		}
 	}
-	return max(earliest.Sub(now), 50*time.Millisecond)
+	return nil
 }
 
-// sooner returns the earlier of two times, of which zero means never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
+// owner is the instance whose ledger is kept.
+func (s *snapshot) owner() string {
+	if s.node != nil {
+		return s.instanceID
 	}
-	return a
+	if s.state != nil {
+		return s.state.Spec.InstanceID
+	}
+	return ""
 }
 
 // detachBlocked returns the interfaces that the agent on the node has not let go of, and why.
@@ -203,4 +332,139 @@ func (s *snapshot) detachBlocked() map[string]string {
 // holds reports whether the device of a link has, or is about to get, a driver for user space.
 func holds(link v1alpha1.LinkState) bool {
 	return link.State == v1alpha1.LinkBound || link.State == v1alpha1.LinkBinding
+}
+
+// paused reports whether somebody wants nothing changed on the node, under whichever of its names.
+func (s *snapshot) paused() bool {
+	return s.node != nil && controller.Paused(s.node) ||
+		slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool { return controller.Paused(&n) })
+}
+
+// unpaused returns the UIDs of the NodeENIs that concern the node and are not paused.
+func (s *snapshot) unpaused() map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for n := range s.nodeENIs {
+		nodeENI := &s.nodeENIs[n]
+		if !controller.Paused(nodeENI) && (selects(nodeENI, s.node.Labels) || s.served(nodeENI.UID)) {
+			uids[nodeENI.UID] = true
+		}
+	}
+	return uids
+}
+
+const (
+	// expectFor is for how long after a Node was created its instance is looked at for interfaces of networks. A lifecycle hook
+	// waits for less.
+	expectFor = 10 * time.Minute
+	// expectEvery is the time between two looks.
+	expectEvery = 10 * time.Second
+)
+
+// expect looks at the instance of a node that was born with the startup taint, and that no NodeENI selects. A lifecycle hook makes
+// its interfaces while it joins, and nothing tells the controller of them before the next listing. It returns when to look
+// again, or zero.
+func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.Time, error) {
+	if s.node == nil || !s.awaitsNetworks(r.Now()) {
+		return s, time.Time{}, nil
+	}
+	if _, err := r.Observer.DescribeInstance(ctx, s.instanceID); err != nil {
+		return s, time.Time{}, err
+	}
+	instances := s.chooseInstances(r.Observer.InstancesOf(s.name), r.Observer.HasAny(s.instanceID))
+	return s.withInstances(instances, s.release), r.Now().Add(expectEvery), nil
+}
+
+// awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI promises it any.
+func (s *snapshot) awaitsNetworks(now time.Time) bool {
+	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
+	selected := slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
+	return tainted && !selected && now.Sub(s.node.CreationTimestamp.Time) < expectFor
+}
+
+// unconfirmedRemovals returns one member of each NodeENI whose interfaces the actions take away on the word of a cache, of those not
+// confirmed yet.
+func (s *snapshot) unconfirmedRemovals(actions []plan.Action, look *eni.InstanceSnapshot) []identity.Member {
+	var members []identity.Member
+	for _, action := range actions {
+		m := action.Of()
+		listed := slices.ContainsFunc(members, func(other identity.Member) bool { return other.NodeENIUID == m.NodeENIUID })
+		if s.needsLiveRead(action, look) && !s.confirmed[m.NodeENIUID] && !listed {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// needsLiveRead reports whether an action takes an interface away for what the cache alone may say. What is in use is asked about
+// in any case. What is not goes without a question where the cache cannot be wrong: EC2 said that the instance ends, the
+// sweeper has asked the API server itself twice, or the NodeENI is being deleted, which nobody takes back.
+func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot) bool {
+	switch action.(type) {
+	case plan.Detach:
+		return true
+	case plan.Delete:
+		nodeENI := s.nodeENI(action.Of().NodeENIUID)
+		ends := look != nil && look.Instance.State.Terminating()
+		return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !ends
+	default:
+		return false
+	}
+}
+
+// liveRead reads the node and the NodeENIs past the cache. A cache can be old without knowing: its first list may come from
+// an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the later one alone.
+// Only the removal of an interface depends on that. With an error it returns the given snapshot.
+func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identity.Member) (*snapshot, error) {
+	node, err := r.readNode(ctx, r.Reader, s.name)
+	if err != nil {
+		return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
+	}
+	nodeENIs, confirmed := s.nodeENIs, maps.Clone(s.confirmed)
+	for _, m := range members {
+		nodeENIs, confirmed[m.NodeENIUID], err = r.confirmNodeENI(ctx, nodeENIs, m)
+		if err != nil {
+			return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
+		}
+	}
+	return s.withLive(node, nodeENIs, confirmed), nil
+}
+
+// confirmNodeENI returns the NodeENIs with the present one of a member. One that is gone, or another by the same name, takes
+// no interface: garbage collection confirms that it does not exist. One that was changed has to be read again after the node,
+// so that both are of one moment.
+func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.NodeENI, m identity.Member) (now []v1alpha1.NodeENI, confirmed bool, err error) {
+	uid := m.NodeENIUID
+	n := slices.IndexFunc(nodeENIs, func(n v1alpha1.NodeENI) bool { return string(n.UID) == uid })
+	if n < 0 {
+		now, err = r.withRecreated(ctx, nodeENIs, m.NodeENI)
+		return now, true, err
+	}
+	var live v1alpha1.NodeENI
+	err = r.Reader.Get(ctx, types.NamespacedName{Name: nodeENIs[n].Name}, &live)
+	switch now = slices.Clone(nodeENIs); {
+	case apierrors.IsNotFound(err) || err == nil && (string(live.UID) != uid || unaccepted(live)):
+		return slices.Delete(now, n, n+1), true, nil
+	case err != nil:
+		return nil, false, err
+	default:
+		now[n] = live
+		return now, live.Generation == nodeENIs[n].Generation, nil
+	}
+}
+
+// withRecreated returns the NodeENIs with the one that was created again under the name of one that no longer exists: it
+// adopts what would be detached.
+func (r *Reconciler) withRecreated(ctx context.Context, nodeENIs []v1alpha1.NodeENI, name string) ([]v1alpha1.NodeENI, error) {
+	var again v1alpha1.NodeENI
+	err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &again)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nodeENIs, nil
+	case err != nil:
+		return nil, err
+	case unaccepted(again):
+		return nil, fmt.Errorf("NodeENI %s was created again, and has to be accepted first", name)
+	}
+	others := slices.DeleteFunc(slices.Clone(nodeENIs), func(n v1alpha1.NodeENI) bool { return n.Name == name })
+	return append(others, again), nil
 }

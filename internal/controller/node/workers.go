@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,14 +16,16 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/executor"
+	"github.com/multieni/multieni/internal/panics"
 )
 
-// errNodeGone keeps calls from being made for a node that left while they waited for their turn, and errPaused where somebody
-// wants nothing changed any more.
+// errNodeGone refuses calls for a node that no longer exists, and errPaused those for one that a user paused while they
+// waited in the queue.
 var (
 	errNodeGone = errors.New("its node is gone, or is another one by now")
 	errPaused   = errors.New("its node or a NodeENI that concerns it has been paused")
@@ -30,8 +33,9 @@ var (
 
 // workerSlot is one reconciliation's part in the semaphores.
 type workerSlot struct {
-	*Reconciler
-	name   string
+	r    *Reconciler
+	name string
+	// inside is whether the node has a worker.
 	inside bool
 }
 
@@ -39,7 +43,7 @@ type workerSlot struct {
 func (r *Reconciler) visit(name string) *workerSlot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &workerSlot{Reconciler: r, name: name, inside: r.workers.Holds(name)}
+	return &workerSlot{r: r, name: name, inside: r.workers.Holds(name)}
 }
 
 // tryAcquire asks for a worker for some calls, and reports whether they may be made now. The priority is the context's.
@@ -51,63 +55,50 @@ func (v *workerSlot) tryAcquire(ctx context.Context, proposed []plan.Action) boo
 	for _, action := range proposed {
 		rank.Class = max(rank.Class, executor.ClassOf(action))
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	tryAcquire := v.workers.TryAcquire
+	v.r.mu.Lock()
+	defer v.r.mu.Unlock()
+	tryAcquire := v.r.workers.TryAcquire
 	if awaited, _ := splitDeferrable(proposed); len(awaited) == 0 {
-		tryAcquire = v.workers.TryAcquireDeferred
+		tryAcquire = v.r.workers.TryAcquireDeferred
 	}
 	acquired := tryAcquire(rank)
 	v.inside = v.inside || acquired
 	return acquired
 }
 
-// enter asks to be let in for the calls that a plan intends. If they have to wait, that is noted for the report: of which
-// members the plan says no more than what may turn out once the instance was looked at.
-// A node of which nothing is known yet, and that has everything already, is looked at and told of at once.
-func (s *snapshot) enter(ctx context.Context, p plan.Plan) bool {
+// enter asks for a worker for the calls that a plan proposes. If they have to wait, it returns the members that wait: the plan
+// says no more than what may turn out once the instance was read. A node without a state that has everything already needs
+// no worker.
+func (v *workerSlot) enter(ctx context.Context, s *snapshot, p plan.Plan) (entered bool, waiting map[identity.Key]bool) {
 	if awaited, _ := splitDeferrable(p.Proposed); s.state == nil && len(awaited) == 0 {
-		return true
+		return true, nil
 	}
-	if s.workerSlot.tryAcquire(ctx, p.Proposed) {
-		return true
+	if v.tryAcquire(ctx, p.Proposed) {
+		return true, nil
 	}
-	if s.waiting == nil {
-		s.waiting = map[identity.Key]bool{}
-	}
+	waiting = map[identity.Key]bool{}
 	for _, action := range p.Proposed {
-		if _, mends := action.(plan.Change); !mends {
-			s.waiting[action.Of().Key] = true
+		if _, update := action.(plan.Change); !update {
+			waiting[action.Of().Key] = true
 		}
 	}
 	for _, m := range p.Members {
 		if m.Interface == nil {
-			s.waiting[m.Key] = true
+			waiting[m.Key] = true
 		}
 	}
-	return false
+	return false, waiting
 }
 
-// end ends a reconciliation, and returns who is let in for it. A node that was let in while this one ran stays inside,
-// for the one that follows.
+// end ends a reconciliation, and returns the nodes that get its workers. A node that got a worker while this reconciliation
+// ran keeps it for the next one.
 func (v *workerSlot) end() (admitted []string) {
 	if !v.inside {
 		return nil
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.workers.Release(v.name)
-}
-
-// Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
-func (r *Reconciler) Admitted() <-chan string { return r.admitted }
-
-// wakeWaiting tells nodes that they are let in, or that something is new. It does so whatever has become of the reconciliation: who
-// is let in and not told would stay inside for ever. There is room for all of them even while nobody listens.
-func (r *Reconciler) wakeWaiting(names []string) {
-	for _, name := range names {
-		r.admitted <- name
-	}
+	v.r.mu.Lock()
+	defer v.r.mu.Unlock()
+	return v.r.workers.Release(v.name)
 }
 
 // requestPriority says as whom the calls for a node wait for their turn: as long as it is there, and nobody pauses it.
@@ -134,21 +125,136 @@ func (r *Reconciler) requestPriority(ctx context.Context, s *snapshot) ratelimit
 	return t
 }
 
-// unpaused returns the UIDs of the NodeENIs that concern the node and are not paused.
-func (s *snapshot) unpaused() map[types.UID]bool {
-	uids := map[types.UID]bool{}
-	for n := range s.nodeENIs {
-		nodeENI := &s.nodeENIs[n]
-		if !controller.Paused(nodeENI) && (selects(nodeENI, s.node.Labels) || s.served(nodeENI.UID)) {
-			uids[nodeENI.UID] = true
-		}
-	}
-	return uids
-}
-
 // anyPaused reports whether one of some NodeENIs is paused by now.
 func (r *Reconciler) anyPaused(ctx context.Context, uids map[types.UID]bool) bool {
 	var all v1alpha1.NodeENIList
 	err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
 	return err == nil && slices.ContainsFunc(all.Items, func(n v1alpha1.NodeENI) bool { return uids[n.UID] && controller.Paused(&n) })
+}
+
+// isDeferrable reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set, and before
+// its tags are as they are to be.
+func isDeferrable(action plan.Action) bool {
+	change, _ := action.(plan.Change)
+	_, is := change.To.(plan.DeleteOnTermination)
+	return is || plan.WritesTags(action)
+}
+
+// splitDeferrable parts the actions that something waits for from those that trail behind.
+func splitDeferrable(actions []plan.Action) (awaited, trailing []plan.Action) {
+	for _, action := range actions {
+		if isDeferrable(action) {
+			trailing = append(trailing, action)
+		} else {
+			awaited = append(awaited, action)
+		}
+	}
+	return awaited, trailing
+}
+
+// runDeferred has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
+// when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls, but for
+// those that write tags: an interface could come to be its own when it is gone.
+func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
+	if len(trailing) == 0 || !r.beginDeferred(ratelimit.FromContext(ctx).Rank) {
+		return
+	}
+	rest, cancel := detached(ctx)
+	leave := func() {}
+	if slices.ContainsFunc(trailing, plan.WritesTags) {
+		leave = r.InFlight.Enter()
+	}
+	r.Go(func(life context.Context) {
+		defer leave()
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		var outcomes []executor.Outcome
+		err := panics.AsError("what trails behind the plan of node "+s.name, func() error {
+			ctx, span := r.tracePlan(rest, s.name, instanceID, p)
+			defer span.End()
+			outcomes = r.Applier.Do(ctx, r.deferredInFlight(trailing))
+			r.note(s, instanceID, outcomes)
+			return nil
+		})
+		if err != nil {
+			r.Log.Error("what trails behind is left to the node's next reconciliation", "node", s.name, "err", err)
+		}
+		again, admitted := r.endDeferred(s.name)
+		if again || slices.ContainsFunc(outcomes, r.needsReconcile) {
+			admitted = append(admitted, s.name)
+		}
+		r.wakeWaiting(admitted)
+	})
+}
+
+// deferredInFlight leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of the node.
+func (r *Reconciler) deferredInFlight(trailing []plan.Action) []plan.Action {
+	return slices.DeleteFunc(slices.Clone(trailing), func(action plan.Action) bool {
+		change, is := action.(plan.Change)
+		if !is {
+			return false
+		}
+		i, known := r.Observer.Interface(change.InterfaceID)
+		return known && change.To.IsSatisfiedBy(i)
+	})
+}
+
+// detached returns a context that does not end with the reconciliation that has the given one. Its deadline holds all the same.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	}
+	return context.WithCancel(context.WithoutCancel(ctx))
+}
+
+// Start implements [manager.Runnable]: it carries out what trails behind reconciliations.
+func (r *Reconciler) Start(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		select {
+		case work := <-r.background:
+			all.Go(func() { work(ctx) })
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// needsReconcile reports whether a node is to be reconciled for an outcome. It need not be while the interface is in
+// transition: the observer tells of its end.
+func (r *Reconciler) needsReconcile(o executor.Outcome) bool {
+	change, is := o.Action.(plan.Change)
+	if !is || o.Err != nil {
+		return true
+	}
+	i, known := r.Observer.Interface(change.InterfaceID)
+	return known && i.Attachment != nil && i.Attachment.Status == eni.AttachmentAttached
+}
+
+// beginDeferred begins a node's deferred work, or reports that it has to wait. The node is reconciled again when it may.
+func (r *Reconciler) beginDeferred(rank ratelimit.Rank) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers.BeginDeferred(rank)
+}
+
+func (r *Reconciler) endDeferred(node string) (again bool, admitted []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers.EndDeferred(node)
+}
+
+// note remembers what failed, and tells what a person should hear of at once.
+func (r *Reconciler) note(s *snapshot, instanceID string, outcomes []executor.Outcome) {
+	for _, o := range outcomes {
+		r.recordOutcome(instanceID, o)
+		log := r.Log.With("node", s.name, "nodeeni", o.Action.Of().NodeENI, "action", o.Action.String())
+		if o.Err == nil {
+			log.Info("carried out")
+			continue
+		}
+		log.Warn("could not be carried out", "class", eni.ErrorClass(o.Err), "err", o.Err)
+	}
+	r.announceForce(s, outcomes)
 }

@@ -1,0 +1,226 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/ratelimit"
+	"github.com/multieni/multieni/internal/executor"
+)
+
+// Reconcile brings one node's interfaces to what is declared for it.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if err := r.Observer.WaitSynced(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	defer r.InFlight.Enter()()
+	v := r.visit(request.Name)
+	defer func() { r.wakeWaiting(v.end()) }()
+
+	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("k8s.node.name", request.Name))
+	result, err := r.reconcile(ctx, request.Name, v)
+	end(err)
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) (reconcile.Result, error) {
+	s, err := r.gather(ctx, name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s, expectAt, err := r.expect(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	ctx = ratelimit.WithRequest(ctx, r.requestPriority(ctx, s))
+	requeueAt, err := r.reconcileInstances(ctx, s, v)
+	r.recordRejectedWrite(s, err)
+	switch {
+	case apierrors.IsConflict(err), errors.Is(err, errBusy):
+		// After a conflict the cache has to catch up with our own last write. Nothing was done on the strength of it.
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: requeueAfter(sooner(expectAt, requeueAt), r.Now())}, nil
+}
+
+// requeueAfter returns how long to wait for a time; 0 when there is none.
+func requeueAfter(at, now time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(now), 50*time.Millisecond)
+}
+
+// reconcileInstances reconciles every instance of the snapshot and reports. It returns the earliest time at which to
+// reconcile again, or zero.
+func (r *Reconciler) reconcileInstances(ctx context.Context, s *snapshot, v *workerSlot) (requeueAt time.Time, err error) {
+	var results []result
+	for _, instanceID := range s.instances {
+		next, one, err := r.reconcileLocked(ctx, s, instanceID, v)
+		if err != nil {
+			return time.Time{}, err
+		}
+		s, results = next, append(results, one)
+	}
+	r.keepVolatile(s.name, s.node != nil, s.instances)
+	s, ledgerAt, err := r.removeGenerations(ctx, newReconciled(s, results))
+	if err != nil {
+		return time.Time{}, err
+	}
+	done := newReconciled(s, results)
+	statusAt, err := r.report(ctx, done)
+	return sooner(done.requeueAt(), sooner(ledgerAt, statusAt)), err
+}
+
+// reconcileLocked reconciles one instance, under one name at a time.
+func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceID string, v *workerSlot) (*snapshot, result, error) {
+	if !r.lockInstance(instanceID, s.name) {
+		return s, result{}, errBusy
+	}
+	defer r.unlockInstance(instanceID)
+	if _, others := s.release[instanceID]; others {
+		return r.releaseInstance(ctx, s, instanceID)
+	}
+	look, requeueAt, err := r.readIfStale(ctx, s, instanceID)
+	if err != nil {
+		return s, result{}, err
+	}
+	s, one, err := r.reconcileInstance(ctx, s, instanceID, look, v)
+	one.plan.RequeueAt = sooner(one.plan.RequeueAt, requeueAt)
+	return s, one, err
+}
+
+// reconcileInstance plans for one instance and makes the calls, until a plan asks for no call that the node waits for. It plans
+// again whenever the calls for one interface have ended, so that those for one do not wait for those for another. A new
+// snapshot, of the API server's answer or of a stored ledger, starts the instance over in the same way. Before the first plan
+// with calls it asks for a worker, but does not wait: the node is reconciled again when it has one.
+func (r *Reconciler) reconcileInstance(
+	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, v *workerSlot,
+) (_ *snapshot, one result, err error) {
+	calls := r.Applier.Pipeline()
+	defer func() { r.note(s, instanceID, calls.Drain()) }()
+	for range maxRounds {
+		if one, err = r.plan(ctx, s, instanceID, look, calls.InFlight()); err != nil {
+			return s, one, err
+		}
+		p := one.plan
+		if p.NeedsDescribe {
+			var entered bool
+			if entered, one.waiting = v.enter(ctx, s, p); !entered {
+				return s, one, nil
+			}
+			now, err := r.Observer.DescribeInstance(ctx, instanceID)
+			if err != nil {
+				return s, one, err
+			}
+			look = &now
+			continue
+		}
+		if unconfirmed := s.unconfirmedRemovals(p.Actions, look); len(unconfirmed) > 0 {
+			if s, err = r.liveRead(ctx, s, unconfirmed); err != nil {
+				return s, one, err
+			}
+			continue
+		}
+		if !r.allowCreates(p.Actions) {
+			continue
+		}
+		if s, err = r.store(ctx, s, instanceID, look, p); err != nil {
+			return s, one, err
+		}
+		if !r.begin(ctx, s, instanceID, p, calls) {
+			continue
+		}
+		if !calls.Busy() {
+			return s, one, nil
+		}
+		r.note(s, instanceID, calls.Next())
+	}
+	one.plan.RequeueAt = r.Now()
+	return s, one, nil
+}
+
+// begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
+// once there are no others.
+func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
+	awaited, trailing := splitDeferrable(p.Actions)
+	if len(p.Actions) > 0 {
+		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
+	}
+	if !calls.Busy() {
+		r.runDeferred(ctx, s, instanceID, p, trailing)
+	}
+	if len(awaited) == 0 {
+		return true
+	}
+	end, ok := r.beginCreates(s, awaited)
+	if !ok {
+		return false
+	}
+	carryOut, span := r.tracePlan(ctx, s.name, instanceID, p)
+	calls.Start(carryOut, awaited, func() {
+		span.End()
+		end()
+	})
+	return true
+}
+
+// readIfStale reads the node's instance from EC2, once, after its agent missed a link. If that has to wait, it returns until
+// when.
+func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot, instanceID string) (look *eni.InstanceSnapshot, requeueAt time.Time, err error) {
+	if instanceID != s.instanceID {
+		return nil, time.Time{}, nil
+	}
+	stale, requeueAt := r.takeStale(s.name)
+	if !stale {
+		return nil, requeueAt, nil
+	}
+	now, err := r.Observer.DescribeInstance(ctx, instanceID)
+	if err != nil {
+		r.addStale(s.name)
+		return nil, time.Time{}, err
+	}
+	return &now, requeueAt, nil
+}
+
+// releaseInstance leaves an instance to the node that has it, and triggers that node: changes of interfaces whose tags name
+// this node still arrive here.
+func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceID string) (*snapshot, result, error) {
+	known := r.Observer.Of(instanceID)
+	if len(known.Owned) > 0 {
+		r.Observer.EnqueueNode(ctx, s.release[instanceID])
+	}
+	observed := plan.Observed{
+		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since,
+		Ledger: s.ledger(instanceID), Backoffs: r.volatileOf(instanceID).backoffs,
+	}
+	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
+		return s, result{}, err
+	}
+	p := plan.ReleaseInstance(observed, r.Now())
+	s, err := r.store(ctx, s, instanceID, nil, p)
+	return s, result{instanceID: instanceID, plan: p}, err
+}
+
+// errBusy keeps an instance from being worked on under two names at once.
+var errBusy = errors.New("the instance is worked on under the name of another node")
+
+// explained is a plan that is put into words only when the log wants them.
+type explained struct{ plan.Plan }
+
+// LogValue implements [slog.LogValuer].
+func (e explained) LogValue() slog.Value { return slog.StringValue(e.Explain()) }

@@ -1,0 +1,405 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/status"
+)
+
+// mostUnverified is how many unverified interfaces a NodeENIState lists.
+const mostUnverified = 64
+
+// result is what a reconciliation decided about one instance.
+type result struct {
+	instanceID string
+	plan       plan.Plan
+	// generations are those of the NodeENIs that a plan of the node's own instance is based on.
+	generations map[types.UID]int64
+	// waiting are the members that wait for a worker.
+	waiting map[identity.Key]bool
+}
+
+// reconciled is a snapshot with the results for its instances: what the status is made from. It does not change.
+type reconciled struct {
+	*snapshot
+	results []result
+	// generations and waiting are those of all results.
+	generations map[types.UID]int64
+	waiting     map[identity.Key]bool
+}
+
+func newReconciled(s *snapshot, results []result) reconciled {
+	generations, waiting := map[types.UID]int64{}, map[identity.Key]bool{}
+	for _, one := range results {
+		maps.Copy(generations, one.generations)
+		maps.Copy(waiting, one.waiting)
+	}
+	return reconciled{s, results, generations, waiting}
+}
+
+// empty reports whether nothing is promised and nothing exists.
+func (s reconciled) empty() bool {
+	return !slices.ContainsFunc(s.results, func(one result) bool { return len(one.plan.Members) > 0 || len(one.plan.Ledger) > 0 })
+}
+
+// requeueAt returns the earliest time that a plan asks for, zero if none does.
+func (s reconciled) requeueAt() (earliest time.Time) {
+	for _, one := range s.results {
+		earliest = sooner(earliest, one.plan.RequeueAt)
+	}
+	return earliest
+}
+
+// status converts the plans into the status of the node's state. Members that wait for a worker keep what the status said
+// before: what their plan rests on is not confirmed yet.
+func (s reconciled) status() v1alpha1.NodeENIStateStatus {
+	var (
+		st      v1alpha1.NodeENIStateStatus
+		members []plan.Member
+	)
+	for _, one := range s.results {
+		members = append(members, one.plan.Members...)
+		st.Unverified = append(st.Unverified, unverified(one.plan)...)
+	}
+	st.Unverified = st.Unverified[:min(len(st.Unverified), mostUnverified)]
+	before := s.state.Status
+	said := byKey(before.Interfaces)
+	st.ObservedGeneration, st.InstanceID = s.state.Generation, s.owner()
+	for _, m := range distinct(members) {
+		state := s.interfaceState(m)
+		counts := !preJoinOnly(m) && (m.Desired || m.Why.Reason == plan.Retained)
+		if s.waiting[m.Key] {
+			was, known := said[m.Key]
+			if !known {
+				continue
+			}
+			state, counts = was, !preJoinOnly(m) && was.Reason != string(plan.Removing)
+		}
+		st.Interfaces = append(st.Interfaces, state)
+		if !counts {
+			continue
+		}
+		st.Desired++
+		if state.Phase == v1alpha1.PhaseAttached {
+			st.Attached++
+		}
+	}
+	st.NodeENIs = s.observed()
+	omit(&st)
+	if len(s.waiting) > 0 && len(before.Conditions) > 0 {
+		st.ObservedGeneration, st.Conditions, st.Desired = before.ObservedGeneration, before.Conditions, before.Desired
+		return st
+	}
+	st.Conditions = status.Summarize(before.Conditions, s.state.Generation, summary(members, st))
+	return st
+}
+
+func unverified(p plan.Plan) []v1alpha1.UnverifiedInterface {
+	var all []v1alpha1.UnverifiedInterface
+	for _, u := range p.Unverified {
+		all = append(all, v1alpha1.UnverifiedInterface{ENIID: u.ID, Copy: u.Copy, Message: clip(u.Message, 1024)})
+	}
+	return all
+}
+
+// distinct keeps one member of each key, ordered by NodeENI: the wanted one, where an old interface and its successor overlap.
+// What a tag says the name of the NodeENI is can differ between the two.
+func distinct(members []plan.Member) []plan.Member {
+	slices.SortStableFunc(members, func(a, b plan.Member) int {
+		return cmp.Or(a.Key.Compare(b.Key), -cmp.Compare(rank(a), rank(b)))
+	})
+	members = slices.CompactFunc(members, func(a, b plan.Member) bool { return a.Key == b.Key })
+	slices.SortStableFunc(members, func(a, b plan.Member) int { return cmp.Compare(a.NodeENI, b.NodeENI) })
+	return members
+}
+
+func rank(m plan.Member) int {
+	switch {
+	case m.Desired:
+		return 3
+	case m.Interface != nil && m.Interface.Attachment != nil:
+		return 2
+	case m.Interface != nil:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// preJoinOnly reports whether the instance got an interface before it joined, for a network that no NodeENI asks for: it is told
+// of, and nothing waits for it.
+func preJoinOnly(m plan.Member) bool {
+	return identity.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
+}
+
+// summary says in one outcome how the node stands.
+func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
+	for _, m := range members {
+		if m.Desired && !m.Why.Reason.Transient() && m.Why.Reason != plan.Drifted {
+			return status.Outcome{State: status.Stalled, Reason: string(m.Why.Reason), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+		}
+	}
+	for _, m := range members {
+		if m.Why.Reason == plan.Replacing {
+			return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+		}
+		if len(m.Drift) > 0 && m.Why.Reason != plan.Removing && m.Why.Reason != plan.Retained {
+			return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("NodeENI %s: %s", m.NodeENI, m.Why.Message)}
+		}
+	}
+	for _, m := range members {
+		if !m.Ready() && !preJoinOnly(m) {
+			return status.Outcome{
+				State: status.Progressing, Reason: cmp.Or(string(m.Why.Reason), v1alpha1.ReasonProgressing),
+				Message: fmt.Sprintf("%d of %d interfaces are attached; NodeENI %s: %s", st.Attached, st.Desired, m.NodeENI,
+					cmp.Or(m.Why.Message, string(m.Phase))),
+			}
+		}
+	}
+	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonAttached, Message: fmt.Sprintf("%d of %d interfaces are attached", st.Attached, st.Desired)}
+}
+
+func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
+	state := v1alpha1.InterfaceState{
+		Member:               apiMember(m.Member),
+		Phase:                v1alpha1.Phase(m.Phase),
+		InstanceID:           m.InstanceID,
+		Unverified:           m.Unverified,
+		NetworkCardIndex:     int32(m.RequestedSlot.Card),
+		DeviceIndex:          int32(m.RequestedSlot.Device),
+		RequestedDeviceIndex: int32(m.RequestedSlot.Device),
+		Reason:               string(m.Why.Reason),
+		Message:              clip(m.Why.Message, 1024),
+	}
+	for _, d := range m.Drift {
+		state.Drift = append(state.Drift, v1alpha1.Drift{Field: d.Field, Want: clip(d.Want, 1024), Have: clip(d.Have, 1024)})
+	}
+	s.addHostSettings(&state, m)
+	i := m.Interface
+	if i == nil {
+		return state
+	}
+	state.ENIID, state.MACAddress, state.SubnetID, state.Zone = i.ID, i.MAC, i.SubnetID, i.Zone
+	state.SecurityGroupIDs = slices.Sorted(slices.Values(i.Groups))
+	if i.PrimaryIPv4.IsValid() {
+		state.PrivateIP = i.PrimaryIPv4.String()
+	}
+	state.SecondaryPrivateIPs, state.IPv4Prefixes = joinWords(i.SecondaryIPv4), joinWords(i.IPv4Prefixes)
+	state.IPv6Addresses, state.IPv6Prefixes = joinWords(i.IPv6), joinWords(i.IPv6Prefixes)
+	if i.Attachment != nil {
+		// Before that, which slot it will get is a matter of how well EC2 is known at the moment.
+		state.NetworkCardIndex, state.DeviceIndex = int32(i.Attachment.Slot.Card), int32(i.Attachment.Slot.Device)
+		state.AttachmentID, state.DeleteOnTermination = i.Attachment.ID, i.Attachment.DeleteOnTermination
+	}
+	return state
+}
+
+func apiMember(m identity.Member) v1alpha1.Member {
+	return v1alpha1.Member{
+		NodeENI: m.NodeENI, NodeENIUID: types.UID(m.NodeENIUID), Ordinal: int32(m.Ordinal), Generation: m.Generation,
+	}
+}
+
+// addHostSettings adds what the agent on the node needs to know of the NodeENI. While there is none to ask, all stays as it was
+// said before: the interface is in use as it is.
+func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
+	was := s.lastReported(m)
+	state.SubnetCIDR = was.SubnetCIDR
+	nodeENI := s.nodeENI(m.NodeENIUID)
+	if nodeENI == nil {
+		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
+		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
+		if identity.IsNetworkOwner(m.NodeENIUID) && m.Interface != nil {
+			addLinkOfNetwork(state, m.Interface.Tags)
+		}
+		return
+	}
+	spec := nodeENI.Spec.DeepCopy()
+	state.MTU = ptr.Deref(spec.MTU, 0)
+	state.AddressMode, state.Sysctls, state.Required = spec.AddressMode, spec.Sysctls, spec.Required
+	addDevice(state, *spec)
+	for _, subnet := range nodeENI.Status.Subnets {
+		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {
+			state.SubnetCIDR = subnet.CIDR
+		}
+	}
+}
+
+// addLinkOfNetwork adds what the tags of a network's interface say of its link.
+func addLinkOfNetwork(state *v1alpha1.InterfaceState, tags map[string]string) {
+	mtu, settings := identity.ReadLink(tags)
+	state.MTU, state.Sysctls = int32(mtu), nil
+	for name, value := range settings {
+		if state.Sysctls == nil {
+			state.Sysctls = map[string]v1alpha1.SysctlValue{}
+		}
+		state.Sysctls[string(name)] = v1alpha1.SysctlValue(value)
+	}
+}
+
+// lastReported returns what the state says of the member's interface.
+func (s *snapshot) lastReported(m plan.Member) v1alpha1.InterfaceState {
+	if m.Interface != nil && s.state != nil {
+		for _, i := range s.state.Status.Interfaces {
+			if i.ENIID == m.Interface.ID {
+				return i
+			}
+		}
+	}
+	return v1alpha1.InterfaceState{}
+}
+
+// addDevice adds which driver the device shall have, and under which name pods ask for it.
+func addDevice(state *v1alpha1.InterfaceState, spec v1alpha1.NodeENISpec) {
+	state.DPDKPCIAddress, state.DPDKResourceName = spec.DPDKPCIAddress, spec.DPDKResourceName
+	if spec.EnableDPDK {
+		state.DPDKDriver = cmp.Or(spec.DPDKDriver, v1alpha1.DPDKDriverVFIO)
+	}
+	if state.DPDKResourceName == "" && (spec.EnableDPDK || spec.DPDKPCIAddress != "") {
+		state.DPDKResourceName = hostpci.DefaultResource
+	}
+}
+
+func joinWords[T fmt.Stringer](values []T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+func clip(text string, length int) string {
+	if len(text) > length {
+		return strings.ToValidUTF8(text[:length], "")
+	}
+	return text
+}
+
+// observed says which generation of each NodeENI the interfaces were judged by. Of a NodeENI with an interface that waits
+// at a gate it repeats what the state says already, since the plan for that interface is not confirmed yet.
+func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
+	all, waiting := map[types.UID]v1alpha1.ObservedNodeENI{}, map[types.UID]bool{}
+	exists := map[types.UID]bool{}
+	for _, one := range s.results {
+		if !s.present(one.instanceID) {
+			continue
+		}
+		for _, m := range one.plan.Members {
+			uid := types.UID(m.NodeENIUID)
+			exists[uid] = exists[uid] || m.Interface != nil
+			waiting[uid] = waiting[uid] || s.waiting[m.Key]
+			if generation, judged := s.generations[uid]; judged && (m.Desired || m.Why.Reason == plan.Retained) {
+				all[uid] = v1alpha1.ObservedNodeENI{NodeENI: m.NodeENI, NodeENIUID: uid, ObservedGeneration: generation}
+			}
+		}
+	}
+	for uid := range waiting {
+		if waiting[uid] {
+			delete(all, uid)
+		}
+	}
+	for _, said := range s.state.Status.NodeENIs {
+		if waiting[said.NodeENIUID] && s.state.Status.InstanceID == s.instanceID {
+			all[said.NodeENIUID] = said
+		}
+	}
+	return firstNodeENIs(all, exists)
+}
+
+// firstNodeENIs orders NodeENIs by name. Of more than a state takes it keeps those with an interface first.
+func firstNodeENIs(all map[types.UID]v1alpha1.ObservedNodeENI, exists map[types.UID]bool) []v1alpha1.ObservedNodeENI {
+	var list []v1alpha1.ObservedNodeENI
+	for _, o := range all {
+		list = append(list, o)
+	}
+	byName := func(a, b v1alpha1.ObservedNodeENI) int {
+		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.NodeENIUID, b.NodeENIUID))
+	}
+	slices.SortFunc(list, byName)
+	if len(list) > v1alpha1.MaxNodeENIs {
+		slices.SortStableFunc(list, func(a, b v1alpha1.ObservedNodeENI) int {
+			return cmp.Compare(rankOf(exists[a.NodeENIUID], false), rankOf(exists[b.NodeENIUID], false))
+		})
+		list = list[:v1alpha1.MaxNodeENIs]
+		slices.SortFunc(list, byName)
+	}
+	return list
+}
+
+// omit leaves out of a status the interfaces that a NodeENIState has no room for, and counts them for their NodeENIs. What
+// exists in EC2 stays, since agents hear of it here; then comes what can be delivered.
+func omit(st *v1alpha1.NodeENIStateStatus) {
+	for _, o := range st.NodeENIs {
+		st.InterfacesOmitted += o.Omitted
+	}
+	rank := func(i v1alpha1.InterfaceState) int { return rankOf(i.ENIID != "", i.Phase == v1alpha1.PhaseBlocked) }
+	ranked := slices.SortedStableFunc(slices.Values(st.Interfaces), func(a, b v1alpha1.InterfaceState) int {
+		return cmp.Compare(rank(a), rank(b))
+	})
+	out, room := map[identity.Key]bool{}, v1alpha1.MaxInterfaces
+	for _, i := range ranked {
+		// Subnets of one zone alone can ask for ordinals that no instance has slots for.
+		if room == 0 || i.Ordinal > identity.MaxOrdinal {
+			out[keyOf(i)] = true
+			countOmitted(st, i)
+			continue
+		}
+		room--
+	}
+	st.InterfacesOmitted += int32(len(out))
+	st.Interfaces = slices.DeleteFunc(st.Interfaces, func(i v1alpha1.InterfaceState) bool { return out[keyOf(i)] })
+}
+
+// rankOf orders what a state lists: what exists in EC2, what can be delivered, what cannot.
+func rankOf(exists, blocked bool) int {
+	switch {
+	case exists:
+		return 0
+	case !blocked:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// countOmitted counts an interface that is left out for its NodeENI.
+func countOmitted(st *v1alpha1.NodeENIStateStatus, i v1alpha1.InterfaceState) {
+	for n := range st.NodeENIs {
+		o := &st.NodeENIs[n]
+		if o.NodeENIUID != i.NodeENIUID {
+			continue
+		}
+		o.Omitted++
+		if i.Phase == v1alpha1.PhaseBlocked {
+			o.Blocked++
+			o.Reason = cmp.Or(o.Reason, i.Reason)
+		}
+	}
+}
+
+func keyOf(i v1alpha1.InterfaceState) identity.Key {
+	return identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}
+}
+
+func byKey(interfaces []v1alpha1.InterfaceState) map[identity.Key]v1alpha1.InterfaceState {
+	all := make(map[identity.Key]v1alpha1.InterfaceState, len(interfaces))
+	for _, i := range interfaces {
+		all[keyOf(i)] = i
+	}
+	return all
+}
