@@ -3,16 +3,17 @@
 
 package v1alpha1
 
-// LaunchInterface is one network interface of an instance from its launch on.
+// LaunchInterface is one network interface that an instance has from its launch
+// on.
 //
 // +kubebuilder:validation:XValidation:rule="self.interfaceType != 'efa-only' || self.networkCardIndex != 0 || self.deviceIndex != 0",message="the primary interface needs an IP address, which efa-only has not: use interface or efa there"
 // +kubebuilder:validation:XValidation:rule="self.interfaceType != 'efa-only' || !(has(self.ipv4PrefixCount) && self.ipv4PrefixCount > 0) && !(has(self.ipv6PrefixCount) && self.ipv6PrefixCount > 0) && !(has(self.associatePublicIPAddress) && self.associatePublicIPAddress) && !(has(self.associateCarrierIPAddress) && self.associateCarrierIPAddress)",message="an efa-only interface has no IP addresses: remove its prefix counts and public or carrier address, or use interfaceType: efa"
 // +kubebuilder:validation:XValidation:rule="!(has(self.associateCarrierIPAddress) && self.associateCarrierIPAddress) || self.networkCardIndex == 0 && self.deviceIndex == 0",message="associateCarrierIPAddress is possible only on the primary interface"
 // +kubebuilder:validation:XValidation:rule="!(has(self.associateCarrierIPAddress) && self.associateCarrierIPAddress) || !(has(self.associatePublicIPAddress) && self.associatePublicIPAddress)",message="an interface cannot have both a public and a carrier IP address"
 type LaunchInterface struct {
-	// name is for people, and for the node label
-	// network.networking.k8s.aws/NAME by which pods select nodes that have the
-	// interface.
+	// name names the interface in messages, and in the node label
+	// network.networking.k8s.aws/NAME. Pods use the label to select nodes with
+	// the interface.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -24,8 +25,8 @@ type LaunchInterface struct {
 	AssociateCarrierIPAddress *bool `json:"associateCarrierIPAddress,omitempty"`
 
 	// associatePublicIPAddress associates a public IPv4 address with the
-	// interface, or keeps the subnet from doing so. It can be true only on an
-	// instance with a single interface.
+	// interface, or prevents it in a subnet that associates one by default. It
+	// can be true only on an instance with a single interface.
 	// +optional
 	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
 
@@ -51,7 +52,7 @@ type LaunchInterface struct {
 	DeviceIndex int32 `json:"deviceIndex"`
 
 	// interfaceType is interface, efa (EFA and IP) or efa-only. A network card
-	// takes one EFA interface. Default: interface.
+	// supports one EFA interface. Default: interface.
 	// +optional
 	// +kubebuilder:default=interface
 	InterfaceType LaunchInterfaceType `json:"interfaceType,omitempty"`
@@ -64,40 +65,40 @@ type LaunchInterface struct {
 	// +kubebuilder:validation:Maximum=63
 	NetworkCardIndex int32 `json:"networkCardIndex"`
 
-	// ipv4PrefixCount is how many /28 IPv4 prefixes EC2 delegates to the
-	// interface; each counts as one address against the limit of the instance
-	// type.
+	// ipv4PrefixCount is the number of /28 IPv4 prefixes that EC2 delegates to
+	// the interface; each counts as one address against the limit of the
+	// instance type.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=127
 	IPv4PrefixCount int32 `json:"ipv4PrefixCount,omitempty"`
 
-	// ipv6PrefixCount is how many /80 IPv6 prefixes EC2 delegates to the
-	// interface.
+	// ipv6PrefixCount is the number of /80 IPv6 prefixes that EC2 delegates to
+	// the interface.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=127
 	IPv6PrefixCount int32 `json:"ipv6PrefixCount,omitempty"`
 
-	// subnetSelector chooses the subnets of this interface, with the meaning of
-	// the node template's. Nodes are then launched only in zones in which every
-	// interface has a subnet, from a launch template for each zone. Default: the
-	// node template's.
+	// subnetSelector selects the subnets of this interface, in the same way as
+	// the node template's. Nodes can then be launched only in zones with a
+	// subnet for every interface, from a launch template for each zone.
+	// Default: the node template's.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	SubnetSelector map[string]TagValue `json:"subnetSelector,omitempty"`
 
-	// securityGroupSelector chooses the security groups of this interface, with
-	// the meaning of the node template's. Default: the node template's.
+	// securityGroupSelector selects the security groups of this interface, in
+	// the same way as the node template's. Default: the node template's.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
 	SecurityGroupSelector map[string]TagValue `json:"securityGroupSelector,omitempty"`
 
-	// management says who uses the interface. Unmanaged interfaces are tagged so
-	// that the VPC CNI leaves them alone; CNI leaves the interface to it. The VPC
-	// CNI always uses the primary interface. Default: Unmanaged.
+	// management says who uses the interface. Unmanaged interfaces have a tag
+	// that makes the VPC CNI ignore them; CNI leaves the interface to the VPC
+	// CNI. The VPC CNI always uses the primary interface. Default: Unmanaged.
 	// +optional
 	// +kubebuilder:default=Unmanaged
 	Management InterfaceManagement `json:"management,omitempty"`

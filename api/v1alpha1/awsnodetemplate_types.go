@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// AWSNodeTemplate declares what nodes are launched with, their network
-// interfaces above all. The controller keeps EC2 launch templates that say the
-// same; Auto Scaling groups and fleets launch from these by ID and version.
-// Interfaces that are born with an instance cost no API call, are deleted with
-// it, can be EFA, and exist before the kubelet starts.
+// AWSNodeTemplate declares how nodes are launched, mainly their network
+// interfaces. The controller publishes it as EC2 launch templates; Auto Scaling
+// groups and fleets launch from these by ID and version. Interfaces that are
+// created together with an instance cost no API call, are deleted with it, can
+// be EFA, and exist before the kubelet starts.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -31,12 +31,12 @@ type AWSNodeTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what nodes are to be launched with. All of it may be changed at
-	// any time; status says what that means for nodes that run.
+	// spec is the desired state. Every field may be changed at any time; status
+	// says which running nodes differ.
 	// +required
 	Spec AWSNodeTemplateSpec `json:"spec"`
 
-	// status is what came of it.
+	// status is the last observed state.
 	// +optional
 	Status AWSNodeTemplateStatus `json:"status,omitempty"`
 }
@@ -50,18 +50,18 @@ type AWSNodeTemplateList struct {
 	Items           []AWSNodeTemplate `json:"items"`
 }
 
-// AWSNodeTemplateSpec is what nodes are to be launched with.
+// AWSNodeTemplateSpec says how nodes are launched.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.launchTemplateRef) && !(has(self.autofill) && self.autofill) || has(self.subnetSelector) && has(self.securityGroupSelector)",message="subnetSelector and securityGroupSelector are required, unless launchTemplateRef is used as it is (autofill: false)"
 // +kubebuilder:validation:XValidation:rule="has(self.launchTemplateRef) || !(has(self.autofill) && self.autofill)",message="autofill: true fills in what a launch template leaves open: say which one with launchTemplateRef"
 // +kubebuilder:validation:XValidation:rule="has(self.layout) && self.layout != 'None' || !has(self.networkInterfaces) || self.networkInterfaces.size() == 0 || self.networkInterfaces.exists(i, i.networkCardIndex == 0 && i.deviceIndex == 0) || (has(self.launchTemplateRef) && has(self.autofill) && self.autofill)",message="networkInterfaces must have one with networkCardIndex: 0 and deviceIndex: 0: every instance has this primary interface"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkInterfaces) || self.networkInterfaces.size() <= 1 || !self.networkInterfaces.exists(i, has(i.associatePublicIPAddress) && i.associatePublicIPAddress)",message="associatePublicIPAddress: true is possible only with a single network interface: EC2 gives public addresses to no other instances"
 type AWSNodeTemplateSpec struct {
-	// subnetSelector chooses subnets by tags: those that carry all of these tags
-	// with exactly these values. The key aws-ids chooses by ID instead, several
+	// subnetSelector selects subnets by tags: those that have all of these tags
+	// with exactly these values. The key aws-ids selects by ID instead, several
 	// separated by commas. Interfaces without a subnetSelector of their own are
-	// in one of these subnets. Required, unless launchTemplateRef is used as it
-	// is.
+	// in one of these subnets. Required, unless nodes are launched from
+	// launchTemplateRef without autofill.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
@@ -69,10 +69,10 @@ type AWSNodeTemplateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('aws-ids' in self) || self.size() == 1",message="aws-ids in subnetSelector names the subnets themselves: it stands alone"
 	SubnetSelector map[string]TagValue `json:"subnetSelector,omitempty"`
 
-	// securityGroupSelector chooses security groups by tags, with the meaning of
-	// subnetSelector. Every chosen group is applied to interfaces without a
-	// securityGroupSelector of their own. Required, unless launchTemplateRef is
-	// used as it is.
+	// securityGroupSelector selects security groups by tags, in the same way as
+	// subnetSelector. Interfaces without a securityGroupSelector of their own
+	// get every selected group. Required, unless nodes are launched from
+	// launchTemplateRef without autofill.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
@@ -87,15 +87,15 @@ type AWSNodeTemplateSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	InstanceProfile string `json:"instanceProfile,omitempty"`
 
-	// amiFamily says how an image is told which cluster to join, and resolves
-	// the image of the family when there is no amiSelector: AL2023,
-	// Bottlerocket, or Custom for an image that takes userData as it is.
-	// Default: AL2023 without, and Custom with an amiSelector.
+	// amiFamily is the way in which the image receives the values of the
+	// cluster, and selects the image of the family if there is no amiSelector:
+	// AL2023, Bottlerocket, or Custom for an image that needs userData
+	// unchanged. Default: AL2023 without, and Custom with an amiSelector.
 	// +optional
 	AMIFamily AMIFamily `json:"amiFamily,omitempty"`
 
-	// amiSelector chooses the image by tags, the newest of several; the key
-	// aws-ids chooses it by ID.
+	// amiSelector selects the image by tags, the newest of several; the key
+	// aws-ids selects it by ID.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
@@ -103,24 +103,24 @@ type AWSNodeTemplateSpec struct {
 	AMISelector map[string]TagValue `json:"amiSelector,omitempty"`
 
 	// architecture is that of the image, and so of the instance types: amd64 or
-	// arm64. It is read from the image that amiSelector chooses. Default: amd64
-	// for the image of the family.
+	// arm64. The controller reads it from the image that amiSelector selects.
+	// Default: amd64 for the image of the family.
 	// +optional
 	Architecture Architecture `json:"architecture,omitempty"`
 
-	// userData is merged with what the family of the image needs to join the
-	// cluster, and has the last word. For a Custom image it is taken as it is.
-	// EC2 takes 16 KiB of it in the end (EC2 user guide, "User data").
+	// userData is merged with the user data that an image of the family needs
+	// to join the cluster, and overrides it. A Custom image gets it unchanged.
+	// EC2 accepts 16 KiB after the merge (EC2 user guide, "User data").
 	// +optional
 	// +kubebuilder:validation:MaxLength=16384
 	UserData string `json:"userData,omitempty"`
 
-	// cluster is what user data must say of the cluster. Where it is not set,
-	// userData must say it.
+	// cluster has the values of the cluster for the user data. If it is not
+	// set, userData must have them.
 	// +optional
 	Cluster *ClusterAccess `json:"cluster,omitempty"`
 
-	// tags are put on the instances, volumes and interfaces that are launched.
+	// tags are the tags of the launched instances, volumes and interfaces.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=35
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() >= 1 && k.size() <= 128)",message="every key of tags must have 1 to 128 characters"
@@ -142,7 +142,7 @@ type AWSNodeTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=50
 	BlockDeviceMappings []BlockDeviceMapping `json:"blockDeviceMappings,omitempty"`
 
-	// detailedMonitoring has CloudWatch collect figures every minute.
+	// detailedMonitoring makes CloudWatch collect metrics every minute.
 	// +optional
 	DetailedMonitoring *bool `json:"detailedMonitoring,omitempty"`
 
@@ -156,47 +156,47 @@ type AWSNodeTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=150
 	NetworkInterfaces []LaunchInterface `json:"networkInterfaces,omitempty"`
 
-	// layout adds the EFA interfaces that an instance type takes to the declared
-	// ones, type by type. IPOptimized uses no IP addresses for them.
-	// BandwidthOptimized adds the IP interfaces it takes to use all of the
-	// instance's IP bandwidth. Default: None.
+	// layout adds the EFA interfaces that an instance type supports to the
+	// declared ones, for each type. IPOptimized uses no IP addresses for them.
+	// BandwidthOptimized adds the IP interfaces that are necessary for all of
+	// the instance's IP bandwidth. Default: None.
 	// +optional
 	// +kubebuilder:default=None
 	Layout Layout `json:"layout,omitempty"`
 
-	// instanceTypes narrows the instance types to choose from. Those that cannot
-	// carry the interfaces are left out by themselves.
+	// instanceTypes restricts the instance types. The controller excludes types
+	// that do not support the interfaces by itself.
 	// +optional
 	InstanceTypes InstanceTypeSelector `json:"instanceTypes,omitempty"`
 
-	// driftPolicy says what is done about nodes that differ from the node
-	// template as it is now.
+	// driftPolicy says what happens to running nodes that differ from the node
+	// template.
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
-	// launchTemplateRef is a launch template that somebody else keeps.
+	// launchTemplateRef is a launch template that the user or another program
+	// maintains.
 	// +optional
 	LaunchTemplateRef *LaunchTemplateRef `json:"launchTemplateRef,omitempty"`
 
-	// autofill says what to do with launchTemplateRef. With false, nodes are
-	// launched from it as it is. With true, what it leaves open is filled in
-	// from this spec, and what it says wins over this spec. Default: false.
+	// autofill says how launchTemplateRef is used. With false, nodes are
+	// launched from it as it is. With true, this spec supplies the fields that
+	// it does not set, and its own fields override this spec. Default: false.
 	// +optional
 	// +kubebuilder:default=false
 	Autofill *bool `json:"autofill,omitempty"`
 
-	// launchTemplateOverride is laid over everything else: members of EC2's
+	// launchTemplateOverride overrides everything else: members of EC2's
 	// RequestLaunchTemplateData under their own names, userData as plain text.
-	// null takes a member away. It is refused unless the controller runs with
-	// the feature gate LaunchTemplateOverride.
+	// null removes a member. It needs the feature gate LaunchTemplateOverride.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	LaunchTemplateOverride *runtime.RawExtension `json:"launchTemplateOverride,omitempty"`
 
 	// conflictPolicy says what happens when launchTemplateRef or
-	// launchTemplateOverride hides what is said elsewhere. Warn reports it in
-	// status.shadowedFields, Reject refuses it. Default: Warn.
+	// launchTemplateOverride overrides a field that another layer sets. Warn
+	// reports it in status.shadowedFields, Reject refuses it. Default: Warn.
 	// +optional
 	// +kubebuilder:default=Warn
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
@@ -227,8 +227,8 @@ type ClusterAccess struct {
 	// +kubebuilder:validation:MaxLength=64
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
 
-	// dns is the address of the cluster's DNS service, for kubelets that are not
-	// to derive it. It needs user data that can be merged.
+	// dns is the address of the cluster's DNS service, if kubelets must not
+	// derive it. It needs user data that can be merged.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	DNS string `json:"dns,omitempty"`
@@ -253,8 +253,8 @@ type MetadataOptions struct {
 	// +kubebuilder:validation:Enum=enabled;disabled
 	HTTPProtocolIPv6 string `json:"httpProtocolIPv6,omitempty"`
 
-	// httpPutResponseHopLimit is how many hops an answer with a session token
-	// travels: 1 keeps it from pods, 2 lets pods have it.
+	// httpPutResponseHopLimit is the number of hops that a response with a
+	// session token travels: with 1 pods do not receive it, with 2 they do.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
@@ -285,7 +285,7 @@ type BlockDevice struct {
 	// +optional
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
 
-	// encrypted has the volume encrypted.
+	// encrypted makes EC2 encrypt the volume.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 
@@ -300,7 +300,7 @@ type BlockDevice struct {
 	// +kubebuilder:validation:MaxLength=2048
 	KMSKeyID string `json:"kmsKeyID,omitempty"`
 
-	// snapshotID is the snapshot that the volume is made from.
+	// snapshotID is the snapshot from which EC2 creates the volume.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	SnapshotID string `json:"snapshotID,omitempty"`
@@ -323,17 +323,17 @@ type BlockDevice struct {
 	VolumeType string `json:"volumeType,omitempty"`
 }
 
-// InstanceTypeSelector narrows instance types by patterns, in which * stands
-// for any characters.
+// InstanceTypeSelector restricts instance types by patterns, in which * matches
+// any characters.
 type InstanceTypeSelector struct {
-	// include are the types to choose from, for example m5.*. Default: all.
+	// include are the allowed types, for example m5.*. Default: all.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=64
 	Include []string `json:"include,omitempty"`
 
-	// exclude are types that are not to be used.
+	// exclude are the types that are not allowed.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -341,11 +341,12 @@ type InstanceTypeSelector struct {
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// DriftPolicy says what is done about nodes that have drifted. What only a new
-// node can mend is reported and left to whoever replaces nodes.
+// DriftPolicy says what happens to nodes that have drifted. Differences that
+// need a new node are reported; the user or another program replaces nodes.
 type DriftPolicy struct {
-	// inPlace says what is done about differences that can be mended on a
-	// running node: Repair mends them, Report only reports. Default: Repair.
+	// inPlace says what happens to differences that can be updated in place on
+	// a running node: Repair updates them, Report only reports them. Default:
+	// Repair.
 	// +optional
 	// +kubebuilder:default=Repair
 	InPlace InPlacePolicy `json:"inPlace,omitempty"`
@@ -367,23 +368,23 @@ type LaunchTemplateRef struct {
 	// +kubebuilder:validation:MaxLength=128
 	Name string `json:"name,omitempty"`
 
-	// version is a number, $Latest or $Default. The latter two are followed:
-	// what they stand for is read every minute.
+	// version is a number, $Latest or $Default. The controller resolves the
+	// latter two every minute.
 	// +required
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]*|\\\\$Latest|\\\\$Default)$')",message="version must be a number, $Latest or $Default, spelt like this"
 	Version string `json:"version"`
 }
 
-// AMIFamily says how an image is told which cluster to join. AL2 is none, since
-// AWS publishes no new image of it for EKS, and neither are images that AWS does
-// not publish, such as those of Ubuntu: they are Custom.
+// AMIFamily is the way in which an image receives the values of the cluster.
+// AL2 is not supported, because AWS publishes no new EKS image of it. Images
+// that AWS does not publish, for example those of Ubuntu, are Custom.
 //
 // +kubebuilder:validation:MaxLength=16
-// +kubebuilder:validation:XValidation:rule="self in ['AL2023', 'Bottlerocket', 'Custom']",message="amiFamily must be AL2023, Bottlerocket or Custom; for AL2, of which AWS publishes no new image for EKS, for Ubuntu and any other image set Custom, choose the image by amiSelector, and say in userData how it joins the cluster"
+// +kubebuilder:validation:XValidation:rule="self in ['AL2023', 'Bottlerocket', 'Custom']",message="amiFamily must be AL2023, Bottlerocket or Custom; AWS publishes no new EKS image of AL2; for AL2, Ubuntu and any other image set Custom, choose the image by amiSelector, and say in userData how it joins the cluster"
 type AMIFamily string
 
-// Architecture is the architecture of an image, in Kubernetes' words.
+// Architecture is the architecture of an image, by Kubernetes' names.
 //
 // +kubebuilder:validation:Enum=amd64;arm64
 type Architecture string
@@ -393,15 +394,16 @@ type Architecture string
 // +kubebuilder:validation:Enum=None;IPOptimized;BandwidthOptimized
 type Layout string
 
-// ConflictPolicy says what happens when one layer hides another.
+// ConflictPolicy says what happens when one layer overrides another.
 //
 // +kubebuilder:validation:Enum=Warn;Reject
 type ConflictPolicy string
 
-// ConflictReject refuses what hides something.
+// ConflictReject refuses a template in which a layer overrides another.
 const ConflictReject ConflictPolicy = "Reject"
 
-// InPlacePolicy says what is done about what can be mended on a running node.
+// InPlacePolicy says what happens to differences that can be updated in place
+// on a running node.
 //
 // +kubebuilder:validation:Enum=Repair;Report
 type InPlacePolicy string

@@ -5,9 +5,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AWSNodeTemplateStatus is what came of a node template.
+// AWSNodeTemplateStatus is the last observed state of an AWSNodeTemplate.
 type AWSNodeTemplateStatus struct {
-	// observedGeneration is the metadata.generation this status speaks of.
+	// observedGeneration is the metadata.generation that this status is for.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -33,47 +33,48 @@ type AWSNodeTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Zones []TemplateZone `json:"zones,omitempty"`
 
-	// instanceTypes says which instance types can carry the interfaces.
+	// instanceTypes says which instance types support the interfaces.
 	// +optional
 	InstanceTypes TemplateInstanceTypes `json:"instanceTypes,omitempty"`
 
-	// source is what launchTemplateRef stands for.
+	// source is the version that launchTemplateRef resolves to.
 	// +optional
 	Source *TemplateSource `json:"source,omitempty"`
 
-	// shadowedFields are the fields that one layer sets and another hides.
+	// shadowedFields are the fields that one layer sets and another overrides.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=256
 	ShadowedFields []string `json:"shadowedFields,omitempty"`
 
-	// warnings are what is legal and seldom meant, and what EC2 had to say.
+	// warnings name settings that are legal and seldom intended, and warnings
+	// of EC2.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=1024
 	Warnings []string `json:"warnings,omitempty"`
 
-	// nodeLabels are what nodes are labelled with, so that pods can select among
-	// node templates.
+	// nodeLabels are the labels of the nodes. Pods can select nodes of a node
+	// template with them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=160
 	NodeLabels map[string]LabelValue `json:"nodeLabels,omitempty"`
 
-	// nodes is how many nodes were launched from the node template.
+	// nodes is the number of nodes that were launched from the node template.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Nodes int32 `json:"nodes"`
 
-	// drifted is how many of the nodes differ from the node template as it is
-	// now.
+	// drifted is the number of nodes that differ from the present node
+	// template.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Drifted int32 `json:"drifted"`
 }
 
-// PublishedTemplate is one launch template to launch from.
+// PublishedTemplate is one published launch template.
 type PublishedTemplate struct {
 	// id is the ID of the launch template.
 	// +required
@@ -90,24 +91,24 @@ type PublishedTemplate struct {
 	// +kubebuilder:validation:Minimum=1
 	Version int64 `json:"version"`
 
-	// contentHash identifies what the version says.
+	// contentHash identifies the content of the version.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ContentHash string `json:"contentHash,omitempty"`
 
-	// zone is the zone whose subnets the launch template names; empty when the
+	// zone is the zone of the subnets in the launch template; empty if the
 	// launcher chooses the subnet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Zone string `json:"zone,omitempty"`
 
-	// shape is set where a layout gives instance types different interfaces:
-	// instanceTypes says which shape a type has.
+	// shape is set if a layout gives instance types different interfaces:
+	// instanceTypes has the shape of each type.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Shape string `json:"shape,omitempty"`
 
-	// interfaces is how many interfaces an instance is launched with.
+	// interfaces is the number of interfaces of a launched instance.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Interfaces int32 `json:"interfaces,omitempty"`
@@ -120,7 +121,7 @@ type TemplateZone struct {
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
 
-	// eligible is whether nodes can be launched in it.
+	// eligible says whether nodes can be launched in the zone.
 	// +required
 	Eligible bool `json:"eligible"`
 
@@ -129,8 +130,8 @@ type TemplateZone struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// subnets are the subnets to launch in, where the launcher chooses; else
-	// those of the interfaces, in the order of their slots.
+	// subnets are the subnets to choose from, if the launcher chooses;
+	// otherwise those of the interfaces, in the order of their slots.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=200
@@ -138,9 +139,9 @@ type TemplateZone struct {
 	Subnets []string `json:"subnets,omitempty"`
 }
 
-// TemplateInstanceTypes is the verdict on all instance types.
+// TemplateInstanceTypes says which instance types are eligible.
 type TemplateInstanceTypes struct {
-	// eligible is how many of the chosen types can carry the interfaces.
+	// eligible is the number of selected types that support the interfaces.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Eligible int32 `json:"eligible"`
@@ -152,12 +153,12 @@ type TemplateInstanceTypes struct {
 	// +kubebuilder:validation:MaxItems=200
 	Types []EligibleType `json:"types,omitempty"`
 
-	// typesOmitted is how many entries types leaves out.
+	// typesOmitted is the number of eligible types that types does not list.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TypesOmitted int32 `json:"typesOmitted,omitempty"`
 
-	// rejected says why the other chosen types cannot, reason by reason.
+	// rejected says why the other selected types are not eligible, by reason.
 	// +optional
 	// +listType=map
 	// +listMapKey=reason
@@ -165,21 +166,22 @@ type TemplateInstanceTypes struct {
 	Rejected []RejectedTypes `json:"rejected,omitempty"`
 }
 
-// EligibleType is an instance type that can carry the interfaces.
+// EligibleType is an instance type that supports the interfaces.
 type EligibleType struct {
 	// name is the instance type.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
 
-	// maxPods is how many pods the VPC CNI has addresses for beside the
-	// interfaces it must leave alone: what the kubelet should be told.
+	// maxPods is the number of pods for which the VPC CNI has addresses,
+	// without the interfaces that it must not use: the value for the kubelet's
+	// maxPods.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	MaxPods int32 `json:"maxPods"`
 
-	// efas is how many EFA interfaces an instance has: what the EFA device plugin
-	// offers as vpc.amazonaws.com/efa.
+	// efas is the number of EFA interfaces of an instance: those that the EFA
+	// device plugin offers as vpc.amazonaws.com/efa.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	EFAs int32 `json:"efas,omitempty"`
@@ -190,45 +192,45 @@ type EligibleType struct {
 	Shape string `json:"shape,omitempty"`
 }
 
-// RejectedTypes are instance types that cannot carry the interfaces.
+// RejectedTypes are instance types that do not support the interfaces.
 type RejectedTypes struct {
-	// reason is one CamelCase word for why.
+	// reason is one CamelCase word that says why.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
 
-	// count is how many there are.
+	// count is the number of types.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Count int32 `json:"count"`
 
-	// examples are the first three.
+	// examples are the first three types.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=3
 	// +kubebuilder:validation:items:MaxLength=64
 	Examples []string `json:"examples,omitempty"`
 
-	// message says it of the first example.
+	// message explains the reason for the first example.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 }
 
-// TemplateSource is what launchTemplateRef stands for.
+// TemplateSource is the version that launchTemplateRef resolves to.
 type TemplateSource struct {
 	// id is the ID of the launch template.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	ID string `json:"id"`
 
-	// version is the number that the version asked for stands for.
+	// version is the number that the requested version resolves to.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Version int64 `json:"version"`
 
-	// resolvedAt is when it was first seen to stand for it. It is read every
-	// minute.
+	// resolvedAt is the time of the first read with this result. The controller
+	// reads it every minute.
 	// +required
 	ResolvedAt metav1.Time `json:"resolvedAt"`
 }

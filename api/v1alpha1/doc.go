@@ -3,14 +3,14 @@
 
 // Package v1alpha1 is the Kubernetes API of multieni: the kinds of group networking.k8s.aws.
 //
-//   - [NodeENI] is intent: which nodes get which interfaces. People write it.
-//   - [NodeENIState] is the truth of one node: the members it was promised and what EC2 made of them. The controller writes it.
-//   - [AWSNodeTemplate] is what nodes are launched with. People write it; launch templates come of it.
+//   - [NodeENI] is desired state: which nodes get which interfaces. Users write it.
+//   - [NodeENIState] is the record of one node: its ledger, and the observed state of its interfaces. The controller writes it.
+//   - [AWSNodeTemplate] is desired state: how nodes are launched. Users write it; the controller publishes launch templates.
 //
-// Defaults and validation live in the schema, as OpenAPI constraints and CEL rules, so that the API server refuses what
-// cannot work with a message that names the field; there is no webhook. Every list, map and string is bounded.
+// Defaults and validation are in the schema, as OpenAPI constraints and CEL rules, so that the API server refuses an
+// invalid object with a message that names the field; there is no webhook. Every list, map and string is bounded.
 //
-// [ConditionReady] and its neighbours name the conditions; the reasons are constants beside them.
+// [ConditionReady] and the constants after it name the conditions and their reasons.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

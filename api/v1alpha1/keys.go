@@ -3,14 +3,15 @@
 
 package v1alpha1
 
-// Finalizer keeps a NodeENI until every one of its interfaces is gone, a NodeENIState until EC2 has confirmed that the
-// interfaces of its node are, and an AWSNodeTemplate until its launch templates are.
+// Finalizer keeps a NodeENI until all of its interfaces are deleted, a NodeENIState until EC2 confirms that the
+// interfaces of its node are deleted, and an AWSNodeTemplate until its launch templates are deleted.
 const Finalizer = "networking.k8s.aws/finalizer"
 
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
 const FieldOwnerController = "multieni-controller"
 
-// PausedAnnotation on a NodeENI, an AWSNodeTemplate or a Node stops every change in EC2 for it, whatever its value, until it is removed.
+// PausedAnnotation on a NodeENI, an AWSNodeTemplate or a Node stops every change in EC2 for it, regardless of its
+// value.
 const PausedAnnotation = "networking.k8s.aws/paused"
 
 // NodeConditionDrifted is the type of the Node condition that says whether a node that was launched from an
@@ -20,12 +21,13 @@ const NodeConditionDrifted = "networking.k8s.aws/Drifted"
 // FieldOwnerAgent is the field owner under which an agent applies status.links of its node's NodeENIState.
 const FieldOwnerAgent = "multieni-agent"
 
-// What an agent says on its Node.
+// Keys that the agent writes on its Node.
 const (
 	// NodeConditionInterfacesReady is the type of the Node condition that is True while every required interface is
 	// attached, and its link configured and with carrier.
 	NodeConditionInterfacesReady = "networking.k8s.aws/InterfacesReady"
-	// NotReadyTaint is the key of the taint that nodes are born with, and that goes when the condition is True.
+	// NotReadyTaint is the key of the startup taint. Nodes register with it, and the agent removes it when the
+	// condition is True.
 	NotReadyTaint = "networking.k8s.aws/not-ready"
 	// InterfaceLabelPrefix begins a label for each usable interface: the rest is its altname, the value its ENI.
 	InterfaceLabelPrefix = "interface.networking.k8s.aws/"

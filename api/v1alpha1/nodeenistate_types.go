@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NodeENIState is the truth about the interfaces of one node, and is named
-// as the node. The controller writes it; people read it. It outlives its
-// node until EC2 has confirmed that the interfaces are gone.
+// NodeENIState is the record of the interfaces of one node, and has the name of
+// the node. The controller writes it. It outlives its node until EC2 confirms
+// that the interfaces are deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -28,12 +28,12 @@ type NodeENIState struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the ledger: what the controller has promised the node, written
-	// before the first call to EC2.
+	// spec is the ledger: the interfaces of the node, stored before the first
+	// call to EC2.
 	// +required
 	Spec NodeENIStateSpec `json:"spec"`
 
-	// status is what became of the promises.
+	// status is the observed state of the interfaces.
 	// +optional
 	Status NodeENIStateStatus `json:"status,omitempty"`
 }
@@ -56,8 +56,8 @@ type NodeENIStateSpec struct {
 	// +kubebuilder:validation:Pattern=`^i-[0-9a-f]{8,17}$`
 	InstanceID string `json:"instanceID"`
 
-	// nodeUID is the UID of the Node object, which tells a node from a later one
-	// of the same name.
+	// nodeUID is the UID of the Node object, which distinguishes it from a
+	// later Node with the same name.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
@@ -75,7 +75,7 @@ type NodeENIStateSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	InstanceType string `json:"instanceType,omitempty"`
 
-	// members are the interfaces promised to the node.
+	// members are the desired interfaces of the node.
 	// +optional
 	// +listType=map
 	// +listMapKey=nodeENIUID
@@ -92,8 +92,8 @@ type NodeENIStateSpec struct {
 	PreviousInstances []PreviousInstance `json:"previousInstances,omitempty"`
 }
 
-// PreviousInstance is the ledger of an instance that was the node before, under
-// the same name.
+// PreviousInstance is the ledger of an instance that was the node of this name
+// before.
 type PreviousInstance struct {
 	// instanceID is the EC2 instance.
 	// +required
@@ -101,7 +101,7 @@ type PreviousInstance struct {
 	// +kubebuilder:validation:Pattern=`^i-[0-9a-f]{8,17}$`
 	InstanceID string `json:"instanceID"`
 
-	// members are the interfaces that were promised to the instance.
+	// members are the interfaces of that instance.
 	// +required
 	// +listType=map
 	// +listMapKey=nodeENIUID
@@ -111,41 +111,42 @@ type PreviousInstance struct {
 	Members []Member `json:"members"`
 }
 
-// Member is one promised interface. Its tags and its client token in EC2
-// derive from these fields, so that it is found again, and never made twice,
-// whatever is lost in between.
+// Member is one desired interface. Its tags and its client token in EC2 derive
+// from these fields, so that the controller finds it again, and never creates
+// it twice, even after a loss of all other state.
 type Member struct {
-	// nodeENI is the name of the NodeENI that wants the interface.
+	// nodeENI is the name of the NodeENI of the interface.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NodeENI string `json:"nodeENI"`
 
-	// nodeENIUID is the UID of that NodeENI, which tells it from a later one of
-	// the same name.
+	// nodeENIUID is the UID of that NodeENI, which distinguishes it from a
+	// later one with the same name.
 	// +required
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	NodeENIUID types.UID `json:"nodeENIUID"`
 
-	// ordinal is the place of the interface among those of the NodeENI on this
+	// ordinal is the number of the interface among those of the NodeENI on this
 	// node, from 0.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=127
 	Ordinal int32 `json:"ordinal"`
 
-	// generation tells the successive interfaces of a member apart. It only ever grows.
+	// generation distinguishes the successive interfaces of a member. It only
+	// grows.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=253402300799
 	Generation int64 `json:"generation"`
 }
 
-// NodeENIStateStatus is what became of the promises.
+// NodeENIStateStatus is the observed state of a node's interfaces.
 type NodeENIStateStatus struct {
-	// observedGeneration is the metadata.generation this status speaks of.
+	// observedGeneration is the metadata.generation that this status is for.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -157,24 +158,25 @@ type NodeENIStateStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// desired is how many interfaces the node is promised.
+	// desired is the number of desired interfaces of the node.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Desired int32 `json:"desired"`
 
-	// attached is how many of the desired interfaces EC2 reports as attached.
+	// attached is the number of desired interfaces that EC2 reports as
+	// attached.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attached int32 `json:"attached"`
 
-	// instanceID is the EC2 instance that this status speaks of.
+	// instanceID is the EC2 instance that this status is for.
 	// +optional
 	// +kubebuilder:validation:MaxLength=19
 	InstanceID string `json:"instanceID,omitempty"`
 
-	// nodeENIs says which generation of each NodeENI the interfaces were last
-	// judged by. A NodeENI that selects the node and is not listed was not judged
-	// yet.
+	// nodeENIs has, for each NodeENI, the generation that this status takes
+	// into account. A NodeENI that selects the node and is not listed is not
+	// taken into account yet.
 	// +optional
 	// +listType=map
 	// +listMapKey=nodeENIUID
@@ -182,7 +184,7 @@ type NodeENIStateStatus struct {
 	NodeENIs []ObservedNodeENI `json:"nodeENIs,omitempty"`
 
 	// interfaces are the interfaces as EC2 reports them, one entry for each
-	// member. Of more than 128 those that exist in EC2 come first.
+	// member. Of more than 128, those that exist in EC2 come first.
 	// +optional
 	// +listType=map
 	// +listMapKey=nodeENIUID
@@ -190,22 +192,22 @@ type NodeENIStateStatus struct {
 	// +kubebuilder:validation:MaxItems=128
 	Interfaces []InterfaceState `json:"interfaces,omitempty"`
 
-	// interfacesOmitted is how many entries interfaces leaves out.
+	// interfacesOmitted is the number of members that interfaces does not list.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	InterfacesOmitted int32 `json:"interfacesOmitted,omitempty"`
 
-	// unverified are interfaces of the instance whose tags name this cluster,
-	// while nothing else says that multieni made them: the tags were copied or
-	// invented, or the ledger was lost. They are left as they are.
+	// unverified are interfaces of the instance with this cluster's tags, and
+	// without other evidence that multieni created them: the tags were copied
+	// or invented, or the ledger was lost. The controller does not change them.
 	// +optional
 	// +listType=map
 	// +listMapKey=eniID
 	// +kubebuilder:validation:MaxItems=64
 	Unverified []UnverifiedInterface `json:"unverified,omitempty"`
 
-	// links are the links of the interfaces as the agent on the node finds them.
-	// The agent writes them, and nothing else; the controller never does.
+	// links are the links of the interfaces on the node. Only the agent of the
+	// node writes them.
 	// +optional
 	// +listType=map
 	// +listMapKey=macAddress
@@ -213,13 +215,15 @@ type NodeENIStateStatus struct {
 	Links []LinkState `json:"links,omitempty"`
 }
 
-// MaxInterfaces is how many interfaces a NodeENIState lists, and MaxNodeENIs of how many NodeENIs it speaks.
+// MaxInterfaces and MaxNodeENIs are the largest numbers of interfaces and
+// NodeENIs that a NodeENIState lists.
 const (
 	MaxInterfaces = 128
 	MaxNodeENIs   = 512
 )
 
-// ObservedNodeENI is a NodeENI as the node's interfaces were last judged by it.
+// ObservedNodeENI is the generation of a NodeENI that a status takes into
+// account.
 type ObservedNodeENI struct {
 	// nodeENI is the name of the NodeENI.
 	// +required
@@ -234,26 +238,26 @@ type ObservedNodeENI struct {
 	// +kubebuilder:validation:MaxLength=128
 	NodeENIUID types.UID `json:"nodeENIUID"`
 
-	// observedGeneration is the metadata.generation of the NodeENI that the
-	// interfaces were judged by.
+	// observedGeneration is the metadata.generation of the NodeENI that this
+	// status takes into account.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// omitted is how many wanted interfaces of the NodeENI the list of
-	// interfaces leaves out. None of them exists in EC2.
+	// omitted is the number of desired interfaces of the NodeENI that
+	// interfaces does not list. None of them exists in EC2.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Omitted int32 `json:"omitted,omitempty"`
 
-	// blocked is how many of the omitted interfaces cannot be delivered as things
-	// stand.
+	// blocked is the number of omitted interfaces that wait for a person to
+	// act.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Blocked int32 `json:"blocked,omitempty"`
 
-	// reason is one CamelCase word for why the first of the blocked ones cannot
-	// be delivered.
+	// reason is one CamelCase word that says why the first blocked interface is
+	// blocked.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
@@ -263,23 +267,23 @@ type ObservedNodeENI struct {
 type InterfaceState struct {
 	Member `json:",inline"`
 
-	// phase says how far the interface is.
+	// phase is the phase of the interface.
 	// +required
 	Phase Phase `json:"phase"`
 
-	// eniID is the network interface, once it exists.
+	// eniID is the ID of the network interface, once it exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	ENIID string `json:"eniID,omitempty"`
 
-	// instanceID is the instance that the interface was made for. It differs
-	// from the node's while an earlier instance of the node has interfaces.
+	// instanceID is the instance that the interface was created for. It differs
+	// from the node's while a previous instance of the node has interfaces.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	InstanceID string `json:"instanceID,omitempty"`
 
-	// unverified is set while nothing but its tags says that the interface is
-	// multieni's. It is left as it is.
+	// unverified is set while only its tags say that multieni created the
+	// interface. The controller does not change it.
 	// +optional
 	Unverified bool `json:"unverified,omitempty"`
 
@@ -299,7 +303,8 @@ type InterfaceState struct {
 	// +kubebuilder:validation:MaxLength=15
 	PrivateIP string `json:"privateIP,omitempty"`
 
-	// secondaryPrivateIPs are the private IPv4 addresses beside the primary one.
+	// secondaryPrivateIPs are the private IPv4 addresses without the primary
+	// one.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -344,19 +349,19 @@ type InterfaceState struct {
 	// +kubebuilder:validation:items:MaxLength=24
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
 
-	// networkCardIndex is the network card the interface is attached to.
+	// networkCardIndex is the network card of the interface.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	NetworkCardIndex int32 `json:"networkCardIndex"`
 
-	// deviceIndex is the device index the interface is attached at; the one
-	// that is asked for until then.
+	// deviceIndex is the device index of the interface, or the requested one
+	// while it is not attached.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	DeviceIndex int32 `json:"deviceIndex"`
 
-	// requestedDeviceIndex is the device index the NodeENI asks for. It differs
-	// from deviceIndex when that one was taken.
+	// requestedDeviceIndex is the device index that the NodeENI requests. It
+	// differs from deviceIndex if that one was taken.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RequestedDeviceIndex int32 `json:"requestedDeviceIndex"`
@@ -366,8 +371,8 @@ type InterfaceState struct {
 	// +optional
 	DeleteOnTermination bool `json:"deleteOnTermination"`
 
-	// mtu is the maximum transmission unit wanted for the link, in bytes. Unset,
-	// it is the agent's default.
+	// mtu is the desired maximum transmission unit of the link, in bytes.
+	// Default: the agent's.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MTU int32 `json:"mtu,omitempty"`
@@ -377,39 +382,41 @@ type InterfaceState struct {
 	// +kubebuilder:validation:MaxLength=18
 	SubnetCIDR string `json:"subnetCIDR,omitempty"`
 
-	// addressMode is the NodeENI's: whether the node itself talks over the
-	// interface. Unset means None.
+	// addressMode is that of the NodeENI: whether the node itself uses the
+	// addresses of the interface. Default: None.
 	// +optional
 	AddressMode AddressMode `json:"addressMode,omitempty"`
 
-	// sysctls are the NodeENI's: kernel settings of the link.
+	// sysctls are those of the NodeENI: kernel settings of the link.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=10
 	Sysctls map[string]SysctlValue `json:"sysctls,omitempty"`
 
-	// required is the NodeENI's: whether the node is unready without the
-	// interface. Unset means true.
+	// required is that of the NodeENI: whether the node is unready without the
+	// interface. Default: true.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 
-	// dpdkDriver is the NodeENI's if it says enableDPDK: the driver that the
-	// device shall have instead of the kernel's network driver.
+	// dpdkDriver is that of a NodeENI with enableDPDK: the desired driver of
+	// the device instead of the kernel's network driver.
 	// +optional
 	DPDKDriver DPDKDriver `json:"dpdkDriver,omitempty"`
 
-	// dpdkResourceName is the extended resource that the device is listed under
-	// for the SR-IOV network device plugin. Unset, it is not listed.
+	// dpdkResourceName is the extended resource under which the agent lists the
+	// device for the SR-IOV network device plugin. If it is not set, the agent
+	// does not list the device.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	DPDKResourceName string `json:"dpdkResourceName,omitempty"`
 
-	// dpdkPCIAddress is the NodeENI's: where the device is expected.
+	// dpdkPCIAddress is that of the NodeENI: the expected PCI address of the
+	// device.
 	// +optional
 	// +kubebuilder:validation:MaxLength=12
 	DPDKPCIAddress string `json:"dpdkPCIAddress,omitempty"`
 
-	// reason is one CamelCase word for why the interface is blocked or has
-	// drifted.
+	// reason is one CamelCase word that says why the interface is blocked or
+	// has drifted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
@@ -427,26 +434,26 @@ type InterfaceState struct {
 	Drift []Drift `json:"drift,omitempty"`
 }
 
-// Phase says how far an interface is.
+// Phase is the phase of an interface.
 //
 // +kubebuilder:validation:Enum=Blocked;Pending;Creating;Attaching;Attached;Detaching;Deleting
 type Phase string
 
 const (
-	// PhaseBlocked is an interface that cannot be delivered as things stand;
-	// reason says why.
+	// PhaseBlocked is an interface that waits for a person to act; reason says
+	// why.
 	PhaseBlocked Phase = "Blocked"
-	// PhasePending is an interface that nothing has been done for yet.
+	// PhasePending is an interface for which EC2 has received no call yet.
 	PhasePending Phase = "Pending"
-	// PhaseCreating is an interface that EC2 was asked to create.
+	// PhaseCreating is an interface that EC2 is creating.
 	PhaseCreating Phase = "Creating"
-	// PhaseAttaching is an interface on its way to the instance.
+	// PhaseAttaching is an interface that EC2 is attaching to the instance.
 	PhaseAttaching Phase = "Attaching"
 	// PhaseAttached is an interface that EC2 reports as attached.
 	PhaseAttached Phase = "Attached"
-	// PhaseDetaching is an interface on its way off the instance.
+	// PhaseDetaching is an interface that EC2 is detaching from the instance.
 	PhaseDetaching Phase = "Detaching"
-	// PhaseDeleting is an interface that is detached and about to be gone.
+	// PhaseDeleting is an interface that is detached and not deleted yet.
 	PhaseDeleting Phase = "Deleting"
 )
 
@@ -458,12 +465,12 @@ type Drift struct {
 	// +kubebuilder:validation:MaxLength=64
 	Field string `json:"field"`
 
-	// want is the value the NodeENI declares.
+	// want is the declared value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Want string `json:"want,omitempty"`
 
-	// have is the value the interface has.
+	// have is the observed value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Have string `json:"have,omitempty"`

@@ -5,9 +5,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeENIStatus is what the controller last saw of a NodeENI.
+// NodeENIStatus is the last observed state of a NodeENI.
 type NodeENIStatus struct {
-	// observedGeneration is the metadata.generation this status speaks of.
+	// observedGeneration is the metadata.generation that this status is for.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -20,58 +20,60 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// nodes is how many nodes match the node selector.
+	// nodes is the number of nodes that match the node selector.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Nodes int32 `json:"nodes"`
 
-	// desired is how many interfaces are wanted over all matching nodes.
+	// desired is the number of desired interfaces of all matching nodes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Desired int32 `json:"desired"`
 
-	// attached is how many of the desired interfaces EC2 reports as attached.
+	// attached is the number of desired interfaces that EC2 reports as
+	// attached.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attached int32 `json:"attached"`
 
-	// ready is how many of the desired interfaces are attached and are in
-	// everything as declared.
+	// ready is the number of desired interfaces that are attached and entirely
+	// as declared.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Ready int32 `json:"ready"`
 
-	// blocked is how many of the desired interfaces cannot be delivered as
-	// things stand; attachments says why.
+	// blocked is the number of desired interfaces that wait for a person to
+	// act; attachments has the reasons.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Blocked int32 `json:"blocked"`
 
-	// drifted is how many interfaces differ from the spec in a way that cannot
-	// be changed in place.
+	// drifted is the number of interfaces that differ from the spec in a way
+	// that cannot be changed in place.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Drifted int32 `json:"drifted"`
 
-	// attachments are the wanted interfaces, one entry for each, at most 100 in
-	// the order of node and device index; those that exist in EC2 come before
-	// others. The NodeENIState of a node has more, with more detail.
+	// attachments are the desired interfaces, one entry each, at most 100, in
+	// the order of node and device index; interfaces that exist in EC2 come
+	// first. The NodeENIState of a node has more entries, with more detail.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Attachments []Attachment `json:"attachments,omitempty"`
 
-	// attachmentsOmitted is how many entries attachments leaves out.
+	// attachmentsOmitted is the number of interfaces that attachments does not
+	// list.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	AttachmentsOmitted int32 `json:"attachmentsOmitted,omitempty"`
 
-	// ramp is set while a change of nodeSelector is carried out that reaches
-	// far more nodes than before.
+	// ramp is set while the controller admits nodes gradually, because a
+	// changed nodeSelector matches far more nodes than before.
 	// +optional
 	Ramp *Ramp `json:"ramp,omitempty"`
 
-	// subnets are the subnets that the spec's subnet fields stand for, over all
+	// subnets are the subnets that the spec's subnet fields select, in all
 	// zones.
 	// +optional
 	// +listType=map
@@ -80,7 +82,7 @@ type NodeENIStatus struct {
 	Subnets []ResolvedSubnet `json:"subnets,omitempty"`
 
 	// securityGroups are the IDs of the groups that the spec's group fields
-	// stand for.
+	// select.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -88,20 +90,20 @@ type NodeENIStatus struct {
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }
 
-// Ramp is a wide change under way.
+// Ramp is the gradual admission of nodes after a change of nodeSelector.
 type Ramp struct {
-	// since is when it began.
+	// since is the time of the change.
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// nodes is how many nodes may have interfaces at the beginning; more are
-	// let in as time passes.
+	// nodes is the number of nodes that may have interfaces at the beginning;
+	// it grows with time.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Nodes int32 `json:"nodes"`
 }
 
-// Attachment is one wanted interface on one node, in short.
+// Attachment is one desired interface on one node, in short.
 type Attachment struct {
 	// nodeID is the name of the node.
 	// +required
@@ -113,7 +115,7 @@ type Attachment struct {
 	// +kubebuilder:validation:MaxLength=32
 	InstanceID string `json:"instanceID,omitempty"`
 
-	// eniID is the network interface, once it exists.
+	// eniID is the ID of the network interface, once it exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	ENIID string `json:"eniID,omitempty"`
@@ -128,12 +130,12 @@ type Attachment struct {
 	// +kubebuilder:validation:MaxLength=32
 	SubnetID string `json:"subnetID,omitempty"`
 
-	// networkCardIndex is the network card the interface is attached to.
+	// networkCardIndex is the network card of the interface.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	NetworkCardIndex int32 `json:"networkCardIndex"`
 
-	// deviceIndex is the device index the interface is attached at, or asks for
+	// deviceIndex is the device index of the interface, or the requested one
 	// while it is not attached.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -150,13 +152,13 @@ type Attachment struct {
 	// +kubebuilder:validation:MaxLength=15
 	PrivateIP string `json:"privateIP,omitempty"`
 
-	// status says how far the interface is: blocked, pending, creating,
+	// status is the phase of the interface: blocked, pending, creating,
 	// attaching, attached, detaching or deleting.
 	// +required
 	Status AttachmentStatus `json:"status"`
 
-	// reason is one CamelCase word for why the interface is blocked or has
-	// drifted.
+	// reason is one CamelCase word that says why the interface is blocked or
+	// has drifted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
@@ -167,13 +169,13 @@ type Attachment struct {
 	Message string `json:"message,omitempty"`
 }
 
-// AttachmentStatus says how far an interface is, in the lower-case words
-// that EC2 itself uses for attachments.
+// AttachmentStatus is the phase of an interface, in lower case like EC2's own
+// attachment states.
 //
 // +kubebuilder:validation:Enum=blocked;pending;creating;attaching;attached;detaching;deleting
 type AttachmentStatus string
 
-// The words of AttachmentStatus. They are the phases of [InterfaceState] in
+// The values of AttachmentStatus. They are the phases of [InterfaceState] in
 // lower case.
 const (
 	AttachmentBlocked   AttachmentStatus = "blocked"
@@ -185,7 +187,7 @@ const (
 	AttachmentDeleting  AttachmentStatus = "deleting"
 )
 
-// ResolvedSubnet is a subnet that a NodeENI stands for.
+// ResolvedSubnet is a subnet that a NodeENI selects.
 type ResolvedSubnet struct {
 	// id is the subnet ID.
 	// +required
@@ -197,7 +199,7 @@ type ResolvedSubnet struct {
 	// +kubebuilder:validation:MaxLength=64
 	Zone string `json:"zone"`
 
-	// cidr is the IPv4 range of the subnet. An IPv6-only subnet has none.
+	// cidr is the IPv4 range of the subnet; empty for an IPv6-only subnet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=18
 	CIDR string `json:"cidr,omitempty"`

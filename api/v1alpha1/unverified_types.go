@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// UnverifiedInterface is an interface that is left alone.
+// UnverifiedInterface is an interface that the controller retains.
 type UnverifiedInterface struct {
 	// eniID is the network interface.
 	// +required
@@ -11,11 +11,12 @@ type UnverifiedInterface struct {
 	// +kubebuilder:validation:MaxLength=32
 	ENIID string `json:"eniID"`
 
-	// copy says that its tags are known to be those of another interface.
+	// copy is set if its tags are known to be copies of those of another
+	// interface.
 	// +optional
 	Copy bool `json:"copy,omitempty"`
 
-	// message says why it is left alone, and what to do.
+	// message says why the controller retains it, and names the next step.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

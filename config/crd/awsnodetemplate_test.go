@@ -71,7 +71,7 @@ var refusedTemplates = map[string]struct {
 	"a subnet key too long":          {"every key of subnetSelector", fields{"subnetSelector": fields{strings.Repeat("k", 129): "a"}}},
 	"a group key too long":           {"every key of securityGroupSelector", fields{"securityGroupSelector": fields{strings.Repeat("k", 129): "a"}}},
 	"two images":                     {"amiSelector names the image itself", fields{"amiSelector": fields{"aws-ids": "ami-12345678,ami-12345679"}}},
-	"a family that is not supported": {"for AL2, of which AWS publishes no new image for EKS, for Ubuntu and any other image set Custom", fields{"amiFamily": "AL2"}},
+	"a family that is not supported": {"AWS publishes no new EKS image of AL2; for AL2, Ubuntu and any other image set Custom", fields{"amiFamily": "AL2"}},
 	"user data too large":            {"userData", fields{"userData": strings.Repeat("x", 16385)}},
 	"an empty tag key":               {"every key of tags", fields{"tags": fields{"": "a"}}},
 	"a tag of AWS":                   {"reserved by AWS", fields{"tags": fields{"aws:x": "a"}}},

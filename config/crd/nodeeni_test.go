@@ -240,7 +240,7 @@ func TestNodeENIRefused(t *testing.T) {
 	}
 }
 
-// A field without a row of each sort has constraints that nobody has seen at work.
+// A field without a row of each sort has constraints that no test has seen at work.
 func TestEveryFieldHasRows(t *testing.T) {
 	spec := rootSchema(definitionOf(t, "NodeENI")).Properties["spec"]
 	for name := range spec.Properties {

@@ -171,7 +171,7 @@ func unboundedFields(path string, s apiextensionsv1.JSONSchemaProps) []string {
 	return found
 }
 
-// `kubectl explain` prints the description beside the JSON name, so a description begins with that name.
+// `kubectl explain` prints the description next to the JSON name, so a description begins with that name.
 func TestEveryFieldIsExplained(t *testing.T) {
 	for _, definition := range definitions(t) {
 		root := rootSchema(definition)

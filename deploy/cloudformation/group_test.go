@@ -20,8 +20,8 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// A self-managed group is made with its hooks, so that no instance is launched before they exist; and the function completes them
-// when it is told their names.
+// A self-managed group is created with its hooks, so that no instance is launched before they exist. The function completes them
+// when its configuration names them.
 func TestASelfManagedGroupIsMadeWithItsHooks(t *testing.T) {
 	group := read(t, "self-managed-group.yaml")
 	properties := group.Resources["NodeGroup"].Properties
@@ -52,7 +52,7 @@ func TestASelfManagedGroupIsMadeWithItsHooks(t *testing.T) {
 	}
 }
 
-// The instances of a self-managed group have the tag by which the function knows them, and are told which cluster to join.
+// The instances of a self-managed group have the tag that the function looks for, and user data that names their cluster.
 func TestASelfManagedNodeJoinsItsCluster(t *testing.T) {
 	data := read(t, "self-managed-group.yaml").Resources["LaunchTemplate"].Properties["LaunchTemplateData"].(map[string]any)
 	tags := plain(data["TagSpecifications"]).([]any)[0].(map[string]any)["Tags"]

@@ -138,7 +138,7 @@ func TestWhatTemplatesReferToExists(t *testing.T) {
 	}
 }
 
-// The function is told what the template's parameters say, under the same names, and understands it.
+// The function receives the template's parameters under the same names, and understands them.
 func TestTheFunctionUnderstandsItsParameters(t *testing.T) {
 	hook := read(t, "lifecycle-hook.yaml")
 	variables := hook.Resources["Function"].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)

@@ -102,7 +102,7 @@ func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 	}
 	family := words("amiFamily", string(spec.AMIFamily), string(launchtemplate.AL2023), string(launchtemplate.Bottlerocket), string(launchtemplate.Custom))
 	if family != nil {
-		family = fmt.Errorf("%w; for AL2, of which AWS publishes no new image for EKS, for Ubuntu and any other image set Custom, "+
+		family = fmt.Errorf("%w; AWS publishes no new EKS image of AL2; for AL2, Ubuntu and any other image set Custom, "+
 			"choose the image by amiSelector, and say in userData how it joins the cluster", family)
 	}
 	rules := []error{

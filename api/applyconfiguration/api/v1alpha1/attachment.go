@@ -12,32 +12,32 @@ import (
 // AttachmentApplyConfiguration represents a declarative configuration of the Attachment type for use
 // with apply.
 //
-// Attachment is one wanted interface on one node, in short.
+// Attachment is one desired interface on one node, in short.
 type AttachmentApplyConfiguration struct {
 	// nodeID is the name of the node.
 	NodeID *string `json:"nodeID,omitempty"`
 	// instanceID is the EC2 instance of the node.
 	InstanceID *string `json:"instanceID,omitempty"`
-	// eniID is the network interface, once it exists.
+	// eniID is the ID of the network interface, once it exists.
 	ENIID *string `json:"eniID,omitempty"`
 	// attachmentID is EC2's ID of the attachment, once it exists.
 	AttachmentID *string `json:"attachmentID,omitempty"`
 	// subnetID is the subnet of the interface.
 	SubnetID *string `json:"subnetID,omitempty"`
-	// networkCardIndex is the network card the interface is attached to.
+	// networkCardIndex is the network card of the interface.
 	NetworkCardIndex *int32 `json:"networkCardIndex,omitempty"`
-	// deviceIndex is the device index the interface is attached at, or asks for
+	// deviceIndex is the device index of the interface, or the requested one
 	// while it is not attached.
 	DeviceIndex *int32 `json:"deviceIndex,omitempty"`
 	// macAddress identifies the link on the node.
 	MACAddress *string `json:"macAddress,omitempty"`
 	// privateIP is the primary private IPv4 address.
 	PrivateIP *string `json:"privateIP,omitempty"`
-	// status says how far the interface is: blocked, pending, creating,
+	// status is the phase of the interface: blocked, pending, creating,
 	// attaching, attached, detaching or deleting.
 	Status *apiv1alpha1.AttachmentStatus `json:"status,omitempty"`
-	// reason is one CamelCase word for why the interface is blocked or has
-	// drifted.
+	// reason is one CamelCase word that says why the interface is blocked or
+	// has drifted.
 	Reason *string `json:"reason,omitempty"`
 	// message explains the reason and names the next step.
 	Message *string `json:"message,omitempty"`

@@ -17,18 +17,18 @@ import (
 // AWSNodeTemplateApplyConfiguration represents a declarative configuration of the AWSNodeTemplate type for use
 // with apply.
 //
-// AWSNodeTemplate declares what nodes are launched with, their network
-// interfaces above all. The controller keeps EC2 launch templates that say the
-// same; Auto Scaling groups and fleets launch from these by ID and version.
-// Interfaces that are born with an instance cost no API call, are deleted with
-// it, can be EFA, and exist before the kubelet starts.
+// AWSNodeTemplate declares how nodes are launched, mainly their network
+// interfaces. The controller publishes it as EC2 launch templates; Auto Scaling
+// groups and fleets launch from these by ID and version. Interfaces that are
+// created together with an instance cost no API call, are deleted with it, can
+// be EFA, and exist before the kubelet starts.
 type AWSNodeTemplateApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what nodes are to be launched with. All of it may be changed at
-	// any time; status says what that means for nodes that run.
+	// spec is the desired state. Every field may be changed at any time; status
+	// says which running nodes differ.
 	Spec *AWSNodeTemplateSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what came of it.
+	// status is the last observed state.
 	Status *AWSNodeTemplateStatusApplyConfiguration `json:"status,omitempty"`
 }
 

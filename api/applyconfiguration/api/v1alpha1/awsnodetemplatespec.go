@@ -13,42 +13,42 @@ import (
 // AWSNodeTemplateSpecApplyConfiguration represents a declarative configuration of the AWSNodeTemplateSpec type for use
 // with apply.
 //
-// AWSNodeTemplateSpec is what nodes are to be launched with.
+// AWSNodeTemplateSpec says how nodes are launched.
 type AWSNodeTemplateSpecApplyConfiguration struct {
-	// subnetSelector chooses subnets by tags: those that carry all of these tags
-	// with exactly these values. The key aws-ids chooses by ID instead, several
+	// subnetSelector selects subnets by tags: those that have all of these tags
+	// with exactly these values. The key aws-ids selects by ID instead, several
 	// separated by commas. Interfaces without a subnetSelector of their own are
-	// in one of these subnets. Required, unless launchTemplateRef is used as it
-	// is.
+	// in one of these subnets. Required, unless nodes are launched from
+	// launchTemplateRef without autofill.
 	SubnetSelector map[string]apiv1alpha1.TagValue `json:"subnetSelector,omitempty"`
-	// securityGroupSelector chooses security groups by tags, with the meaning of
-	// subnetSelector. Every chosen group is applied to interfaces without a
-	// securityGroupSelector of their own. Required, unless launchTemplateRef is
-	// used as it is.
+	// securityGroupSelector selects security groups by tags, in the same way as
+	// subnetSelector. Interfaces without a securityGroupSelector of their own
+	// get every selected group. Required, unless nodes are launched from
+	// launchTemplateRef without autofill.
 	SecurityGroupSelector map[string]apiv1alpha1.TagValue `json:"securityGroupSelector,omitempty"`
 	// instanceProfile is the name or ARN of the IAM instance profile of the
 	// nodes.
 	InstanceProfile *string `json:"instanceProfile,omitempty"`
-	// amiFamily says how an image is told which cluster to join, and resolves
-	// the image of the family when there is no amiSelector: AL2023,
-	// Bottlerocket, or Custom for an image that takes userData as it is.
-	// Default: AL2023 without, and Custom with an amiSelector.
+	// amiFamily is the way in which the image receives the values of the
+	// cluster, and selects the image of the family if there is no amiSelector:
+	// AL2023, Bottlerocket, or Custom for an image that needs userData
+	// unchanged. Default: AL2023 without, and Custom with an amiSelector.
 	AMIFamily *apiv1alpha1.AMIFamily `json:"amiFamily,omitempty"`
-	// amiSelector chooses the image by tags, the newest of several; the key
-	// aws-ids chooses it by ID.
+	// amiSelector selects the image by tags, the newest of several; the key
+	// aws-ids selects it by ID.
 	AMISelector map[string]apiv1alpha1.TagValue `json:"amiSelector,omitempty"`
 	// architecture is that of the image, and so of the instance types: amd64 or
-	// arm64. It is read from the image that amiSelector chooses. Default: amd64
-	// for the image of the family.
+	// arm64. The controller reads it from the image that amiSelector selects.
+	// Default: amd64 for the image of the family.
 	Architecture *apiv1alpha1.Architecture `json:"architecture,omitempty"`
-	// userData is merged with what the family of the image needs to join the
-	// cluster, and has the last word. For a Custom image it is taken as it is.
-	// EC2 takes 16 KiB of it in the end (EC2 user guide, "User data").
+	// userData is merged with the user data that an image of the family needs
+	// to join the cluster, and overrides it. A Custom image gets it unchanged.
+	// EC2 accepts 16 KiB after the merge (EC2 user guide, "User data").
 	UserData *string `json:"userData,omitempty"`
-	// cluster is what user data must say of the cluster. Where it is not set,
-	// userData must say it.
+	// cluster has the values of the cluster for the user data. If it is not
+	// set, userData must have them.
 	Cluster *ClusterAccessApplyConfiguration `json:"cluster,omitempty"`
-	// tags are put on the instances, volumes and interfaces that are launched.
+	// tags are the tags of the launched instances, volumes and interfaces.
 	Tags map[string]apiv1alpha1.TagValue `json:"tags,omitempty"`
 	// metadataOptions configure the instance metadata service. Default: IMDSv2
 	// only, with a hop limit of 1.
@@ -56,37 +56,37 @@ type AWSNodeTemplateSpecApplyConfiguration struct {
 	// blockDeviceMappings configure the volumes of the instances. Default: those
 	// of the image.
 	BlockDeviceMappings []BlockDeviceMappingApplyConfiguration `json:"blockDeviceMappings,omitempty"`
-	// detailedMonitoring has CloudWatch collect figures every minute.
+	// detailedMonitoring makes CloudWatch collect metrics every minute.
 	DetailedMonitoring *bool `json:"detailedMonitoring,omitempty"`
 	// networkInterfaces are the network interfaces of an instance; one of them
 	// is the primary one, at networkCardIndex 0 and deviceIndex 0. Default: the
 	// primary one alone.
 	NetworkInterfaces []LaunchInterfaceApplyConfiguration `json:"networkInterfaces,omitempty"`
-	// layout adds the EFA interfaces that an instance type takes to the declared
-	// ones, type by type. IPOptimized uses no IP addresses for them.
-	// BandwidthOptimized adds the IP interfaces it takes to use all of the
-	// instance's IP bandwidth. Default: None.
+	// layout adds the EFA interfaces that an instance type supports to the
+	// declared ones, for each type. IPOptimized uses no IP addresses for them.
+	// BandwidthOptimized adds the IP interfaces that are necessary for all of
+	// the instance's IP bandwidth. Default: None.
 	Layout *apiv1alpha1.Layout `json:"layout,omitempty"`
-	// instanceTypes narrows the instance types to choose from. Those that cannot
-	// carry the interfaces are left out by themselves.
+	// instanceTypes restricts the instance types. The controller excludes types
+	// that do not support the interfaces by itself.
 	InstanceTypes *InstanceTypeSelectorApplyConfiguration `json:"instanceTypes,omitempty"`
-	// driftPolicy says what is done about nodes that differ from the node
-	// template as it is now.
+	// driftPolicy says what happens to running nodes that differ from the node
+	// template.
 	DriftPolicy *DriftPolicyApplyConfiguration `json:"driftPolicy,omitempty"`
-	// launchTemplateRef is a launch template that somebody else keeps.
+	// launchTemplateRef is a launch template that the user or another program
+	// maintains.
 	LaunchTemplateRef *LaunchTemplateRefApplyConfiguration `json:"launchTemplateRef,omitempty"`
-	// autofill says what to do with launchTemplateRef. With false, nodes are
-	// launched from it as it is. With true, what it leaves open is filled in
-	// from this spec, and what it says wins over this spec. Default: false.
+	// autofill says how launchTemplateRef is used. With false, nodes are
+	// launched from it as it is. With true, this spec supplies the fields that
+	// it does not set, and its own fields override this spec. Default: false.
 	Autofill *bool `json:"autofill,omitempty"`
-	// launchTemplateOverride is laid over everything else: members of EC2's
+	// launchTemplateOverride overrides everything else: members of EC2's
 	// RequestLaunchTemplateData under their own names, userData as plain text.
-	// null takes a member away. It is refused unless the controller runs with
-	// the feature gate LaunchTemplateOverride.
+	// null removes a member. It needs the feature gate LaunchTemplateOverride.
 	LaunchTemplateOverride *runtime.RawExtension `json:"launchTemplateOverride,omitempty"`
 	// conflictPolicy says what happens when launchTemplateRef or
-	// launchTemplateOverride hides what is said elsewhere. Warn reports it in
-	// status.shadowedFields, Reject refuses it. Default: Warn.
+	// launchTemplateOverride overrides a field that another layer sets. Warn
+	// reports it in status.shadowedFields, Reject refuses it. Default: Warn.
 	ConflictPolicy *apiv1alpha1.ConflictPolicy `json:"conflictPolicy,omitempty"`
 }
 

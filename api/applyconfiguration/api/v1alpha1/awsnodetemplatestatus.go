@@ -13,9 +13,9 @@ import (
 // AWSNodeTemplateStatusApplyConfiguration represents a declarative configuration of the AWSNodeTemplateStatus type for use
 // with apply.
 //
-// AWSNodeTemplateStatus is what came of a node template.
+// AWSNodeTemplateStatus is the last observed state of an AWSNodeTemplate.
 type AWSNodeTemplateStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation this status speaks of.
+	// observedGeneration is the metadata.generation that this status is for.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready, Reconciling, Stalled, Validated and Drifted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -24,21 +24,22 @@ type AWSNodeTemplateStatusApplyConfiguration struct {
 	LaunchTemplates []PublishedTemplateApplyConfiguration `json:"launchTemplates,omitempty"`
 	// zones says for each zone whether nodes can be launched there.
 	Zones []TemplateZoneApplyConfiguration `json:"zones,omitempty"`
-	// instanceTypes says which instance types can carry the interfaces.
+	// instanceTypes says which instance types support the interfaces.
 	InstanceTypes *TemplateInstanceTypesApplyConfiguration `json:"instanceTypes,omitempty"`
-	// source is what launchTemplateRef stands for.
+	// source is the version that launchTemplateRef resolves to.
 	Source *TemplateSourceApplyConfiguration `json:"source,omitempty"`
-	// shadowedFields are the fields that one layer sets and another hides.
+	// shadowedFields are the fields that one layer sets and another overrides.
 	ShadowedFields []string `json:"shadowedFields,omitempty"`
-	// warnings are what is legal and seldom meant, and what EC2 had to say.
+	// warnings name settings that are legal and seldom intended, and warnings
+	// of EC2.
 	Warnings []string `json:"warnings,omitempty"`
-	// nodeLabels are what nodes are labelled with, so that pods can select among
-	// node templates.
+	// nodeLabels are the labels of the nodes. Pods can select nodes of a node
+	// template with them.
 	NodeLabels map[string]apiv1alpha1.LabelValue `json:"nodeLabels,omitempty"`
-	// nodes is how many nodes were launched from the node template.
+	// nodes is the number of nodes that were launched from the node template.
 	Nodes *int32 `json:"nodes,omitempty"`
-	// drifted is how many of the nodes differ from the node template as it is
-	// now.
+	// drifted is the number of nodes that differ from the present node
+	// template.
 	Drifted *int32 `json:"drifted,omitempty"`
 }
 

@@ -12,13 +12,13 @@ package v1alpha1
 type BlockDeviceApplyConfiguration struct {
 	// deleteOnTermination deletes the volume with its instance.
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
-	// encrypted has the volume encrypted.
+	// encrypted makes EC2 encrypt the volume.
 	Encrypted *bool `json:"encrypted,omitempty"`
 	// iops is the number of I/O operations per second.
 	IOPS *int32 `json:"iops,omitempty"`
 	// kmsKeyID is the key of an encrypted volume.
 	KMSKeyID *string `json:"kmsKeyID,omitempty"`
-	// snapshotID is the snapshot that the volume is made from.
+	// snapshotID is the snapshot from which EC2 creates the volume.
 	SnapshotID *string `json:"snapshotID,omitempty"`
 	// throughput is in MiB per second.
 	Throughput *int32 `json:"throughput,omitempty"`

@@ -21,8 +21,8 @@ type ClusterAccessApplyConfiguration struct {
 	CertificateAuthority *string `json:"certificateAuthority,omitempty"`
 	// serviceCIDR is the range of the cluster's services.
 	ServiceCIDR *string `json:"serviceCIDR,omitempty"`
-	// dns is the address of the cluster's DNS service, for kubelets that are not
-	// to derive it. It needs user data that can be merged.
+	// dns is the address of the cluster's DNS service, if kubelets must not
+	// derive it. It needs user data that can be merged.
 	DNS *string `json:"dns,omitempty"`
 	// version is the Kubernetes version of the image of the family, such as
 	// 1.35. Default: that of the API server.

@@ -12,9 +12,9 @@ package v1alpha1
 type DriftApplyConfiguration struct {
 	// field is the field of the NodeENI's spec.
 	Field *string `json:"field,omitempty"`
-	// want is the value the NodeENI declares.
+	// want is the declared value.
 	Want *string `json:"want,omitempty"`
-	// have is the value the interface has.
+	// have is the observed value.
 	Have *string `json:"have,omitempty"`
 }
 

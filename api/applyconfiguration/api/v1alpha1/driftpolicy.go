@@ -12,11 +12,12 @@ import (
 // DriftPolicyApplyConfiguration represents a declarative configuration of the DriftPolicy type for use
 // with apply.
 //
-// DriftPolicy says what is done about nodes that have drifted. What only a new
-// node can mend is reported and left to whoever replaces nodes.
+// DriftPolicy says what happens to nodes that have drifted. Differences that
+// need a new node are reported; the user or another program replaces nodes.
 type DriftPolicyApplyConfiguration struct {
-	// inPlace says what is done about differences that can be mended on a
-	// running node: Repair mends them, Report only reports. Default: Repair.
+	// inPlace says what happens to differences that can be updated in place on
+	// a running node: Repair updates them, Report only reports them. Default:
+	// Repair.
 	InPlace *apiv1alpha1.InPlacePolicy `json:"inPlace,omitempty"`
 }
 

@@ -8,15 +8,16 @@ package v1alpha1
 // EligibleTypeApplyConfiguration represents a declarative configuration of the EligibleType type for use
 // with apply.
 //
-// EligibleType is an instance type that can carry the interfaces.
+// EligibleType is an instance type that supports the interfaces.
 type EligibleTypeApplyConfiguration struct {
 	// name is the instance type.
 	Name *string `json:"name,omitempty"`
-	// maxPods is how many pods the VPC CNI has addresses for beside the
-	// interfaces it must leave alone: what the kubelet should be told.
+	// maxPods is the number of pods for which the VPC CNI has addresses,
+	// without the interfaces that it must not use: the value for the kubelet's
+	// maxPods.
 	MaxPods *int32 `json:"maxPods,omitempty"`
-	// efas is how many EFA interfaces an instance has: what the EFA device plugin
-	// offers as vpc.amazonaws.com/efa.
+	// efas is the number of EFA interfaces of an instance: those that the EFA
+	// device plugin offers as vpc.amazonaws.com/efa.
 	EFAs *int32 `json:"efas,omitempty"`
 	// shape is the shape of the launch template for the type.
 	Shape *string `json:"shape,omitempty"`

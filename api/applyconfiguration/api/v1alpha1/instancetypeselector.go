@@ -8,12 +8,12 @@ package v1alpha1
 // InstanceTypeSelectorApplyConfiguration represents a declarative configuration of the InstanceTypeSelector type for use
 // with apply.
 //
-// InstanceTypeSelector narrows instance types by patterns, in which * stands
-// for any characters.
+// InstanceTypeSelector restricts instance types by patterns, in which * matches
+// any characters.
 type InstanceTypeSelectorApplyConfiguration struct {
-	// include are the types to choose from, for example m5.*. Default: all.
+	// include are the allowed types, for example m5.*. Default: all.
 	Include []string `json:"include,omitempty"`
-	// exclude are types that are not to be used.
+	// exclude are the types that are not allowed.
 	Exclude []string `json:"exclude,omitempty"`
 }
 

@@ -16,15 +16,15 @@ import (
 // InterfaceState is one interface as EC2 reports it.
 type InterfaceStateApplyConfiguration struct {
 	MemberApplyConfiguration `json:""`
-	// phase says how far the interface is.
+	// phase is the phase of the interface.
 	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
-	// eniID is the network interface, once it exists.
+	// eniID is the ID of the network interface, once it exists.
 	ENIID *string `json:"eniID,omitempty"`
-	// instanceID is the instance that the interface was made for. It differs
-	// from the node's while an earlier instance of the node has interfaces.
+	// instanceID is the instance that the interface was created for. It differs
+	// from the node's while a previous instance of the node has interfaces.
 	InstanceID *string `json:"instanceID,omitempty"`
-	// unverified is set while nothing but its tags says that the interface is
-	// multieni's. It is left as it is.
+	// unverified is set while only its tags say that multieni created the
+	// interface. The controller does not change it.
 	Unverified *bool `json:"unverified,omitempty"`
 	// attachmentID is EC2's ID of the attachment, once it exists.
 	AttachmentID *string `json:"attachmentID,omitempty"`
@@ -32,7 +32,8 @@ type InterfaceStateApplyConfiguration struct {
 	MACAddress *string `json:"macAddress,omitempty"`
 	// privateIP is the primary private IPv4 address.
 	PrivateIP *string `json:"privateIP,omitempty"`
-	// secondaryPrivateIPs are the private IPv4 addresses beside the primary one.
+	// secondaryPrivateIPs are the private IPv4 addresses without the primary
+	// one.
 	SecondaryPrivateIPs []string `json:"secondaryPrivateIPs,omitempty"`
 	// ipv4Prefixes are the delegated IPv4 prefixes, /28 each.
 	IPv4Prefixes []string `json:"ipv4Prefixes,omitempty"`
@@ -46,40 +47,42 @@ type InterfaceStateApplyConfiguration struct {
 	Zone *string `json:"zone,omitempty"`
 	// securityGroupIDs are the security groups that EC2 has for the interface.
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
-	// networkCardIndex is the network card the interface is attached to.
+	// networkCardIndex is the network card of the interface.
 	NetworkCardIndex *int32 `json:"networkCardIndex,omitempty"`
-	// deviceIndex is the device index the interface is attached at; the one
-	// that is asked for until then.
+	// deviceIndex is the device index of the interface, or the requested one
+	// while it is not attached.
 	DeviceIndex *int32 `json:"deviceIndex,omitempty"`
-	// requestedDeviceIndex is the device index the NodeENI asks for. It differs
-	// from deviceIndex when that one was taken.
+	// requestedDeviceIndex is the device index that the NodeENI requests. It
+	// differs from deviceIndex if that one was taken.
 	RequestedDeviceIndex *int32 `json:"requestedDeviceIndex,omitempty"`
 	// deleteOnTermination says whether EC2 deletes the interface together with
 	// the instance.
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
-	// mtu is the maximum transmission unit wanted for the link, in bytes. Unset,
-	// it is the agent's default.
+	// mtu is the desired maximum transmission unit of the link, in bytes.
+	// Default: the agent's.
 	MTU *int32 `json:"mtu,omitempty"`
 	// subnetCIDR is the IPv4 range of the subnet.
 	SubnetCIDR *string `json:"subnetCIDR,omitempty"`
-	// addressMode is the NodeENI's: whether the node itself talks over the
-	// interface. Unset means None.
+	// addressMode is that of the NodeENI: whether the node itself uses the
+	// addresses of the interface. Default: None.
 	AddressMode *apiv1alpha1.AddressMode `json:"addressMode,omitempty"`
-	// sysctls are the NodeENI's: kernel settings of the link.
+	// sysctls are those of the NodeENI: kernel settings of the link.
 	Sysctls map[string]apiv1alpha1.SysctlValue `json:"sysctls,omitempty"`
-	// required is the NodeENI's: whether the node is unready without the
-	// interface. Unset means true.
+	// required is that of the NodeENI: whether the node is unready without the
+	// interface. Default: true.
 	Required *bool `json:"required,omitempty"`
-	// dpdkDriver is the NodeENI's if it says enableDPDK: the driver that the
-	// device shall have instead of the kernel's network driver.
+	// dpdkDriver is that of a NodeENI with enableDPDK: the desired driver of
+	// the device instead of the kernel's network driver.
 	DPDKDriver *apiv1alpha1.DPDKDriver `json:"dpdkDriver,omitempty"`
-	// dpdkResourceName is the extended resource that the device is listed under
-	// for the SR-IOV network device plugin. Unset, it is not listed.
+	// dpdkResourceName is the extended resource under which the agent lists the
+	// device for the SR-IOV network device plugin. If it is not set, the agent
+	// does not list the device.
 	DPDKResourceName *string `json:"dpdkResourceName,omitempty"`
-	// dpdkPCIAddress is the NodeENI's: where the device is expected.
+	// dpdkPCIAddress is that of the NodeENI: the expected PCI address of the
+	// device.
 	DPDKPCIAddress *string `json:"dpdkPCIAddress,omitempty"`
-	// reason is one CamelCase word for why the interface is blocked or has
-	// drifted.
+	// reason is one CamelCase word that says why the interface is blocked or
+	// has drifted.
 	Reason *string `json:"reason,omitempty"`
 	// message explains the reason and names the next step.
 	Message *string `json:"message,omitempty"`

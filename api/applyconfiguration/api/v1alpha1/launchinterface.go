@@ -12,18 +12,19 @@ import (
 // LaunchInterfaceApplyConfiguration represents a declarative configuration of the LaunchInterface type for use
 // with apply.
 //
-// LaunchInterface is one network interface of an instance from its launch on.
+// LaunchInterface is one network interface that an instance has from its launch
+// on.
 type LaunchInterfaceApplyConfiguration struct {
-	// name is for people, and for the node label
-	// network.networking.k8s.aws/NAME by which pods select nodes that have the
-	// interface.
+	// name names the interface in messages, and in the node label
+	// network.networking.k8s.aws/NAME. Pods use the label to select nodes with
+	// the interface.
 	Name *string `json:"name,omitempty"`
 	// associateCarrierIPAddress associates a carrier IP address with the primary
 	// interface, in a subnet of a Wavelength Zone.
 	AssociateCarrierIPAddress *bool `json:"associateCarrierIPAddress,omitempty"`
 	// associatePublicIPAddress associates a public IPv4 address with the
-	// interface, or keeps the subnet from doing so. It can be true only on an
-	// instance with a single interface.
+	// interface, or prevents it in a subnet that associates one by default. It
+	// can be true only on an instance with a single interface.
 	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
 	// deleteOnTermination makes EC2 delete the interface together with its
 	// instance. Default: true.
@@ -35,29 +36,29 @@ type LaunchInterfaceApplyConfiguration struct {
 	// primary interface. Default: 0.
 	DeviceIndex *int32 `json:"deviceIndex,omitempty"`
 	// interfaceType is interface, efa (EFA and IP) or efa-only. A network card
-	// takes one EFA interface. Default: interface.
+	// supports one EFA interface. Default: interface.
 	InterfaceType *apiv1alpha1.LaunchInterfaceType `json:"interfaceType,omitempty"`
 	// networkCardIndex is the network card. Only large instance types have more
 	// than card 0. Default: 0.
 	NetworkCardIndex *int32 `json:"networkCardIndex,omitempty"`
-	// ipv4PrefixCount is how many /28 IPv4 prefixes EC2 delegates to the
-	// interface; each counts as one address against the limit of the instance
-	// type.
+	// ipv4PrefixCount is the number of /28 IPv4 prefixes that EC2 delegates to
+	// the interface; each counts as one address against the limit of the
+	// instance type.
 	IPv4PrefixCount *int32 `json:"ipv4PrefixCount,omitempty"`
-	// ipv6PrefixCount is how many /80 IPv6 prefixes EC2 delegates to the
-	// interface.
+	// ipv6PrefixCount is the number of /80 IPv6 prefixes that EC2 delegates to
+	// the interface.
 	IPv6PrefixCount *int32 `json:"ipv6PrefixCount,omitempty"`
-	// subnetSelector chooses the subnets of this interface, with the meaning of
-	// the node template's. Nodes are then launched only in zones in which every
-	// interface has a subnet, from a launch template for each zone. Default: the
-	// node template's.
+	// subnetSelector selects the subnets of this interface, in the same way as
+	// the node template's. Nodes can then be launched only in zones with a
+	// subnet for every interface, from a launch template for each zone.
+	// Default: the node template's.
 	SubnetSelector map[string]apiv1alpha1.TagValue `json:"subnetSelector,omitempty"`
-	// securityGroupSelector chooses the security groups of this interface, with
-	// the meaning of the node template's. Default: the node template's.
+	// securityGroupSelector selects the security groups of this interface, in
+	// the same way as the node template's. Default: the node template's.
 	SecurityGroupSelector map[string]apiv1alpha1.TagValue `json:"securityGroupSelector,omitempty"`
-	// management says who uses the interface. Unmanaged interfaces are tagged so
-	// that the VPC CNI leaves them alone; CNI leaves the interface to it. The VPC
-	// CNI always uses the primary interface. Default: Unmanaged.
+	// management says who uses the interface. Unmanaged interfaces have a tag
+	// that makes the VPC CNI ignore them; CNI leaves the interface to the VPC
+	// CNI. The VPC CNI always uses the primary interface. Default: Unmanaged.
 	Management *apiv1alpha1.InterfaceManagement `json:"management,omitempty"`
 }
 

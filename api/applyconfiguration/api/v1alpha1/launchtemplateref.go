@@ -14,8 +14,8 @@ type LaunchTemplateRefApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name is the name.
 	Name *string `json:"name,omitempty"`
-	// version is a number, $Latest or $Default. The latter two are followed:
-	// what they stand for is read every minute.
+	// version is a number, $Latest or $Default. The controller resolves the
+	// latter two every minute.
 	Version *string `json:"version,omitempty"`
 }
 

@@ -14,33 +14,33 @@ import (
 //
 // LinkState is the link of one interface on the node.
 type LinkStateApplyConfiguration struct {
-	// macAddress is by what the link is found.
+	// macAddress identifies the link.
 	MACAddress *string `json:"macAddress,omitempty"`
-	// nodeENI is the name of the NodeENI that wants the interface.
+	// nodeENI is the name of the NodeENI of the interface.
 	NodeENI *string `json:"nodeENI,omitempty"`
-	// eniID is the network interface.
+	// eniID is the ID of the network interface.
 	ENIID *string `json:"eniID,omitempty"`
-	// state says how far the link is.
+	// state is the phase of the link.
 	State *apiv1alpha1.LinkPhase `json:"state,omitempty"`
-	// reason is one CamelCase word for why the link is in this state.
+	// reason is one CamelCase word that says why the link is in this state.
 	Reason *string `json:"reason,omitempty"`
 	// message explains the reason and names the next step.
 	Message *string `json:"message,omitempty"`
-	// name is the name that the node's system gave the link. It differs from node
-	// to node.
+	// name is the name that the node's operating system gave the link. It
+	// differs from node to node.
 	Name *string `json:"name,omitempty"`
-	// altName is the name that the agent gave the link beside its own. It is the
-	// same on every node.
+	// altName is the alternative name that the agent added to the link. It is
+	// the same on every node.
 	AltName *string `json:"altName,omitempty"`
 	// mtu is the maximum transmission unit of the link, in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
-	// addresses are those that the node has on the link, with their prefix
-	// lengths.
+	// addresses are the addresses of the link in the node's network namespace,
+	// with their prefix lengths.
 	Addresses []string `json:"addresses,omitempty"`
 	// driver is the driver of the device.
 	Driver *string `json:"driver,omitempty"`
-	// pciAddress is where on the bus the device is, for example 0000:00:06.0. It
-	// stays known while the link is out of sight in a pod.
+	// pciAddress is the address of the device on the PCI bus, for example
+	// 0000:00:06.0. It stays while the link is in the namespace of a pod.
 	PCIAddress *string `json:"pciAddress,omitempty"`
 }
 

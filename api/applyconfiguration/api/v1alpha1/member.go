@@ -12,19 +12,20 @@ import (
 // MemberApplyConfiguration represents a declarative configuration of the Member type for use
 // with apply.
 //
-// Member is one promised interface. Its tags and its client token in EC2
-// derive from these fields, so that it is found again, and never made twice,
-// whatever is lost in between.
+// Member is one desired interface. Its tags and its client token in EC2 derive
+// from these fields, so that the controller finds it again, and never creates
+// it twice, even after a loss of all other state.
 type MemberApplyConfiguration struct {
-	// nodeENI is the name of the NodeENI that wants the interface.
+	// nodeENI is the name of the NodeENI of the interface.
 	NodeENI *string `json:"nodeENI,omitempty"`
-	// nodeENIUID is the UID of that NodeENI, which tells it from a later one of
-	// the same name.
+	// nodeENIUID is the UID of that NodeENI, which distinguishes it from a
+	// later one with the same name.
 	NodeENIUID *types.UID `json:"nodeENIUID,omitempty"`
-	// ordinal is the place of the interface among those of the NodeENI on this
+	// ordinal is the number of the interface among those of the NodeENI on this
 	// node, from 0.
 	Ordinal *int32 `json:"ordinal,omitempty"`
-	// generation tells the successive interfaces of a member apart. It only ever grows.
+	// generation distinguishes the successive interfaces of a member. It only
+	// grows.
 	Generation *int64 `json:"generation,omitempty"`
 }
 

@@ -14,8 +14,8 @@ type MetadataOptionsApplyConfiguration struct {
 	HTTPEndpoint *string `json:"httpEndpoint,omitempty"`
 	// httpProtocolIPv6 is enabled or disabled.
 	HTTPProtocolIPv6 *string `json:"httpProtocolIPv6,omitempty"`
-	// httpPutResponseHopLimit is how many hops an answer with a session token
-	// travels: 1 keeps it from pods, 2 lets pods have it.
+	// httpPutResponseHopLimit is the number of hops that a response with a
+	// session token travels: with 1 pods do not receive it, with 2 they do.
 	HTTPPutResponseHopLimit *int32 `json:"httpPutResponseHopLimit,omitempty"`
 	// httpTokens is required for IMDSv2 only, or optional.
 	HTTPTokens *string `json:"httpTokens,omitempty"`

@@ -25,10 +25,10 @@ import (
 type NodeENIApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is wanted. All of it may be changed at any time.
+	// spec is the desired state. Every field may be changed at any time.
 	Spec *NodeENISpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the controller last saw. It is a view: EC2 and the tags on
-	// the interfaces are the truth.
+	// status is the last observed state. EC2 and the tags of the interfaces are
+	// authoritative.
 	Status *NodeENIStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,34 +12,32 @@ import (
 // NodeENISpecApplyConfiguration represents a declarative configuration of the NodeENISpec type for use
 // with apply.
 //
-// NodeENISpec is the interfaces that are wanted.
+// NodeENISpec is the desired interfaces.
 type NodeENISpecApplyConfiguration struct {
-	// nodeSelector chooses nodes by labels: a node gets the interfaces when it
-	// carries all of these labels with these values, and loses them when it no
-	// longer does. At least one label is required, so that no declaration
-	// reaches every node by accident.
+	// nodeSelector selects nodes by labels: a node gets the interfaces when it
+	// has all of these labels with these values, and loses them when it does
+	// not. At least one label is required, so that no NodeENI selects all nodes
+	// by accident.
 	NodeSelector map[string]apiv1alpha1.LabelValue `json:"nodeSelector,omitempty"`
-	// subnetID is the one subnet to create the interface in, for example
+	// subnetID is the ID of the subnet of the interface, for example
 	// subnet-0f59b4f14737be9ad. Nodes in another zone than this subnet get no
 	// interface, and the status says so.
 	SubnetID *string `json:"subnetID,omitempty"`
-	// subnetName is the value of the Name tag of the subnet to create the
-	// interface in. It is compared exactly, within the VPC of the node. Subnets
-	// of several zones may share a name: a node gets its interface in the one of
-	// its zone.
+	// subnetName is the value of the Name tag of the interface's subnet. It is
+	// compared exactly, within the VPC of the node. Subnets of several zones
+	// may share a name: a node gets its interface in the subnet of its zone.
 	SubnetName *string `json:"subnetName,omitempty"`
 	// subnetIDs are subnets by ID. A node gets an interface in every listed
 	// subnet of its zone, in the listed order: the first at deviceIndex, the
-	// second at deviceIndex + 1, and so on. Subnets of other zones do not count
-	// for it.
+	// second at deviceIndex + 1, and so on. Subnets of other zones are ignored.
 	SubnetIDs []string `json:"subnetIDs,omitempty"`
 	// subnetNames are subnets by the value of their Name tag, with the meaning
 	// and order of subnetIDs.
 	SubnetNames []string `json:"subnetNames,omitempty"`
-	// subnetSelector chooses subnets by tags: those of the node's VPC that carry
-	// all of these tags with exactly these values. A node gets one interface, in
-	// a chosen subnet of its zone; when that one has no free addresses, in the
-	// next.
+	// subnetSelector selects subnets by tags: those of the node's VPC that have
+	// all of these tags with exactly these values. A node gets one interface,
+	// in one of the selected subnets of its zone. If that subnet has no free
+	// addresses, the controller uses the next one.
 	SubnetSelector map[string]apiv1alpha1.TagValue `json:"subnetSelector,omitempty"`
 	// securityGroupIDs are the security groups of the interfaces, for example
 	// sg-05da196f3314d4af8. EC2 allows 5 groups for an interface, and up to 16
@@ -48,18 +46,18 @@ type NodeENISpecApplyConfiguration struct {
 	// securityGroupNames are the security groups by name, within the VPC of the
 	// node.
 	SecurityGroupNames []string `json:"securityGroupNames,omitempty"`
-	// securityGroupSelector chooses security groups by tags: those of the node's
-	// VPC that carry all of these tags with exactly these values. Every chosen
-	// group is applied.
+	// securityGroupSelector selects security groups by tags: those of the
+	// node's VPC that have all of these tags with exactly these values. The
+	// interfaces get every selected group.
 	SecurityGroupSelector map[string]apiv1alpha1.TagValue `json:"securityGroupSelector,omitempty"`
-	// deviceIndex is where on the instance the first interface is attached;
-	// further subnets take the following indices. 0 is the primary interface and
-	// cannot be asked for. Default: 1.
+	// deviceIndex is the device index of the first interface on the instance;
+	// further subnets use the following indices. 0 is the primary interface and
+	// not allowed. Default: 1.
 	DeviceIndex *int32 `json:"deviceIndex,omitempty"`
 	// deviceIndexPolicy says what happens when the device index is taken, for
-	// example by an interface of the VPC CNI. Prefer takes the next free index
-	// above and keeps it. Exact waits, and names the interface in the way.
-	// Default: Prefer.
+	// example by an interface of the VPC CNI. With Prefer the controller uses
+	// the next free index above, and the interface keeps it. With Exact it
+	// waits, and the status names the other interface. Default: Prefer.
 	DeviceIndexPolicy *apiv1alpha1.DeviceIndexPolicy `json:"deviceIndexPolicy,omitempty"`
 	// networkCardIndex is the network card to attach to. Only large instance
 	// types have more than card 0. Default: 0.
@@ -72,84 +70,88 @@ type NodeENISpecApplyConfiguration struct {
 	// instance. Default: true.
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
 	// description is the description of the interfaces in EC2: one line of at
-	// most 255 characters. Each interface has the device index that is asked for
-	// it in the place of {deviceIndex}, so that VRF{deviceIndex} becomes VRF1,
-	// VRF2 and so on.
+	// most 255 characters. {deviceIndex} is replaced by the requested device
+	// index of each interface, so that VRF{deviceIndex} becomes VRF1, VRF2 and
+	// so on.
 	Description *string `json:"description,omitempty"`
-	// tags are put on the interfaces in the call that creates them. EC2 allows
+	// tags are the tags of the interfaces, from their creation on. EC2 allows
 	// 50 tags on a resource, keys of 128 and values of 256 characters (EC2 user
-	// guide, "Tag restrictions"); 15 are kept for the controller's own.
+	// guide, "Tag restrictions"); 15 are reserved for the controller's own.
 	Tags map[string]apiv1alpha1.TagValue `json:"tags,omitempty"`
 	// sourceDestCheck makes EC2 drop packets that are neither from nor to an
 	// address of the interface. Routers, firewalls and other network functions
-	// switch it off. Default: true.
+	// need false. Default: true.
 	SourceDestCheck *bool `json:"sourceDestCheck,omitempty"`
 	// mtu is the maximum transmission unit of the link on the node, in bytes:
-	// 9001 is the largest inside a VPC (EC2 user guide, "Network MTU"), 1280 the
-	// least that IPv6 works with. The agent on the node sets it. Unset, it is the
-	// agent's default, 9001.
+	// 9001 is the largest inside a VPC (EC2 user guide, "Network MTU"), 1280
+	// the least for IPv6. The agent on the node sets it. Default: the agent's,
+	// 9001.
 	MTU *int32 `json:"mtu,omitempty"`
-	// addressMode says whether the node itself talks over the interface. With
-	// None the node takes none of its addresses: the interface is for pods. With
-	// Primary it takes the primary IPv4 address and the IPv6 addresses, in a route
-	// table that only packets from these addresses use. Default: None.
+	// addressMode says whether the node itself uses the addresses of the
+	// interface. With None it does not: the interface is for pods. With Primary
+	// the agent adds the primary IPv4 address and the IPv6 addresses to the
+	// link, and a route table for packets from these addresses. Default: None.
 	AddressMode *apiv1alpha1.AddressMode `json:"addressMode,omitempty"`
-	// sysctls are kernel settings of the link alone, by family and name:
-	// ipv4.rp_filter: 0 sets net.ipv4.conf.LINK.rp_filter. They come instead of,
-	// or beside, those that the agent sets by itself.
+	// sysctls are kernel settings of this link, by family and name:
+	// ipv4.rp_filter: 0 sets net.ipv4.conf.LINK.rp_filter. They override the
+	// agent's own settings, and add to them.
 	Sysctls map[string]apiv1alpha1.SysctlValue `json:"sysctls,omitempty"`
 	// required says whether a node without this interface is unready: its
 	// condition networking.k8s.aws/InterfacesReady and its startup taint wait for
 	// all required interfaces. Default: true.
 	Required *bool `json:"required,omitempty"`
-	// enableDPDK gives the device to programs in user space: the agent on the
-	// node takes it from the kernel's network driver and binds it to dpdkDriver.
-	// The interface has no link then. It goes back to the network driver before
-	// it is detached, which waits for the program that uses it to end.
+	// enableDPDK makes the device available to programs in user space: the
+	// agent on the node unbinds it from the kernel's network driver and binds
+	// it to dpdkDriver. The interface has no link then. Before the controller
+	// detaches it, the agent binds it to the network driver again, and for that
+	// it waits until the program that uses the device ends.
 	EnableDPDK *bool `json:"enableDPDK,omitempty"`
-	// dpdkDriver is the kernel driver that hands the device to user space with
-	// enableDPDK. Its module must be loaded on the node. Unset, it is vfio-pci.
+	// dpdkDriver is the kernel driver for enableDPDK, which gives programs in
+	// user space access to the device. Its module must be loaded on the node.
+	// Default: vfio-pci.
 	DPDKDriver *apiv1alpha1.DPDKDriver `json:"dpdkDriver,omitempty"`
-	// dpdkResourceName is the extended resource by which pods ask for the device,
-	// for example intel.com/sriov_net. The agent lists the device under it in the
-	// configuration of the SR-IOV network device plugin, with or without
-	// enableDPDK. Without a prefix it is intel.com; unset, devices with enableDPDK
-	// or dpdkPCIAddress are listed as intel.com/sriov_net, and others are not.
+	// dpdkResourceName is the name of the extended resource in pods' requests,
+	// for example intel.com/sriov_net. The agent lists the device under it in
+	// the configuration of the SR-IOV network device plugin, with or without
+	// enableDPDK. Without a prefix it is in intel.com. If it is not set, the
+	// agent lists devices with enableDPDK or dpdkPCIAddress as
+	// intel.com/sriov_net, and no others.
 	DPDKResourceName *string `json:"dpdkResourceName,omitempty"`
-	// dpdkPCIAddress is where on the bus the device is expected, for example
-	// 0000:00:07.0. The device is found by the MAC address of its interface, so
-	// none is needed; where this one differs, the device is left alone and the
-	// status says so.
+	// dpdkPCIAddress is the expected PCI address of the device, for example
+	// 0000:00:07.0. The agent finds the device by the MAC address of its
+	// interface, so the field is optional; if the address differs, the agent
+	// does not change the device, and the status says so.
 	DPDKPCIAddress *string `json:"dpdkPCIAddress,omitempty"`
-	// secondaryPrivateIPAddressCount is how many private IPv4 addresses an
-	// interface has beside its primary one. The instance type limits it. Not
-	// together with ipv4PrefixCount.
+	// secondaryPrivateIPAddressCount is the number of private IPv4 addresses of
+	// an interface in addition to its primary one. The instance type limits it.
+	// Not together with ipv4PrefixCount.
 	SecondaryPrivateIPAddressCount *int32 `json:"secondaryPrivateIPAddressCount,omitempty"`
-	// ipv4PrefixCount is how many /28 IPv4 prefixes are delegated to an
-	// interface; each counts as one address against the limit of the instance
-	// type. Not together with secondaryPrivateIPAddressCount.
+	// ipv4PrefixCount is the number of /28 IPv4 prefixes that EC2 delegates to
+	// an interface; each counts as one address against the limit of the
+	// instance type. Not together with secondaryPrivateIPAddressCount.
 	IPv4PrefixCount *int32 `json:"ipv4PrefixCount,omitempty"`
-	// ipv6AddressCount is how many IPv6 addresses an interface has. The subnet
-	// must have an IPv6 range. Not together with ipv6PrefixCount.
+	// ipv6AddressCount is the number of IPv6 addresses of an interface. The
+	// subnet must have an IPv6 range. Not together with ipv6PrefixCount.
 	IPv6AddressCount *int32 `json:"ipv6AddressCount,omitempty"`
-	// ipv6PrefixCount is how many /80 IPv6 prefixes are delegated to an
-	// interface. Not together with ipv6AddressCount.
+	// ipv6PrefixCount is the number of /80 IPv6 prefixes that EC2 delegates to
+	// an interface. Not together with ipv6AddressCount.
 	IPv6PrefixCount *int32 `json:"ipv6PrefixCount,omitempty"`
-	// ipv4Allocation says who picks the primary IPv4 address. With Auto, EC2
-	// does. LowestFree takes the lowest address of the subnet that no interface
-	// and no CIDR reservation has, so that the upper part stays free for pods.
-	// It counts when an interface is made; existing ones keep their addresses.
+	// ipv4Allocation says who allocates the primary IPv4 address. With Auto,
+	// EC2 does. With LowestFree the controller uses the lowest address of the
+	// subnet that no interface and no CIDR reservation has, so that the upper
+	// part stays free for pods. Existing interfaces keep their addresses.
 	// Default: Auto.
 	IPv4Allocation *apiv1alpha1.IPv4Allocation `json:"ipv4Allocation,omitempty"`
-	// updatePolicy says what happens to interfaces that exist when a change of
-	// this spec cannot be made in place, which is so for subnet, device index,
-	// network card and interface type. InPlace keeps them and reports them as
-	// drifted. Replace detaches and deletes them and makes new ones, one
-	// interface of a node at a time. Default: InPlace.
+	// updatePolicy says what happens to existing interfaces when a change of
+	// this spec cannot be made in place: a change of subnet, device index,
+	// network card or interface type. InPlace keeps them and reports them as
+	// drifted. Replace deletes them and creates new ones, one interface of a
+	// node at a time. Default: InPlace.
 	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
-	// maxUnavailable is how many nodes at most may be without one of these interfaces while updatePolicy: Replace
-	// makes new ones. Nodes that lack one for another reason count as well, so that a change which does not work
-	// stops there.
+	// maxUnavailable is the largest number of nodes that may be without one of
+	// these interfaces while the controller replaces them for updatePolicy:
+	// Replace. Nodes that lack one for another reason count as well, so that a
+	// change that does not work stops there.
 	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
 }
 

@@ -17,16 +17,16 @@ import (
 // NodeENIStateApplyConfiguration represents a declarative configuration of the NodeENIState type for use
 // with apply.
 //
-// NodeENIState is the truth about the interfaces of one node, and is named
-// as the node. The controller writes it; people read it. It outlives its
-// node until EC2 has confirmed that the interfaces are gone.
+// NodeENIState is the record of the interfaces of one node, and has the name of
+// the node. The controller writes it. It outlives its node until EC2 confirms
+// that the interfaces are deleted.
 type NodeENIStateApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the ledger: what the controller has promised the node, written
-	// before the first call to EC2.
+	// spec is the ledger: the interfaces of the node, stored before the first
+	// call to EC2.
 	Spec *NodeENIStateSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what became of the promises.
+	// status is the observed state of the interfaces.
 	Status *NodeENIStateStatusApplyConfiguration `json:"status,omitempty"`
 }
 

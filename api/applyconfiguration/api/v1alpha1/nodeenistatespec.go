@@ -17,15 +17,15 @@ type NodeENIStateSpecApplyConfiguration struct {
 	// instanceID is the EC2 instance that is the node, from spec.providerID of
 	// the Node.
 	InstanceID *string `json:"instanceID,omitempty"`
-	// nodeUID is the UID of the Node object, which tells a node from a later one
-	// of the same name.
+	// nodeUID is the UID of the Node object, which distinguishes it from a
+	// later Node with the same name.
 	NodeUID *types.UID `json:"nodeUID,omitempty"`
 	// zone is the availability zone of the instance, from spec.providerID of the
 	// Node.
 	Zone *string `json:"zone,omitempty"`
 	// instanceType is the EC2 instance type, for example c6i.4xlarge.
 	InstanceType *string `json:"instanceType,omitempty"`
-	// members are the interfaces promised to the node.
+	// members are the desired interfaces of the node.
 	Members []MemberApplyConfiguration `json:"members,omitempty"`
 	// previousInstances are the ledgers of other instances that were this node.
 	// An entry stays while EC2 returns, or may still return, an interface of it.

@@ -12,33 +12,34 @@ import (
 // NodeENIStateStatusApplyConfiguration represents a declarative configuration of the NodeENIStateStatus type for use
 // with apply.
 //
-// NodeENIStateStatus is what became of the promises.
+// NodeENIStateStatus is the observed state of a node's interfaces.
 type NodeENIStateStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation this status speaks of.
+	// observedGeneration is the metadata.generation that this status is for.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions holds Ready: True when every member is attached as declared.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// desired is how many interfaces the node is promised.
+	// desired is the number of desired interfaces of the node.
 	Desired *int32 `json:"desired,omitempty"`
-	// attached is how many of the desired interfaces EC2 reports as attached.
+	// attached is the number of desired interfaces that EC2 reports as
+	// attached.
 	Attached *int32 `json:"attached,omitempty"`
-	// instanceID is the EC2 instance that this status speaks of.
+	// instanceID is the EC2 instance that this status is for.
 	InstanceID *string `json:"instanceID,omitempty"`
-	// nodeENIs says which generation of each NodeENI the interfaces were last
-	// judged by. A NodeENI that selects the node and is not listed was not judged
-	// yet.
+	// nodeENIs has, for each NodeENI, the generation that this status takes
+	// into account. A NodeENI that selects the node and is not listed is not
+	// taken into account yet.
 	NodeENIs []ObservedNodeENIApplyConfiguration `json:"nodeENIs,omitempty"`
 	// interfaces are the interfaces as EC2 reports them, one entry for each
-	// member. Of more than 128 those that exist in EC2 come first.
+	// member. Of more than 128, those that exist in EC2 come first.
 	Interfaces []InterfaceStateApplyConfiguration `json:"interfaces,omitempty"`
-	// interfacesOmitted is how many entries interfaces leaves out.
+	// interfacesOmitted is the number of members that interfaces does not list.
 	InterfacesOmitted *int32 `json:"interfacesOmitted,omitempty"`
-	// unverified are interfaces of the instance whose tags name this cluster,
-	// while nothing else says that multieni made them: the tags were copied or
-	// invented, or the ledger was lost. They are left as they are.
+	// unverified are interfaces of the instance with this cluster's tags, and
+	// without other evidence that multieni created them: the tags were copied
+	// or invented, or the ledger was lost. The controller does not change them.
 	Unverified []UnverifiedInterfaceApplyConfiguration `json:"unverified,omitempty"`
-	// links are the links of the interfaces as the agent on the node finds them.
-	// The agent writes them, and nothing else; the controller never does.
+	// links are the links of the interfaces on the node. Only the agent of the
+	// node writes them.
 	Links []LinkStateApplyConfiguration `json:"links,omitempty"`
 }
 

@@ -12,42 +12,44 @@ import (
 // NodeENIStatusApplyConfiguration represents a declarative configuration of the NodeENIStatus type for use
 // with apply.
 //
-// NodeENIStatus is what the controller last saw of a NodeENI.
+// NodeENIStatus is the last observed state of a NodeENI.
 type NodeENIStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation this status speaks of.
+	// observedGeneration is the metadata.generation that this status is for.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready, Reconciling, Stalled, SubnetsResolved and
 	// SecurityGroupsResolved.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// nodes is how many nodes match the node selector.
+	// nodes is the number of nodes that match the node selector.
 	Nodes *int32 `json:"nodes,omitempty"`
-	// desired is how many interfaces are wanted over all matching nodes.
+	// desired is the number of desired interfaces of all matching nodes.
 	Desired *int32 `json:"desired,omitempty"`
-	// attached is how many of the desired interfaces EC2 reports as attached.
+	// attached is the number of desired interfaces that EC2 reports as
+	// attached.
 	Attached *int32 `json:"attached,omitempty"`
-	// ready is how many of the desired interfaces are attached and are in
-	// everything as declared.
+	// ready is the number of desired interfaces that are attached and entirely
+	// as declared.
 	Ready *int32 `json:"ready,omitempty"`
-	// blocked is how many of the desired interfaces cannot be delivered as
-	// things stand; attachments says why.
+	// blocked is the number of desired interfaces that wait for a person to
+	// act; attachments has the reasons.
 	Blocked *int32 `json:"blocked,omitempty"`
-	// drifted is how many interfaces differ from the spec in a way that cannot
-	// be changed in place.
+	// drifted is the number of interfaces that differ from the spec in a way
+	// that cannot be changed in place.
 	Drifted *int32 `json:"drifted,omitempty"`
-	// attachments are the wanted interfaces, one entry for each, at most 100 in
-	// the order of node and device index; those that exist in EC2 come before
-	// others. The NodeENIState of a node has more, with more detail.
+	// attachments are the desired interfaces, one entry each, at most 100, in
+	// the order of node and device index; interfaces that exist in EC2 come
+	// first. The NodeENIState of a node has more entries, with more detail.
 	Attachments []AttachmentApplyConfiguration `json:"attachments,omitempty"`
-	// attachmentsOmitted is how many entries attachments leaves out.
+	// attachmentsOmitted is the number of interfaces that attachments does not
+	// list.
 	AttachmentsOmitted *int32 `json:"attachmentsOmitted,omitempty"`
-	// ramp is set while a change of nodeSelector is carried out that reaches
-	// far more nodes than before.
+	// ramp is set while the controller admits nodes gradually, because a
+	// changed nodeSelector matches far more nodes than before.
 	Ramp *RampApplyConfiguration `json:"ramp,omitempty"`
-	// subnets are the subnets that the spec's subnet fields stand for, over all
+	// subnets are the subnets that the spec's subnet fields select, in all
 	// zones.
 	Subnets []ResolvedSubnetApplyConfiguration `json:"subnets,omitempty"`
 	// securityGroups are the IDs of the groups that the spec's group fields
-	// stand for.
+	// select.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }
 

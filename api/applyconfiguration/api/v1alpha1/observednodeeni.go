@@ -12,23 +12,24 @@ import (
 // ObservedNodeENIApplyConfiguration represents a declarative configuration of the ObservedNodeENI type for use
 // with apply.
 //
-// ObservedNodeENI is a NodeENI as the node's interfaces were last judged by it.
+// ObservedNodeENI is the generation of a NodeENI that a status takes into
+// account.
 type ObservedNodeENIApplyConfiguration struct {
 	// nodeENI is the name of the NodeENI.
 	NodeENI *string `json:"nodeENI,omitempty"`
 	// nodeENIUID is the UID of that NodeENI.
 	NodeENIUID *types.UID `json:"nodeENIUID,omitempty"`
-	// observedGeneration is the metadata.generation of the NodeENI that the
-	// interfaces were judged by.
+	// observedGeneration is the metadata.generation of the NodeENI that this
+	// status takes into account.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// omitted is how many wanted interfaces of the NodeENI the list of
-	// interfaces leaves out. None of them exists in EC2.
+	// omitted is the number of desired interfaces of the NodeENI that
+	// interfaces does not list. None of them exists in EC2.
 	Omitted *int32 `json:"omitted,omitempty"`
-	// blocked is how many of the omitted interfaces cannot be delivered as things
-	// stand.
+	// blocked is the number of omitted interfaces that wait for a person to
+	// act.
 	Blocked *int32 `json:"blocked,omitempty"`
-	// reason is one CamelCase word for why the first of the blocked ones cannot
-	// be delivered.
+	// reason is one CamelCase word that says why the first blocked interface is
+	// blocked.
 	Reason *string `json:"reason,omitempty"`
 }
 

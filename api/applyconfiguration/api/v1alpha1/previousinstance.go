@@ -8,12 +8,12 @@ package v1alpha1
 // PreviousInstanceApplyConfiguration represents a declarative configuration of the PreviousInstance type for use
 // with apply.
 //
-// PreviousInstance is the ledger of an instance that was the node before, under
-// the same name.
+// PreviousInstance is the ledger of an instance that was the node of this name
+// before.
 type PreviousInstanceApplyConfiguration struct {
 	// instanceID is the EC2 instance.
 	InstanceID *string `json:"instanceID,omitempty"`
-	// members are the interfaces that were promised to the instance.
+	// members are the interfaces of that instance.
 	Members []MemberApplyConfiguration `json:"members,omitempty"`
 }
 

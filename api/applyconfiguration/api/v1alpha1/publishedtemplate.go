@@ -8,7 +8,7 @@ package v1alpha1
 // PublishedTemplateApplyConfiguration represents a declarative configuration of the PublishedTemplate type for use
 // with apply.
 //
-// PublishedTemplate is one launch template to launch from.
+// PublishedTemplate is one published launch template.
 type PublishedTemplateApplyConfiguration struct {
 	// id is the ID of the launch template.
 	ID *string `json:"id,omitempty"`
@@ -16,15 +16,15 @@ type PublishedTemplateApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// version is the version to launch from.
 	Version *int64 `json:"version,omitempty"`
-	// contentHash identifies what the version says.
+	// contentHash identifies the content of the version.
 	ContentHash *string `json:"contentHash,omitempty"`
-	// zone is the zone whose subnets the launch template names; empty when the
+	// zone is the zone of the subnets in the launch template; empty if the
 	// launcher chooses the subnet.
 	Zone *string `json:"zone,omitempty"`
-	// shape is set where a layout gives instance types different interfaces:
-	// instanceTypes says which shape a type has.
+	// shape is set if a layout gives instance types different interfaces:
+	// instanceTypes has the shape of each type.
 	Shape *string `json:"shape,omitempty"`
-	// interfaces is how many interfaces an instance is launched with.
+	// interfaces is the number of interfaces of a launched instance.
 	Interfaces *int32 `json:"interfaces,omitempty"`
 }
 

@@ -12,12 +12,12 @@ import (
 // RampApplyConfiguration represents a declarative configuration of the Ramp type for use
 // with apply.
 //
-// Ramp is a wide change under way.
+// Ramp is the gradual admission of nodes after a change of nodeSelector.
 type RampApplyConfiguration struct {
-	// since is when it began.
+	// since is the time of the change.
 	Since *v1.Time `json:"since,omitempty"`
-	// nodes is how many nodes may have interfaces at the beginning; more are
-	// let in as time passes.
+	// nodes is the number of nodes that may have interfaces at the beginning;
+	// it grows with time.
 	Nodes *int32 `json:"nodes,omitempty"`
 }
 

@@ -8,15 +8,15 @@ package v1alpha1
 // RejectedTypesApplyConfiguration represents a declarative configuration of the RejectedTypes type for use
 // with apply.
 //
-// RejectedTypes are instance types that cannot carry the interfaces.
+// RejectedTypes are instance types that do not support the interfaces.
 type RejectedTypesApplyConfiguration struct {
-	// reason is one CamelCase word for why.
+	// reason is one CamelCase word that says why.
 	Reason *string `json:"reason,omitempty"`
-	// count is how many there are.
+	// count is the number of types.
 	Count *int32 `json:"count,omitempty"`
-	// examples are the first three.
+	// examples are the first three types.
 	Examples []string `json:"examples,omitempty"`
-	// message says it of the first example.
+	// message explains the reason for the first example.
 	Message *string `json:"message,omitempty"`
 }
 

@@ -8,13 +8,13 @@ package v1alpha1
 // ResolvedSubnetApplyConfiguration represents a declarative configuration of the ResolvedSubnet type for use
 // with apply.
 //
-// ResolvedSubnet is a subnet that a NodeENI stands for.
+// ResolvedSubnet is a subnet that a NodeENI selects.
 type ResolvedSubnetApplyConfiguration struct {
 	// id is the subnet ID.
 	ID *string `json:"id,omitempty"`
 	// zone is the availability zone of the subnet, for example us-west-2a.
 	Zone *string `json:"zone,omitempty"`
-	// cidr is the IPv4 range of the subnet. An IPv6-only subnet has none.
+	// cidr is the IPv4 range of the subnet; empty for an IPv6-only subnet.
 	CIDR *string `json:"cidr,omitempty"`
 }
 

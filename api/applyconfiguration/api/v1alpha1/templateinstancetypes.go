@@ -8,15 +8,15 @@ package v1alpha1
 // TemplateInstanceTypesApplyConfiguration represents a declarative configuration of the TemplateInstanceTypes type for use
 // with apply.
 //
-// TemplateInstanceTypes is the verdict on all instance types.
+// TemplateInstanceTypes says which instance types are eligible.
 type TemplateInstanceTypesApplyConfiguration struct {
-	// eligible is how many of the chosen types can carry the interfaces.
+	// eligible is the number of selected types that support the interfaces.
 	Eligible *int32 `json:"eligible,omitempty"`
 	// types are the eligible types, the first 200 in the order of their names.
 	Types []EligibleTypeApplyConfiguration `json:"types,omitempty"`
-	// typesOmitted is how many entries types leaves out.
+	// typesOmitted is the number of eligible types that types does not list.
 	TypesOmitted *int32 `json:"typesOmitted,omitempty"`
-	// rejected says why the other chosen types cannot, reason by reason.
+	// rejected says why the other selected types are not eligible, by reason.
 	Rejected []RejectedTypesApplyConfiguration `json:"rejected,omitempty"`
 }
 

@@ -12,14 +12,14 @@ import (
 // TemplateSourceApplyConfiguration represents a declarative configuration of the TemplateSource type for use
 // with apply.
 //
-// TemplateSource is what launchTemplateRef stands for.
+// TemplateSource is the version that launchTemplateRef resolves to.
 type TemplateSourceApplyConfiguration struct {
 	// id is the ID of the launch template.
 	ID *string `json:"id,omitempty"`
-	// version is the number that the version asked for stands for.
+	// version is the number that the requested version resolves to.
 	Version *int64 `json:"version,omitempty"`
-	// resolvedAt is when it was first seen to stand for it. It is read every
-	// minute.
+	// resolvedAt is the time of the first read with this result. The controller
+	// reads it every minute.
 	ResolvedAt *v1.Time `json:"resolvedAt,omitempty"`
 }
 

@@ -12,12 +12,12 @@ package v1alpha1
 type TemplateZoneApplyConfiguration struct {
 	// name is the zone, for example us-west-2a.
 	Name *string `json:"name,omitempty"`
-	// eligible is whether nodes can be launched in it.
+	// eligible says whether nodes can be launched in the zone.
 	Eligible *bool `json:"eligible,omitempty"`
 	// message says why not.
 	Message *string `json:"message,omitempty"`
-	// subnets are the subnets to launch in, where the launcher chooses; else
-	// those of the interfaces, in the order of their slots.
+	// subnets are the subnets to choose from, if the launcher chooses;
+	// otherwise those of the interfaces, in the order of their slots.
 	Subnets []string `json:"subnets,omitempty"`
 }
 

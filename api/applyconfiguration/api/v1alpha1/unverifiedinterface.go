@@ -8,13 +8,14 @@ package v1alpha1
 // UnverifiedInterfaceApplyConfiguration represents a declarative configuration of the UnverifiedInterface type for use
 // with apply.
 //
-// UnverifiedInterface is an interface that is left alone.
+// UnverifiedInterface is an interface that the controller retains.
 type UnverifiedInterfaceApplyConfiguration struct {
 	// eniID is the network interface.
 	ENIID *string `json:"eniID,omitempty"`
-	// copy says that its tags are known to be those of another interface.
+	// copy is set if its tags are known to be copies of those of another
+	// interface.
 	Copy *bool `json:"copy,omitempty"`
-	// message says why it is left alone, and what to do.
+	// message says why the controller retains it, and names the next step.
 	Message *string `json:"message,omitempty"`
 }
 
