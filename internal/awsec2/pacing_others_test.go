@@ -67,8 +67,8 @@ func TestCoTenantInGroups(t *testing.T) {
 		})
 	}
 	t.Logf("%.1f %% of what was left was used, %.1f %% of the others' requests were refused, %.1f %% of ours", 100*used, 100*theirs, 100*ours)
-	if theirs > 0.265 || ours > 0.035 || used < 0.9 {
-		t.Error("want at least 90 % used, at most 26.5 % of the others' refused, and 3.5 % of ours")
+	if theirs > 0.25 || ours > 0.033 || used < 0.9 {
+		t.Error("want at least 90 % used, at most 25 % of the others' refused, and 3.3 % of ours")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestTheReserve(t *testing.T) {
 		least float64
 	}{
 		"nobody else is known":        {least: 4},
-		"others were in the way once": {taken: 60, least: 14},
+		"others were in the way once": {taken: 60, least: 18},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,4 +109,21 @@ func TestTheReserve(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFewRequestsOweFewTokens lets EC2 throttle a program, such as the one of a booting node, that makes one request every 20 seconds.
+// It has spent one token since the last throttling, and waits for a few: it has no reserve to give back.
+func TestFewRequestsOweFewTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2 := newAccount()
+		client := (&fake{answer: ec2.serve}).client(t, awsec2.Options{})
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			ec2.refuse(true)
+			time.AfterFunc(time.Second, func() { ec2.refuse(false) })
+			if took := attach(t, client, 1); took > 10*time.Second {
+				t.Errorf("the request took %s after EC2 throttled it once", took)
+			}
+		}
+	})
 }

@@ -27,7 +27,7 @@ const (
 	// refill.
 	Reserve = 0.1
 	// SharedReserve is the reserve while other programs are known to use the bucket.
-	SharedReserve = 0.3
+	SharedReserve = 0.4
 	// MinShare is the lower bound of the share, so that requests never stop.
 	MinShare = 0.05
 	// MaxBurstShare is the upper bound of the share. Above 1 the process also uses the tokens that gathered in the
@@ -41,6 +41,9 @@ const (
 	// cubicScale is the steepness of the climb, per second cubed: from the least to the largest share in under a
 	// minute.
 	cubicScale = 1.85e-5
+	// probeScale is how fast it climbs beyond what others are known to leave, per second cubed: each try that goes too far empties the
+	// bucket for them.
+	probeScale = cubicScale / 4
 	// margin is the distance between the plateau of the climb and the share that others leave, as a multiple of their
 	// share. The tokens of this distance gather in the bucket for bursts of others: nodes start in groups, and so do
 	// their VPC CNIs.
@@ -75,7 +78,11 @@ func New(begin float64) AdaptiveRate { return AdaptiveRate{begin: begin, knee: b
 // Share returns the current share of the bucket's refill, from [MinShare] to [MaxBurstShare].
 func (p AdaptiveRate) Share() float64 {
 	x := (p.age - p.bend).Seconds()
-	return min(MaxBurstShare, max(MinShare, p.knee+cubicScale*x*x*x))
+	scale := cubicScale
+	if x > 0 && p.Shared() {
+		scale = probeScale
+	}
+	return min(MaxBurstShare, max(MinShare, p.knee+scale*x*x*x))
 }
 
 // Shared reports whether other programs are known to use the bucket.
