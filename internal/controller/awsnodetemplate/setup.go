@@ -9,13 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,8 +26,6 @@ import (
 // eventDelay is for how long news of nodes is collected: a fleet that joins is surveyed once and not node by node.
 const eventDelay = 500 * time.Millisecond
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 // SetupWithManager wires the reconciler to AWSNodeTemplates, to nodes that join and leave, and to the clock.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.Add(manager.RunnableFunc(r.collectPeriodically)); err != nil {
@@ -39,11 +34,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("awsnodetemplate").
 		For(&v1alpha1.AWSNodeTemplate{}, builder.WithPredicates(predicate.Or(controller.SpecOrLifeChanged(), controller.StatusChanged()))).
-		Watches(&corev1.Node{}, handler.Funcs{
-			CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { r.enqueueAll(ctx, q) },
-			UpdateFunc: func(ctx context.Context, _ event.UpdateEvent, q queue) { r.enqueueAll(ctx, q) },
-			DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { r.enqueueAll(ctx, q) },
-		}, builder.WithPredicates(controller.NodeIdentityChanged())).
+		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueAll), builder.WithPredicates(controller.NodeIdentityChanged())).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }
@@ -64,7 +55,7 @@ func (r *Reconciler) collectPeriodically(ctx context.Context) error {
 }
 
 // enqueueAll enqueues every node template: which of them a node was launched from, EC2 tells. There are few.
-func (r *Reconciler) enqueueAll(ctx context.Context, q queue) {
+func (r *Reconciler) enqueueAll(ctx context.Context, q controller.Queue, _ client.Object) {
 	var all v1alpha1.AWSNodeTemplateList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		r.Log.Error("AWSNodeTemplates could not be listed", "err", err)

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,17 +24,15 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 // SetupWithManager wires the reconciler to NodeENIs, to the states that speak of them, and to the nodes they select.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported}, builder.WithPredicates(controller.StatusChanged())).
-		Watches(&v1alpha1.NodeENIState{}, eachVersion(r.enqueueOwners)).
-		Watches(&corev1.Node{}, eachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
-		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
+		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueOwners)).
+		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
+		WatchesRawSource(source.Func(func(ctx context.Context, q controller.Queue) error {
 			r.Refusals.Watch(func() { r.enqueue(ctx, q, "", func(*v1alpha1.NodeENI) bool { return true }) })
 			return nil
 		})).
@@ -45,25 +42,13 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 }
 
 // enqueueReported looks again, with other news, at a status that was just written.
-func (r *Reconciler) enqueueReported(_ context.Context, e event.UpdateEvent, q queue) {
+func (r *Reconciler) enqueueReported(_ context.Context, e event.UpdateEvent, q controller.Queue) {
 	nodeENI := e.ObjectNew.(*v1alpha1.NodeENI)
 	q.AddAfter(request(nodeENI), r.bursts.reread(nodeENI.Name, nodeENI.Status.Nodes, r.Now()))
 }
 
-// eachVersion hands every version of a changed object on: what an object spoke of before concerns it as well.
-func eachVersion(enqueue func(context.Context, queue, client.Object)) handler.EventHandler {
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			enqueue(ctx, q, e.ObjectOld)
-			enqueue(ctx, q, e.ObjectNew)
-		},
-	}
-}
-
 // enqueueOf enqueues the NodeENIs that select a node.
-func (r *Reconciler) enqueueOf(ctx context.Context, q queue, name string) error {
+func (r *Reconciler) enqueueOf(ctx context.Context, q controller.Queue, name string) error {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
 		return client.IgnoreNotFound(err)
@@ -73,7 +58,7 @@ func (r *Reconciler) enqueueOf(ctx context.Context, q queue, name string) error 
 }
 
 // enqueueRefused enqueues the NodeENIs of nodes whose NodeENIState the API server began, or ceased, to refuse.
-func (r *Reconciler) enqueueRefused(ctx context.Context, q queue) error {
+func (r *Reconciler) enqueueRefused(ctx context.Context, q controller.Queue) error {
 	go func() {
 		for {
 			select {
@@ -91,7 +76,7 @@ func (r *Reconciler) enqueueRefused(ctx context.Context, q queue) error {
 	return nil
 }
 
-func (r *Reconciler) enqueueOwners(ctx context.Context, q queue, object client.Object) {
+func (r *Reconciler) enqueueOwners(ctx context.Context, q controller.Queue, object client.Object) {
 	owners := controller.Owners(object.(*v1alpha1.NodeENIState))
 	r.enqueue(ctx, q, object.GetName(), func(n *v1alpha1.NodeENI) bool {
 		for _, uid := range owners {
@@ -103,14 +88,14 @@ func (r *Reconciler) enqueueOwners(ctx context.Context, q queue, object client.O
 	})
 }
 
-func (r *Reconciler) enqueueSelecting(ctx context.Context, q queue, object client.Object) {
+func (r *Reconciler) enqueueSelecting(ctx context.Context, q controller.Queue, object client.Object) {
 	r.enqueue(ctx, q, object.GetName(), func(n *v1alpha1.NodeENI) bool {
 		return controller.Selector(n.Spec).Matches(labels.Set(object.GetLabels()))
 	})
 }
 
 // enqueue enqueues the NodeENIs that news concerns; news of no node waits no longer than it must.
-func (r *Reconciler) enqueue(ctx context.Context, q queue, node string, concerned func(*v1alpha1.NodeENI) bool) {
+func (r *Reconciler) enqueue(ctx context.Context, q controller.Queue, node string, concerned func(*v1alpha1.NodeENI) bool) {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		r.Log.Error("NodeENIs could not be listed", "err", err)
