@@ -163,10 +163,14 @@ func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) 
 	}
 }
 
-// forgetVolatile drops what concerns a node without interfaces.
-func (r *Reconciler) forgetVolatile(node string, instances []string) {
+// forgetVolatile drops what concerns a node without interfaces. Its permissions to replace go to the Nodes that have its
+// instances now, the values of successors.
+func (r *Reconciler) forgetVolatile(node string, instances []string, successors map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, successor := range successors {
+		r.state.Replacements.Transfer(node, successor)
+	}
 	r.state.Replacements.Release(node)
 	for _, id := range instances {
 		r.state.ForgetInstance(id)

@@ -30,7 +30,7 @@ const (
 // nothing is left to report. It returns when to report again, or zero.
 func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.Time, err error) {
 	if s.empty() {
-		r.forgetVolatile(s.name, s.instances)
+		r.forgetVolatile(s.name, s.instances, s.release)
 		return time.Time{}, r.releaseState(ctx, s)
 	}
 	if s.state == nil {

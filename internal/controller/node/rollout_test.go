@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -93,6 +95,47 @@ func TestTurns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestATurnFollowsTheInstance has the node in the middle of its replacement register again under another name, while the cache does
+// not show NodeENIStates: the other node waits until the instance has its interface again.
+func TestATurnFollowsTheInstance(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.join("node-2")
+		names := []string{nodeName, "node-2"}
+		s.playAll(time.Minute, names, func() {})
+		s.hideStates()
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+				n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy = 2, v1alpha1.DeviceIndexExact
+				n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, 1
+			})
+		})
+		most, renamed := 0, false
+		s.playAll(10*time.Minute, append(names, "renamed"), func() {
+			lacking := len(names) - len(s.attached())
+			if lacking > 0 && !renamed {
+				renamed = true
+				s.rename(nodeName, "renamed")
+			}
+			most = max(most, lacking)
+		})
+		if !renamed || most != 1 || s.moved() != 2 {
+			t.Errorf("%d were without their interface at once and %d have a new one, want 1 and 2", most, s.moved())
+		}
+	})
+}
+
+// rename has the kubelet of a node register again under another name.
+func (s *stage) rename(from, to string) {
+	s.Helper()
+	s.both(func(c client.Client) {
+		var n corev1.Node
+		s.must(c.Get(s.Context(), client.ObjectKey{Name: from}, &n))
+		again := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: to, UID: types.UID("uid-" + to), Labels: n.Labels}, Spec: n.Spec}
+		s.must(c.Delete(s.Context(), &n))
+		s.must(c.Create(s.Context(), &again))
+	})
 }
 
 // hideStates has lists of NodeENIStates be empty, as those of a cache are that has not heard of them.

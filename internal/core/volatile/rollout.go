@@ -73,6 +73,17 @@ func (r *Replacements) Release(node string) {
 	}
 }
 
+// Transfer gives all permissions of a node to the node that has its instance now. The instance may lack an interface that
+// no NodeENIState shows under the new name yet.
+func (r *Replacements) Transfer(from, to string) {
+	for _, nodes := range r.nodes {
+		if nodes[from] {
+			delete(nodes, from)
+			nodes[to] = true
+		}
+	}
+}
+
 // RampAdmissions are the nodes that NodeENIs in a ramp already serve or have admitted. After a restart the NodeENIStates
 // name the nodes that are served; a node that was admitted and has no NodeENIState yet waits for admission again.
 type RampAdmissions struct {

@@ -75,6 +75,20 @@ func TestReleaseLetsTheNextNodeReplace(t *testing.T) {
 	}
 }
 
+func TestTransferKeepsTheNextNodeWaiting(t *testing.T) {
+	var r volatile.Replacements
+	r.Acquire("uid", "node-1", 1, nil)
+	r.Transfer("node-1", "renamed")
+	r.Release("node-1")
+	if r.Acquire("uid", "node-2", 1, nil) {
+		t.Error("the next node may replace while the renamed one does")
+	}
+	r.Release("renamed")
+	if !r.Acquire("uid", "node-2", 1, nil) {
+		t.Error("the next node may not replace after the renamed one")
+	}
+}
+
 func TestRampAdmissionsCountServedAndAdmittedNodes(t *testing.T) {
 	var a volatile.RampAdmissions
 	if a.Admit("uid", "node-1", 10) {
