@@ -127,7 +127,7 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	}
 	there, same := 0, 0
 	for _, other := range t.owned[c.name] {
-		if spotOf(other) == s && c.run.watch.strangers[other.ID] == nil {
+		if spotOf(other) == s && (other.ID == i.ID || c.run.watch.strangers[other.ID] == nil) {
 			there++
 			if other.SubnetID == i.SubnetID {
 				same++
