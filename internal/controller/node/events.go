@@ -146,6 +146,9 @@ func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReferenc
 	}
 }
 
+// repetitions ends the note of an Event on a NodeENI: the note names one node and its interfaces, the count is of all.
+const repetitions = " (repetitions may be of other interfaces)"
+
 // emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to node, its
 // note aside: the recorder counts Events that are alike, and writes the first two.
 func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
@@ -158,7 +161,7 @@ func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 		notes[i] = n.note
 	}
 	o := its[0].outcome
-	r.Events.Eventf(nodeENI, nil, o.kind, o.reason, o.action, "node %s: %s", s.name, clip(joined(notes), maxNote/2))
+	r.Events.Eventf(nodeENI, nil, o.kind, o.reason, o.action, "node %s: %s%s", s.name, clip(joined(notes), maxNote/2), repetitions)
 }
 
 // identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events alike.

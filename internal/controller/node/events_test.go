@@ -144,6 +144,20 @@ func TestABurstIsToldOfOnce(t *testing.T) {
 	})
 }
 
+// TestAnEventOfANodeENICountsAllItsInterfaces: a reader must not take the count for one interface that was attached twice.
+func TestAnEventOfANodeENICountsAllItsInterfaces(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		for len(s.events.Events) > 0 {
+			event := <-s.events.Events
+			if strings.Contains(event, "node node-1: eni-") && strings.HasSuffix(event, "(repetitions may be of other interfaces)") {
+				return
+			}
+		}
+		t.Error("no Event of the NodeENI says that its count is of all interfaces")
+	})
+}
+
 // notebook keeps the Events about Nodes, by what they regard: client-go counts Events that regard the same as one series, which has
 // the words of the first.
 type notebook struct {
