@@ -18,14 +18,14 @@ import (
 type Action interface {
 	// Of returns the member the action is for.
 	Of() identity.Member
-	// Interface returns the ID of the interface that the action is about; empty for one to be made.
+	// Interface returns the ID of the action's interface; empty for one that does not exist yet.
 	Interface() string
-	// String says the action in one line.
+	// String describes the action in one line.
 	String() string
 	action()
 }
 
-// Create makes the member's interface.
+// Create creates the member's interface.
 type Create struct {
 	Member   identity.Member
 	SubnetID string
@@ -40,7 +40,8 @@ type Attach struct {
 	Slot        eni.Slot
 }
 
-// Detach begins to detach an interface that is leaving. Force cuts the instance off without its consent.
+// Detach begins to detach an interface that is being removed. Force makes it a forced detach, which does not wait for
+// the guest operating system.
 type Detach struct {
 	Member                    identity.Member
 	InterfaceID, AttachmentID string
@@ -48,30 +49,31 @@ type Detach struct {
 	Why                       string
 }
 
-// Delete deletes an available interface that is leaving.
+// Delete deletes an unattached interface that is being removed.
 type Delete struct {
 	Member      identity.Member
 	InterfaceID string
 	Why         string
 }
 
-// Change mends one attribute of an existing interface in place.
+// Change updates one attribute of an existing interface in place.
 type Change struct {
 	Member      identity.Member
 	InterfaceID string
 	To          Attribute
-	// Repetition is set when EC2 accepted the change before and did not keep it. That EC2 accepts it once more proves nothing.
+	// Repetition is set when EC2 accepted the change before and did not keep it. EC2's acceptance of the repetition is
+	// then no evidence that the change lasts.
 	Repetition bool
 }
 
-// Attribute is the wanted value of one attribute that EC2 lets us change in place. The set is closed: [Groups],
+// Attribute is the desired value of one attribute that EC2 can update in place. The set is closed: [Groups],
 // [Description], [SourceDestCheck], [DeleteOnTermination], [Tags], [AssignAddresses] and [UnassignAddresses].
 type Attribute interface {
-	// Apply returns the interface with the attribute as wanted.
+	// Apply returns the interface with the desired value.
 	Apply(eni.Interface) eni.Interface
-	// IsSatisfiedBy reports whether a reading of the interface shows the attribute as wanted.
+	// IsSatisfiedBy reports whether a read of the interface shows the desired value.
 	IsSatisfiedBy(eni.Interface) bool
-	// String says the change in a few words.
+	// String describes the change in a few words.
 	String() string
 }
 
@@ -168,7 +170,7 @@ func (s SourceDestCheck) IsSatisfiedBy(i eni.Interface) bool { return i.SourceDe
 
 func (s SourceDestCheck) String() string { return fmt.Sprintf("source/dest check %t", bool(s)) }
 
-// DeleteOnTermination says whether EC2 deletes the interface with its instance. It belongs to the attachment.
+// DeleteOnTermination says whether EC2 deletes the interface with its instance. It is an attribute of the attachment.
 type DeleteOnTermination struct {
 	AttachmentID string
 	Enabled      bool
@@ -184,7 +186,7 @@ func (d DeleteOnTermination) Apply(i eni.Interface) eni.Interface {
 	return i
 }
 
-// IsSatisfiedBy implements [Attribute]. An attachment that is gone has nothing left to show.
+// IsSatisfiedBy implements [Attribute]. Without an attachment there is nothing to satisfy.
 func (d DeleteOnTermination) IsSatisfiedBy(i eni.Interface) bool {
 	return i.Attachment == nil || i.Attachment.ID != d.AttachmentID || i.Attachment.DeleteOnTermination == d.Enabled
 }
@@ -193,7 +195,7 @@ func (d DeleteOnTermination) String() string {
 	return fmt.Sprintf("delete on termination %t", d.Enabled)
 }
 
-// Tags puts tags beside those the interface has.
+// Tags adds tags to those of the interface.
 type Tags map[string]string
 
 // Apply implements [Attribute].
@@ -230,15 +232,15 @@ const (
 	IPv6 Family = 6
 )
 
-// AssignAddresses asks EC2 to choose that many further addresses or prefixes of one family.
+// AssignAddresses makes EC2 assign a number of further addresses or prefixes of one family.
 type AssignAddresses struct {
 	Family              Family
 	Addresses, Prefixes int
-	// Had is what the interface had before.
+	// Had is the number before the change.
 	Had eni.AddressCounts
 }
 
-// Apply implements [Attribute]. Which addresses EC2 chooses is known only from its answer.
+// Apply implements [Attribute]. The chosen addresses are known only from EC2's answer.
 func (m AssignAddresses) Apply(i eni.Interface) eni.Interface { return i }
 
 // IsSatisfiedBy implements [Attribute].
@@ -255,7 +257,7 @@ func (m AssignAddresses) String() string {
 	return fmt.Sprintf("%d more IPv%d addresses and %d prefixes", m.Addresses, m.Family, m.Prefixes)
 }
 
-// UnassignAddresses gives the named addresses and prefixes of one family back.
+// UnassignAddresses unassigns the named addresses and prefixes of one family.
 type UnassignAddresses struct {
 	Family  Family
 	Surplus eni.Addresses

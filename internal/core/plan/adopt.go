@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// withoutOwnerNetworks takes out of the interfaces by owner those that were made for networks and that no claim speaks of.
+// withoutOwnerNetworks removes, from the interfaces by owner, the pre-join interfaces of networks without a claim.
 func withoutOwnerNetworks(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
 	var joined []inventory.Record
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
@@ -26,7 +26,7 @@ func withoutOwnerNetworks(claims []Claim, byOwner map[string][]inventory.Record)
 	return joined
 }
 
-// withoutOwner returns the interfaces that no claim speaks of.
+// withoutOwner returns the interfaces without a claim.
 func withoutOwner(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
 	var unknown []inventory.Record
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
@@ -37,7 +37,7 @@ func withoutOwner(claims []Claim, byOwner map[string][]inventory.Record) []inven
 	return unknown
 }
 
-// invisibleOrphans returns the interfaces of NodeENIs that do not exist which EC2's last answer did not show.
+// invisibleOrphans returns the orphans that EC2's last answer omitted.
 func invisibleOrphans(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
 	var missing []inventory.Record
 	for _, c := range claims {
@@ -48,7 +48,8 @@ func invisibleOrphans(claims []Claim, byOwner map[string][]inventory.Record) []i
 	return missing
 }
 
-// inAdoptionOrder puts the claims first that the ledger speaks of: what they took over stays theirs although no tag may say so.
+// inAdoptionOrder puts the claims in the ledger first: they keep the interfaces that they adopted, even if no tag says
+// so yet.
 func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	var known, others []*Claim
 	for n := range claims {
@@ -61,10 +62,10 @@ func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	return append(known, others...)
 }
 
-// adoptOrphans gives to wishes of the claim that have none the interfaces that stand for them as they are: those in use that
-// were made for a NodeENI of the same name which does not exist any more, so that whoever lost NodeENIs and creates them
-// again loses no interface, and those that the instance got before it joined. They become the claim's own members: their
-// tags are what says so to everybody else, and are mended like any other attribute.
+// adoptOrphans assigns, to desired interfaces without an interface, those that match as they are: orphans in use of a
+// lost NodeENI with the same name, so that a user who creates lost NodeENIs again loses no interface; and pre-join
+// interfaces. They become members of the claim. Their tags are updated in place like any other attribute, and tell
+// other processes.
 func (p *planner) adoptOrphans(claim *Claim, byOwner map[string][]inventory.Record) {
 	if p.ended || claim.Mode != Ensure || identity.IsNetworkOwner(claim.NodeENIUID) {
 		return
@@ -79,7 +80,7 @@ func (p *planner) adoptOrphans(claim *Claim, byOwner map[string][]inventory.Reco
 	})
 }
 
-// adoptFrom moves those of some interfaces that are chosen for wishes to the claim, and returns the others.
+// adoptFrom assigns the chosen interfaces to the claim, and returns the others.
 func (p *planner) adoptFrom(claim *Claim, byOwner map[string][]inventory.Record, from []inventory.Record, choose func(DesiredInterface, []inventory.Record) int) []inventory.Record {
 	if len(from) == 0 {
 		return from
@@ -106,7 +107,8 @@ func (p *planner) adoptFrom(claim *Claim, byOwner map[string][]inventory.Record,
 	return left
 }
 
-// bestOrphan returns the index of the interface in use that stands for a wish, or -1: that of its ordinal before others.
+// bestOrphan returns the index of the interface in use that matches a desired one best, or -1: the one with its ordinal
+// is best.
 func (p *planner) bestOrphan(wish DesiredInterface, orphans []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
@@ -127,13 +129,14 @@ func (p *planner) bestOrphan(wish DesiredInterface, orphans []inventory.Record) 
 	return best
 }
 
-// inUseMatching reports whether an interface is attached to the instance, or as good as that, in a subnet that the wish allows.
+// inUseMatching reports whether an interface is attached to the instance, or about to be, in a subnet that the desired
+// one allows.
 func (p *planner) inUseMatching(wish DesiredInterface, r inventory.Record) bool {
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && wish.allows(r.SubnetID)
 }
 
-// orphanMatching returns the interface that may be taken over for a member that has none, or "": it bears the NodeENI's name,
-// and it, or the NodeENI that it was made for, is not known for certain to exist or not.
+// orphanMatching returns the ID of the interface that may be adopted for a member without one, or "". It has the
+// NodeENI's name, and it is uncertain whether it, or the NodeENI that it was created for, exists.
 func (p *planner) orphanMatching(m *member) string {
 	for _, r := range p.unknown {
 		if m.desired != nil && r.Member.NodeENI == m.NodeENI && p.inUseMatching(*m.desired, r) {
@@ -143,8 +146,9 @@ func (p *planner) orphanMatching(m *member) string {
 	return ""
 }
 
-// preJoinMatching returns the index of the interface that stands best for a wish, or -1: one of a network of the NodeENI's name
-// before others, and the one in the slot asked for before others. A network that bears another NodeENI's name is left to that.
+// preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. An interface of a
+// network with the NodeENI's name is best, then the one in the requested slot. A network with another NodeENI's name is
+// left to that NodeENI.
 func (p *planner) preJoinMatching(claim *Claim, wish DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {

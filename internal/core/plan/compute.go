@@ -15,66 +15,69 @@ import (
 )
 
 const (
-	// InstanceGrace is how long an instance that EC2 does not know is waited for. New instances can be unknown for a
-	// while (EC2 API reference, "Eventual consistency").
+	// InstanceGrace is the time for which the planner waits for an instance that EC2 does not know. Describe calls can
+	// omit new instances for a while (EC2 API reference, "Eventual consistency").
 	InstanceGrace = 2 * time.Minute
-	// AttachTimeout is how long an attach may take before it is undone and tried again.
+	// AttachTimeout is the longest duration of an attach, before the planner detaches the interface and retries.
 	AttachTimeout = 90 * time.Second
-	// RecreateAfter is how long an interface that somebody else removed must have existed, or its successor waits: a
-	// fight with another program over an interface is had slowly.
+	// RecreateAfter is the age from which an interface that another program removed is replaced at once. The
+	// replacement of a younger one waits for this time, so that two programs do not create and remove interfaces in a
+	// fast loop.
 	RecreateAfter = 10 * time.Minute
-	// MaxUnattached is how many interfaces of an instance may be on their way to their slots at a time. Whatever goes
-	// wrong, no more than these can be left behind.
+	// MaxUnattached is the largest number of an instance's interfaces that are created and not attached yet. No failure
+	// can leave more of them behind.
 	MaxUnattached = 3
-	// SubnetFullBackoff is for how long a subnet that had no address for an interface is not asked for another.
+	// SubnetFullBackoff is the time for which a subnet without a free address is not used for further interfaces.
 	SubnetFullBackoff = 2 * time.Minute
-	// ForcedDetachAfter is how long a plain detach is waited for before the instance is cut off.
+	// ForcedDetachAfter is the time that a plain detach may take before a forced one.
 	ForcedDetachAfter = 10 * time.Minute
 
-	// pollRecheck is when to look again at what the poller watches as well; it only matters when the poller's news is lost.
+	// pollRecheck is the requeue for transitions that the observer polls as well. It matters only if a poll is lost.
 	pollRecheck = 30 * time.Second
-	// maxAttachRetries is after how many attempts to attach an interface that EC2 did not get done with a person is told, and
-	// waits begin to grow.
+	// maxAttachRetries is the number of attempts to attach an interface that EC2 did not complete, after which the
+	// member waits for a person, and the backoff begins to grow.
 	maxAttachRetries = 3
-	// maxDetachFailures is how many times in a row EC2 may refuse to detach an interface before its slot is no longer waited for.
+	// maxDetachFailures is the number of successive refusals to detach an interface after which the planner no longer
+	// waits for its slot.
 	maxDetachFailures = 5
-	// maxBackoff bounds the waits that grow.
+	// maxBackoff bounds growing waits.
 	maxBackoff = 30 * time.Minute
-	// foreignSlotRecheck is when to look whether a foreign interface has left a slot we want.
+	// foreignSlotRecheck is the requeue for a slot that a foreign interface has.
 	foreignSlotRecheck = 5 * time.Minute
-	// terminationRecheck is when to look how far a termination is: EC2 tells nobody that it has deleted an interface with its instance.
+	// terminationRecheck is the requeue during a termination: no event says that EC2 deleted an interface with its
+	// instance.
 	terminationRecheck = 5 * time.Second
-	// uncertainRecheck is when to look again at what no event will tell of.
+	// uncertainRecheck is the requeue for a change without an event.
 	uncertainRecheck = 15 * time.Second
 )
 
-// Plan is what to do about one instance now.
+// Plan is the actions for one instance.
 type Plan struct {
-	// Ledger is the generation of each member. Where it differs from the observed ledger, it must be stored before any
-	// action is carried out.
+	// Ledger is the generation of each member. If it differs from the observed ledger, it must be stored before any
+	// action is executed.
 	Ledger map[identity.Key]int64
-	// Actions are the calls to make now. Those of one member follow each other, and stop at the first that fails;
-	// members are independent.
+	// Actions are the calls to make now. Those of one member are sequential, and stop at the first failure; members are
+	// independent.
 	Actions []Action
-	// Members says where every wanted and every existing interface stands, ordered by NodeENI and ordinal.
+	// Members is the state of every desired and every existing interface, ordered by NodeENI and ordinal.
 	Members []Member
-	// NeedsDescribe is set when calls would be made, but not without a fresh look at the instance; Intents are those calls.
+	// NeedsDescribe is set if calls are necessary that need a fresh read of the instance; Intents are those calls.
 	NeedsDescribe bool
 	Proposed      []Action
-	// Unverified are attached interfaces that are left alone: nothing but their tags says that they are ours. Verified are the IDs
-	// of those of which more says so.
+	// Unverified are attached interfaces that are retained, because only their tags say that they belong to the
+	// cluster. Verified are the IDs of the interfaces with other evidence.
 	Unverified []Unverified
 	Verified   []string
-	// RequeueAt is when to plan again even if nothing is heard before; zero for never.
+	// RequeueAt is the time of the next plan if no event comes before; zero for none.
 	RequeueAt time.Time
-	// Converging is set while a wanted member is not attached.
+	// Converging is set while a desired member is not attached.
 	Converging bool
-	// ReplaceCandidate is the UID of the NodeENI of which a member is, or with [Observed.ReplaceAllowed] would be, removed to be
-	// made anew; empty when none is.
+	// ReplaceCandidate is the UID of the NodeENI whose member is being replaced, or would be with
+	// [Observed.ReplaceAllowed]; empty if there is none.
 	ReplaceCandidate string
 }
 
-// Phase is how far a member is.
+// Phase is the phase of a member.
 type Phase string
 
 // The phases of a member.
@@ -88,32 +91,32 @@ const (
 	Deleting  Phase = "Deleting"
 )
 
-// Member is where one interface stands.
+// Member is the state of one interface.
 type Member struct {
 	identity.Member
 	Phase Phase
-	// Desired is false for an interface that is leaving or kept without being asked for.
+	// Desired is false for an interface that is being removed, or that is retained and not desired.
 	Desired bool
 	// Interface is nil until the interface exists.
 	Interface *eni.Interface
-	// RequestedSlot is the slot asked for; Slot the one taken or chosen.
+	// RequestedSlot is the requested slot; Slot is the present or allocated one.
 	RequestedSlot, Slot eni.Slot
-	// Unverified is set on an interface that is kept, and that nothing but its tags says to be ours. Neither the ledger nor the
-	// node's state may speak for it for that reason.
+	// Unverified is set on a retained interface if only its tags say that it belongs to the cluster. For that reason
+	// neither the ledger nor the node's state may become evidence for it.
 	Unverified bool
-	// Why says what keeps the member from being as wanted; its Reason is empty when nothing does.
+	// Why says why the member is not as desired; its Reason is empty if it is.
 	Why Problem
-	// Drift lists what only a replacement can mend.
+	// Drift lists the differences that only a replacement can correct.
 	Drift []Drift
 }
 
-// Ready reports whether the member is attached and nothing about its use waits for a person. What is still to be mended, but
-// will be, does not count, nor does drift: neither delays the use of an interface.
+// Ready reports whether the member is attached, and its use does not wait for a person. Pending updates in place do not
+// count, nor does drift: neither delays the use of an interface.
 func (m Member) Ready() bool {
 	return m.Desired && m.Phase == Attached && (m.Why.Reason.Transient() || m.Why.Reason == Drifted)
 }
 
-// Compute plans one instance. Calling it again after its actions have taken effect returns a plan without actions.
+// Compute plans one instance. After the effects of its actions are visible, Compute returns a plan without actions.
 func Compute(d Desired, o Observed, now time.Time) Plan {
 	p := newPlanner(d, o, now)
 	p.place()
@@ -127,7 +130,7 @@ func Compute(d Desired, o Observed, now time.Time) Plan {
 	return p.finish()
 }
 
-// planner holds what the steps of one computation share.
+// planner is the state that the steps of one computation share.
 type planner struct {
 	Desired
 	Observed
@@ -135,35 +138,35 @@ type planner struct {
 	ended   bool
 	slots   *slotTable
 	members []*member
-	// preJoin are the interfaces that the instance got for networks before it joined, and that no NodeENI has taken over.
+	// preJoin are the pre-join interfaces of the instance that no NodeENI has adopted.
 	preJoin []inventory.Record
-	// unknown are the interfaces of which it is not known whether they, or the NodeENIs they were made for, exist.
+	// unknown are the interfaces whose existence, or whose NodeENI's existence, is uncertain.
 	unknown []inventory.Record
-	// unattached counts the interfaces that exist, or are about to, without being attached, and are on their way.
+	// unattached counts the interfaces that are created, or about to be, and will be attached.
 	unattached int
 	plan       Plan
 }
 
-// member is one interface on its way through a computation.
+// member is one interface during a computation.
 type member struct {
 	Member
 	claim   *Claim
 	desired *DesiredInterface
 	record  *inventory.Record
-	// launchInterface is the interface the instance was launched with that serves as the member's.
+	// launchInterface is the launch interface that the member adopted.
 	launchInterface *eni.Interface
-	// target is the slot that the member belongs in; see [planner.arrange].
+	// target is the slot where the member belongs; see [planner.arrange].
 	target eni.Slot
-	// ordered is set while members of its NodeENI move to their targets, which are kept free for them.
+	// ordered is set while members of its NodeENI move to their targets. The targets are reserved for them.
 	ordered      bool
 	removeReason string
-	// withoutSubnet says what the NodeENI of a live interface lacks for a new one; the interface is kept.
+	// withoutSubnet says why its NodeENI has no subnet here for a new interface; a live one is retained.
 	withoutSubnet string
-	// needsFreshRead is set on an interface that nothing stands for, while it is not certain that what does exists, and on a
-	// member of which only a look can tell what keeps it.
+	// needsFreshRead is set on an interface without a desired one, while it is uncertain whether another interface for
+	// the desired one exists; and on a member whose obstacle only a fresh read shows.
 	needsFreshRead bool
 	problem        *Problem
-	// inUseWithoutTags is set on a member whose interface was taken over, and differs from what is wanted in nothing but its tags.
+	// inUseWithoutTags is set on a member with an adopted interface that differs from the desired one only in its tags.
 	inUseWithoutTags bool
 }
 
@@ -182,7 +185,7 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	return p
 }
 
-// place makes a member of every wish and of every existing interface.
+// place creates a member for every desired and every existing interface.
 func (p *planner) place() {
 	byOwner := map[string][]inventory.Record{}
 	for _, r := range p.withoutCopies() {
@@ -203,7 +206,7 @@ func (p *planner) place() {
 	}
 	standing, why := ModeFor(SelectionFacts{NodePaused: p.Paused})
 	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
-		// That the instance is gone does not make a NodeENI known: its interfaces go like leaks.
+		// The end of the instance says nothing about an unknown NodeENI: its interfaces are removed like leaks.
 		p.placeClaim(&Claim{Mode: standing, Why: why, Leaked: p.ended}, byOwner[uid])
 	}
 	for _, r := range p.preJoin {
@@ -233,7 +236,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		if i, ok := pairs.byWish[w]; ok {
 			m := p.existing(claim, owned[i])
 			m.desired, m.Desired, m.RequestedSlot = wish, true, wish.Slot
-			// Somebody can have changed the names in its tags, by which its node hears of it.
+			// A user can have changed the names in the tags that lead its events to the node.
 			m.NodeENI, m.Node = claim.NodeENI, p.Node
 			p.add(m)
 			continue
@@ -262,7 +265,7 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 		}
 		p.add(m)
 	}
-	if !stranded { // they say what is lacking
+	if !stranded { // the interfaces say why there are none
 		p.addUnresolvable(claim)
 	}
 }
@@ -272,8 +275,8 @@ func (p *planner) live(r *inventory.Record) bool {
 	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching
 }
 
-// retainWithoutSubnet keeps a live interface of a NodeENI that has no subnet for the instance. A NodeENI that means other zones or another
-// VPC says what new interfaces lack; it gives up none that is in use.
+// retainWithoutSubnet retains a live interface of a NodeENI without a subnet for the instance. A selector of other
+// zones or of another VPC blocks new interfaces; it is no reason to remove one in use.
 func (m *member) retainWithoutSubnet() {
 	m.withoutSubnet, m.Desired = "the NodeENI has no subnet for the node; add one, or narrow its nodeSelector", true
 	if len(m.claim.Unresolvable) > 0 {
@@ -282,7 +285,7 @@ func (m *member) retainWithoutSubnet() {
 	m.Drift = []Drift{{"subnet", "one that a new interface of the node can be in", m.record.SubnetID}}
 }
 
-// addUnresolvable makes a blocked member of everything that could not be wished for, so that it is seen.
+// addUnresolvable adds a blocked member for each interface that could not be resolved, so that the status shows it.
 func (p *planner) addUnresolvable(claim *Claim) {
 	ordinal := 0
 	for _, m := range p.members {
@@ -299,8 +302,8 @@ func (p *planner) addUnresolvable(claim *Claim) {
 	}
 }
 
-// retainUnverified adds what a claim has that gets no wishes now. A claim that is merely paused still has them, and whoever paused
-// it wants to see in what its interfaces differ from them.
+// retainUnverified adds the interfaces of a claim without desired ones. A claim that is only paused still has desired
+// ones, so that the status shows the differences.
 func (p *planner) retainUnverified(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]Drift{}
 	if claim.Mode == Paused {
@@ -332,7 +335,7 @@ func (p *planner) existing(claim *Claim, r inventory.Record) *member {
 	return m
 }
 
-// isConfirmedLeak reports whether an interface whose NodeENI does not exist may go.
+// isConfirmedLeak reports whether an orphan may be removed.
 func (p *planner) isConfirmedLeak(claim *Claim, r inventory.Record) bool {
 	inUse := r.AttachedTo(p.InstanceID) && !p.ended
 	return identity.PastMinLeakAge(r.Tags, p.now) && (!inUse || p.now.Sub(claim.MissingSince) >= claim.Grace)
@@ -347,9 +350,9 @@ func (p *planner) identity(claim *Claim, key identity.Key) identity.Member {
 
 func (p *planner) add(m *member) { p.members = append(p.members, m) }
 
-// allocateSlots finds a slot for every wanted interface that has none. Interfaces that exist go first, so that none is left
-// over for want of a seat that one still to be made was promised; slots asked for exactly are kept free for who asks. Those
-// that are being made come before all others and keep their slots.
+// allocateSlots allocates a slot for every desired interface without one. Existing interfaces come first, so that none
+// of them stays unattached because a new one has its slot. Slots that are requested exactly are reserved. Interfaces
+// that are being created come before all others and keep their slots.
 func (p *planner) allocateSlots() {
 	var standing []*member
 	for _, m := range p.members {
@@ -377,7 +380,7 @@ func (p *planner) allocateSlots() {
 	p.countUnattached()
 }
 
-// countUnattached leaves out the interfaces for which there is no seat: they wait for a person, and others need not.
+// countUnattached skips the interfaces without a slot: they wait for a person, and must not delay others.
 func (p *planner) countUnattached() {
 	for _, m := range p.members {
 		onItsWay := m.desired != nil && (m.problem == nil || m.problem.Reason.Transient()) || m.removeReason != ""
@@ -387,13 +390,14 @@ func (p *planner) countUnattached() {
 	}
 }
 
-// refused reports whether EC2 does not let go of an interface that is leaving, so that its slot need not become free.
+// refused reports whether EC2 refuses to detach an interface that is being removed, so that its slot may never become
+// free.
 func (p *planner) refused(m *member) bool {
 	setback, failed := p.Backoffs[m.Key]
 	return failed && setback.Removal && (setback.Count >= maxDetachFailures || !setback.problem().Reason.Transient())
 }
 
-// first orders what is so before what is not.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -416,18 +420,18 @@ func (p *planner) allocateSlot(m *member) {
 	}
 }
 
-// createInFlight reports whether a call that makes the member's interface is under way.
+// createInFlight reports whether the member's create call is in flight.
 func (p *planner) createInFlight(m *member) bool {
 	_, is := p.slotOf(m.Key)
 	return is
 }
 
-// hasSlot reports whether the interface holds a slot somewhere, be it while it leaves it.
+// hasSlot reports whether the interface has a slot, even while it is being detached.
 func (m *member) hasSlot() bool {
 	return m.launchInterface != nil || m.record != nil && m.record.Attachment != nil
 }
 
-// finish orders the outcome, tidies the ledger, and holds all calls back when the instance was not looked at.
+// finish orders the result, prunes the ledger, and defers all calls if there was no fresh read of the instance.
 func (p *planner) finish() Plan {
 	for _, m := range p.members {
 		p.plan.Members = append(p.plan.Members, m.Member)
@@ -449,7 +453,7 @@ func (p *planner) finish() Plan {
 	return p.plan
 }
 
-// requeueAt asks for another plan at the given time, unless an earlier one is asked for already.
+// requeueAt requests another plan at the given time, unless an earlier one is requested already.
 func (p *planner) requeueAt(at time.Time) {
 	if p.plan.RequeueAt.IsZero() || at.Before(p.plan.RequeueAt) {
 		p.plan.RequeueAt = at

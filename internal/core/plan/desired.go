@@ -9,65 +9,68 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Desired is what is wanted of one instance.
+// Desired is the desired state of one instance.
 type Desired struct {
-	// Cluster, Node and InstanceID go into the tags of every interface that is made.
+	// Cluster, Node and InstanceID become tags of every new interface.
 	Cluster, Node, InstanceID string
-	// NodeAbsent is set when the API server has no Node for the instance. Its state must then be read from EC2 before
-	// anything is concluded.
+	// NodeAbsent is set if the API server has no Node for the instance. The state of the instance must then be read
+	// from EC2.
 	NodeAbsent bool
-	// Paused is set when somebody wants nothing changed on the node. Claims say so themselves; this is for what none speaks of.
+	// Paused is set if a user paused the node. Claims have their own mode; this is for interfaces without a claim.
 	Paused bool
-	// InstanceTags are those of which an instance must have one before it gets an interface; none asks for none.
+	// InstanceTags are tags; an instance without one of them gets no interface. If empty, every instance gets
+	// interfaces.
 	InstanceTags []eni.InstanceTag
-	// Claims holds one claim per NodeENI that wants, or still has, interfaces here.
+	// Claims has one claim for each NodeENI that desires, or still has, interfaces here.
 	Claims []Claim
-	// InPlaceUpdates are differences of launched interfaces to repair in place.
+	// InPlaceUpdates are the differences of launch interfaces to update in place.
 	InPlaceUpdates []InPlaceUpdate
 }
 
-// Claim is what one NodeENI asks of the instance.
+// Claim is what one NodeENI asks for on the instance.
 type Claim struct {
 	NodeENI, NodeENIUID string
 	Mode                Mode
-	// Selects is set when the labels of a present Node match.
+	// Selects is set if the labels of a present Node match.
 	Selects bool
-	// Why says in words why the claim is released or held.
+	// Why says in words why the claim is released or retained.
 	Why string
-	// Leaked is set on a released claim whose NodeENI does not exist any more. Its interfaces go only once they are
-	// known to be old enough to be leaks.
-	// Those that are attached are left there for Grace after MissingSince, when the NodeENI was first missed.
+	// Leaked is set on a released claim whose NodeENI does not exist any more. The planner removes its interfaces only
+	// if they are old enough to be leaks. It retains attached ones for Grace after MissingSince, the time of the first
+	// absence of the NodeENI.
 	Leaked       bool
 	MissingSince time.Time
 	Grace        time.Duration
-	// Interfaces are the wanted interfaces in the order of the NodeENI's subnets. Those of a paused claim only serve to say in
-	// what its interfaces differ.
+	// Interfaces are the desired interfaces in the order of the NodeENI's subnets. Those of a paused claim only serve
+	// to show the differences of its interfaces.
 	Interfaces []DesiredInterface
-	// FirstSlot is the slot asked for by the first interface.
+	// FirstSlot is the requested slot of the first interface.
 	FirstSlot eni.Slot
-	// Unresolvable says, for each interface that could not even be wished for, why: for example no subnet in the zone.
+	// Unresolvable has, for each interface that could not be resolved, the reason: for example no subnet in the zone.
 	Unresolvable []Problem
-	// SecurityGroupProblem says why the security groups are not known; then nothing is made and no groups are changed.
+	// SecurityGroupProblem is the reason why the security groups are unknown; then no interface is created, and no
+	// groups are changed.
 	SecurityGroupProblem *Problem
-	// AllResolved is set when every selector of the NodeENI could be resolved. An interface that no wish accounts for is
-	// removed only then: a failed or partial answer is no reason to take an interface away.
+	// AllResolved is set if every selector of the NodeENI was resolved. Only then is an interface without a desired one
+	// removed: a failed or partial answer is no reason to remove an interface.
 	AllResolved bool
-	// ExactSlot refuses any slot but the one asked for.
+	// ExactSlot accepts only the requested slot.
 	ExactSlot bool
-	// ReplaceAllowed allows a live interface to be removed and made anew for what cannot be changed in place.
+	// ReplaceAllowed allows the replacement of a live interface for a change that cannot be made in place.
 	ReplaceAllowed bool
 }
 
-// DesiredInterface is one wanted interface.
+// DesiredInterface is one desired interface.
 type DesiredInterface struct {
 	Ordinal int
-	// Subnets are the IDs of the subnets it may be in, the preferred one first.
+	// Subnets are the IDs of the allowed subnets, the preferred one first.
 	Subnets []string
 	Slot    eni.Slot
 	Spec    eni.Spec
 }
 
-// Problem is a reason why something wanted cannot be done, with words for people: the object, the cause and the next step.
+// Problem is a reason why the desired state cannot be reached, with a message for people: the object, the cause and the
+// next step.
 type Problem struct {
 	Reason  Reason
 	Message string
@@ -77,38 +80,38 @@ type Problem struct {
 type Mode int
 
 const (
-	// Retain claims keep what they have; nothing is made, changed or removed.
+	// Retain claims keep their interfaces; nothing is created, changed or removed.
 	Retain Mode = iota
-	// Ensure claims get their wishes.
+	// Ensure claims get their desired interfaces.
 	Ensure
 	// Release claims lose their interfaces, for a confirmed reason.
 	Release
-	// Paused claims keep what they have, whatever happens, until somebody lifts the pause.
+	// Paused claims keep their interfaces in every case, until a user ends the pause.
 	Paused
 )
 
-// SelectionFacts are the facts a claim's standing follows from.
+// SelectionFacts are the facts that determine the mode of a claim.
 type SelectionFacts struct {
-	// NodeENIKnown is set when the API server has the NodeENI; NodeENIDeleting when its deletion was asked for;
-	// NodeENIGone when it was confirmed that it does not exist any more.
+	// NodeENIKnown is set if the API server has the NodeENI, NodeENIDeleting if a user deleted it, and NodeENIGone if a
+	// live read confirmed that it does not exist any more.
 	NodeENIKnown, NodeENIDeleting, NodeENIGone bool
-	// NodePresent is set when a Node names this instance; Selected when its labels match the NodeENI's selector.
+	// NodePresent is set if a Node names this instance, and Selected if its labels match the NodeENI's selector.
 	NodePresent, Selected bool
-	// DuplicateSelected is set when the labels of another Node that names the instance match.
+	// DuplicateSelected is set if the labels of another Node that names the instance match.
 	DuplicateSelected bool
-	// NodeENIPaused and NodePaused are set by people who want nothing changed.
+	// NodeENIPaused and NodePaused are set by users, by annotation.
 	NodeENIPaused, NodePaused bool
 }
 
-// Unpaused returns the circumstances as they are once nobody wants a pause any more.
+// Unpaused returns the facts without the pauses.
 func (c SelectionFacts) Unpaused() SelectionFacts {
 	c.NodeENIPaused, c.NodePaused = false, false
 	return c
 }
 
-// ModeFor says what a NodeENI may do on an instance, and why. Only a deletion asked for or confirmed, and labels read from
-// a present Node, are reasons to remove; whatever is merely absent is not. That the instance itself ends is no circumstance of a
-// claim: [Compute] sees to it.
+// ModeFor returns what a NodeENI may do on an instance, and why. Only a requested or confirmed deletion, and the labels
+// of a present Node, are reasons to remove interfaces; an absent object is none. The end of the instance is not a fact
+// about a claim: [Compute] handles it.
 func ModeFor(c SelectionFacts) (Mode, string) {
 	switch {
 	case c.NodeENIPaused:

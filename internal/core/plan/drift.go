@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Drift is a difference between an interface and its wish that only a new interface can mend.
+// Drift is a difference between an interface and the desired one that only a replacement can correct.
 type Drift struct {
 	Field, Want, Have string
 }
@@ -19,8 +19,8 @@ type Drift struct {
 // String implements [fmt.Stringer].
 func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Field, d.Want, d.Have) }
 
-// fixedDrift lists what cannot be changed in place: EC2 ties an interface to its subnet for life and an attachment to
-// its slot. The target is the slot that the interface belongs in.
+// fixedDrift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an
+// attachment to its slot. The target is the slot where the interface belongs.
 func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift {
 	var drift []Drift
 	if !wish.allows(i.SubnetID) {
@@ -32,7 +32,7 @@ func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift
 	return drift
 }
 
-// changes lists the attributes to mend in place, in the order in which to mend them.
+// changes lists the attributes to update in place, in the order of the calls.
 func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []Attribute {
 	var wanted []Attribute
 	if a := i.Attachment; a != nil {
@@ -53,8 +53,8 @@ func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []A
 	return todo
 }
 
-// addressChanges brings address counts to what is wanted. Surplus is taken from the end, so that the addresses an
-// interface has had longest stay; and it is given back before more is asked for, since both share one limit.
+// addressChanges brings address counts to the desired ones. It unassigns surplus addresses from the end, so that the
+// oldest stay, and does so before it assigns others, because both share one limit.
 func addressChanges(want eni.AddressCounts, have eni.Addresses) []Attribute {
 	surplus := eni.Addresses{
 		SecondaryIPv4: exceeding(have.SecondaryIPv4, want.SecondaryIPv4),
@@ -86,7 +86,7 @@ func exceeding[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
 	return all[n:]
 }
 
-// addressProblem reports more addresses than an interface of the instance type takes.
+// addressProblem reports more addresses than one interface of the instance type supports.
 func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType string) *Problem {
 	v4, v6 := 1+want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
 	switch {
@@ -100,7 +100,7 @@ func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType stri
 	return nil
 }
 
-// explainDrift says of a member that differs in what only a new interface can mend what becomes of it.
+// explainDrift says what happens to a member with drift.
 func (m *member) explainDrift(p *planner) {
 	switch {
 	case len(m.Drift) == 0 || m.Why.Reason != "":
@@ -121,7 +121,7 @@ func joinWords(all []Drift) string {
 	return strings.Join(words, ", ")
 }
 
-// explainGroups says that an interface in use keeps the security groups it has, since those that are wanted are not known.
+// explainGroups says that an interface in use keeps its security groups, because the desired ones are unknown.
 func (m *member) explainGroups(i eni.Interface) {
 	if no := m.claim.SecurityGroupProblem; no != nil && m.Phase == Attached && m.Why.Reason == "" {
 		m.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",

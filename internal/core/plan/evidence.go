@@ -13,46 +13,48 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// Tags can be copied and invented by whoever may tag interfaces. So they suffice to make, adopt and delete what is attached to
-// nothing, and never to take an interface from an instance: that needs evidence beside them, which is a ledger that names the
-// interface, or the generation it was made with, or a call of this process.
+// Every program with ec2:CreateTags can copy and invent tags. So tags suffice to adopt and delete unattached
+// interfaces, and never to detach one. That needs evidence besides the tags: a ledger that names the interface or its
+// generation, or a call of this process.
 
-// Recorded is an interface that a NodeENIState names as the one of a member.
+// Recorded is an interface that a NodeENIState names as that of a member.
 type Recorded struct {
 	ID string
 	identity.Key
 	Generation int64
-	// Attached is set on an interface of this instance that was attached: another one with its identity is a copy. EC2 can
-	// have made two that were not, if it forgot a client token.
+	// Attached is set if the interface was attached to this instance. Another one with its identity is then a copy. Two
+	// that were never attached can both be genuine, if EC2 forgot a client token.
 	Attached bool
 }
 
-// Unverified is an interface that is left alone: its tags say that it is ours, and nothing else does.
+// Unverified is an interface that is retained, because only its tags say that it belongs to the cluster.
 type Unverified struct {
 	ID     string
 	Member identity.Member
-	// Copy is set when the identity in the tags is known to be another interface's. That does not change any more.
+	// Copy is set if the identity in the tags is known to be another interface's. That is final.
 	Copy bool
-	// Message says why it is left alone, and what a person can do.
+	// Message says why it is retained, and names the next step for a person.
 	Message string
 }
 
-// isAttachedToRunning reports whether an instance that goes on running has the interface: this one, or the one that somebody attached it to.
+// isAttachedToRunning reports whether the interface is attached to an instance that continues to run: this one, or
+// another one that a user attached it to.
 func (p *planner) isAttachedToRunning(r inventory.Record) bool {
 	return r.Attachment != nil && r.Attachment.Status != eni.AttachmentDetached && (!p.ended || !r.AttachedTo(p.InstanceID))
 }
 
-// verified reports whether more than its tags says that an interface is ours, or its removal takes it from nobody.
+// verified reports whether there is evidence besides the tags that an interface belongs to the cluster, or its removal
+// harms no instance.
 func (p *planner) verified(r inventory.Record) bool {
 	return !p.isAttachedToRunning(r) || identity.IsNetworkOwner(r.Member.NodeENIUID) || p.hasEvidence(r)
 }
 
-// hasEvidence reports whether more than its tags says that an interface is ours.
+// hasEvidence reports whether there is evidence besides the tags that an interface belongs to the cluster.
 func (p *planner) hasEvidence(r inventory.Record) bool {
 	return p.isRecorded(r) || p.inLedger(r) && p.hasUniqueIdentity(r)
 }
 
-// inLedger reports whether a ledger speaks of the identity in an interface's tags.
+// inLedger reports whether a ledger names the identity in an interface's tags.
 func (p *planner) inLedger(r inventory.Record) bool {
 	for _, ledger := range []map[identity.Key]int64{p.Observed.Ledger, p.OtherLedgers} {
 		if generation, is := ledger[r.Member.Key]; is && generation == r.Member.Generation {
@@ -62,24 +64,24 @@ func (p *planner) inLedger(r inventory.Record) bool {
 	return false
 }
 
-// isRecorded reports whether a call of ours or a ledger named this very interface.
+// isRecorded reports whether a call of ours or a ledger named the ID of this interface.
 func (p *planner) isRecorded(r inventory.Record) bool {
 	return r.Verified || slices.ContainsFunc(p.Recorded, func(known Recorded) bool { return known.ID == r.ID })
 }
 
-// hasUniqueIdentity reports whether no other interface carries the same identity. EC2 makes one interface for one client token, so a
-// second one has copied tags, and nothing tells which of the two that is.
+// hasUniqueIdentity reports whether no other interface has the same identity. EC2 creates one interface for one client
+// token, so one of two has copied tags, and nothing says which.
 func (p *planner) hasUniqueIdentity(r inventory.Record) bool {
 	return !slices.ContainsFunc(p.Owned, func(other inventory.Record) bool { return sameIdentity(other, r) })
 }
 
-// sameIdentity reports whether two interfaces carry the same identity.
+// sameIdentity reports whether two interfaces have the same identity.
 func sameIdentity(a, b inventory.Record) bool {
 	return a.ID != b.ID && a.Member.Key == b.Member.Key && a.Member.Generation == b.Member.Generation
 }
 
-// whyCopy says why the identity in an attached interface's tags is known to be another one's, "" if it may be its own. An
-// interface that is gone keeps its identity: none is made with it again.
+// whyCopy says why the identity in an attached interface's tags is known to be another one's; "" if it may be its own.
+// The identity of a deleted interface is never used again.
 func (p *planner) whyCopy(r inventory.Record) (why string) {
 	if r.Attachment == nil || p.isRecorded(r) {
 		return ""
@@ -116,19 +118,19 @@ func (p *planner) withoutCopies() []inventory.Record {
 	return others
 }
 
-// isAdoptable reports whether an unverified interface may serve a wish that has none: a ledger that was lost, or restored,
-// names it not, and no later one was promised in its place.
+// isAdoptable reports whether an unverified interface may serve a desired one without an interface: the ledger, which
+// was lost or restored, does not name it, and has no later generation.
 func (p *planner) isAdoptable(r inventory.Record) bool {
 	return r.Member.Generation > p.plan.Ledger[r.Member.Key]
 }
 
-// accepts reports whether the interfaces of a claim that is released are ours by their tags alone: where a NodeENI that is
-// deleted selects the node, and the node has no ledger at all, somebody removes multieni after the ledgers.
+// accepts reports whether tags alone suffice as evidence for a released claim. That is so if a NodeENI that is being
+// deleted selects the node, and the node has no ledger at all: an operator removes multieni after its ledgers.
 func (p *planner) accepts(claim *Claim) bool {
 	return claim.Selects && !claim.Leaked && len(p.Observed.Ledger) == 0 && len(p.OtherLedgers) == 0 && len(p.Recorded) == 0
 }
 
-// credible returns the interfaces of a NodeENI that may serve its wishes, and leaves the others alone.
+// credible returns the interfaces of a NodeENI that may serve its desired ones, and retains the others.
 func (p *planner) credible(owned []inventory.Record) []inventory.Record {
 	var credible []inventory.Record
 	for _, r := range owned {
@@ -141,7 +143,7 @@ func (p *planner) credible(owned []inventory.Record) []inventory.Record {
 	return credible
 }
 
-// excludeSurplus leaves those alone that no wish accounts for and that are not verified, and returns the rest.
+// excludeSurplus retains unverified interfaces without a desired one, and returns the rest.
 func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int {
 	var verified []int
 	for _, i := range surplus {
@@ -154,7 +156,8 @@ func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int 
 	return verified
 }
 
-// noteVerified tells which interfaces are ours by more than their tags, or serve for want of anything that is.
+// noteVerified lists the interfaces with evidence besides their tags, and those that serve because there is no verified
+// one.
 func (p *planner) noteVerified() {
 	for _, m := range p.members {
 		if m.record != nil && !m.Unverified && p.isAttachedToRunning(*m.record) && !identity.IsNetworkOwner(m.NodeENIUID) {
@@ -164,7 +167,7 @@ func (p *planner) noteVerified() {
 	slices.SortFunc(p.plan.Unverified, func(a, b Unverified) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// exclude leaves an interface alone; copied says why its tags are known to be another one's.
+// exclude retains an interface; copied says why its tags are known to be another one's.
 func (p *planner) exclude(r inventory.Record, copied string) {
 	p.plan.Unverified = append(p.plan.Unverified, Unverified{
 		ID: r.ID, Member: r.Member, Copy: copied != "", Message: p.whyExcluded(r, copied),

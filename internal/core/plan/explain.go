@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Explain returns the plan in words: where each member stands, then the calls to make, one line each.
+// Explain returns the plan in words: the state of each member, then the calls to make, one line each.
 func (p Plan) Explain() string {
 	var b strings.Builder
 	for _, m := range p.Members {

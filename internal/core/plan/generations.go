@@ -12,7 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// pruneGenerations drops the members that neither exist nor are wanted, and of which nothing may come to light any more.
+// pruneGenerations removes the members that neither exist nor are desired, and whose interface cannot become visible
+// any more.
 func (p *planner) pruneGenerations() {
 	current := map[identity.Key]bool{}
 	for _, m := range p.members {
@@ -32,12 +33,12 @@ func (p *planner) pruneGenerations() {
 	p.limitGenerations()
 }
 
-// MaxLedger is how many members the ledger of an instance holds (the schema of NodeENIState). No instance has slots for as
-// many.
+// MaxLedger is the largest number of members in the ledger of an instance (the schema of NodeENIState). No instance has
+// as many slots.
 const MaxLedger = 128
 
-// limitGenerations drops from a ledger that has grown too long first what tags tell as well, then what can no longer come to
-// light: neither is lost with it, since a generation is the time of its creation.
+// limitGenerations shortens a ledger that is too long. It removes first the members that tags tell as well, then those
+// that cannot become visible any more. Neither loses information, because a generation is the time of its creation.
 func (p *planner) limitGenerations() {
 	if len(p.plan.Ledger) <= MaxLedger {
 		return
@@ -61,18 +62,18 @@ func (p *planner) limitGenerations() {
 	}
 }
 
-// clockSkew is by how much the clocks of two controllers may differ.
+// clockSkew is the assumed difference between the clocks of two controllers.
 const clockSkew = time.Hour
 
-// visibleBy returns until when an interface that the ledger speaks of, and that is not known to exist, may come to light,
-// because the answer to its creation was lost; zero if it cannot.
+// visibleBy returns the time until which an unknown interface in the ledger may become visible, because the answer to
+// its create call was lost; zero if it cannot.
 func (p *planner) visibleBy(key identity.Key, generation int64) time.Time {
 	if generation == adoptedGeneration || p.UsedGenerations[key] >= generation {
-		return time.Time{} // nothing was ever made for it, or it is gone
+		return time.Time{} // never created, or deleted
 	}
 	tried := time.Unix(generation, 0)
 	if tried.After(p.now.Add(clockSkew)) {
-		tried = time.Time{} // somebody's number, and no time
+		tried = time.Time{} // a number from another source, and no time
 	}
 	for _, at := range []time.Time{p.Backoffs[key].At, p.ObservedSince} {
 		if at.After(tried) {
@@ -82,9 +83,9 @@ func (p *planner) visibleBy(key identity.Key, generation int64) time.Time {
 	return tried.Add(inventory.VisibilityWindow)
 }
 
-// ReleaseInstance plans for an instance under the name of a node that does not have it any more, or not yet: another Node has it, and
-// what is there is that one's. Nothing is done. What no other ledger speaks of stays in this one: what is attached until one
-// does, and the rest until it would have come to light.
+// ReleaseInstance plans for an instance under the name of a node that does not have it any more, or not yet: another
+// Node owns the instance and its interfaces. There are no actions. This ledger keeps what no other ledger names:
+// attached interfaces until another one names them, and others until they would have become visible.
 func ReleaseInstance(o Observed, now time.Time) Plan {
 	p := &planner{Observed: o, now: now, plan: Plan{Ledger: maps.Clone(o.Ledger)}}
 	alone := map[identity.Key]int64{}
@@ -104,8 +105,8 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 	return p.plan
 }
 
-// takeoverRecheck is after what time to look whether the node that has the instance has an interface in its ledger. It takes over at
-// once what more than tags says to be ours, and leaves the rest for a person.
+// takeoverRecheck is the requeue until the ledger of the node that owns the instance names an interface. That node
+// adopts interfaces with evidence at once, and leaves the rest for a person.
 func (p *planner) takeoverRecheck(r inventory.Record) time.Duration {
 	if p.hasEvidence(r) && p.whyCopy(r) == "" {
 		return uncertainRecheck

@@ -11,9 +11,9 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// expected returns the interfaces as EC2 will show them if it accepts all calls under way, so that a plan pairs interfaces and
-// wishes as the plan after the answers does. An interface that is being made has no ID yet and is not proven: nothing is given
-// up for it. One that is being deleted counts as missing: it need not exist any more.
+// expected returns the interfaces as they will be if EC2 accepts all calls in flight, so that this plan matches
+// interfaces like the plan after the answers. An interface that is being created has no ID yet and is not verified: no
+// other one is removed for it. An interface that is being deleted counts as missing, because it may not exist any more.
 func (o Observed) expected() []inventory.Record {
 	records := slices.Clone(o.Owned)
 	for _, action := range o.InFlight {
@@ -32,7 +32,7 @@ func (o Observed) expected() []inventory.Record {
 	return records
 }
 
-// made reports whether the record is the interface that the call makes, or a later one of its member.
+// made reports whether the record is the interface of the create call, or a later one of its member.
 func (a Create) made(r inventory.Record) bool {
 	return r.Member.Key == a.Member.Key && r.Member.Generation >= a.Member.Generation
 }
@@ -43,13 +43,13 @@ func (a Create) expected() inventory.Record {
 	}}
 }
 
-// expect returns the record as it will be once EC2 has accepted the action.
+// expect returns the record after EC2 accepts the action.
 func expect(r inventory.Record, action Action) inventory.Record {
 	r.Interface = r.Clone()
 	switch action := action.(type) {
 	case Attach:
 		if r.Attachment == nil {
-			r.Status, r.Verified = eni.Attaching, true // the call is evidence that it is ours, as its answer is
+			r.Status, r.Verified = eni.Attaching, true // the call is evidence that it belongs to the cluster, as its answer will be
 			r.Attachment = &eni.Attachment{InstanceID: action.Member.InstanceID, Slot: action.Slot, Status: eni.AttachmentAttaching}
 		}
 	case Detach:
@@ -62,10 +62,10 @@ func expect(r inventory.Record, action Action) inventory.Record {
 	return r
 }
 
-// isExpected reports whether an attachment has been asked for, and EC2 has not answered yet.
+// isExpected reports whether an attach call is in flight.
 func isExpected(a *eni.Attachment) bool { return a.ID == "" }
 
-// slotOf returns the slot that the interface of a member is being made for.
+// slotOf returns the slot for which the interface of a member is being created.
 func (o Observed) slotOf(key identity.Key) (slot eni.Slot, is bool) {
 	for _, action := range o.InFlight {
 		if create, makes := action.(Create); makes && create.Member.Key == key {
@@ -75,8 +75,8 @@ func (o Observed) slotOf(key identity.Key) (slot eni.Slot, is bool) {
 	return eni.Slot{}, false
 }
 
-// waitsForAnswer reports whether an action has to wait for the answer to a call under way: the calls for one interface follow
-// each other, and nothing is begun for a member while it is being made.
+// waitsForAnswer reports whether an action has to wait for a call in flight: the calls for one interface are
+// sequential, and nothing else begins for a member during its creation.
 func (o Observed) waitsForAnswer(action Action) bool {
 	_, makes := action.(Create)
 	return slices.ContainsFunc(o.InFlight, func(before Action) bool {
@@ -88,7 +88,7 @@ func (o Observed) waitsForAnswer(action Action) bool {
 	})
 }
 
-// awaitAnswer says that EC2 has not answered yet whether it makes the interface.
+// awaitAnswer says that EC2 has not answered a create call yet.
 func (p *planner) awaitAnswer(m *member) {
 	m.Phase, m.Interface = Creating, nil
 	m.Why = Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}

@@ -10,26 +10,27 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Interfaces that an instance was launched with from a launch template of ours belong to the instance: they are mended,
-// and never detached or deleted. One that sits where a NodeENI wants an interface, in a subnet it allows, serves as that.
+// Launch interfaces belong to their instance: they are updated in place, and never detached or deleted. One in the slot
+// and an allowed subnet of a desired interface serves as that.
 
-// InPlaceUpdate is what to repair on an interface that the instance was launched with; what is nil stays as it is.
+// InPlaceUpdate is the desired attributes of a launch interface; nil attributes stay as they are.
 type InPlaceUpdate struct {
 	InterfaceID string
-	// Owner is the node template, by name and UID.
+	// Owner is the AWSNodeTemplate, by name and UID.
 	Owner, OwnerUID            string
 	Description                *string
 	Groups                     []string
 	DeleteOnTermination        *bool
 	IPv4Prefixes, IPv6Prefixes *int
-	// Tags are put beside those the interface has.
+	// Tags are added to those of the interface.
 	Tags map[string]string
 }
 
-// adoptedGeneration is the generation of a member whose interface was not made for it. A generation that is a time is later.
+// adoptedGeneration is the generation of a member with an adopted launch interface. Generations that are times are
+// later.
 const adoptedGeneration = 1
 
-// launchedFor returns the interface that sits where the wish wants one, if no other wish has it.
+// launchedFor returns the launch interface in the slot of the desired one, if no other desired one has it.
 func (p *planner) launchedFor(wish *DesiredInterface) *eni.Interface {
 	for n := range p.Launched {
 		i := &p.Launched[n]
@@ -41,7 +42,7 @@ func (p *planner) launchedFor(wish *DesiredInterface) *eni.Interface {
 	return nil
 }
 
-// adoptLaunchInterfaces makes a member of a launched interface. It is entered in the ledger, by which the node's state is kept.
+// adoptLaunchInterfaces makes launch interfaces members. Their entry in the ledger keeps the node's state.
 func (p *planner) adoptLaunchInterfaces(claim *Claim, wish *DesiredInterface, key identity.Key, born *eni.Interface) {
 	m := &member{claim: claim, desired: wish, launchInterface: born, Member: Member{
 		Member: p.identity(claim, key), Desired: true, Interface: born, RequestedSlot: wish.Slot, Slot: wish.Slot,
@@ -52,7 +53,8 @@ func (p *planner) adoptLaunchInterfaces(claim *Claim, wish *DesiredInterface, ke
 	p.add(m)
 }
 
-// retainLaunchInterfaces mends an adopted interface. Its tags stay as they are: they say that it goes with its instance.
+// retainLaunchInterfaces updates an adopted launch interface in place. Its tags stay as they are: they say that it is
+// deleted with its instance.
 func (p *planner) retainLaunchInterfaces(m *member) {
 	if p.plan.Ledger[m.Key] < m.Generation {
 		p.plan.Ledger[m.Key] = m.Generation
@@ -73,7 +75,8 @@ func (p *planner) retainLaunchInterfaces(m *member) {
 	}
 }
 
-// updateLaunchInterfaces repairs what differs from the node template. What a NodeENI has adopted is the NodeENI's to shape.
+// updateLaunchInterfaces updates what differs from the AWSNodeTemplate. The attributes of an adopted interface are the
+// NodeENI's.
 func (p *planner) updateLaunchInterfaces() {
 	for _, mend := range p.InPlaceUpdates {
 		n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool { return i.ID == mend.InterfaceID && i.AttachedTo(p.InstanceID) })
@@ -94,7 +97,7 @@ func (p *planner) updateLaunchInterfaces() {
 	}
 }
 
-// attributes are those of the interface that are not yet as the mend wants them.
+// attributes are those of the interface that differ from the update.
 func (d InPlaceUpdate) attributes(i eni.Interface) []Attribute {
 	var wanted, todo []Attribute
 	if d.DeleteOnTermination != nil {

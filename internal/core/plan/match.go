@@ -11,18 +11,18 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// matching says which owned interface stands for which wish. Each index appears once.
+// matching says which owned interface belongs to which desired one. Each index appears once.
 type matching struct {
-	// byWish maps the index of a wish to the index of its interface.
+	// byWish maps the index of a desired interface to the index of its interface.
 	byWish map[int]int
-	// surplus are the indices of interfaces that no wish accounts for.
+	// surplus are the indices of interfaces without a desired one.
 	surplus []int
 }
 
-// match pairs wishes with the interfaces a NodeENI already has on the instance. An interface is recognised by its
-// subnet before its ordinal, so that dropping one subnet of a list never shifts its neighbours onto other interfaces.
-// What is left over on both sides is paired only when it is attached: a live interface in a subnet that was exchanged
-// is a difference to report, not an interface to throw away. What is verified is paired first.
+// match pairs desired interfaces with those that a NodeENI already has on the instance. The subnet counts before the
+// ordinal, so that the removal of one subnet from a list never pairs the others with different interfaces. The
+// remaining interfaces are paired only if they are attached: a live interface in a replaced subnet is drift to report,
+// not an interface to remove. Verified interfaces are paired first.
 func match(wishes []DesiredInterface, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool) matching {
 	candidates := make([]int, len(owned))
 	for i := range owned {
@@ -63,8 +63,8 @@ func match(wishes []DesiredInterface, owned []inventory.Record, instanceID strin
 	return p
 }
 
-// isCertain reports whether everything that stands for a wish is known for certain to exist. An interface that is gone can
-// come back in a stale reading: whatever seems to be one too many beside it may be its successor.
+// isCertain reports whether every interface that is paired with a desired one certainly exists. A deleted interface can
+// reappear in a stale read, and what seems to be its duplicate may be its successor.
 func (p matching) isCertain(owned []inventory.Record) bool {
 	for _, i := range p.byWish {
 		if !owned[i].Confirmed || owned[i].Missing {
@@ -74,7 +74,7 @@ func (p matching) isCertain(owned []inventory.Record) bool {
 	return true
 }
 
-// compareRetention puts first which of two interfaces is rather kept: the attached one, then the older one.
+// compareRetention orders two interfaces for retention: the attached one, then the older one.
 func compareRetention(a, b inventory.Record, instanceID string) int {
 	rank := func(r inventory.Record) int {
 		switch {
@@ -91,9 +91,9 @@ func compareRetention(a, b inventory.Record, instanceID string) int {
 
 func (w DesiredInterface) allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
 
-// ordinals chooses the ordinal of each wish that has no interface yet. One under which an interface was asked for that may
-// still come to light is asked for again, so that the same interface is made whatever else came and went meanwhile. Otherwise
-// it is the wish's own, unless an interface of the NodeENI bears it already; then the lowest that nothing else bears.
+// ordinals chooses the ordinal of each desired interface without an interface. An ordinal with a create call whose
+// interface may still become visible is used again, so that the same call is repeated, regardless of other changes.
+// Otherwise it is the desired one's own, unless an interface of the NodeENI has it already; then the lowest free one.
 func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Record) map[int]int {
 	used := map[int]bool{}
 	for _, r := range owned {
@@ -125,8 +125,8 @@ func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Recor
 	return chosen
 }
 
-// ledgerOrdinals returns the ordinals, in order, under which the NodeENI asked for interfaces that are not known yet, without
-// those that are the own ones of wishes that have no interface. They count as used from then on.
+// ledgerOrdinals returns the ordinals, in order, with a create call and an unknown interface, without the own ones of
+// desired interfaces without an interface. They count as used from then on.
 func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool) (promised []int) {
 	for key := range p.plan.Ledger {
 		own := slices.IndexFunc(claim.Interfaces, func(w DesiredInterface) bool { return w.Ordinal == key.Ordinal })
@@ -142,7 +142,7 @@ func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool
 	return promised
 }
 
-// mayBecomeVisible reports whether the ledger speaks of an interface that need not be known yet.
+// mayBecomeVisible reports whether the ledger names an interface that may exist without being known.
 func (p *planner) mayBecomeVisible(key identity.Key) bool {
 	generation, stored := p.plan.Ledger[key]
 	return stored && p.now.Before(p.visibleBy(key, generation))

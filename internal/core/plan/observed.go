@@ -13,88 +13,90 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// Observed is what is known of one instance.
+// Observed is the observed state of one instance.
 type Observed struct {
-	// Owned are the interfaces made for this instance, as the inventory has them.
+	// Owned are the interfaces that were created for this instance, as the inventory has them.
 	Owned []inventory.Record
-	// Launched are the interfaces the instance was launched with from a launch template of ours, as they are last known.
+	// Launched are the launch interfaces of the instance, as last known.
 	Launched []eni.Interface
-	// Snapshot is a reading of the instance made for this plan. Without one no call is planned: a plan that would make
-	// calls asks for a look instead, so that no call rests on what was remembered alone.
+	// Snapshot is a fresh read of the instance. Without one there are no actions: a plan with calls sets NeedsDescribe
+	// instead, so that no call depends on cached state alone.
 	Snapshot *eni.InstanceSnapshot
-	// NodeRegistered is set when the API server has a Node for the instance: its kubelet runs, and so does the instance, although EC2
-	// may take another second or two to show it.
+	// NodeRegistered is set if the API server has a Node for the instance: its kubelet runs, and so does the instance,
+	// although EC2 may return that a second or two later.
 	NodeRegistered bool
-	// Limits are those of the instance's type.
+	// Limits are those of the instance type.
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
 	Ledger map[identity.Key]int64
-	// OtherLedgers holds what the ledgers of other nodes say of the instance, of which they were the name.
+	// OtherLedgers is the members of the instance in the ledgers of other nodes, which were its nodes before.
 	OtherLedgers map[identity.Key]int64
-	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as bearing another one's tags.
+	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as copies.
 	Recorded []Recorded
 	Copies   map[string]bool
-	// UsedGenerations holds the highest generation of each member that cannot be used again.
+	// UsedGenerations has the highest generation of each member that cannot be used again.
 	UsedGenerations map[identity.Key]int64
-	// RemovedExternally says when interfaces of members went away that we did not remove.
+	// RemovedExternally has the times at which interfaces of members disappeared without a call of ours.
 	RemovedExternally map[identity.Key]time.Time
-	// ObservedSince is when what happens began to be remembered. Calls from before may be under way of which nothing is known.
+	// ObservedSince is the start of this process's observation. Calls from before may be in flight without being known.
 	ObservedSince time.Time
-	// CreationBlocked says why no interface may be made at the moment, anywhere; empty when they may.
+	// CreationBlocked says why no interface may be created in the cluster at present; empty if they may.
 	CreationBlocked string
-	// Backoffs are the last failures per member.
+	// Backoffs are the last failures of each member.
 	Backoffs map[identity.Key]Backoff
-	// MissingSince is when EC2 first answered that it does not know the instance; zero when it knows it.
+	// MissingSince is the time of EC2's first answer that it does not know the instance; zero if it knows it.
 	MissingSince time.Time
-	// InFlight are the calls without an answer yet that earlier plans asked for. What they do is expected (see expected), and
-	// nothing is begun that has to wait for an answer.
+	// InFlight are the calls of earlier plans without an answer. Their effects are expected (see expected), and actions
+	// that depend on an answer wait for it.
 	InFlight []Action
-	// DetachBlocked says, by interface ID, why the node does not let go of interfaces yet: a program in user space drives them. They
-	// are not detached under it.
+	// DetachBlocked says, by interface ID, why the node has not released an interface yet: a program in user space uses
+	// its device. It is not detached meanwhile.
 	DetachBlocked map[string]string
-	// ReplaceAllowed allows one member of this instance to be replaced now; Turn says, when it does not, what is waited for.
+	// ReplaceAllowed allows the replacement of one member of this instance now; ReplaceDenied says why not.
 	ReplaceAllowed bool
 	ReplaceDenied  string
 	// RepeatedUpdates are the changes that EC2 accepted.
 	RepeatedUpdates RepeatedUpdates
-	// SubnetFullUntil says until when a NodeENI asks for no addresses in a subnet, because EC2 had none for it there.
+	// SubnetFullUntil is the time until which a NodeENI creates no interface in a subnet, because the subnet had no
+	// address.
 	SubnetFullUntil map[SubnetDemand]time.Time
 }
 
-// SubnetDemand is what a NodeENI needs in a subnet. What is too much for one can be enough for another: prefixes need whole
-// blocks of addresses.
+// SubnetDemand is the demand of a NodeENI in a subnet. A subnet can be full for one demand and not for another:
+// prefixes need contiguous blocks.
 type SubnetDemand struct{ NodeENIUID, SubnetID string }
 
-// Backoff remembers that a member's last call failed.
+// Backoff is the failure of a member's last call.
 type Backoff struct {
-	// Tags is the last failure to write its tags, nil if there was none. It holds nothing else up.
+	// Tags is the last failure to write its tags; nil if there was none. It delays nothing else.
 	Tags    *Backoff
 	Class   eni.Class
 	Message string
 	At      time.Time
-	// Count is how many times in a row.
+	// Count is the number of successive failures.
 	Count int
-	// Removal is set when it was a call that takes an interface away. No other failure keeps one from leaving: interfaces can
-	// share a member, and what one is refused is nothing to another.
+	// Removal is set if a detach or delete call failed. No other failure delays a removal: interfaces can share a
+	// member, and a refusal for one says nothing about the other.
 	Removal bool
-	// UnusableSlots are the slots that EC2 called taken since the member's last success.
+	// UnusableSlots are the slots that EC2 reported as taken since the member's last success.
 	UnusableSlots map[eni.Slot]UnusableSlot
 }
 
-// UnusableSlot remembers that EC2 called a slot taken.
+// UnusableSlot is a slot that EC2 reported as taken.
 type UnusableSlot struct {
 	At time.Time
-	// Count is how many times it did.
+	// Count is the number of such reports.
 	Count int
 }
 
-// The least and the longest wait until a slot is asked for again that EC2 calls taken although it shows nobody there.
+// The shortest and the longest wait before a slot is tried again that EC2 reports as taken, although it returns no
+// interface there.
 const (
 	unusableSlotRetry    = 5 * time.Minute
 	maxUnusableSlotRetry = 30 * time.Minute
 )
 
-// until returns for how long the refusal is believed.
+// until returns the time until which the slot counts as taken.
 func (r UnusableSlot) until() time.Time {
 	wait := unusableSlotRetry
 	for n := 1; n < r.Count && wait < maxUnusableSlotRetry; n++ {
@@ -103,7 +105,7 @@ func (r UnusableSlot) until() time.Time {
 	return r.At.Add(min(wait, maxUnusableSlotRetry))
 }
 
-// Backoff bounds by class: the first wait doubles with each further failure up to the last.
+// The backoff by class: the first wait doubles with each further failure up to the last.
 var backoffDelays = map[eni.Class]struct{ first, last time.Duration }{
 	eni.Throttled:           {time.Second, 30 * time.Second},
 	eni.Transient:           {time.Second, 30 * time.Second},
@@ -120,7 +122,7 @@ var backoffDelays = map[eni.Class]struct{ first, last time.Duration }{
 	eni.Invalid:             {5 * time.Minute, 30 * time.Minute},
 }
 
-// Retry returns when the member may be tried again.
+// Retry returns the time of the member's next attempt.
 func (s Backoff) Retry() time.Time {
 	w := backoffDelays[s.Class]
 	wait := w.first
@@ -130,7 +132,7 @@ func (s Backoff) Retry() time.Time {
 	return s.At.Add(min(wait, w.last))
 }
 
-// Next returns the setback after one more failure.
+// Next returns the backoff after one more failure.
 func (s Backoff) Next(class eni.Class, message string, at time.Time) Backoff {
 	if class != s.Class {
 		s.Count = 0
@@ -138,7 +140,7 @@ func (s Backoff) Next(class eni.Class, message string, at time.Time) Backoff {
 	return Backoff{Tags: s.Tags, Class: class, Message: message, At: at, Count: s.Count + 1, UnusableSlots: s.UnusableSlots}
 }
 
-// Refused returns the setback with one more slot that EC2 called taken.
+// Refused returns the backoff with one more slot that EC2 reported as taken.
 func (s Backoff) Refused(slot eni.Slot, at time.Time) Backoff {
 	taken := maps.Clone(s.UnusableSlots)
 	if taken == nil {
@@ -149,7 +151,7 @@ func (s Backoff) Refused(slot eni.Slot, at time.Time) Backoff {
 	return s
 }
 
-// WithFailure returns the setback after one more failure, that of the action.
+// WithFailure returns the backoff after a failure of the action.
 func (s Backoff) WithFailure(action Action, err error, at time.Time) Backoff {
 	class := eni.ErrorClass(err)
 	if WritesTags(action) {
@@ -182,7 +184,7 @@ func isRemoval(action Action) bool {
 	}
 }
 
-// problem says in a user's words what the setback means.
+// problem explains the failure to users.
 func (s Backoff) problem() Problem {
 	reasons := map[eni.Class]Reason{
 		eni.NoAddresses:   SubnetFull,
@@ -200,7 +202,7 @@ func (s Backoff) problem() Problem {
 	return Problem{Reason: reason, Message: s.Message + "; " + s.nextStep(reason)}
 }
 
-// nextStep says what a user can do, and that it goes on without being told.
+// nextStep says what a user can do, and that the controller retries by itself.
 func (s Backoff) nextStep(reason Reason) string {
 	again := "it is tried again at least every " + minutes(backoffDelays[s.Class].last)
 	switch reason {
@@ -229,7 +231,7 @@ func minutes(d time.Duration) string {
 	}
 }
 
-// isHeld reports whether the node has not let go of an interface yet.
+// isHeld reports whether the node has not released the device of an interface yet.
 func (o Observed) isHeld(id string) bool {
 	_, is := o.DetachBlocked[id]
 	return is

@@ -9,8 +9,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// target returns the slot that an interface belongs in if its neighbours are left out of account: the wanted one or, unless that
-// one alone will do, the one that it has above it. An index above the preferred one is what preferring means.
+// target returns the slot where an interface belongs, regardless of its neighbours: the requested one or, unless only
+// that one is allowed, its present one above it. An index above the preferred one satisfies Prefer.
 func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 	if i.Attachment == nil {
 		return wanted
@@ -22,8 +22,9 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 	return wanted
 }
 
-// arrange sets the target of every member that has a wish. Members that prefer a slot keep the one that they have, unless those of
-// their NodeENI are not where they were declared: then all get the lowest free slots, in the declared order, as if they were made now.
+// arrange sets the target of every member with a desired interface. Members that prefer a slot keep their present one,
+// unless the slots of their NodeENI are not in the declared order: then all of them get the lowest free slots, in that
+// order, like new ones.
 func (p *planner) arrange() {
 	siblings := map[*Claim][]*member{}
 	for _, m := range p.members {
@@ -47,9 +48,9 @@ func (p *planner) arrange() {
 	}
 }
 
-// disordered reports whether one of a NodeENI's members, which are in the order of its subnets, has a slot that it cannot keep. While
-// the NodeENI replaces interfaces, the slot that a member would get now counts for one that has none: targets stay the same while
-// an interface is on its way to another slot.
+// disordered reports whether one of a NodeENI's members, which are in the order of its subnets, has a slot that it
+// cannot keep. During a replacement, a member without a slot counts with the one that it would get now, so that targets
+// stay the same while an interface moves to another slot.
 func (p *planner) disordered(members []*member) bool {
 	for n, m := range members {
 		if p.seatedHere(m) && m.record.Attachment.Slot != m.target {
@@ -64,9 +65,9 @@ func (p *planner) disordered(members []*member) bool {
 	return false
 }
 
-// crossed reports whether two members, the first declared before the second, have their slots in the other order for a
-// reason to mend: they were made in that order, as their ordinals say, or the first may move and no stranger holds the slot that it
-// asks for. An interface in use does not move because of a slot that another program took.
+// crossed reports whether two members, the first declared before the second, have their slots in the reverse order and
+// are to move: they were created in the declared order, as their ordinals say, or the first may move and no foreign
+// interface has its requested slot. An interface in use does not move because another program took a slot.
 func (p *planner) crossed(a, b *member) bool {
 	if !p.seatedHere(a) && !p.seatedHere(b) || eni.CompareSlots(p.slotNow(a), p.slotNow(b)) < 0 {
 		return false
@@ -78,7 +79,7 @@ func (p *planner) crossed(a, b *member) bool {
 	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && ours
 }
 
-// slotNow returns the slot of a member, or the one that it would get now. A slot that is being made free is waited for.
+// slotNow returns the slot of a member, or the one that it would get now. It waits for a slot that is being freed.
 func (p *planner) slotNow(m *member) eni.Slot {
 	if p.seatedHere(m) {
 		return m.record.Attachment.Slot
@@ -97,10 +98,10 @@ func (p *planner) leaves(slot eni.Slot) bool {
 	})
 }
 
-// seatedHere reports whether the member has a slot of the instance, and stays there as far as EC2 knows.
+// seatedHere reports whether the member has a slot of the instance, and will keep it as far as EC2 says.
 func (p *planner) seatedHere(m *member) bool { return m.record != nil && p.live(m.record) }
 
-// reorder gives members of one NodeENI the lowest slots that others do not hold, in the order of the members.
+// reorder assigns the lowest slots without another holder to members of one NodeENI, in their order.
 func (p *planner) reorder(members []*member) {
 	own := map[eni.Slot]bool{}
 	for _, m := range members {
@@ -121,8 +122,8 @@ func (p *planner) reorder(members []*member) {
 	}
 }
 
-// slotFor returns the slot to seat a member at that has none, and whether that one alone will do. While others of its NodeENI move,
-// it takes its target if that is free, and steps aside otherwise.
+// slotFor returns the slot to allocate for a member without one, and whether no other is allowed. While others of its
+// NodeENI move, that is its target if free, and otherwise another slot for the time being.
 func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
 	if slot, beingMade := p.slotOf(m.Key); beingMade {
 		return slot, m.claim.ExactSlot
@@ -133,12 +134,12 @@ func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
 	return m.desired.Slot, m.claim.ExactSlot
 }
 
-// moves reports whether a member is to leave its slot for its target, and may.
+// moves reports whether a member has to leave its slot for its target, and may.
 func (p *planner) moves(m *member) bool {
 	return m.desired != nil && m.launchInterface == nil && m.claim.ReplaceAllowed && p.seatedHere(m) && m.record.Attachment.Slot != m.target
 }
 
-// at returns the member of a NodeENI that holds a slot.
+// at returns the member of a NodeENI in a slot.
 func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	for _, m := range p.members {
 		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.seatedHere(m) && m.record.Attachment.Slot == slot {
@@ -148,15 +149,15 @@ func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	return nil
 }
 
-// stepsAside reports whether a member takes another slot than the one it belongs in until another member of its NodeENI, which is
-// to move as well, has left it.
+// stepsAside reports whether a member uses another slot than its target, until another member of its NodeENI, which has
+// to move as well, has left the target.
 func (p *planner) stepsAside(m *member) bool {
 	holder := p.at(m.claim, m.desired.Slot)
 	return holder != nil && holder != m && p.moves(holder)
 }
 
-// inCircle reports whether a member and others of its NodeENI wait for each other's slots, and all may be replaced: then one of
-// them has to step aside.
+// inCircle reports whether a member and others of its NodeENI wait for each other's slots, and all may be replaced:
+// then one of them has to move aside.
 func (p *planner) inCircle(m *member) bool {
 	next := m
 	for range p.members {

@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// OutsideCluster says why an instance gets no interfaces if it has none of the tags. Without tags to ask for, every instance
-// is one of the cluster.
+// OutsideCluster says why an instance without any of the tags gets no interfaces. If there are no tags, every instance
+// belongs to the cluster.
 func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 	if len(tags) == 0 || slices.ContainsFunc(tags, func(t eni.InstanceTag) bool { return t.On(instance.Tags) }) {
 		return nil
@@ -26,7 +26,7 @@ func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 		instance.ID, strings.Join(words, " or "))}
 }
 
-// outsideCluster is [OutsideCluster] of the plan's instance. Only a look shows its tags.
+// outsideCluster is [OutsideCluster] for the plan's instance. Only a fresh read has its tags.
 func (p *planner) outsideCluster() *Problem {
 	if p.Snapshot == nil {
 		return nil

@@ -3,78 +3,79 @@
 
 package plan
 
-// Reason is one word of a closed set that says why a member is not as wanted. Reasons become condition reasons, event
+// Reason is one word of a closed set that says why a member is not as desired. Reasons become condition reasons, event
 // reasons and metric labels.
 type Reason string
 
-// Reasons a person must do something about.
+// Reasons that need a person.
 const (
-	// SubnetNotFound: a subnet the NodeENI names does not exist.
+	// SubnetNotFound: a subnet in the NodeENI does not exist.
 	SubnetNotFound Reason = "SubnetNotFound"
 	// NoSubnetInZone: none of the NodeENI's subnets is in the node's zone.
 	NoSubnetInZone Reason = "NoSubnetInZone"
-	// SecurityGroupNotFound and SecurityGroupAmbiguous: a group is unknown, or a name fits several.
+	// SecurityGroupNotFound and SecurityGroupAmbiguous: a group is unknown, or several groups have the name.
 	SecurityGroupNotFound  Reason = "SecurityGroupNotFound"
 	SecurityGroupAmbiguous Reason = "SecurityGroupAmbiguous"
-	// SlotTaken: another interface holds the slot that was asked for exactly.
+	// SlotTaken: another interface has the slot that was requested exactly.
 	SlotTaken Reason = "SlotTaken"
-	// NotImported: an interface without an owner is in the subnet and at the slot of the one that is wanted.
+	// NotImported: an interface without an owner is in the subnet and the slot of the desired one.
 	NotImported Reason = "NotImported"
-	// NoSuchNetworkCard: the instance type has no network card of that index.
+	// NoSuchNetworkCard: the instance type has no network card with that index.
 	NoSuchNetworkCard Reason = "NoSuchNetworkCard"
-	// InstanceFull: the instance type carries no more interfaces.
+	// InstanceFull: the instance type supports no more interfaces.
 	InstanceFull Reason = "InstanceFull"
 	// InstanceOutsideCluster: the instance that the Node names has none of the tags of the cluster's instances.
 	InstanceOutsideCluster Reason = "InstanceOutsideCluster"
-	// AddressLimit: more addresses are asked for than one interface of the instance type takes.
+	// AddressLimit: one interface of the instance type does not support the requested number of addresses.
 	AddressLimit Reason = "AddressLimit"
 	// SubnetFull: the subnet has no free addresses.
 	SubnetFull Reason = "SubnetFull"
-	// LimitReached: EC2 reports a limit of the account or the instance.
+	// LimitReached: EC2 reports a quota of the account or a limit of the instance.
 	LimitReached Reason = "LimitReached"
-	// Unauthorized: the controller's role may not make the call.
+	// Unauthorized: the controller's role does not allow the call.
 	Unauthorized Reason = "Unauthorized"
-	// RefusedByEC2: EC2 refuses the request as it is.
+	// RefusedByEC2: EC2 refuses the request.
 	RefusedByEC2 Reason = "RefusedByEC2"
-	// TooManyUnattached: too many interfaces of the cluster exist without being attached, so no more are made.
+	// TooManyUnattached: too many interfaces of the cluster are unattached, so the controller creates no more.
 	TooManyUnattached Reason = "TooManyUnattached"
-	// AttachedElsewhere: somebody attached the interface to another instance.
+	// AttachedElsewhere: a user or another program attached the interface to another instance.
 	AttachedElsewhere Reason = "AttachedElsewhere"
-	// AttachStuck: several times EC2 did not get done with attaching the interface.
+	// AttachStuck: EC2 did not complete several attempts to attach the interface.
 	AttachStuck Reason = "AttachStuck"
-	// Reverted: EC2 accepted a change of the interface more than once and does not keep it: something sets it back.
+	// Reverted: EC2 accepted a change of the interface more than once and does not keep it: another program reverts it.
 	Reverted Reason = "Reverted"
-	// Drifted: the interface differs in what only a new one can mend, and no new one is made for it.
+	// Drifted: only a replacement can correct the interface, and the NodeENI does not allow one.
 	Drifted Reason = "Drifted"
-	// Orphaned: the interface's NodeENI does not exist any more; it is detached after a while.
+	// Orphaned: the interface's NodeENI does not exist any more; the controller detaches it after a grace period.
 	Orphaned Reason = "Orphaned"
 )
 
-// Reasons that pass by themselves.
+// Transient reasons.
 const (
-	// InstanceNotReady: the instance is in no state that takes an interface.
+	// InstanceNotReady: the state of the instance does not allow attachments yet.
 	InstanceNotReady Reason = "InstanceNotReady"
-	// Throttled: the account's EC2 request budget is spent for the moment.
+	// Throttled: EC2 throttled the last call.
 	Throttled Reason = "Throttled"
-	// Retrying: the last call failed and is tried again soon.
+	// Retrying: the last call failed, and the controller retries.
 	Retrying Reason = "Retrying"
-	// NotVisible: EC2 did not show the interface in its last answer; it is looked for again.
+	// NotVisible: EC2's last answer omitted the interface; the controller reads it again.
 	NotVisible Reason = "NotVisible"
-	// InProgress: EC2 is at work.
+	// InProgress: EC2 is changing the interface.
 	InProgress Reason = "InProgress"
-	// RemovedExternally: somebody else removed the interface shortly after it was made; the next one waits.
+	// RemovedExternally: a user or another program removed the interface shortly after its creation; the next one
+	// waits.
 	RemovedExternally Reason = "RemovedExternally"
-	// Replacing: the interface differs in what only a new one can mend, and waits for its turn to be replaced.
+	// Replacing: only a replacement can correct the interface, and it waits for its turn in the rollout.
 	Replacing Reason = "Replacing"
 	// Removing: the interface is being removed.
 	Removing Reason = "Removing"
-	// WaitingForDeviceRelease: the interface is to be removed, and the node has yet to let go of its device.
+	// WaitingForDeviceRelease: the interface is to be removed, and the node has not released its device yet.
 	WaitingForDeviceRelease Reason = "WaitingForDeviceRelease"
-	// Retained: the interface is left as it is since nothing confirms that it may go.
+	// Retained: the interface stays as it is, because its removal is not confirmed.
 	Retained Reason = "Retained"
 )
 
-// Transient reports whether the reason goes away without anybody doing something.
+// Transient reports whether the reason disappears without an action by a person.
 func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, "":

@@ -15,25 +15,27 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// The waits before a change is made again that EC2 accepted and did not keep, and the age at which it counts as kept.
+// The waits before a change is repeated that EC2 accepted and did not keep, and the age from which it counts as kept.
 const (
 	firstRepeatDelay = 2 * time.Minute
 	maxRepeatDelay   = time.Hour
 	changeRetention  = 2 * maxRepeatDelay
 )
 
-// RepeatedUpdate remembers that EC2 accepted a change of one attribute of one interface. The zero value remembers nothing.
+// RepeatedUpdate records that EC2 accepted a change of one attribute of one interface. The zero value records nothing.
 type RepeatedUpdate struct {
 	To Attribute
-	// At is when EC2 last accepted the change; Count is how many times it did, each less than two hours after the last.
+	// At is the time of the last acceptance; Count is the number of acceptances, each less than two hours after the one
+	// before.
 	At    time.Time
 	Count int
 }
 
-// RepeatedUpdates holds the changes of an instance's interfaces by interface ID and [FieldOf].
+// RepeatedUpdates has the changes of an instance's interfaces by interface ID and [FieldOf].
 type RepeatedUpdates map[string]map[string]RepeatedUpdate
 
-// Next returns the repeat after EC2 accepted a change at the given time. Another value than the last begins anew.
+// Next returns the record after EC2 accepted a change at the given time. A change to a different value starts again at
+// 1.
 func (r RepeatedUpdate) Next(to Attribute, at time.Time) RepeatedUpdate {
 	if r.Count > 0 && (!equal(r.To, to) || r.Over(at)) {
 		r.Count = 0
@@ -44,8 +46,8 @@ func (r RepeatedUpdate) Next(to Attribute, at time.Time) RepeatedUpdate {
 // Over reports whether the change is so old that it counts as kept.
 func (r RepeatedUpdate) Over(now time.Time) bool { return now.Sub(r.At) > changeRetention }
 
-// Due returns when the change may be made again. The first time that is at once, since anybody may change an interface
-// once; then the wait doubles from two minutes to an hour.
+// Due returns the time from which the change may be repeated. The first repetition is immediate, because a single
+// change by another program is legitimate; then the wait doubles from two minutes to an hour.
 func (r RepeatedUpdate) Due() time.Time {
 	if r.Count < 2 {
 		return r.At
@@ -57,7 +59,7 @@ func (r RepeatedUpdate) Due() time.Time {
 	return r.At.Add(min(wait, maxRepeatDelay))
 }
 
-// Accepted notes that EC2 accepted an action, and drops what is over. Actions that change no attribute are passed over.
+// Accepted records that EC2 accepted an action, and drops old records. It ignores actions that change no attribute.
 func (r RepeatedUpdates) Accepted(action Action, at time.Time) {
 	for id, fields := range r {
 		maps.DeleteFunc(fields, func(_ string, one RepeatedUpdate) bool { return one.Over(at) })
@@ -76,7 +78,7 @@ func (r RepeatedUpdates) Accepted(action Action, at time.Time) {
 	r[change.InterfaceID][field] = r[change.InterfaceID][field].Next(change.To, at)
 }
 
-// FieldOf names what an attribute is about, as a NodeENI does. Each family and form of addresses is a field of its own.
+// FieldOf names the field of an attribute as a NodeENI does. Each family and form of addresses is a field of its own.
 func FieldOf(a Attribute) string {
 	switch a := a.(type) {
 	case Groups:
@@ -101,7 +103,7 @@ func FieldOf(a Attribute) string {
 	}
 }
 
-// equal reports whether two changes want the same. Which addresses are given back does not matter.
+// equal reports whether two changes have the same desired value. The choice of unassigned addresses does not matter.
 func equal(a, b Attribute) bool {
 	if _, fewer := a.(UnassignAddresses); fewer {
 		return a.String() == b.String()
@@ -109,8 +111,8 @@ func equal(a, b Attribute) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// withoutReverted turns attributes into changes of an interface, and leaves out what EC2 did not keep until it is due again. The
-// member says so. Shown is when EC2 last showed the interface.
+// withoutReverted turns attributes into changes of an interface. It defers changes that EC2 did not keep until they are
+// due, and sets the member's reason. Shown is the time of EC2's last read of the interface.
 func (p *planner) withoutReverted(m *member, i eni.Interface, shown time.Time, todo []Attribute) (changes []Action) {
 	for _, attribute := range todo {
 		r := p.RepeatedUpdates[i.ID][FieldOf(attribute)]
@@ -123,8 +125,8 @@ func (p *planner) withoutReverted(m *member, i eni.Interface, shown time.Time, t
 	return changes
 }
 
-// failedAttaches reports whether a change that was repeated has to wait. Whether EC2 kept it the last time is judged by a reading
-// that is late enough; from the third time on, what was said before holds until then.
+// failedAttaches reports whether a repeated change has to wait. Only a read that is late enough shows whether EC2 kept
+// it; from the third time on, the earlier reason stays until then.
 func (p *planner) failedAttaches(m *member, i eni.Interface, shown time.Time, r RepeatedUpdate) (waits bool) {
 	settled := r.At.Add(inventory.StaleReadWindow)
 	proven := !shown.Before(settled)
@@ -146,14 +148,14 @@ func (p *planner) failedAttaches(m *member, i eni.Interface, shown time.Time, r 
 	return true
 }
 
-// isReverted says that somebody sets an attribute back, and how to find out who.
+// isReverted says that another program reverts an attribute, and how to find it.
 func isReverted(i eni.Interface, to Attribute) Problem {
 	return Problem{Reverted, fmt.Sprintf("the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so something sets it back; "+
 		"look in CloudTrail for who else changes it (aws cloudtrail lookup-events --lookup-attributes AttributeKey=ResourceName,AttributeValue=%s), "+
 		"and stop that or declare what it sets; it is set again ever more seldom, at least every hour", FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
 }
 
-// wantedOf writes the wanted value of an attribute of an interface.
+// wantedOf writes the desired value of an attribute of an interface.
 func wantedOf(a Attribute, i eni.Interface) string {
 	switch a.(type) {
 	case AssignAddresses, UnassignAddresses:
@@ -163,7 +165,7 @@ func wantedOf(a Attribute, i eni.Interface) string {
 	}
 }
 
-// shownOf writes the value of an attribute that an interface has.
+// shownOf writes the observed value of an attribute of an interface.
 func shownOf(a Attribute, i eni.Interface) string {
 	switch a := a.(type) {
 	case Groups:

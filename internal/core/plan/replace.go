@@ -12,9 +12,9 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// selectReplacement turns at most one interface with unmendable drift into a leaving one, and none while another
-// wanted member of the instance is not attached. A partial answer to the selectors is no reason to give one up. An interface
-// whose new slot is free comes before one that has to step aside for another.
+// selectReplacement selects at most one interface with drift for removal, and none while another desired member of the
+// instance is not attached. A partial answer to the selectors is no reason to replace one. An interface whose new slot
+// is free comes before one that has to move aside for another.
 func (p *planner) selectReplacement() {
 	var drifted []*member
 	for _, m := range p.members {
@@ -22,7 +22,7 @@ func (p *planner) selectReplacement() {
 			continue
 		}
 		if m.desired == nil {
-			continue // it can never be had here, and waiting for it would keep every replacement from beginning
+			continue // it can never exist here, and would block every replacement
 		}
 		if !p.settled(m) {
 			p.plan.Converging = true
@@ -53,7 +53,8 @@ func (p *planner) nextToMove(drifted []*member) int {
 	return -1
 }
 
-// getsAway reports whether the plan after the detach would not seat an interface where it was. Otherwise it would be moved without end.
+// getsAway reports whether the plan after the detach would not give an interface its old slot. Otherwise it would be
+// moved without end.
 func (p *planner) getsAway(m *member) bool {
 	if !m.desired.allows(m.record.SubnetID) {
 		return true // it is not attached again
@@ -76,31 +77,32 @@ func (p *planner) getsAway(m *member) bool {
 	})
 }
 
-// settled reports whether the member has its interface, in its place.
+// settled reports whether the member has its interface, in its slot.
 func (p *planner) settled(m *member) bool {
 	return m.record != nil && m.record.Ready() && m.record.AttachedTo(p.InstanceID)
 }
 
-// mayBeReplaced reports whether the NodeENI allows to make its interfaces anew, and all that a new one needs is known.
+// mayBeReplaced reports whether the NodeENI allows the replacement of its interfaces, and everything that a new one
+// needs is known.
 func (m *member) mayBeReplaced() bool {
 	return m.claim.ReplaceAllowed && m.claim.AllResolved && m.claim.SecurityGroupProblem == nil
 }
 
-// replaceable reports whether a live interface with drift may be given up for a new one: it is at rest, its subnet and
-// slot are the only things to lose, and if it was taken over, its tags say so. Until then it is left alone like any other
-// interface in use of a NodeENI that was lost.
+// replaceable reports whether a live interface with drift may be replaced: it is in no transition, only its subnet or
+// slot differ, and if it was adopted, its tags say so. Until then it is retained like any other interface in use of a
+// lost NodeENI.
 func (m *member) replaceable() bool {
 	r := m.record
 	return len(m.Drift) > 0 && !r.Missing && r.Tags[identity.TagNodeENIUID] == r.Member.NodeENIUID
 }
 
-// slotFreeFor reports whether the successor of a live interface will find its slot.
+// slotFreeFor reports whether the slot of a live interface's successor is free.
 func (p *planner) slotFreeFor(m *member) bool {
 	return m.Slot == m.target || p.slots.holders[m.target] == "" && p.noRoomAtTarget(m) == nil
 }
 
-// noRoomAtTarget says why the instance has no room for a live interface on the network card of its target slot, once the interface
-// has left the slot that it has.
+// noRoomAtTarget says why the network card of its target slot has no room for a live interface, after the interface has
+// left its present slot.
 func (p *planner) noRoomAtTarget(m *member) *Problem {
 	if m.Slot == m.target {
 		return nil
@@ -133,7 +135,7 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 	return waits("another one of the node has been")
 }
 
-// forbidsReplacement says what a person must see to before a live interface can be replaced.
+// forbidsReplacement says what a person must correct before a live interface can be replaced.
 func (p *planner) forbidsReplacement(m *member) *Problem {
 	if m.claim.SecurityGroupProblem != nil {
 		return m.claim.SecurityGroupProblem

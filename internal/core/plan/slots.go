@@ -14,24 +14,25 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// slotTable is the seating order of one instance: which interface holds which slot, and how many more there is room for.
+// slotTable is the slots of one instance: the interface in each slot, and the number of further ones that the instance
+// supports.
 type slotTable struct {
 	instanceType string
 	limits       eni.Limits
-	// holders names the holder of each taken slot, for people.
+	// holders describes the holder of each taken slot, for people.
 	holders map[eni.Slot]string
-	// cni is set when the VPC CNI, which can be told to take fewer, holds one of them.
+	// cni is set if the VPC CNI, which can be configured to use fewer, has one of them.
 	cni bool
-	// leaving are the taken slots that we are making free.
+	// leaving are the taken slots that the controller is freeing.
 	leaving map[eni.Slot]bool
-	// reserved are the slots that somebody asks for exactly.
+	// reserved are the slots that a claim requests exactly.
 	reserved map[eni.Slot]bool
-	// refused are the slots that EC2 has called taken although it shows nobody there, believed or due to be asked for again.
+	// refused are the slots that EC2 reported as taken although it returns no interface there.
 	refused map[eni.Slot]bool
 }
 
-// seat returns the seating order as the look shows it. Of our own interfaces only what is known otherwise counts, since it
-// can be newer: one that the look shows and that is not known any more is gone, and holds no slot.
+// seat returns the slots as the snapshot shows them. For our own interfaces the inventory counts, because it can be
+// newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
 func (p *planner) seat() *slotTable {
 	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
 	for _, r := range p.Owned {
@@ -57,7 +58,7 @@ func (p *planner) seat() *slotTable {
 	return s
 }
 
-// refusals returns what EC2 refused per slot, to whichever member: a slot that nobody can use is the same for all.
+// refusals returns EC2's refusals per slot, of all members: a slot that one member cannot use is unusable for all.
 func (p *planner) refusals() map[eni.Slot]UnusableSlot {
 	all := map[eni.Slot]UnusableSlot{}
 	for _, setback := range p.Backoffs {
@@ -72,9 +73,9 @@ func (p *planner) refusals() map[eni.Slot]UnusableSlot {
 	return all
 }
 
-// markUnusable takes a slot for held that EC2 refused as taken although it shows nobody there since: a forced detach can leave
-// an index unusable until the instance is stopped and started (EC2 user guide, "Detach a network interface"). After the
-// second refusal no further look is waited for.
+// markUnusable treats a slot as taken that EC2 reported as taken, although it returns no interface there: after a
+// forced detach an index can stay unusable until the instance is stopped and started (EC2 user guide, "Detach a network
+// interface"). After the second refusal no further snapshot is necessary.
 func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, now time.Time) {
 	if s.holders[slot] != "" {
 		return
@@ -87,8 +88,8 @@ func (s *slotTable) markUnusable(slot eni.Slot, refusal UnusableSlot, lookedAt, 
 
 const unusableSlot = "EC2, which shows no interface there; stopping and starting the instance can free it"
 
-// wouldBeFull reports why no further interface fits if EC2 goes on to refuse what it refused: so that asking again, slot by
-// slot, is not told as news.
+// wouldBeFull reports why no further interface fits if EC2 continues its refusals, so that the retry of one slot after
+// the other does not change the status.
 func (s *slotTable) wouldBeFull(slot eni.Slot) *Problem {
 	pessimist := *s
 	pessimist.holders = maps.Clone(s.holders)
@@ -102,7 +103,7 @@ func (s *slotTable) occupy(i eni.Interface, instanceID string) {
 	if !i.AttachedTo(instanceID) {
 		return
 	}
-	// Readings of two interfaces can be of different times and name one slot twice; then either will do, if always the same.
+	// Two reads of different times can name one slot for two interfaces; the choice must only be stable.
 	whose := holderOf(i)
 	s.cni = s.cni || whose == vpcCNI
 	holder := fmt.Sprintf("%s (%s)", i.ID, whose)
@@ -111,15 +112,15 @@ func (s *slotTable) occupy(i eni.Interface, instanceID string) {
 	}
 }
 
-// freeWhenGone marks a slot as one that we are making free.
+// freeWhenGone marks a slot as one that the controller is freeing.
 func (s *slotTable) freeWhenGone(slot eni.Slot) { s.leaving[slot] = true }
 
-// reserve keeps a slot from those who would take another as well.
+// reserve reserves a slot, so that members that accept another one do not take it.
 func (s *slotTable) reserve(slot eni.Slot) { s.reserved[slot] = true }
 
 const vpcCNI = "the VPC CNI"
 
-// holderOf says whose an interface seems to be.
+// holderOf describes the probable owner of an interface.
 func holderOf(i eni.Interface) string {
 	switch {
 	case i.Attachment != nil && i.Attachment.Slot == eni.Primary:
@@ -137,7 +138,7 @@ func holderOf(i eni.Interface) string {
 	}
 }
 
-// cannotBeMade says what keeps EC2, or us, from making the member's interface, whatever its slot.
+// cannotBeMade says why EC2, or the controller, cannot create the member's interface in any slot.
 func (p *planner) cannotBeMade(m *member) *Problem {
 	if problem := p.notImported(m.desired); problem != nil {
 		return problem
@@ -148,8 +149,8 @@ func (p *planner) cannotBeMade(m *member) *Problem {
 	return addressProblem(m.desired.Spec.AddressCounts, p.Limits, p.slots.instanceType)
 }
 
-// allocate finds a slot for a wish, marks it taken and returns it: the one asked for or, unless that one alone will do, the next free index
-// above it on the same card.
+// allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
+// allowed, the next free index above it on the same card.
 func (s *slotTable) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Slot, *Problem) {
 	if exact && s.holders[asked] != "" {
 		return asked, s.whyTaken(asked)
@@ -168,7 +169,7 @@ func (s *slotTable) allocate(asked eni.Slot, exact bool, forWhom string) (eni.Sl
 	return slot, nil
 }
 
-// whyTaken says why a slot cannot be had that alone will do. Whether the instance has room elsewhere does not matter then.
+// whyTaken says why the only allowed slot is not available. Room elsewhere on the instance does not matter then.
 func (s *slotTable) whyTaken(slot eni.Slot) *Problem {
 	if s.leaving[slot] {
 		return s.waitForSlot(slot)
@@ -177,7 +178,7 @@ func (s *slotTable) whyTaken(slot eni.Slot) *Problem {
 		"%s is held by %s; free it, or ask for another deviceIndex, or set deviceIndexPolicy: Prefer", slot, s.holders[slot])}
 }
 
-// room reports why no further interface fits on the card of the slot. Where the limits are not known, EC2 is left to say.
+// room reports why no further interface fits on the card of the slot. If the limits are unknown, EC2 decides.
 func (s *slotTable) room(slot eni.Slot) *Problem {
 	if !s.limits.Known() {
 		return nil
@@ -210,7 +211,7 @@ func (s *slotTable) room(slot eni.Slot) *Problem {
 	return nil
 }
 
-// moreRoom says what a user can do about an instance that is full.
+// moreRoom says what a user can do about a full instance.
 func (s *slotTable) moreRoom() string {
 	if s.cni {
 		return "use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs"

@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// step decides where a member stands and what to do for it now.
+// step decides the phase of a member and its actions.
 func (p *planner) step(m *member) {
 	switch {
 	case m.launchInterface != nil:
@@ -54,7 +54,7 @@ func (p *planner) step(m *member) {
 	}
 }
 
-// phaseIn says in a word where a member stands whose step may not have been taken yet.
+// phaseIn returns the phase of a member whose step may not have been computed yet.
 func phaseIn(m *member) string {
 	switch {
 	case m.problem != nil:
@@ -83,14 +83,14 @@ func (p *planner) whyRetained(m *member) string {
 	return fmt.Sprintf("%s is left as it is: not all selectors of its NodeENI could be resolved", m.record.ID)
 }
 
-// record makes the ledger know an interface that exists, so that it survives the loss of the ledger.
+// record adds an existing interface to the ledger, so that the ledger is complete again after a loss.
 func (p *planner) record(m *member) {
 	if p.plan.Ledger[m.Key] < m.Generation {
 		p.plan.Ledger[m.Key] = m.Generation
 	}
 }
 
-// create makes the interface of a member that has none, once it is sure where it will sit.
+// create creates the interface of a member without one, once its slot is certain.
 func (p *planner) create(m *member) {
 	m.Phase = Pending
 	if m.problem != nil {
@@ -112,7 +112,7 @@ func (p *planner) create(m *member) {
 	if failed && setback.Class == eni.NoAddresses {
 		tried = setback.Count % len(m.desired.Subnets)
 	}
-	// After one full subnet the next candidate is tried at once; after the last one, waiting comes first.
+	// After one full subnet the next one is tried at once; after the last one, the backoff comes first.
 	if tried == 0 && p.mustWait(m) {
 		return
 	}
@@ -132,10 +132,11 @@ func (p *planner) create(m *member) {
 	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.desired.Spec})
 }
 
-// createMayBePending reports whether an earlier attempt made the interface, and EC2 does not show it yet: EC2 calls a token spent
-// that was used with other parameters, for example before an edit of the NodeENI. The controller that made the attempt may have
-// attached the interface and ended; a ledger with the next generation would be no evidence for it. A network's interface needs no
-// evidence, and a booting node does not wait for one that an earlier attempt has deleted.
+// createMayBePending reports whether an earlier attempt created the interface, and EC2 does not return it yet. EC2
+// reports a token as spent if it was used with other parameters, for example before an edit of the NodeENI. The
+// controller of that attempt may have attached the interface and ended; a ledger with the next generation would be no
+// evidence for it. An interface of a network needs no evidence, and a booting node does not wait for one that an
+// earlier attempt deleted.
 func (p *planner) createMayBePending(m *member, setback Backoff) bool {
 	shown := setback.At.Add(inventory.VisibilityWindow)
 	mayBeLost := m.desired.Spec.LowestFree || !identity.IsNetworkOwner(m.NodeENIUID)
@@ -156,8 +157,8 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// subnetWithCapacity returns the first of the member's subnets that is not known to be full, from the given one on, or says in the
-// member's place that all are.
+// subnetWithCapacity returns the first of the member's subnets that is not known to be full, from the given one on. If
+// all are full, it sets the member's reason.
 func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, ok bool) {
 	var soonest time.Time
 	for n := range m.desired.Subnets {
@@ -175,18 +176,19 @@ func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, ok boo
 	return "", false
 }
 
-// noRoom says that EC2 can make no interface in any of the subnets, whoever found it out and when.
+// noRoom says that EC2 can create no interface in any of the subnets. The text does not depend on who found it and
+// when.
 func noRoom(subnets []string) Problem {
 	return Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; free some, or add a subnet; whether there are some again is tried every %s, by one node at a time",
 		strings.Join(subnets, ", "), minutes(SubnetFullBackoff))}
 }
 
-// isBackingOff reports whether the making of another interface has to wait, and says why in the member's place.
+// isBackingOff reports whether the creation of another interface has to wait, and sets the member's reason.
 func (p *planner) isBackingOff(m *member) bool {
 	lost, wasLost := p.RemovedExternally[m.Key]
 	made := time.Unix(p.UsedGenerations[m.Key], 0)
 	if made.After(lost) {
-		made = lost // the generation is somebody's number, and no time
+		made = lost // a number from another source, and no time
 	}
 	switch orphan := p.orphanMatching(m); {
 	case orphan != "":
@@ -208,8 +210,8 @@ func (p *planner) isBackingOff(m *member) bool {
 	return true
 }
 
-// generation returns the generation to create the member with: the stored one, unless that is known to be used up.
-// A new generation is the time in seconds, so that it is new even if the ledger was lost.
+// generation returns the generation for the member's create call: the stored one, unless it is known to be used. A new
+// generation is the time in seconds, so that it is new even after a loss of the ledger.
 func (p *planner) generation(m *member, setback Backoff) int64 {
 	stored, spent := p.plan.Ledger[m.Key], p.UsedGenerations[m.Key]
 	if stored > max(spent, adoptedGeneration) && setback.Class != eni.IdempotencyMismatch {
@@ -218,7 +220,7 @@ func (p *planner) generation(m *member, setback Backoff) int64 {
 	return max(p.now.Unix(), stored+1, spent+1)
 }
 
-// mustWait reports whether the member's last failure is too recent to try again, and says so in its place.
+// mustWait reports whether the member's backoff has not ended, and sets its reason.
 func (p *planner) mustWait(m *member) bool {
 	setback, failed := p.Backoffs[m.Key]
 	if !failed || !p.now.Before(setback.Retry()) {
@@ -229,7 +231,7 @@ func (p *planner) mustWait(m *member) bool {
 		m.setReason(noRoom(m.desired.Subnets))
 	}
 	if setback.Class == eni.SlotTaken && m.desired != nil && !m.hasSlot() && !m.claim.ExactSlot {
-		// Whether there is a slot left that was not refused, only a look can tell.
+		// Only a fresh read shows whether a slot without a refusal is left.
 		m.needsFreshRead = p.Snapshot == nil
 		if full := p.slots.wouldBeFull(m.desired.Slot); full != nil {
 			m.setReason(*full)
@@ -239,8 +241,8 @@ func (p *planner) mustWait(m *member) bool {
 	return true
 }
 
-// attachable reports whether EC2 will let an interface be attached to the instance. What it lets one do depends on what the
-// instance is, and not on what its readings show yet; where that is a mistake it answers with [eni.WrongState].
+// attachable reports whether EC2 accepts an attach call for the instance. That depends on the true state of the
+// instance, which its reads may not show yet; EC2 answers a wrong guess with [eni.WrongState].
 func (p *planner) attachable() bool {
 	state := p.Snapshot.Instance.State
 	return state.Attachable() || state == eni.InstancePending && p.NodeRegistered
@@ -251,7 +253,7 @@ func (p *planner) waitForInstance(m *member) {
 	p.requeueAt(p.now.Add(uncertainRecheck))
 }
 
-// reconcileExisting brings an existing interface to where and what it is wanted to be.
+// reconcileExisting brings an existing interface to its desired slot and attributes.
 func (p *planner) reconcileExisting(m *member) {
 	i := m.record.Interface
 	m.Phase = phaseOf(i)
@@ -285,14 +287,14 @@ func (p *planner) reconcileExisting(m *member) {
 	}
 }
 
-// overdue reports whether EC2 does not get done with attaching the interface.
+// overdue reports whether an attach takes too long.
 func (p *planner) overdue(m *member) bool {
 	since := m.record.AttachingSince
 	return m.record.Attachment != nil && !since.IsZero() && p.lastRead(m).Sub(since) >= AttachTimeout
 }
 
-// lastRead is the time of what the plan knows of an interface. Without a look it is now, so that one is asked for; with one
-// it is when EC2 last showed the interface believably, which a look that contradicts our own calls did not.
+// lastRead is the time of the state that the plan has of an interface. Without a snapshot it is now, so that the plan
+// requests one; with one it is the time of EC2's last read that was not stale.
 func (p *planner) lastRead(m *member) time.Time {
 	if p.Snapshot != nil {
 		return m.record.LastRead
@@ -300,7 +302,7 @@ func (p *planner) lastRead(m *member) time.Time {
 	return p.now
 }
 
-// reattach undoes an attach that is overdue, so that it can be tried again.
+// reattach cancels an overdue attach, so that it can be tried again.
 func (p *planner) reattach(m *member) {
 	m.Why = p.stuck(m)
 	p.plan.Actions = append(p.plan.Actions, Detach{
@@ -309,7 +311,7 @@ func (p *planner) reattach(m *member) {
 	})
 }
 
-// attachAfter is when an interface may be attached again that EC2 did not get done with several times.
+// attachAfter is the time of the next attempt to attach an interface after several that EC2 did not complete.
 func (p *planner) attachAfter(m *member) time.Time {
 	if m.record.FailedAttaches < maxAttachRetries {
 		return time.Time{}
@@ -318,7 +320,7 @@ func (p *planner) attachAfter(m *member) time.Time {
 	return m.record.LastFailedAttach.Add(min(wait, maxBackoff))
 }
 
-// stuck says that EC2 does not get done with attaching the interface. A person hears of it when it went on for long enough.
+// stuck says that EC2 does not complete the attach. After several attempts the reason is one that needs a person.
 func (p *planner) stuck(m *member) Problem {
 	if m.record.FailedAttaches < maxAttachRetries {
 		return Problem{Retrying, fmt.Sprintf("EC2 has not attached %s within %s; it is detached and attached again", m.record.ID, AttachTimeout)}
@@ -330,7 +332,7 @@ func (p *planner) stuck(m *member) Problem {
 func (p *planner) updateInPlace(m *member) {
 	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), m.record.Interface)
 	if m.record.Tags[identity.TagNodeENIUID] != m.NodeENIUID {
-		// It was taken over. Whoever has it by its tags would undo what else is changed, so these come first.
+		// It was adopted. A process that identifies it by its tags would undo other changes, so the tags come first.
 		all := len(todo)
 		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
 		m.inUseWithoutTags = len(todo) == all
@@ -339,7 +341,7 @@ func (p *planner) updateInPlace(m *member) {
 	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, m.record.Interface, m.record.LastRead, p.withoutThrottledTags(m, todo))...)
 }
 
-// withoutThrottledTags leaves tags out of changes that EC2 did not let be written a short while ago. Nothing else is held up by them.
+// withoutThrottledTags removes tags from changes if EC2 refused to write them shortly before. They delay nothing else.
 func (p *planner) withoutThrottledTags(m *member, changes []Attribute) []Attribute {
 	setback := p.Backoffs[m.Key].Tags
 	if setback == nil || !p.now.Before(setback.Retry()) || !slices.ContainsFunc(changes, isTags) {
@@ -359,7 +361,7 @@ func isTags(a Attribute) bool {
 	return is
 }
 
-// remove takes an interface away: plain detach, wait, delete. Force is the last resort.
+// remove removes an interface: plain detach, wait, delete. A forced detach is the last resort.
 func (p *planner) remove(m *member) {
 	i := m.record.Interface
 	m.Phase = phaseOf(i)
@@ -383,10 +385,10 @@ func (p *planner) remove(m *member) {
 		p.progress(m)
 		p.forceIfStuck(m)
 	case !p.ended && p.isHeld(i.ID):
-		m.Phase = Detaching // by this the node knows that it has to let go
+		m.Phase = Detaching // this tells the node that it has to release the device
 		m.Why = Problem{WaitingForDeviceRelease, fmt.Sprintf("%s is to be removed (%s), and is not detached before the node lets go of it: %s",
 			i.ID, m.removeReason, cmp.Or(p.DetachBlocked[i.ID], "a program in user space drives it"))}
-		m.needsFreshRead = p.Snapshot == nil // a program gives its device up only for what EC2 itself shows to be possible
+		m.needsFreshRead = p.Snapshot == nil // a program gives its device up only for a detach that EC2's own state allows
 		p.requeueAt(p.now.Add(foreignSlotRecheck))
 	default:
 		m.Phase = Detaching
@@ -397,12 +399,12 @@ func (p *planner) remove(m *member) {
 	}
 }
 
-// announceForce says what comes if EC2 does not get the interface detached, while there is time to do something else.
+// announceForce says when a forced detach will follow, while a person can still act.
 func (m *member) announceForce() {
 	m.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after it was asked, it is cut off by force", ForcedDetachAfter)
 }
 
-// forceIfStuck cuts the instance off from an interface that a plain detach does not get away from it.
+// forceIfStuck forces the detach of an interface that EC2 does not detach otherwise.
 func (p *planner) forceIfStuck(m *member) {
 	since := m.record.DetachingSince
 	if m.record.Attachment == nil || since.IsZero() || p.lastRead(m).Sub(since) < ForcedDetachAfter {
@@ -415,7 +417,7 @@ func (p *planner) forceIfStuck(m *member) {
 	})
 }
 
-// progress says that EC2 is at work and will be heard of.
+// progress says that EC2 is changing the interface, and that the observer polls it.
 func (p *planner) progress(m *member) {
 	switch {
 	case m.Why.Reason != "":
@@ -434,8 +436,8 @@ func inWords(r *inventory.Record) string {
 	return string(r.Status)
 }
 
-// blockOn says what stands in the way of a member, and comes back to it: foreign interfaces leave without telling us, and an instance
-// ends without telling of an interface that it does not have.
+// blockOn sets the obstacle of a member, and requeues: no event says that a foreign interface left, or that an instance
+// without the interface ended.
 func (p *planner) blockOn(m *member) {
 	m.setReason(*m.problem)
 	switch reason := m.problem.Reason; {
@@ -446,12 +448,12 @@ func (p *planner) blockOn(m *member) {
 	}
 }
 
-// block marks a member that is not there as blocked.
+// block marks a member without an attached interface as blocked.
 func (m *member) block(why Problem) {
 	m.Phase, m.Why = Blocked, why
 }
 
-// setReason says why nothing is done; it blocks a member that is not attached if a person has to act.
+// setReason sets the reason of a member; it blocks a member that is not attached if a person has to act.
 func (m *member) setReason(why Problem) {
 	if !why.Reason.Transient() && m.Phase != Attached {
 		m.Phase = Blocked

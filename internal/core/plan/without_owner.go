@@ -11,14 +11,14 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// FilledBy reports whether an interface of the instance that has no owner is in a subnet and at the slot of the wish, as the
-// published Multus functions leave them. A second interface beside it would give the node two in one subnet.
+// FilledBy reports whether an interface of the instance without an owner is in a subnet and at the slot of the desired
+// one, as the published Multus functions leave them. A second interface would give the node two in one subnet.
 func (w DesiredInterface) FilledBy(i eni.Interface, instanceID string) bool {
 	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == w.Slot && w.Slot != eni.Primary && w.allows(i.SubnetID)
 }
 
-// notImported says which interface without an owner fills the wish, or returns nil. Foreign interfaces are not changed, so a
-// person imports the interface or removes it.
+// notImported returns the problem with the interface without an owner that fills the desired one, or nil. Foreign
+// interfaces are not changed, so a person imports the interface or removes it.
 func (p *planner) notImported(wish *DesiredInterface) *Problem {
 	if p.Snapshot == nil {
 		return nil
