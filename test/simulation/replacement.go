@@ -39,6 +39,20 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	return have.Card != wanted.Card || have.Device < wanted.Device
 }
 
+// misplaced reports whether updatePolicy: Replace allows to detach an interface because another one of its NodeENI on the instance
+// precedes it at a higher device index, or follows it at a lower one, in the order of the subnets that serve the instance.
+func (c *cluster) misplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface, subnets []string) bool {
+	at := slices.Index(subnets, i.SubnetID)
+	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || i.Attachment == nil || at < 0 {
+		return false
+	}
+	return slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
+		n := slices.Index(subnets, other.SubnetID)
+		return n >= 0 && n != at && spotOf(other) == spotOf(i) && other.AttachedTo(i.Attachment.InstanceID) &&
+			(n < at) != (eni.CompareSlots(other.Attachment.Slot, i.Attachment.Slot) < 0)
+	})
+}
+
 // slotOf is the slot that a NodeENI asks for its interface in the subnet at an index of its list for a zone.
 func slotOf(nodeENI *v1alpha1.NodeENI, at int) eni.Slot {
 	return eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex) + at}
