@@ -5,7 +5,10 @@ package lifecycle_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -56,6 +59,84 @@ func TestJudge(t *testing.T) {
 			}
 			if (v.Reason != "") != (v.Outcome == lifecycle.Failed) {
 				t.Errorf("the reason is %q when expired %s", v.Reason, v.Outcome)
+			}
+		})
+	}
+}
+
+// The message of a hook's result names the network, and a failure says whether time was lacking or the network.
+func TestResultNamesTheCause(t *testing.T) {
+	yes, no := true, false
+	config := lifecycle.Config{Networks: []lifecycle.Network{{Name: "n3", Required: &yes}, {Name: "n6", Required: &yes}, {Name: "n9", Required: &no}}}
+	member := func(network string, phase plan.Phase, reason plan.Reason, message string) plan.Member {
+		return plan.Member{Member: identity.Member{NodeENI: network}, Desired: true, Phase: phase, Why: plan.Problem{Reason: reason, Message: message}}
+	}
+	leaving := member("n3", plan.Blocked, plan.SlotTaken, "slot 1 is taken")
+	leaving.Desired = false
+	for name, tc := range map[string]struct {
+		members       []plan.Member
+		want, expired lifecycle.Result
+	}{
+		"no words for a member": {
+			[]plan.Member{member("n3", plan.Attaching, "", "")},
+			lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n3 is Attaching"},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "in the time there was: network n3 is Attaching", Reason: lifecycle.TimedOut},
+		},
+		"in progress": {
+			[]plan.Member{member("n3", plan.Attaching, plan.InProgress, "EC2 is attaching eni-1")},
+			lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n3: EC2 is attaching eni-1"},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "in the time there was: network n3: EC2 is attaching eni-1", Reason: lifecycle.TimedOut},
+		},
+		"a full subnet": {
+			[]plan.Member{member("n3", plan.Blocked, plan.SubnetFull, "subnet-a1 is full")},
+			lifecycle.Result{Outcome: lifecycle.Waiting, Why: "network n3: subnet-a1 is full"},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "in the time there was: network n3: subnet-a1 is full", Reason: string(plan.SubnetFull)},
+		},
+		"failure after a wait": {
+			[]plan.Member{member("n3", plan.Blocked, plan.SubnetFull, "subnet-a1 is full"), member("n6", plan.Blocked, plan.SlotTaken, "slot 2 is taken")},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n6: slot 2 is taken", Reason: string(plan.SlotTaken)},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n6: slot 2 is taken", Reason: string(plan.SlotTaken)},
+		},
+		"the first of two failures": {
+			[]plan.Member{member("n3", plan.Blocked, plan.Unauthorized, "no permission"), member("n6", plan.Blocked, plan.SlotTaken, "slot 2 is taken")},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n3: no permission", Reason: string(plan.Unauthorized)},
+			lifecycle.Result{Outcome: lifecycle.Failed, Why: "network n3: no permission", Reason: string(plan.Unauthorized)},
+		},
+		"an optional network is missing twice": {
+			[]plan.Member{member("n9", plan.Blocked, plan.InstanceFull, "full"), member("n9", plan.Blocked, plan.InstanceFull, "full"), member("n3", plan.Attached, "", "")},
+			lifecycle.Result{Outcome: lifecycle.Ready, Missing: []string{"n9"}}, lifecycle.Result{Outcome: lifecycle.Ready, Missing: []string{"n9"}},
+		},
+		"drift does not delay a launch": {
+			[]plan.Member{member("n3", plan.Attached, plan.Drifted, "another subnet")},
+			lifecycle.Result{Outcome: lifecycle.Ready}, lifecycle.Result{Outcome: lifecycle.Ready},
+		},
+		"a member that leaves": {
+			[]plan.Member{leaving}, lifecycle.Result{Outcome: lifecycle.Ready}, lifecycle.Result{Outcome: lifecycle.Ready},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan.Plan{Members: tc.members}
+			got := config.Evaluate(eni.InstanceRunning, lifecycle.Desired{}, p)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.expired, config.Expire(got, p)); diff != "" {
+				t.Errorf("expired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An instance waits for the interface of a NodeENI that serves one of its networks.
+func TestServedInterfaceIsWaitedFor(t *testing.T) {
+	for status, want := range map[eni.AttachmentStatus]lifecycle.Outcome{
+		eni.AttachmentAttached: lifecycle.Ready, eni.AttachmentAttaching: lifecycle.Waiting, eni.AttachmentDetaching: lifecycle.Waiting,
+	} {
+		t.Run(string(status), func(t *testing.T) {
+			d := lifecycle.Desired{Served: []eni.Interface{{ID: "eni-1", Status: eni.InUse, Attachment: &eni.Attachment{Status: status}}}}
+			got := lifecycle.Config{}.Evaluate(eni.InstanceRunning, d, plan.Plan{})
+			if got.Outcome != want || (want == lifecycle.Waiting) != strings.Contains(got.Why, "eni-1") {
+				t.Errorf("it is %s: %s; want %s", got.Outcome, got.Why, want)
 			}
 		})
 	}
