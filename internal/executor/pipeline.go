@@ -94,6 +94,28 @@ func (a *Applier) newGroup() Group {
 	}
 }
 
+// Run plans for one instance and makes the calls, until nothing is to be done for a plan and no call is in flight. It plans
+// again whenever the calls for one interface have ended, and at most as many times as rounds says; it reports whether that
+// was enough. With each plan next either starts calls, or none, or returns again, because a fact changed that the plan is
+// based on. The function record receives the outcomes before the next plan, and after an error those of all calls in flight.
+func (a *Applier) Run(rounds int, next func(*Pipeline) (again bool, err error), record func([]Outcome)) (done bool, err error) {
+	calls := a.Pipeline()
+	defer func() { record(calls.Drain()) }()
+	for range rounds {
+		again, err := next(calls)
+		switch {
+		case err != nil:
+			return false, err
+		case again:
+		case !calls.Busy():
+			return true, nil
+		default:
+			record(calls.Next())
+		}
+	}
+	return false, nil
+}
+
 // Busy reports whether calls are in flight.
 func (p *Pipeline) Busy() bool { return len(p.underWay) > 0 }
 

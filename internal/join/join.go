@@ -39,8 +39,8 @@ const (
 	detachTimeout = time.Minute
 	// maxParallelMembers is how many interfaces of an instance are worked on at the same time.
 	maxParallelMembers = 16
-	// rounds is how many plans are made on one look.
-	rounds = 8
+	// maxRounds is how many plans are made on one look: one after the calls for each interface, and each interface needs some three.
+	maxRounds = 3 * maxParallelMembers
 )
 
 // Cloud is what joining asks of EC2.
@@ -168,7 +168,7 @@ func (j *Joiner) CleanUpTerminated(ctx context.Context, instanceID string) error
 		if state := look.Instance.State; !state.Terminating() && state != eni.InstanceMissing {
 			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrInstanceRunning, state)
 		}
-		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID}, eni.Limits{})
+		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID}, eni.Limits{}, nil)
 		r.do(ctx, p.Actions)
 		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), outlivesInstance) {
 			return nil

@@ -81,20 +81,20 @@ func (r *run) settle(ctx context.Context) error {
 		return err
 	}
 	r.failed = false
-	for range rounds {
+	next := func(calls *executor.Pipeline) (again bool, err error) {
 		r.demand = r.Config.Desired(r.look, found)
-		r.plan = r.compute(r.look, r.demand.Desired, r.limits)
-		if len(r.plan.Actions) == 0 {
-			return nil
-		}
-		r.do(ctx, r.plan.Actions)
+		r.plan = r.compute(r.look, r.demand.Desired, r.limits, calls.InFlight())
+		r.announce(ctx, r.plan.Actions)
+		calls.Start(ctx, r.plan.Actions, func() {})
+		return false, nil
 	}
-	return nil
+	_, err = r.applier.Run(maxRounds, next, r.record)
+	return err
 }
 
 // compute plans for the instance. Members are made with the time of its start as their generation, so that everybody who
 // tries asks EC2 with the same token.
-func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits) plan.Plan {
+func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits, inFlight []plan.Action) plan.Plan {
 	for _, claim := range d.Claims {
 		for _, wish := range claim.Interfaces {
 			key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
@@ -104,7 +104,7 @@ func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limi
 	known := r.watch.Of(r.instanceID)
 	p := plan.Compute(d, plan.Observed{
 		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
-		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs,
+		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs, InFlight: inFlight,
 	}, r.Now())
 	r.ledger = p.Ledger
 	return p
@@ -137,6 +137,12 @@ func missingSince(known observer.NodeInventory) time.Time {
 func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome {
 	r.announce(ctx, actions)
 	outcomes := r.applier.Do(ctx, actions)
+	r.record(outcomes)
+	return outcomes
+}
+
+// record remembers what became of actions.
+func (r *run) record(outcomes []executor.Outcome) {
 	for _, o := range outcomes {
 		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI, "action", o.Action.String())
 		if o.Err != nil {
@@ -149,7 +155,6 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome 
 		r.recordCreated(o.Action)
 		log.Info("carried out")
 	}
-	return outcomes
 }
 
 // announce tells of the interfaces that are about to be attached.

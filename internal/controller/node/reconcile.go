@@ -104,58 +104,73 @@ func (r *Reconciler) reconcileLocked(ctx context.Context, s *snapshot, instanceI
 	return s, one, err
 }
 
-// reconcileInstance plans for one instance and makes the calls, until a plan asks for no call that the node waits for. It plans
-// again whenever the calls for one interface have ended, so that those for one do not wait for those for another. A new
-// snapshot, of the API server's answer or of a stored ledger, starts the instance over in the same way. Before the first plan
-// with calls it asks for a worker, but does not wait: the node is reconciled again when it has one.
-func (r *Reconciler) reconcileInstance(
-	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, v *workerSlot,
-) (_ *snapshot, one result, err error) {
-	calls := r.Applier.Pipeline()
-	defer func() { r.note(s, instanceID, calls.Drain()) }()
-	for range maxRounds {
-		if one, err = r.plan(ctx, s, instanceID, look, calls.InFlight()); err != nil {
-			return s, one, err
-		}
-		p := one.plan
-		if p.NeedsDescribe {
-			var entered bool
-			if entered, one.waiting = v.enter(ctx, s, p); !entered {
-				return s, one, nil
-			}
-			now, err := r.Observer.DescribeInstance(ctx, instanceID)
-			if err != nil {
-				return s, one, err
-			}
-			look = &now
-			continue
-		}
-		if unconfirmed := s.unconfirmedRemovals(p.Actions, look); len(unconfirmed) > 0 {
-			if s, err = r.liveRead(ctx, s, unconfirmed); err != nil {
-				return s, one, err
-			}
-			continue
-		}
-		if !r.allowCreates(p.Actions) {
-			continue
-		}
-		if s, err = r.store(ctx, s, instanceID, look, p); err != nil {
-			return s, one, err
-		}
-		if !r.begin(ctx, s, instanceID, p, calls) {
-			continue
-		}
-		if !calls.Busy() {
-			return s, one, nil
-		}
-		r.note(s, instanceID, calls.Next())
-	}
-	one.plan.RequeueAt = r.Now()
-	return s, one, nil
+// instanceRun is the work on one instance in one reconciliation.
+type instanceRun struct {
+	r          *Reconciler
+	slot       *workerSlot
+	instanceID string
+	// snapshot and look are the latest; look is nil until the instance was read.
+	snapshot *snapshot
+	look     *eni.InstanceSnapshot
+	// result is that of the last plan.
+	result result
 }
 
-// begin begins to make the calls of a plan, or reports that some may not be made by now. Those that nothing waits for begin
-// once there are no others.
+// reconcileInstance plans for one instance and makes the calls, until a plan asks for no call that the node waits for.
+func (r *Reconciler) reconcileInstance(
+	ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, v *workerSlot,
+) (*snapshot, result, error) {
+	run := &instanceRun{r: r, slot: v, instanceID: instanceID, snapshot: s, look: look}
+	done, err := r.Applier.Run(maxRounds,
+		func(calls *executor.Pipeline) (bool, error) { return run.next(ctx, calls) },
+		func(outcomes []executor.Outcome) { r.note(run.snapshot, instanceID, outcomes) })
+	if !done {
+		run.result.plan.RequeueAt = r.Now()
+	}
+	return run.snapshot, run.result, err
+}
+
+// next plans and starts the calls, or returns again because a fact changed. A new snapshot, of the API server's answer or of
+// a stored ledger, starts the instance over in this way. Before the first plan with calls it asks for a worker, but does not
+// wait: the node is reconciled again when it has one.
+func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (again bool, err error) {
+	r := run.r
+	if run.result, err = r.plan(ctx, run.snapshot, run.instanceID, run.look, calls.InFlight()); err != nil {
+		return false, err
+	}
+	p := run.result.plan
+	if p.NeedsDescribe {
+		return run.describe(ctx)
+	}
+	if unconfirmed := run.snapshot.unconfirmedRemovals(p.Actions, run.look); len(unconfirmed) > 0 {
+		run.snapshot, err = r.liveRead(ctx, run.snapshot, unconfirmed)
+		return true, err
+	}
+	if !r.allowCreates(p.Actions) {
+		return true, nil
+	}
+	if run.snapshot, err = r.store(ctx, run.snapshot, run.instanceID, run.look, p); err != nil {
+		return false, err
+	}
+	return !r.begin(ctx, run.snapshot, run.instanceID, p, calls), nil
+}
+
+// describe reads the instance from EC2, if the node has a worker for the calls that may follow.
+func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
+	again, run.result.waiting = run.slot.enter(ctx, run.snapshot, run.result.plan)
+	if !again {
+		return false, nil
+	}
+	look, err := run.r.Observer.DescribeInstance(ctx, run.instanceID)
+	if err != nil {
+		return false, err
+	}
+	run.look = &look
+	return true, nil
+}
+
+// begin starts the calls of a plan, or reports that some are no longer allowed. Those that nothing waits for begin once there
+// are no others.
 func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
 	awaited, trailing := splitDeferrable(p.Actions)
 	if len(p.Actions) > 0 {
