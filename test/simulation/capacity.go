@@ -135,7 +135,8 @@ func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	}
 }
 
-// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else.
+// anyTaken reports whether a slot that the claim can ask for is unusable or, if no other slot will do, held by something else or
+// kept for another member that waits.
 func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 	first := int(claim.nodeENI.Spec.DeviceIndex)
 	asked := func(slot eni.Slot) bool {
@@ -146,7 +147,21 @@ func (c *cluster) anyTaken(s desiredSlot, claim expectedClaim) bool {
 			return true
 		}
 	}
+	if claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && c.anyKept(s, claim.node.Name, asked) {
+		return true
+	}
 	return claim.nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact && slices.ContainsFunc(c.run.truth().ordered, func(i eni.Interface) bool {
 		return i.AttachedTo(s.instanceID) && asked(i.Attachment.Slot)
+	})
+}
+
+// anyKept reports whether a slot is kept for a member of another NodeENI that waits for what is not there.
+func (c *cluster) anyKept(s desiredSlot, node string, asked func(eni.Slot) bool) bool {
+	state, claims := c.state(node), c.claims()
+	return state != nil && slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		other := desiredSlot{string(i.NodeENIUID), s.instanceID}
+		wanted, is := claims[other]
+		return is && other != s && asked(eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.RequestedDeviceIndex)}) &&
+			c.waits(plan.Reason(i.Reason), wanted)
 	})
 }

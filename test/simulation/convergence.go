@@ -265,7 +265,8 @@ func (c *cluster) settled() *Violation {
 	}
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && !c.saysWhatItWaitsFor(object.(*v1alpha1.NodeENI)) {
-			return &Violation{"I6", fmt.Sprintf("NodeENI %s is still being deleted", object.GetName())}
+			ready := meta.FindStatusCondition(object.(*v1alpha1.NodeENI).Status.Conditions, v1alpha1.ConditionReady)
+			return &Violation{"I6", fmt.Sprintf("NodeENI %s is still being deleted: %+v", object.GetName(), ready)}
 		}
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
@@ -283,8 +284,8 @@ func (c *cluster) settled() *Violation {
 // wrote its UID on interfaces that never were ours, and other tags that are not the cluster's.
 func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 	var (
-		strays []string
-		told   bool
+		strays      []string
+		alone, told bool
 	)
 	for _, i := range c.run.truth().interfaces {
 		primary := i.Attachment != nil && i.Attachment.Slot == eni.Primary
@@ -292,7 +293,7 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 			continue
 		}
 		if c.leftAlone(i) {
-			told = told || c.toldElsewhere(i)
+			alone, told = true, told || c.toldElsewhere(i)
 			continue
 		}
 		if !c.nobodys(i) {
@@ -301,6 +302,9 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 		strays = append(strays, i.ID)
 	}
 	ready := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionReady)
+	if alone && ready != nil && ready.Reason == v1alpha1.ReasonUnverified && strings.Contains(ready.Message, "NodeENIState") {
+		return true // nothing tells the interfaces apart
+	}
 	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
 }
 

@@ -67,7 +67,8 @@ func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 		}
 	}
 	r.judged("I8")
-	excused := p.earlier || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[i.ID]) <= staleness
+	// The end of an instance undoes what calls did, so a process that sees it expects no effect of its own calls any more.
+	excused := p.earlier || r.truth().ended(spotOf(i).instanceID) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[i.ID]) <= staleness
 	if since := r.now.Sub(last.at); !excused && (last.by == p.name || since > staleness) {
 		r.violate("I8", "%s %s %s, which has been as that asks for %s: %s", p.name, q.action, q.target, seconds(since), describe(i))
 	}

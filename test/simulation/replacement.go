@@ -36,7 +36,18 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	if nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact {
 		return have != wanted
 	}
-	return have.Card != wanted.Card || have.Device < wanted.Device
+	return have.Card != wanted.Card || have.Device < wanted.Device || c.crossed(nodeENI, i, at)
+}
+
+// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets are listed in.
+func (c *cluster) crossed(nodeENI *v1alpha1.NodeENI, i eni.Interface, at int) bool {
+	s := spotOf(i)
+	listed := subnetsIn(zoneOf(c.nodesOf(s.instanceID)[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+	return slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
+		before := slices.Index(listed, other.SubnetID)
+		return spotOf(other) == s && other.AttachedTo(s.instanceID) && before >= 0 && before != at &&
+			(before < at) != (other.Attachment.Slot.Device < i.Attachment.Slot.Device)
+	})
 }
 
 // misplaced reports whether updatePolicy: Replace allows to detach an interface because another one of its NodeENI on the instance

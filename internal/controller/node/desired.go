@@ -196,12 +196,18 @@ func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.N
 	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
 }
 
+// retainsUnattached reports whether an interface is kept as it is, for example by a pause, and is not attached: the node lacks it until
+// somebody lets it go on.
+func retainsUnattached(p plan.Plan) bool {
+	return slices.ContainsFunc(p.Members, func(m plan.Member) bool { return m.Why.Reason == plan.Retained && m.Phase != plan.Attached })
+}
+
 // acquireReplacement reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
 // not, it says what is waited for, in the same words for as long as it is waited for. A node keeps its turn until the plan of
 // the instance that it is lacks nothing; that of an instance which bore its name before says nothing about that.
 func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, turn string, err error) {
 	if p.ReplaceCandidate == "" {
-		if !p.Converging && instanceID == s.instanceID {
+		if !p.Converging && !retainsUnattached(p) && instanceID == s.instanceID {
 			r.releaseReplacements(s.name)
 		}
 		return false, "", nil

@@ -58,6 +58,11 @@ func TestTurns(t *testing.T) {
 				s.leaveBehind(name)
 			}
 		}},
+		"the node is paused in the middle, and the cache is late": {maxUnavailable: 1, most: 1, moved: 0, before: (*stage).hideStates, meanwhile: func(s *stage) {
+			s.both(func(c client.Client) {
+				s.node(c, func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
+			})
+		}},
 		"another controller takes over in the middle": {maxUnavailable: 1, most: 1, moved: 3, meanwhile: func(s *stage) {
 			s.reconciler = node.New(s.reconciler.Options)
 			s.start()

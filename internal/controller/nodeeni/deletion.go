@@ -90,6 +90,9 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	if len(f.strays) > 0 && len(f.states) == 0 {
 		return astray(nodeENI, f.strays)
 	}
+	if len(interfaces) == 0 && len(f.states) > 0 && f.now.Sub(nodeENI.DeletionTimestamp.Time) > mostRecheck {
+		return indistinct(nodeENI, f.states[0].Name)
+	}
 	message := fmt.Sprintf("%s on the way out", text.Count(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
 		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
@@ -98,6 +101,14 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 		message += "; " + f.refused
 	}
 	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
+}
+
+// indistinct is how a NodeENI stands whose deletion waits for a NodeENIState that reports no interface of it for long: the interface that it
+// has in its ledger cannot be told from others with the same tags, so the node that has the instance leaves all of them alone.
+func indistinct(nodeENI *v1alpha1.NodeENI, state string) status.Outcome {
+	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
+		"it is to be deleted, and NodeENIState %s still records an interface of it, which nothing tells from others with the same tags; delete the interfaces with the tag %s=%s, or remove that tag from those that are not multieni's; multieni looks again within %s",
+		state, identity.TagNodeENIUID, nodeENI.UID, mostRecheck)}
 }
 
 // astray is how a NodeENI stands whose deletion waits for interfaces that a person has to see to.

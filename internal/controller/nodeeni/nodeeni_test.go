@@ -348,6 +348,36 @@ func TestADeletionNamesTheInterfaceItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestADeletionNamesTheLedgerItWaitsFor deletes a NodeENI that a NodeENIState has in its ledger without an interface to report. After ten
+// minutes a person is told.
+func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
+	cases := map[string]struct {
+		after time.Duration
+		want  string
+	}{
+		"shortly after":    {time.Minute, v1alpha1.ReasonDeleting},
+		"ten minutes late": {11 * time.Minute, v1alpha1.ReasonUnverified},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			silent := state("n1", v1alpha1.InterfaceState{})
+			silent.Status.Interfaces = nil
+			s := setStage(t, &cloud{}, declared(), silent)
+			if err := s.kube.Delete(t.Context(), declared()); err != nil {
+				t.Fatal(err)
+			}
+			s.now = s.read().DeletionTimestamp.Add(tc.after)
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			ready := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady)
+			if ready == nil || ready.Reason != tc.want || strings.Contains(ready.Message, "NodeENIState n1") != (tc.want == v1alpha1.ReasonUnverified) {
+				t.Errorf("Ready is %+v, want reason %s", ready, tc.want)
+			}
+		})
+	}
+}
+
 // TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI of which nothing is known, on a node that it selects.
 func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 	spoke := state("n1", v1alpha1.InterfaceState{})

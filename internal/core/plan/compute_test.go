@@ -344,6 +344,18 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	}
 }
 
+// Nothing announces that somebody freed the slot that an interface in use is to be moved to.
+func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
+	w := newWorld(limits(4), device(2))
+	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+	moved := claim("a", wish(0, 2, "s1"))
+	moved.ExactSlot, moved.ReplaceAllowed = true, true
+	p := plan.Compute(desired(moved), w.observe(ledger), w.now)
+	if reasons(p)[0] != plan.SlotTaken || p.RequeueAt.Sub(w.now) != 5*time.Minute {
+		t.Errorf("looked at again after %s, want SlotTaken and 5m:\n%s", p.RequeueAt.Sub(w.now), p.Explain())
+	}
+}
+
 // What a program in user space drives is not pulled from under it, for however long; unless the instance goes anyway.
 func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	w := newWorld(limits(4))

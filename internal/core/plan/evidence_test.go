@@ -249,10 +249,11 @@ func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 // one of them.
 func TestLettingGoOfTwoThatNothingTellsApartIsNoPolling(t *testing.T) {
 	for name, tc := range map[string]struct {
-		copied bool
-		want   time.Duration
+		copied, elsewhere bool
+		want              time.Duration
 	}{
 		"one interface, which is taken over at once": {want: 15 * time.Second},
+		"one that is attached to another instance":   {elsewhere: true, want: 5 * time.Minute},
 		"two with one identity":                      {copied: true, want: 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,6 +262,9 @@ func TestLettingGoOfTwoThatNothingTellsApartIsNoPolling(t *testing.T) {
 				w.tagged(device(3), w.ours()[0].Tags)
 			}
 			w.verified = map[string]bool{}
+			if tc.elsewhere {
+				w.ours()[0].Attachment.InstanceID = "i-other"
+			}
 			p := plan.ReleaseInstance(w.observe(ledger), w.now)
 			if got := p.RequeueAt.Sub(w.now); !maps.Equal(p.Ledger, ledger) || got != tc.want {
 				t.Errorf("the ledger is %v and is looked at again after %s, want %v and %s", p.Ledger, got, ledger, tc.want)

@@ -106,9 +106,10 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 }
 
 // takeoverRecheck is the requeue until the ledger of the node that owns the instance names an interface. That node
-// adopts interfaces with evidence at once, and leaves the rest for a person.
+// adopts interfaces with evidence at once, and leaves the rest for a person,
+// among it what somebody attached to another instance.
 func (p *planner) takeoverRecheck(r inventory.Record) time.Duration {
-	if p.hasEvidence(r) && p.whyCopy(r) == "" {
+	if r.AttachedTo(r.Member.InstanceID) && p.hasEvidence(r) && p.whyCopy(r) == "" {
 		return uncertainRecheck
 	}
 	return foreignSlotRecheck

@@ -119,6 +119,7 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
 	}
 	if forbids := p.forbidsReplacement(m); forbids != nil {
+		p.requeueAt(p.now.Add(foreignSlotRecheck))
 		return *forbids
 	}
 	for _, other := range p.members {
