@@ -4,6 +4,7 @@
 package synctest_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,34 @@ func TestAnAgentThatFlapsALinkSpendsNoRequests(t *testing.T) {
 		if most := int(flapping/(30*time.Second)) + 1; looks < 2 || looks > most {
 			t.Errorf("EC2 was asked for the instance %d times in %s, want at most %d", looks, flapping, most)
 		}
+	})
+}
+
+// TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord, and attached again, long before the next resync.
+func TestAnInterfaceThatSomebodyDetachedIsToldOnTheAgentsWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.World())
+		declared := c.Declare("data", "a", "data").Name
+		o := c.Defaults()
+		o.ResyncPeriod = time.Hour
+		c.Start(o)
+		node := c.Join(1, "a")[0]
+		c.Converge(10 * time.Minute)
+		sayLink(c, node, v1alpha1.LinkReady)
+		time.Sleep(time.Minute)
+		c.Console("DetachNetworkInterface", "AttachmentId", c.State(node).Status.Interfaces[0].AttachmentID)
+		time.Sleep(10 * time.Second)
+		sayLink(c, node, v1alpha1.LinkMissing)
+		attached := func(want int32) func() string {
+			return func() string {
+				if got := c.NodeENI(declared).Status.Attached; got != want {
+					return fmt.Sprintf("%d interfaces are attached by its status", got)
+				}
+				return ""
+			}
+		}
+		c.Eventually(10*time.Second, "the NodeENI says that the interface is not attached", attached(0))
+		c.Eventually(2*time.Minute, "the interface is attached again", attached(1))
 	})
 }
 
