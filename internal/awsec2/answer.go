@@ -20,39 +20,40 @@ import (
 )
 
 const (
-	// answerLimit bounds what is read of an answer. The largest real one is DescribeInstances of a full [describeBatchSize] whose
-	// instances have 15 interfaces with 50 addresses each, about 37 MB.
+	// answerLimit bounds the size of an answer. The largest real one is DescribeInstances of a full [describeBatchSize]
+	// whose instances have 15 interfaces with 50 addresses each, about 37 MB.
 	answerLimit = 40 << 20
-	// refusalLimit bounds what is read of an error, which the SDK keeps in memory as a whole.
+	// refusalLimit bounds the size of an error, which the SDK keeps in memory as a whole.
 	refusalLimit = 1 << 20
-	// headSize is how much of an answer is looked at before the SDK reads it. Every answer to a change fits in.
+	// headSize is the part of an answer that is inspected before the SDK reads it. Every answer to a change is smaller.
 	headSize = 8 << 10
 )
 
-// lostAnswerError says that something came back for a request which is not the service's answer to it: the request may
-// have been carried out or not, as when the connection breaks.
+// lostAnswerError is a response that is not the service's answer to the request: the service may have executed the
+// request or not, as after a broken connection.
 type lostAnswerError struct{ reason string }
 
 func (e *lostAnswerError) Error() string {
 	return e.reason + ": a proxy or another server may have answered; check the endpoint and the way to it if this lasts"
 }
 
-// RetryableError lets the SDK make a call again as after a broken connection, where it does that at all.
+// RetryableError lets the SDK retry as after a broken connection, for calls that it retries at all.
 func (e *lostAnswerError) RetryableError() bool { return true }
 
 func lost(format string, args ...any) error { return &lostAnswerError{fmt.Sprintf(format, args...)} }
 
-// essential names the member of the SDK's output that an answer cannot lack, for actions whose output has others beside it.
+// essential names the member of the SDK's output that an answer must have, for actions whose output has further
+// members.
 var essential = map[string]string{
 	"CreateNetworkInterface": "NetworkInterface",
 	"AttachNetworkInterface": "AttachmentId",
 }
 
-// mayBeEmpty are the actions that regularly answer without any member of their output.
+// mayBeEmpty are the actions whose successful answer can have no member of their output.
 var mayBeEmpty = map[string]bool{"ReceiveMessage": true}
 
-// checkAnswers makes every client of the SDK that it is added to refuse a successful answer which is not the service's
-// answer to the request. The SDK takes an empty body and any XML document for success. Adding it twice is adding it once.
+// checkAnswers makes the SDK's clients refuse a successful response that is not the service's answer to the request.
+// The SDK accepts an empty body and any XML document. It is idempotent.
 func checkAnswers(stack *middleware.Stack) error {
 	if _, added := stack.Deserialize.Get(bodyCheckID); added {
 		return nil
@@ -65,7 +66,7 @@ func checkAnswers(stack *middleware.Stack) error {
 
 const bodyCheckID = "multieni:CheckBody"
 
-// checkBody looks at the beginning of an answer before the SDK does, and bounds what is read of it.
+// checkBody inspects the beginning of an answer before the SDK reads it, and bounds its size.
 func checkBody(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
 	out middleware.DeserializeOutput, metadata middleware.Metadata, err error,
 ) {
@@ -91,7 +92,7 @@ func checkBody(ctx context.Context, in middleware.DeserializeInput, next middlew
 		err = inspect(awsmiddleware.GetOperationName(ctx), response.Header, head[:n], whole)
 	}
 	if err != nil {
-		// What is left of it is worth nothing: without this the SDK would read it to its end.
+		// Without this the SDK would read the rest of the refused body.
 		_ = response.Body.Close()
 		response.Body = http.NoBody
 		return out, metadata, err
@@ -100,7 +101,7 @@ func checkBody(ctx context.Context, in middleware.DeserializeInput, next middlew
 	return out, metadata, nil
 }
 
-// checkResult refuses an answer from which the SDK took nothing, although the action has something to say.
+// checkResult refuses an answer without any output, for an action that has output.
 func checkResult(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
 	out middleware.DeserializeOutput, metadata middleware.Metadata, err error,
 ) {
@@ -115,8 +116,8 @@ func checkResult(ctx context.Context, in middleware.DeserializeInput, next middl
 	return out, metadata, err
 }
 
-// isComplete reports whether an output has its essential member; for an action that names none, whether any member is set.
-// A list that is sent empty is set, and an output without members is complete.
+// isComplete reports whether an output has its essential member; for an action without one, whether any member is set.
+// An empty list is set, and an output without members is complete.
 func isComplete(action string, output any) bool {
 	value := reflect.Indirect(reflect.ValueOf(output))
 	if mayBeEmpty[action] || value.Kind() != reflect.Struct {
@@ -140,8 +141,8 @@ func isComplete(action string, output any) bool {
 // inspector judges an answer by its header and its beginning, which may be the whole.
 type inspector func(action string, header http.Header, head []byte, whole bool) error
 
-// inspectorOf returns the inspector of a protocol, which requests tell by their content type, or nil for one that is not
-// checked, such as that of instance metadata.
+// inspectorOf returns the inspector of a protocol by the content type of the request; nil for a protocol that is not
+// checked, for example that of instance metadata.
 func inspectorOf(contentType string) inspector {
 	switch {
 	case strings.HasPrefix(contentType, "application/x-www-form-urlencoded"):
@@ -152,8 +153,8 @@ func inspectorOf(contentType string) inspector {
 	return nil
 }
 
-// inspectXML is for EC2's protocol and for AWS Query: the root element is named after the action, and a request ID is in the
-// header or in the document. An answer longer than its head is not asked for the ID, which may come last.
+// inspectXML is for EC2's protocol and for AWS Query: the root element has the name of the action, and a request ID is
+// in the header or the document. For an answer longer than its head the ID is not required, because it can come last.
 func inspectXML(action string, header http.Header, head []byte, whole bool) error {
 	decoder := xml.NewDecoder(bytes.NewReader(head))
 	root, err := rootElement(decoder)
@@ -212,7 +213,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// bounded reads at most limit bytes, and fails where there are more.
+// bounded reads at most limit bytes, and fails if there are more.
 func bounded(body io.ReadCloser, limit int64) io.ReadCloser {
 	return readCloser{&boundedReader{body: io.LimitedReader{R: body, N: limit}, limit: limit}, body}
 }
@@ -226,7 +227,7 @@ type boundedReader struct {
 func (r *boundedReader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	if errors.Is(err, io.EOF) && r.body.N <= 0 {
-		// The limit was reached; one byte more tells an answer of exactly that length from a longer one.
+		// At the limit, one byte more distinguishes an answer of exactly that length from a longer one.
 		if more, _ := io.ReadFull(r.body.R, make([]byte, 1)); more > 0 {
 			return n, lost("the answer is longer than %d MiB", r.limit>>20)
 		}

@@ -20,15 +20,15 @@ import (
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
-// Bucket is a token bucket of EC2, which has one per account, region and action.
+// Bucket is a token bucket of EC2, which has one for each account, region and action.
 type Bucket struct {
-	// Capacity is how many requests can be made at once.
+	// Capacity is the largest burst, in requests.
 	Capacity int
-	// Refill is how many requests a second are given back.
+	// Refill is the rate, in requests per second.
 	Refill float64
 }
 
-// ParseBucket reads a bucket that is written as "capacity/refill", for example "100/5".
+// ParseBucket parses "capacity/refill", for example "100/5".
 func ParseBucket(text string) (Bucket, error) {
 	capacity, refill, _ := strings.Cut(text, "/")
 	var b Bucket
@@ -42,12 +42,13 @@ func ParseBucket(text string) (Bucket, error) {
 	return b, nil
 }
 
-// String writes a bucket as [ParseBucket] reads it.
+// String returns the form that [ParseBucket] parses.
 func (b Bucket) String() string {
 	return strconv.Itoa(b.Capacity) + "/" + strconv.FormatFloat(b.Refill, 'g', -1, 64)
 }
 
-// ParseBuckets reads the buckets of actions. Actions that are never requested are refused, since they are misspelt.
+// ParseBuckets parses the buckets of actions. It refuses actions that the product never calls, because they are
+// misspelt.
 func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 	known := DocumentedBuckets()
 	buckets := map[string]Bucket{}
@@ -64,48 +65,48 @@ func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 	return buckets, nil
 }
 
-// Usable is how many requests are made at once at most while nobody else is known to use the bucket: the rest of the capacity
-// stays in it.
+// Usable is the largest burst while no other program is known to use the bucket: the rest of the capacity stays in it.
 func (b Bucket) Usable() int { return b.beyond(ratelimit.Reserve) }
 
-// beyond is how many requests of the capacity there are beside a reserve for others. The reserve covers too that EC2 documents
-// that buckets are refilled once per second, and not all the time.
+// beyond is the capacity without a reserve for others, in requests. The reserve also covers that EC2 refills buckets
+// once per second, as documented, and not continuously.
 func (b Bucket) beyond(reserve float64) int { return max(1, int((1-reserve)*float64(b.Capacity))) }
 
-// BucketState is how the bucket of one action stands.
+// BucketState is the present state of the bucket of one action.
 type BucketState struct {
 	Action string
 	Bucket
-	// Share is the part of the refill that is used at most at the moment; above one it makes up for an earlier rest.
+	// Share is the present upper bound as a part of the refill; above 1 it uses tokens that gathered before.
 	Share float64
-	// Level is how many tokens are at hand.
+	// Level is the number of available tokens.
 	Level float64
-	// Waiting is how many requests wait for a token, InFlight how many were sent and are not answered.
+	// Waiting is the number of requests that wait for a token, InFlight the number that were sent and are not answered.
 	Waiting, InFlight int
 }
 
-// actionLimiter spends the tokens of one bucket on those who wait in line for them.
+// actionLimiter gives the tokens of one bucket to the requests in its queue.
 type actionLimiter struct {
 	action string
 	size   Bucket
 
 	mu   sync.Mutex
 	pace ratelimit.AdaptiveRate
-	// paced is when the pace was last brought up to date.
+	// paced is the time of the last update of the rate.
 	paced time.Time
-	// accountBucket is what the bucket would have beyond the reserve if nobody else used it; ours is how much of that we dare to use.
+	// accountBucket models the bucket without its reserve, as if this process were its only user; ours is limited to
+	// the present share.
 	accountBucket, ownBucket *rate.Limiter
-	// lastEmpty is when the bucket was last found empty, or taken for full.
+	// lastEmpty is the time at which the bucket was last empty, or assumed full.
 	lastEmpty time.Time
-	// spent is how many tokens were taken since then.
+	// spent is the number of tokens taken since then.
 	spent    int
 	line     ratelimit.PriorityQueue[*waiter]
 	inFlight int
-	// wake serves the line when the next tokens are there.
+	// wake serves the queue when the next tokens are available.
 	wake *time.Timer
 }
 
-// waiter is one request that waits. Its turn is announced by nil, or by why it is not to be sent.
+// waiter is one request in the queue. It receives nil when it may be sent, or the reason why it must not be sent.
 type waiter struct {
 	still func() error
 	turn  chan error
@@ -119,15 +120,15 @@ func newSpender(action string, size Bucket, share float64) *actionLimiter {
 	return s
 }
 
-// usable is how many requests of the capacity are not left to others at the moment.
+// usable is the capacity without the present reserve for others, in requests.
 func (s *actionLimiter) usable() int { return s.size.beyond(s.pace.Reserve()) }
 
-// burst is how many requests may be made at once when a share of the bucket is used.
+// burst is the largest burst at a share of the bucket.
 func (s *actionLimiter) burst(share float64) int {
 	return max(1, min(s.usable(), int(share*float64(s.size.Capacity))))
 }
 
-// wait returns when the turn of a request has come, or an error if it is not to be sent.
+// wait returns when a request may be sent, or an error if it must not be sent.
 func (s *actionLimiter) wait(ctx context.Context) error {
 	ticket := ratelimit.FromContext(ctx)
 	w := &waiter{still: ticket.StillValid, turn: make(chan error, 1)}
@@ -157,7 +158,7 @@ func (s *actionLimiter) join(rank ratelimit.Rank, w *waiter) *ratelimit.Item[*wa
 	return place
 }
 
-// adaptShare brings the pace up to date.
+// adaptShare updates the rate.
 func (s *actionLimiter) adaptShare(now time.Time) {
 	s.pace = s.pace.After(now.Sub(s.paced), s.line.Len() > 0)
 	s.paced = now
@@ -167,7 +168,8 @@ func (s *actionLimiter) adaptShare(now time.Time) {
 	s.ownBucket.SetBurstAt(now, s.burst(share))
 }
 
-// serve gives tokens to those whose turn it is, train by train, and sees to it that it is called again while some wait.
+// serve gives tokens to the first requests of the queue, batch by batch, and schedules its next call while requests
+// wait.
 func (s *actionLimiter) serve(now time.Time) {
 	for s.line.Len() > 0 {
 		train := min(s.batch(), s.line.Len())
@@ -181,12 +183,12 @@ func (s *actionLimiter) serve(now time.Time) {
 	}
 }
 
-// batch is how many requests are sent together: as many as take no longer than two seconds to collect tokens for.
+// batch is the number of requests to send together: as many as the tokens of two seconds allow.
 func (s *actionLimiter) batch() int {
 	return max(1, min(ratelimit.BatchSize, int(2*s.ownBucket.Limit()), s.ownBucket.Burst(), s.accountBucket.Burst()))
 }
 
-// until returns how long it takes until a limiter has tokens.
+// until returns the time until a limiter has tokens.
 func (s *actionLimiter) until(now time.Time, l *rate.Limiter, tokens int) time.Duration {
 	missing := float64(tokens) - l.TokensAt(now)
 	if missing <= 0 {
@@ -195,7 +197,7 @@ func (s *actionLimiter) until(now time.Time, l *rate.Limiter, tokens int) time.D
 	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + time.Microsecond
 }
 
-// scheduleWake calls serve in a while. The pace changes meanwhile, so it does not wait for long.
+// scheduleWake schedules the next call of serve. The rate changes meanwhile, so the time is short.
 func (s *actionLimiter) scheduleWake(d time.Duration) {
 	d = min(d, time.Second)
 	if s.wake != nil {
@@ -211,7 +213,7 @@ func (s *actionLimiter) scheduleWake(d time.Duration) {
 	})
 }
 
-// grant announces a turn. Work that is no longer worth doing costs no token.
+// grant lets a request proceed. Work that is not valid any more costs no token.
 func (s *actionLimiter) grant(now time.Time, w *waiter) {
 	if w.still != nil {
 		if err := w.still(); err != nil {
@@ -225,15 +227,15 @@ func (s *actionLimiter) grant(now time.Time, w *waiter) {
 	w.turn <- nil
 }
 
-// onRequest notes that a request is on its way.
+// onRequest records that a request was sent.
 func (s *actionLimiter) onRequest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight++
 }
 
-// onResponse takes the answer to a request into account: a refusal for the rate shows that the bucket is empty, also when the
-// limiters have tokens. The answers to requests that were sent before the last refusal was known tell nothing new.
+// onResponse records the answer to a request: throttling shows that the bucket is empty, even if the limiters have
+// tokens. Answers to requests that were sent before the last throttling was known are no new information.
 func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,9 +248,9 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	spare, since := s.accountBucket.TokensAt(now)+float64(s.size.Capacity-s.usable()), now.Sub(s.lastEmpty)
 	s.pace = s.pace.Refused(ratelimit.AvailableShare(spare, s.size.Refill, since), since)
 	s.lastEmpty = now
-	// Where others are known to use the bucket, the reserve comes back first. Our share waits for as much again: a group of
-	// theirs that finds the bucket empty goes on for a while. A program that made few requests took little, and gives back no more:
-	// a node that boots has a handful to make, and a minute for them.
+	// If others are known to use the bucket, it first regains its reserve. Our share waits for the same number of
+	// tokens again, because a burst of others that finds the bucket empty continues for a while. A program with few
+	// requests took little, and waits for no more: a booting node makes a handful of calls, and has a minute for them.
 	owed := 0
 	if s.pace.Shared() {
 		owed = min(s.spent, s.size.Capacity-s.usable())
@@ -258,7 +260,8 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	s.adaptShare(now)
 }
 
-// owing returns a limiter that has no token, and gets none before a number of tokens has come back; no more than are usable.
+// owing returns a limiter without tokens, which gets none before a number of tokens was refilled, at most the usable
+// ones.
 func (s *actionLimiter) owing(now time.Time, tokens int) *rate.Limiter {
 	l := rate.NewLimiter(rate.Limit(s.size.Refill), s.usable())
 	l.AllowN(now, s.usable())
@@ -266,7 +269,7 @@ func (s *actionLimiter) owing(now time.Time, tokens int) *rate.Limiter {
 	return l
 }
 
-// state returns how the bucket stands.
+// state returns the present state of the bucket.
 func (s *actionLimiter) state() BucketState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,28 +16,29 @@ import (
 )
 
 const (
-	// batchDelay is how long a read waits for others that it can share a call with, and window the least time between two calls
-	// that could be shared: one read waits for nothing, and many make few calls.
+	// batchDelay is the time for which a read waits for others that can share its call, and window the least time
+	// between two calls that could be shared: a single read waits for little, and many reads make few calls.
 	batchDelay = 5 * time.Millisecond
 	window     = 100 * time.Millisecond
-	// readAttempts is how often the SDK tries a read before it gives up.
+	// readAttempts is the number of the SDK's attempts for a read.
 	readAttempts = 3
-	// throttledAttempts is how often a change is tried that EC2 refuses for its rate.
+	// throttledAttempts is the number of attempts for a change that EC2 throttles.
 	throttledAttempts = 5
 )
 
 // Options are the settings of a Client.
 type Options struct {
-	// Cluster is the cluster's name in ownership tags.
+	// Cluster is the name of the cluster in ownership tags.
 	Cluster string
-	// Buckets replace the sizes of [DocumentedBuckets], action by action, for accounts whose limits differ.
+	// Buckets override [DocumentedBuckets], action by action, for accounts with other limits.
 	Buckets map[string]Bucket
-	// Share is the part of every bucket to use at first, before it shows whether others use it; 0 means [pace.Begin].
+	// Share is the share of every bucket at the start, before throttling shows whether others use it; 0 means
+	// [ratelimit.InitialShare].
 	Share float64
-	// AllowMutation is asked before every mutating request, after its turn has come; an error keeps it from being sent. It may
-	// be nil.
+	// AllowMutation is called before every mutating request, after its wait for a token; its error prevents the
+	// request. It may be nil.
 	AllowMutation func() error
-	// Observe is told of every request; it may be nil.
+	// Observe receives every request; it may be nil.
 	Observe Observer
 }
 
@@ -51,7 +52,7 @@ type Client struct {
 	pacing   *pacing
 }
 
-// New returns a Client that works with the configuration's region, credentials and HTTP client.
+// New returns a Client that uses the configuration's region, credentials and HTTP client.
 func New(cfg aws.Config, options Options) *Client {
 	pacing := newPacing(options)
 	api := ec2.NewFromConfig(cfg, func(o *ec2.Options) {
@@ -69,13 +70,13 @@ func New(cfg aws.Config, options Options) *Client {
 	return c
 }
 
-// noRetry makes a call a single attempt, as far as anybody can tell: only one that EC2 refused for its rate, which has done
-// nothing, is made again.
+// noRetry makes a call a single attempt as far as its caller and EC2's state can show: only a throttled attempt, which
+// had no effect, is repeated.
 func noRetry(o *ec2.Options) {
 	o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) {
 		s.MaxAttempts = throttledAttempts
 		s.Retryables = []retry.IsErrorRetryable{retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes}}
-		// The pacing says when.
+		// The pacing decides when.
 		s.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 		s.RateLimiter = ratelimit.None
 	})

@@ -15,16 +15,16 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// batcher answers many callers, each with a question about one key, by one call per batch of keys. A batch collects
-// keys for a moment, or longer where the last batch began less than a window before, or until it is full. No caller joins a batch that is under way, since its answer
-// may be older than what the caller just did.
+// batcher answers many callers, each with a request for one key, by one call for each batch of keys. A batch collects
+// keys for a moment, or longer if the last batch began less than a window before, or until it is full. No caller joins
+// a batch that is in flight, because its answer may be older than the caller's last change.
 type batcher[V any] struct {
 	size int
 	call func(context.Context, []string) (map[string]V, error)
 
 	mu         sync.Mutex
 	collecting *batch[V]
-	// next is when the batch after the last one may begin.
+	// next is the earliest begin of the next batch.
 	next time.Time
 }
 
@@ -33,7 +33,7 @@ type batch[V any] struct {
 	callers int
 	timer   *time.Timer
 
-	// ctx ends when the last caller has gone.
+	// ctx ends when the last caller has left.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -78,7 +78,7 @@ func (c *batcher[V]) join(ctx context.Context, key string) *batch[V] {
 }
 
 // open begins a batch. It keeps the values of the first caller's context, for tracing, but neither its end nor its
-// ticket: a batch is as urgent as the most urgent that may join it.
+// priority: a batch has the highest priority of the callers that may join it.
 func (c *batcher[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
 	ctx = ratelimit.WithRequest(context.WithoutCancel(ctx), ratelimit.Request{Rank: ratelimit.Rank{Class: ratelimit.Attach}})
@@ -96,7 +96,7 @@ func (c *batcher[V]) open(ctx context.Context) *batch[V] {
 	return b
 }
 
-// close keeps further callers from joining.
+// close prevents further callers from joining.
 func (c *batcher[V]) close(b *batch[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,38 +20,38 @@ import (
 )
 
 const (
-	// requestTimeout is the most one request may take. The slowest answers of EC2 are pages of a thousand interfaces.
+	// requestTimeout bounds one request. The slowest answers of EC2 are pages of a thousand interfaces.
 	requestTimeout = 30 * time.Second
-	// metadataTimeout is the most that instance metadata may take, which nothing answers outside of EC2, or in a pod when
-	// the hop limit of the instance forbids it.
+	// metadataTimeout bounds a request to instance metadata. It does not answer outside of EC2, or in a pod if the hop
+	// limit of the instance forbids that.
 	metadataTimeout = time.Second
-	// metadataTotalTimeout is the same when nothing else can tell, such as while an instance boots.
+	// metadataTotalTimeout is the bound if there is no other source, for example while an instance boots.
 	metadataTotalTimeout = 5 * time.Second
 )
 
-// DefaultRegion is where a cluster is taken to be when nothing says otherwise.
+// DefaultRegion is the assumed region of a cluster without any other source.
 const DefaultRegion = "us-west-2"
 
-// RegionSource says what a region was taken from.
+// RegionSource is the source of a region.
 type RegionSource string
 
-// The sources of a region, in the order in which they are asked.
+// The sources of a region, in their order.
 const (
 	RegionFromFlag RegionSource = "flag"
 	// RegionFromConfig is the SDK's configuration: AWS_REGION, AWS_DEFAULT_REGION, or the profile.
 	RegionFromConfig   RegionSource = "configuration"
 	RegionFromMetadata RegionSource = "instance metadata"
 	RegionFromNodes    RegionSource = "node labels"
-	// RegionByDefault means that nothing said which region is meant: warn.
+	// RegionByDefault means that no source has the region: warn.
 	RegionByDefault RegionSource = "default"
 )
 
-// ErrNoRegion says that nothing tells which region is meant.
+// ErrNoRegion means that no source has the region.
 var ErrNoRegion = errors.New("nothing says which AWS region is meant: set --region or AWS_REGION, or a region in the AWS profile; " +
 	"instance metadata did not tell either, which it does on EC2 unless it is disabled or AWS_EC2_METADATA_DISABLED is set")
 
-// Region finds out the region to work in. Its error is [ErrNoRegion] when nothing tells it. Instance metadata is not asked
-// when AWS_EC2_METADATA_DISABLED is set.
+// Region finds the region. Its error is [ErrNoRegion] if no source has it. Instance metadata is not used if
+// AWS_EC2_METADATA_DISABLED is set.
 func Region(ctx context.Context, flag string) (string, error) {
 	region, _, err := toldRegion(ctx, flag, metadataTotalTimeout)
 	if err == nil && region == "" {
@@ -60,8 +60,8 @@ func Region(ctx context.Context, flag string) (string, error) {
 	return region, err
 }
 
-// ClusterRegion finds out the region of a cluster. The nodes are asked last, since that takes an API server; fromNodes
-// returns "" when they do not say. Then it is [DefaultRegion].
+// ClusterRegion finds the region of a cluster. The nodes are the last source, because they need an API server;
+// fromNodes returns "" if they do not have it. Without any source it is [DefaultRegion].
 func ClusterRegion(ctx context.Context, flag string, fromNodes func() string) (string, RegionSource, error) {
 	region, source, err := toldRegion(ctx, flag, metadataTimeout)
 	if err != nil || region != "" {
@@ -73,7 +73,7 @@ func ClusterRegion(ctx context.Context, flag string, fromNodes func() string) (s
 	return DefaultRegion, RegionByDefault, nil
 }
 
-// toldRegion returns the region that the flag, the configuration or the instance tells, "" if none does.
+// toldRegion returns the region of the flag, the configuration or the instance; "" if none has it.
 func toldRegion(ctx context.Context, flag string, metadata time.Duration) (string, RegionSource, error) {
 	if flag != "" {
 		return flag, RegionFromFlag, nil
@@ -88,7 +88,7 @@ func toldRegion(ctx context.Context, flag string, metadata time.Duration) (strin
 	return metadataRegion(ctx, cfg, metadata), RegionFromMetadata, nil
 }
 
-// metadataRegion returns "" when instance metadata, version 2, does not answer in time, for whatever reason.
+// metadataRegion returns "" if instance metadata, version 2, does not answer in time.
 func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -100,9 +100,9 @@ func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) s
 }
 
 // Load returns the AWS configuration for the region: credentials by the SDK's whole chain (environment, profile, web
-// identity, Pod Identity, instance profile), the endpoint of AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_EC2 if set, and a user
-// agent that names the program and its version. The clients of all services that are made of it refuse an answer that is
-// none of the service's, and what the SDK has to remark goes to the log. Nothing is requested yet.
+// identity, Pod Identity, instance profile), the endpoint of AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_EC2 if set, and a
+// user agent with the name and version of the program. Clients with this configuration refuse a response that is not
+// the service's answer, and the SDK's log goes to the given one. Load sends no request.
 func Load(ctx context.Context, region, version string, log *slog.Logger) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithRegion(region),

@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// bareEnvironment takes away whatever AWS settings the tests run with.
+// bareEnvironment removes the AWS settings of the test's environment.
 func bareEnvironment(t *testing.T) {
 	t.Helper()
 	for _, setting := range os.Environ() {
@@ -73,7 +73,7 @@ func TestRegion(t *testing.T) {
 			if err != nil || region != tc.want || source != tc.source {
 				t.Errorf("got %s by %s (%v), want %s by %s", region, source, err, tc.want, tc.source)
 			}
-			// A program that knows no cluster has what it is told, and no default.
+			// A program without a cluster uses only configured regions, and no default.
 			own, err := awsec2.Region(t.Context(), tc.flag)
 			told := source != awsec2.RegionFromNodes && source != awsec2.RegionByDefault
 			if told && (own != tc.want || err != nil) || !told && (own != "" || !errors.Is(err, awsec2.ErrNoRegion)) {
@@ -94,10 +94,10 @@ func TestUnusableProfile(t *testing.T) {
 	}
 }
 
-// The SDK writes to stderr unless it is given a log, whatever the format of the program's own.
+// Without a log the SDK writes to stderr, in a format of its own.
 func TestTheSDKsRemarksGoToTheLog(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "20000") // more than comes: the connection breaks behind the answer
+		w.Header().Set("Content-Length", "20000") // more than is sent: the connection breaks after the answer
 		_, _ = fmt.Fprintf(w, "<DescribeNetworkInterfacesResponse><requestId>r-1</requestId><networkInterfaceSet/></DescribeNetworkInterfacesResponse>%10000s", "")
 	}))
 	defer server.Close()

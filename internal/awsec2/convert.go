@@ -32,8 +32,8 @@ func networkInterface(n types.NetworkInterface) eni.Interface {
 	}
 }
 
-// attachment returns nil for what is attached to nothing. Interfaces of load balancers and the like have an attachment
-// without an instance.
+// attachment returns nil for an unattached interface. Interfaces of load balancers and other services have an
+// attachment without an instance.
 func attachment(a *types.NetworkInterfaceAttachment) *eni.Attachment {
 	if a == nil {
 		return nil
@@ -102,7 +102,7 @@ func subnet(s types.Subnet) eni.Subnet {
 	}
 }
 
-// ipv6CIDR is the range that is associated; EC2 goes on showing one that was taken away.
+// ipv6CIDR is the associated range; EC2 continues to return one that was disassociated.
 func ipv6CIDR(s types.Subnet) netip.Prefix {
 	for _, association := range s.Ipv6CidrBlockAssociationSet {
 		state := association.Ipv6CidrBlockState
@@ -153,7 +153,7 @@ func tagMap(tags []types.Tag) map[string]string {
 // shared returns the one copy of a string that thousands of interfaces share, or "".
 func shared(s *string) string { return unique.Make(aws.ToString(s)).Value() }
 
-// addr and prefix give the zero value for what is absent or unreadable.
+// addr and prefix return the zero value for an absent or invalid text.
 func addr(s *string) netip.Addr {
 	a, _ := netip.ParseAddr(aws.ToString(s))
 	return a

@@ -17,11 +17,12 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// describeBatchSize is how many instances one batch reads: as many as one request can name beside the cluster's tag.
+// describeBatchSize is the number of instances in a batch: as many as one request can name in addition to the cluster's
+// tag.
 const describeBatchSize = maxFilterValues - 1
 
-// DescribeInstance reads everything EC2 shows about an instance. An instance EC2 does not know is no error: its state is then
-// [eni.InstanceMissing]. Callers at about the same time share the calls.
+// DescribeInstance reads everything that EC2 returns about an instance. The state of an unknown instance is
+// [eni.InstanceMissing], without an error. Concurrent callers share the calls.
 func (c *Client) DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error) {
 	look, err := c.looks.get(ctx, instanceID)
 	if err != nil {
@@ -32,7 +33,7 @@ func (c *Client) DescribeInstance(ctx context.Context, instanceID string) (eni.I
 	return look, nil
 }
 
-// describeInstances reads the given instances: what they are, what is attached to them, and what carries our tags for them.
+// describeInstances reads the given instances, their interfaces, and the interfaces with our tags for them.
 func (c *Client) describeInstances(ctx context.Context, ids []string) (map[string]eni.InstanceSnapshot, error) {
 	at := time.Now()
 	var instances []eni.Instance
@@ -59,8 +60,8 @@ func (c *Client) describeInstances(ctx context.Context, ids []string) (map[strin
 	return assemble(at, ids, instances, attached, tagged), nil
 }
 
-// assemble sorts what was read by instance. An interface that one reading shows attached and the other does not is taken
-// as attached, the one of the two that forbids more.
+// assemble sorts the results by instance. An interface that only one of two reads returns as attached counts as
+// attached, which is the safer of the two.
 func assemble(at time.Time, ids []string, instances []eni.Instance, attached, tagged []eni.Interface) map[string]eni.InstanceSnapshot {
 	looks := make(map[string]eni.InstanceSnapshot, len(ids))
 	for _, id := range ids {
@@ -76,7 +77,7 @@ func assemble(at time.Time, ids []string, instances []eni.Instance, attached, ta
 		}
 	}
 	for _, i := range attached {
-		// EC2's filters can lag behind the interface they lead to.
+		// EC2's filters can lag behind the interfaces that they return.
 		if i.Attachment != nil {
 			add(i.Attachment.InstanceID, i)
 		}

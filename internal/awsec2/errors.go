@@ -15,8 +15,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// codeClasses says what EC2's error codes mean (EC2 API reference, "Error codes"; testdata/error-codes.txt goes through that list).
-// Codes that are not listed are judged by whether the SDK takes them for throttling, then by their ending, then by the HTTP
+// codeClasses has the classes of EC2's error codes (EC2 API reference, "Error codes"; testdata/error-codes.txt has the
+// whole list). Other codes are classified by the SDK's list of throttling codes, then by their ending, then by the HTTP
 // status.
 var codeClasses = map[string]eni.Class{
 	"InternalError":                     eni.Transient,
@@ -44,8 +44,8 @@ var codeClasses = map[string]eni.Class{
 	"InvalidIPAddress.InUse":   eni.AddressTaken,
 	"Resource.AlreadyAssigned": eni.AddressTaken,
 
-	// EC2 says so of a pending instance. The other meaning in its list is of calls that name no interface where there are
-	// several, and all of ours name one.
+	// EC2 returns this for a pending instance. The other meaning in its list is for calls without an interface, and all
+	// of ours name one.
 	"InvalidInstanceID":      eni.WrongState,
 	"InvalidStateTransition": eni.WrongState,
 
@@ -71,7 +71,7 @@ var codeClasses = map[string]eni.Class{
 	"FilterLimitExceeded": eni.Invalid,
 }
 
-// codeSuffixClasses says what codes mean by how they end.
+// codeSuffixClasses classifies codes by their ending.
 var codeSuffixClasses = []struct {
 	ending string
 	class  eni.Class
@@ -83,7 +83,7 @@ var codeSuffixClasses = []struct {
 	{"LimitExceededException", eni.LimitExceeded},
 }
 
-// texts tells the meanings of one code apart, by a part of the message that real answers were seen to have.
+// texts distinguishes the meanings of one code by a part of the message, as real answers have it.
 var texts = []struct {
 	code, text string
 	class      eni.Class
@@ -95,7 +95,7 @@ var texts = []struct {
 	{"InvalidParameterCombination", "not in the same availability zone", eni.WrongZone},
 }
 
-// toAPIError turns an error of the SDK into an [eni.Fault], and keeps nil.
+// toAPIError converts an error of the SDK to an [eni.Fault]; nil stays nil.
 func toAPIError(err error) error {
 	if err == nil {
 		return nil
@@ -103,7 +103,7 @@ func toAPIError(err error) error {
 	return asAPIError(err)
 }
 
-// ignoreNotFound is fault for a call that wants an attachment to be absent: one that EC2 does not know is as wanted.
+// ignoreNotFound converts the error of a detach or delete call: an unknown attachment or interface is no error.
 func ignoreNotFound(err error) error {
 	if err := toAPIError(err); eni.ErrorClass(err) != eni.NotFound {
 		return err
@@ -111,8 +111,8 @@ func ignoreNotFound(err error) error {
 	return nil
 }
 
-// noCode is the code that the SDK gives an error which comes without one. EC2's errors have codes: it is the page of a proxy or
-// of another server, and as good as no answer.
+// noCode is the SDK's code for an error without one. EC2's errors have codes, so this is the page of a proxy or of
+// another server, and counts as no answer.
 const noCode = "UnknownError"
 
 func asAPIError(err error) *eni.APIError {
@@ -133,8 +133,8 @@ func asAPIError(err error) *eni.APIError {
 	return f
 }
 
-// Classify returns what an error code of EC2 means. The message counts only for the codes that EC2 uses for several
-// things; the HTTP status only for codes that are not listed, 0 standing for no answer.
+// Classify returns the class of EC2's error code. The message counts only for codes with several meanings; the HTTP
+// status, 0 for no answer, only for codes that are not listed.
 func Classify(code, message string, status int) eni.Class {
 	for _, t := range texts {
 		if code == t.code && strings.Contains(message, t.text) {
@@ -162,7 +162,7 @@ func Classify(code, message string, status int) eni.Class {
 	}
 }
 
-// statusOf returns the HTTP status of the answer, 0 when there was none.
+// statusOf returns the HTTP status of the answer, 0 without one.
 func statusOf(err error) int {
 	var answer *smithyhttp.ResponseError
 	if errors.As(err, &answer) {

@@ -78,7 +78,7 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-// TestPublishedCodes goes through EC2's own list. A state that passes is no mistake of the user.
+// TestPublishedCodes has EC2's own list. A transient state is no mistake of the user.
 func TestPublishedCodes(t *testing.T) {
 	list, err := os.ReadFile("testdata/error-codes.txt")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestPublishedCodes(t *testing.T) {
 	}
 }
 
-// What the SDK takes for throttling it sends again, which only what changes nothing may be.
+// The SDK repeats requests that it considers throttled, which only reads may be.
 func TestThrottlingIsTheSDKs(t *testing.T) {
 	for code := range retry.DefaultThrottleErrorCodes {
 		if got := awsec2.Classify(code, "", http.StatusBadRequest); got != eni.Throttled {
@@ -108,7 +108,7 @@ func TestThrottlingIsTheSDKs(t *testing.T) {
 	}
 }
 
-// An error without a code is no answer of EC2, but a page of somebody on the way.
+// An error without a code is no answer of EC2, but the page of a server between.
 func TestAnErrorWithoutACode(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
 		for _, body := range []string{"", "<html><body>Sign in</body></html>", "<html><body>Sign in<br></body></html>", "Not here."} {
@@ -120,7 +120,7 @@ func TestAnErrorWithoutACode(t *testing.T) {
 	}
 }
 
-// quick is a bucket so large that nobody waits for it.
+// quick is a bucket so large that no request waits for it.
 var quick = awsec2.Options{Buckets: map[string]awsec2.Bucket{"AttachNetworkInterface": {Capacity: 1000, Refill: 100_000}}}
 
 func TestWhatIsGoneNeedsNoDetach(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// LaunchAPI is exactly the EC2 calls the launch-time path makes beside those of [API]. RunInstances is only ever called
-// with DryRun.
+// LaunchAPI is exactly the EC2 calls of the launch-time path that are not in [API]. RunInstances is only called with
+// DryRun.
 type LaunchAPI interface {
 	DescribeFleets(context.Context, *ec2.DescribeFleetsInput, ...func(*ec2.Options)) (*ec2.DescribeFleetsOutput, error)
 	DescribeImages(context.Context, *ec2.DescribeImagesInput, ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error)

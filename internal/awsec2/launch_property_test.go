@@ -27,7 +27,7 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// The example world's subnets of zone a, in the first of which there is no IPv6.
+// The example world's subnets of zone a. The first has no IPv6.
 var (
 	nodesSubnet  = eni.Subnet{ID: "subnet-0aa0000000000000a", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000}
 	multusSubnet = eni.Subnet{ID: "subnet-0f59b4f14737be9ad", Zone: "us-east-1a", VPCID: "vpc-0b1f1e5a2c3d4e5f6", FreeIPv4: 4000, HasIPv6: true}
@@ -51,7 +51,7 @@ func region(t *testing.T) (*awssim.Simulator, *sdk.Client, *awsec2.Client) {
 	return sim, sdk.NewFromConfig(cfg), awsec2.New(cfg, awsec2.Options{Cluster: "blue", Buckets: plenty})
 }
 
-// declare draws a node template of which each part is legal or, sometimes, not.
+// declare draws a node template. Each part is legal or, sometimes, not.
 func declare(t *rapid.T) launchtemplate.NodeTemplate {
 	n := launchtemplate.NodeTemplate{
 		Name: "default", UID: "uid-1", Cluster: "blue", Image: launchtemplate.Image{ID: "ami-0123456789abcdef0"}, UserData: "#!/bin/sh\njoin",
@@ -133,7 +133,7 @@ func TestWhatIsRenderedLaunchesExactlyTheDeclaredInterfaces(t *testing.T) {
 	}
 }
 
-// parties see an AWS account as its owner does, as whoever runs groups has it, and as the controller.
+// parties are the views of an AWS account: its owner's, the operator's of the groups, and the controller's.
 type parties struct {
 	sim    *awssim.Simulator
 	api    *sdk.Client

@@ -121,9 +121,9 @@ func rules() []rule {
 	}
 }
 
-// TestWhatIsIllegalIsRefusedByUs makes legal node templates break one rule of EC2's each. We refuse every one without
-// having asked EC2, for the rule's reason, with the field, the cause and the next step; and EC2, asked for the same, would
-// have refused it as well, so that nothing is refused that could be had.
+// TestWhatIsIllegalIsRefusedByUs makes legal node templates break one rule of EC2's each. The controller refuses every
+// one without a call, for the rule's reason, with the field, the cause and the next step; and EC2 refuses the same
+// launch, so that the controller refuses no launch that EC2 allows.
 func TestWhatIsIllegalIsRefusedByUs(t *testing.T) {
 	_, api, _ := region(t)
 	kinds := []string{"m5.xlarge", "c6in.32xlarge", "p4d.24xlarge", "c5n.18xlarge", "p5.48xlarge"}
@@ -235,7 +235,7 @@ func render(n launchtemplate.NodeTemplate, kind string, limits eni.Limits) launc
 	return launchtemplate.Render(n, []launchtemplate.InstanceType{{Name: kind, Limits: limits}}, nil)
 }
 
-// ask has EC2 launch what the node template says, as somebody would who does not check it before.
+// ask has EC2 launch the node template without the controller's checks.
 func ask(ctx context.Context, api *sdk.Client, n launchtemplate.NodeTemplate, kind string) error {
 	in := &sdk.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(kind), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(n.UserData))),

@@ -24,7 +24,7 @@ import (
 // templatesPerPage is the most results of a page of launch templates and their versions (EC2 API reference).
 const templatesPerPage = 200
 
-// InstanceTypes returns what every instance type of the region can carry.
+// InstanceTypes returns the limits of every instance type of the region.
 func (c *Client) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceType, error) {
 	var all []launchtemplate.InstanceType
 	pages := ec2.NewDescribeInstanceTypesPaginator(c.api, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(typesPerPage)})
@@ -153,7 +153,7 @@ func launchVersion(v types.LaunchTemplateVersion) (launchtemplate.Version, error
 	return version, nil
 }
 
-// CreateLaunchTemplate makes a launch template, and returns its ID and what EC2 doubts.
+// CreateLaunchTemplate creates a launch template, and returns its ID and EC2's warnings.
 func (c *Client) CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewTemplate) (id string, warnings []string, err error) {
 	request, err := requestData(p.Data)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewT
 	return aws.ToString(out.LaunchTemplate.LaunchTemplateId), isUncertain(out.Warning), nil
 }
 
-// CreateLaunchTemplateVersion adds a version with the hash, and returns its number and what EC2 doubts.
+// CreateLaunchTemplateVersion creates a version with the hash, and returns its number and EC2's warnings.
 func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launchtemplate.Document) (number int64, warnings []string, err error) {
 	request, err := requestData(data)
 	if err != nil {
@@ -195,8 +195,8 @@ func isUncertain(warning *types.ValidationWarning) []string {
 	})
 }
 
-// InstancesLaunchedFrom returns the version of a launch template that each running instance was launched from, by instance.
-// EC2 itself says so in tags that nobody else can put there.
+// InstancesLaunchedFrom returns, by instance, the version of a launch template that each running instance was launched
+// from. EC2 itself writes it in tags that no other program can write.
 func (c *Client) InstancesLaunchedFrom(ctx context.Context, templateID string) (map[string]int64, error) {
 	all := map[string]int64{}
 	err := c.eachInstance(ctx, tagFilter(tagLaunchedFrom+"id", templateID), func(i types.Instance) {
@@ -238,16 +238,16 @@ func (c *Client) eachInstance(ctx context.Context, which types.Filter, do func(t
 	return nil
 }
 
-// tagLaunchedFrom begins the keys of the tags by which EC2 marks what is launched from a launch template.
+// tagLaunchedFrom is the prefix of the tags that EC2 writes on instances from a launch template.
 const tagLaunchedFrom = "aws:ec2launchtemplate:"
 
-// DeleteLaunchTemplate deletes a launch template with all its versions; one that is gone is as wanted.
+// DeleteLaunchTemplate deletes a launch template with all its versions. An unknown one is no error.
 func (c *Client) DeleteLaunchTemplate(ctx context.Context, templateID string) error {
 	_, err := c.launches.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(templateID)}, noRetry)
 	return ignoreNotFound(err)
 }
 
-// DeleteLaunchTemplateVersions deletes versions; EC2 takes 200 at a time.
+// DeleteLaunchTemplateVersions deletes versions; EC2 accepts 200 per call.
 func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID string, numbers []int64) error {
 	for some := range slices.Chunk(numbers, templatesPerPage) {
 		_, err := c.launches.DeleteLaunchTemplateVersions(ctx, &ec2.DeleteLaunchTemplateVersionsInput{
@@ -260,8 +260,8 @@ func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID st
 	return nil
 }
 
-// DryRunLaunch asks EC2 whether it would launch an instance, without launching one. Where the data leaves the subnet open, it
-// is said for every interface, as an Auto Scaling group does.
+// DryRunLaunch checks a launch with EC2, without an instance. If the data has no subnet, the call names one for every
+// interface, as an Auto Scaling group does.
 func (c *Client) DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error {
 	input := &ec2.RunInstancesInput{
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(t.InstanceType),

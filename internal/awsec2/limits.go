@@ -20,14 +20,14 @@ import (
 const (
 	// typesPerPage is the most results of a page of DescribeInstanceTypes (EC2 API reference).
 	typesPerPage = 100
-	// limitsTTL is for how long limits that EC2 gave are kept; AWS seldom changes them.
+	// limitsTTL is the lifetime of limits from EC2; AWS seldom changes them.
 	limitsTTL = 24 * time.Hour
-	// limitsErrorTTL is for how long figures of the offline table serve before EC2 is asked again.
+	// limitsErrorTTL is the lifetime of limits from the offline table, until EC2 is asked again.
 	limitsErrorTTL = 10 * time.Minute
 )
 
-// Limits returns what the instance type can carry: EC2's figures, or those of the offline table when EC2 does not give any.
-// The limits of a type that neither knows are not [eni.Limits.Known]; it is an error only when EC2 could not be asked.
+// Limits returns the limits of the instance type, from EC2 or, if EC2 does not have them, from the offline table.
+// Limits of a type that neither has are not [eni.Limits.Known]; it is an error only if the call failed.
 func (c *Client) Limits(ctx context.Context, instanceType string) (eni.Limits, error) {
 	return c.types.limits(ctx, instanceType)
 }

@@ -101,7 +101,7 @@ func TestStopgapIsReplacedSoon(t *testing.T) {
 	})
 }
 
-// A caller that goes must not leave a stopgap behind for everybody.
+// A caller that cancels must not leave limits of the offline table behind for all callers.
 func TestGivingUpOnLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := always(reply{body: twoCards})

@@ -16,13 +16,13 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// CountInterfaces returns how many network interfaces there are in the region, whoever owns them.
+// CountInterfaces returns the number of network interfaces in the region, of all owners.
 func (c *Client) CountInterfaces(ctx context.Context) (int, error) {
 	all, err := c.interfaces(ctx)
 	return len(all), err
 }
 
-// ListTagged lists every interface that carries all the tags with exactly these values, sorted by ID; without tags, none.
+// ListTagged lists every interface with all the tags and exactly these values, sorted by ID; without tags, none.
 func (c *Client) ListTagged(ctx context.Context, tags map[string]string) ([]eni.Interface, error) {
 	if len(tags) == 0 {
 		return nil, nil
@@ -34,7 +34,7 @@ func (c *Client) ListTagged(ctx context.Context, tags map[string]string) ([]eni.
 	return c.interfaces(ctx, filters...)
 }
 
-// AttachedTo lists the interfaces attached to an instance, whoever owns them, sorted by ID.
+// AttachedTo lists the interfaces attached to an instance, of all owners, sorted by ID.
 func (c *Client) AttachedTo(ctx context.Context, instanceID string) ([]eni.Interface, error) {
 	all, err := c.interfaces(ctx, filter("attachment.instance-id", instanceID))
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 	"github.com/multieni/multieni/internal/core/ratelimit"
 )
 
-// describeBucket is the bucket of every action that only reads, provided that the request has a filter or pages.
+// describeBucket is the bucket of every read, provided that the request has a filter or pages.
 var describeBucket = Bucket{Capacity: 100, Refill: 20}
 
-// DocumentedBuckets returns the default sizes of the buckets by action (EC2 developer guide, "Request throttling for the
-// Amazon EC2 API"). All actions that only read and are not listed have 100 requests and 20 more per second.
+// DocumentedBuckets returns the default sizes of the buckets by action (EC2 developer guide, "Request throttling for
+// the Amazon EC2 API"). Reads that are not listed have 100 requests and 20 more per second.
 func DocumentedBuckets() map[string]Bucket {
 	interfaces := Bucket{Capacity: 100, Refill: 5}
 	mutating := Bucket{Capacity: 50, Refill: 5}
@@ -59,7 +59,7 @@ func DocumentedBuckets() map[string]Bucket {
 	}
 }
 
-// pacing holds requests back so that EC2 need not refuse them, and lets the most urgent go first.
+// pacing delays requests so that EC2 does not throttle them, and sends them in the order of their priority.
 type pacing struct {
 	spenders      map[string]*actionLimiter
 	allowMutation func() error
@@ -76,7 +76,7 @@ func newPacing(o Options) *pacing {
 	return p
 }
 
-// Buckets returns how the buckets stand, ordered by action.
+// Buckets returns the states of the buckets, ordered by action.
 func (c *Client) Buckets() []BucketState {
 	var all []BucketState
 	for _, action := range slices.Sorted(maps.Keys(c.pacing.spenders)) {
@@ -87,7 +87,7 @@ func (c *Client) Buckets() []BucketState {
 
 const pacingID = "multieni:Pacing"
 
-// middleware makes every attempt at a request, retries included, wait for its turn, and tells what came of it.
+// middleware makes every attempt, retries included, wait for a token, and observes its result.
 func (p *pacing) middleware() middleware.FinalizeMiddleware {
 	return middleware.FinalizeMiddlewareFunc(pacingID, func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
@@ -131,7 +131,8 @@ func (p *pacing) admit(ctx context.Context, s *actionLimiter) error {
 	return nil
 }
 
-// IsRead reports whether an action of EC2 changes nothing, by EC2's convention of names: every other one needs the permit.
+// IsRead reports whether an action of EC2 changes nothing, by EC2's naming convention: every other one needs permission
+// of the fence.
 func IsRead(action string) bool {
 	return strings.HasPrefix(action, "Describe") || strings.HasPrefix(action, "Get")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// groups makes requests of a co-tenant that takes half of the bucket's refill in the mean: groups of up to 19 nodes, each of
-// which repeats a refused request after a second. It returns when the context has ended.
+// groups makes requests of a co-tenant that uses half of the bucket's refill in the mean: groups of up to 19 nodes.
+// Each node repeats a throttled request after a second. It returns when the context has ended.
 func (a *account) groups(ctx context.Context, seed uint64) {
 	const largest, rate = 19, 2.5
 	random := rand.New(rand.NewPCG(seed, 4))

@@ -238,7 +238,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 	})
 }
 
-// TestRefusedChangesAreMadeAgain holds that a refusal for the rate costs nobody a failure: nothing has happened.
+// TestRefusedChangesAreMadeAgain: a throttled change is no failure for its caller, because it had no effect.
 func TestRefusedChangesAreMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fake{}

@@ -13,36 +13,36 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Grant says whether the caller may do something.
+// Grant says whether the caller has a permission.
 type Grant string
 
-// The answers to whether something may be done.
+// The values of Grant.
 const (
 	Granted Grant = "granted"
 	Denied  Grant = "denied"
-	// Unknown is when EC2 answered with something else than yes or no.
+	// Unknown is for an answer of EC2 that is neither yes nor no.
 	Unknown Grant = "unsure"
 )
 
-// Permission is what EC2 says about one action of [API].
+// Permission is EC2's answer for one action of [API].
 type Permission struct {
 	// Action is the IAM action, for example "ec2:AttachNetworkInterface".
 	Action string
 	Grant  Grant
-	// Err is EC2's answer when the grant is not given.
+	// Err is EC2's error if the permission is not granted.
 	Err error
 }
 
-// nowhere are IDs that nothing has.
+// nowhere are IDs of resources that do not exist.
 const (
 	noInterface = "eni-00000000000000000"
 	noSubnet    = "subnet-00000000000000000"
 	noInstance  = "i-00000000000000000"
 )
 
-// Permissions asks EC2 for each action of [API] that has a dry run whether the caller may do it, without doing it (EC2
-// API reference, "DryRun"). A policy that depends on tags is asked about resources that do not exist, and can say no where it would say yes
-// for real ones.
+// Permissions asks EC2, for each action of [API] with a dry run, whether the caller may do it (EC2 API reference,
+// "DryRun"). A policy with conditions on tags is evaluated for resources that do not exist, so it can refuse what it
+// allows for real ones.
 func (c *Client) Permissions(ctx context.Context) []Permission {
 	var all []Permission
 	for _, try := range c.dryRuns() {
@@ -59,7 +59,7 @@ func permission(action string, err error) Permission {
 	}
 	switch f := asAPIError(err); {
 	case f.Code == "DryRunOperation", f.Class == eni.NotFound:
-		// What may not be done is refused before it is looked for.
+		// EC2 checks the permission before the existence.
 		p.Grant, p.Err = Granted, nil
 	case f.Class == eni.Unauthorized:
 		p.Grant, p.Err = Denied, f
@@ -74,7 +74,7 @@ type dryRun struct {
 	call   func(context.Context) error
 }
 
-// dryRuns are the actions of [API] that have a dry run. Those that assign and unassign addresses have none.
+// dryRuns are the actions of [API] with a dry run. The actions for addresses have none.
 func (c *Client) dryRuns() []dryRun {
 	yes, id := aws.Bool(true), aws.String(noInterface)
 	tag := []types.Tag{{Key: aws.String("Name"), Value: aws.String("dry-run")}}
@@ -100,7 +100,7 @@ func (c *Client) dryRuns() []dryRun {
 	)
 }
 
-// dry makes a dry run of an operation. Only one attempt is made.
+// dry makes a dry run of an operation, in a single attempt.
 func dry[In, Out any](operation func(context.Context, *In, ...func(*ec2.Options)) (*Out, error), input *In) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := operation(ctx, input, noRetry)

@@ -19,11 +19,12 @@ type Component string
 const (
 	// Controller is `multieni controller`.
 	Controller Component = "controller"
-	// NodeTemplates is the part of `multieni controller` that keeps launch templates for AWSNodeTemplates, beside Controller.
+	// NodeTemplates is the part of `multieni controller` that publishes launch templates for AWSNodeTemplates, in
+	// addition to Controller.
 	NodeTemplates Component = "node-templates"
-	// Operator is whoever uses `kubectl eni`: it looks, collects leaks, and imports interfaces of other controllers.
+	// Operator is the user of `kubectl eni`: it reads, collects leaks, and imports interfaces of other controllers.
 	Operator Component = "operator"
-	// LifecycleHook is `multieni lifecycle-hook`, in AWS Lambda or beside a queue. It calls Auto Scaling and SQS as well.
+	// LifecycleHook is `multieni lifecycle-hook`, in AWS Lambda or with a queue. It calls Auto Scaling and SQS as well.
 	LifecycleHook Component = "lifecycle-hook"
 	// Bootstrap is eni-bootstrap, with the role of the instance on which it runs.
 	Bootstrap Component = "eni-bootstrap"
@@ -34,16 +35,17 @@ func Components() []Component {
 	return []Component{Controller, NodeTemplates, Operator, LifecycleHook, Bootstrap}
 }
 
-// PolicyOptions fit a policy to a place.
+// PolicyOptions restrict a policy to parts of an account.
 type PolicyOptions struct {
 	// Partition of AWS; "aws" if empty, else for example "aws-cn" or "aws-us-gov".
 	Partition string
-	// Cluster is the cluster's name in tags. If empty the policy asks that there is any. With EKS Pod Identity and the
-	// name of the EKS cluster as cluster name, "${aws:PrincipalTag/eks-cluster-name}" makes one policy for all clusters.
+	// Cluster is the name of the cluster in tags. If empty, the policy requires any name. With EKS Pod Identity, and
+	// the name of the EKS cluster as cluster name, "${aws:PrincipalTag/eks-cluster-name}" makes one policy for all
+	// clusters.
 	Cluster string
 	// InstanceTag is a tag, KEY=VALUE, of the instances that interfaces may be attached to; all instances if empty.
 	InstanceTag string
-	// SubnetIDs and SecurityGroupIDs are those that interfaces may be in and have; all if empty.
+	// SubnetIDs and SecurityGroupIDs are the allowed ones for interfaces; all if empty.
 	SubnetIDs, SecurityGroupIDs []string
 	// AutoScalingGroups are the names of the groups whose lifecycle actions LifecycleHook may complete; all if empty.
 	AutoScalingGroups []string
@@ -58,7 +60,7 @@ type statement struct {
 	Condition condition `json:",omitempty"`
 }
 
-// condition are the values to compare with, by operator and key.
+// condition has the values to compare with, by operator and key.
 type condition map[string]map[string]any
 
 // Policy returns the IAM policy of a component: every action of [API] or [LaunchAPI] that the component calls, on the kinds of
@@ -93,7 +95,7 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	return append(content, '\n'), err
 }
 
-// called are the actions of [API] whose names begin so, launching those of [LaunchAPI].
+// called are the actions of [API] with these prefixes, launching those of [LaunchAPI].
 func called(prefixes ...string) []string { return beginning(apiActions(), prefixes) }
 
 func launching(prefixes ...string) []string { return beginning(launchActions(), prefixes) }
@@ -124,10 +126,10 @@ func (o PolicyOptions) controller() []statement {
 	}
 }
 
-// nodeTemplates has the calls for launch templates; those by which they are kept while a group or a fleet names them; and
-// what EC2 asks of those who use a template whose image is named by one of AWS's parameters. RunInstances is called as a dry
-// run only, to have EC2 check a template. A policy cannot tell that from a launch, but it can ask that all launches are from
-// the cluster's launch templates.
+// nodeTemplates has the calls for launch templates, the reads that show whether a group or a fleet still names one, and
+// the permissions that EC2 requires for a template with an image from one of AWS's parameters. RunInstances is called
+// as a dry run only, to check a template. A policy cannot distinguish that from a launch, but it can require that all
+// launches use the cluster's launch templates.
 func (o PolicyOptions) nodeTemplates() []statement {
 	created := func(action string, c condition) condition {
 		return with(c, "StringEquals", "ec2:CreateAction", action)
@@ -156,8 +158,8 @@ func (o PolicyOptions) operator() []statement {
 	}
 }
 
-// lifecycleHook has the calls for instances that it does not choose by itself, such as the controller's. The names of its groups
-// and its queue are not known here.
+// lifecycleHook has the calls for all instances of the cluster, such as the controller's. The names of its groups and
+// its queue are not known here.
 func (o PolicyOptions) lifecycleHook() []statement {
 	elsewhere := func(sid string, resources []string, actions ...string) statement {
 		return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: resources}
@@ -172,9 +174,9 @@ func (o PolicyOptions) lifecycleHook() []statement {
 	)
 }
 
-// bootstrap lets an instance make, change and attach what is tagged as its own, and attach it to nothing but itself. The role's
-// session on an instance is named after it, so that aws:userid ends with the instance's ID (IAM user guide, "AWS global
-// condition context keys", aws:userid of a role assigned to an EC2 instance).
+// bootstrap lets an instance create, change and attach interfaces with its own tags, and attach them only to itself.
+// The role's session on an instance is named after it, so that aws:userid ends with the instance's ID (IAM user guide,
+// "AWS global condition context keys", aws:userid of a role assigned to an EC2 instance).
 func (o PolicyOptions) bootstrap() []statement {
 	itself := condition{"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
 	return []statement{
@@ -196,7 +198,7 @@ func (o PolicyOptions) look() statement {
 	return statement{Sid: "Look", Effect: "Allow", Action: called("Describe", "Get"), Resource: []string{"*"}}
 }
 
-// among asks that the key is one of the values, if there are any.
+// among requires one of the values for the key, if there are any.
 func among(key string, values []string) condition {
 	if len(values) == 0 {
 		return nil
@@ -210,7 +212,7 @@ func (o PolicyOptions) withGroups() condition {
 	return among("ec2:SecurityGroupID", o.SecurityGroupIDs)
 }
 
-// arns are the resources of a kind by name, or all of the kind if no names are given.
+// arns are the resources of a kind by name, or all of the kind without names.
 func (o PolicyOptions) arns(service, kind string, names []string) []string {
 	if len(names) == 0 {
 		names = []string{"*"}
@@ -222,7 +224,7 @@ func (o PolicyOptions) arns(service, kind string, names []string) []string {
 	return arns
 }
 
-// tagged asks for the tag of the cluster's instances, if the options name one.
+// tagged requires the tag of the cluster's instances, if the options name one.
 func (o PolicyOptions) tagged() condition {
 	if o.InstanceTag == "" {
 		return nil
@@ -239,7 +241,7 @@ func (o PolicyOptions) allow(sid string, actions []string, c condition, kinds ..
 	return s
 }
 
-// withCondition asks for the cluster's tag, in the request or on the resource.
+// withCondition requires the cluster's tag, in the request or on the resource.
 func (o PolicyOptions) withCondition(where string) condition {
 	key := where + "/" + identity.TagCluster
 	if o.Cluster == "" {
@@ -248,8 +250,8 @@ func (o PolicyOptions) withCondition(where string) condition {
 	return condition{"StringEquals": {key: o.Cluster}}
 }
 
-// ownedCondition asks for the tags of the cluster and of the instance that calls, in the request or on the resource. A wildcard in a
-// requested instance ID would match every caller.
+// ownedCondition requires the tags of the cluster and of the calling instance, in the request or on the resource. A
+// wildcard in a requested instance ID would match every caller.
 func (o PolicyOptions) ownedCondition(where string) condition {
 	key := where + "/" + identity.TagInstanceID
 	c := with(o.withCondition(where), "StringLike", "aws:userid", fmt.Sprintf("*:${%s}", key))
@@ -259,12 +261,12 @@ func (o PolicyOptions) ownedCondition(where string) condition {
 	return c
 }
 
-// keepingIts asks for the cluster's tag on the resource, and that a request gives no other.
+// keepingIts requires the cluster's tag on the resource, and no other value in a request.
 func (o PolicyOptions) keepingIts() condition {
 	return o.unchangedTags(o.withCondition("aws:ResourceTag"), identity.TagCluster)
 }
 
-// unchangedTags asks that a request which gives one of the tags gives the value that the resource has.
+// unchangedTags requires that a request with one of the tags has the value of the resource.
 func (o PolicyOptions) unchangedTags(c condition, tags ...string) condition {
 	for _, tag := range tags {
 		value := "${aws:ResourceTag/" + tag + "}"

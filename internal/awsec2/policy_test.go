@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 )
 
-// Whatever call is added to an API, the policy of its component allows it, and what is called no more it allows no more.
+// The policy of a component allows exactly the calls of its API.
 func TestPoliciesAllowWhatIsCalled(t *testing.T) {
 	// Launch templates are tagged, kept while groups name them, and name images by parameters.
 	besides := []string{"ec2:CreateTags", "autoscaling:DescribeAutoScalingGroups", "ssm:GetParameters"}

@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// maxFilterValues is the most filter values of one request, all filters together (EC2 answers FilterLimitExceeded).
+	// maxFilterValues is the largest number of filter values in a request, of all filters (EC2 answers
+	// FilterLimitExceeded).
 	maxFilterValues = 200
-	// pageSize is the most results of one page (EC2 API reference, MaxResults of the Describe actions).
+	// pageSize is the largest page (EC2 API reference, MaxResults of the Describe actions).
 	pageSize = 1000
 )
 
-// ListOwned lists every interface that carries the cluster's tag, sorted by ID, in full or with an error, and says when the
-// listing began: what changed later may be missing from it.
+// ListOwned lists every interface with the cluster's tag, sorted by ID. The list is complete, or the result is an
+// error. The time is the begin of the list: it may omit later changes.
 func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, error) {
 	begun := time.Now()
 	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster))
@@ -38,7 +39,7 @@ func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, err
 	return all, begun, nil
 }
 
-// ListByNodeENI lists every interface of the cluster that was made for the NodeENI with the UID, sorted by ID.
+// ListByNodeENI lists every interface of the cluster that was created for the NodeENI with the UID, sorted by ID.
 func (c *Client) ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error) {
 	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster), tagFilter(identity.TagNodeENIUID, uid))
 	if err != nil {
@@ -47,7 +48,7 @@ func (c *Client) ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface
 	return all, nil
 }
 
-// Interfaces describes interfaces by ID, sorted by ID; those EC2 does not show are left out.
+// Interfaces describes interfaces by ID, sorted by ID; it omits those that EC2 does not return.
 func (c *Client) Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error) {
 	var all []eni.Interface
 	for some := range slices.Chunk(ids, maxFilterValues) {
@@ -60,7 +61,7 @@ func (c *Client) Interfaces(ctx context.Context, ids []string) ([]eni.Interface,
 	return distinct(all), nil
 }
 
-// Instances describes instances by ID; those EC2 does not show are left out.
+// Instances describes instances by ID; it omits those that EC2 does not return.
 func (c *Client) Instances(ctx context.Context, ids []string) ([]eni.Instance, error) {
 	var all []eni.Instance
 	for some := range slices.Chunk(ids, maxFilterValues) {
@@ -73,7 +74,7 @@ func (c *Client) Instances(ctx context.Context, ids []string) ([]eni.Instance, e
 	return all, nil
 }
 
-// Subnets returns the subnets that could match the terms, and maybe others; terms that match nothing are no error.
+// Subnets returns the subnets that could match the terms, and possibly others; a term without a match is no error.
 func (c *Client) Subnets(ctx context.Context, terms selector.SubnetTerms) ([]eni.Subnet, error) {
 	questions := slices.Concat(
 		chunked("subnet-id", terms.IDs), chunked("tag:"+identity.TagName, patterns(terms.Names)), byTags(terms.Tags))
@@ -91,7 +92,7 @@ func (c *Client) Subnets(ctx context.Context, terms selector.SubnetTerms) ([]eni
 	return all, nil
 }
 
-// SecurityGroups returns the security groups that could match the terms, and maybe others; terms that match nothing are
+// SecurityGroups returns the security groups that could match the terms, and possibly others; a term without a match is
 // no error.
 func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	names := patterns(terms.Names)
@@ -111,7 +112,7 @@ func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) 
 	return all, nil
 }
 
-// interfaces reads all pages, sorted by ID. An interface that moved between pages while they were read comes out once.
+// interfaces reads all pages, sorted by ID. An interface that moved between pages meanwhile is included once.
 func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni.Interface, error) {
 	var all []eni.Interface
 	pages := ec2.NewDescribeNetworkInterfacesPaginator(c.api, &ec2.DescribeNetworkInterfacesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
@@ -148,7 +149,7 @@ func tagFilter(key string, values ...string) types.Filter {
 	return filter("tag:"+key, patterns(values)...)
 }
 
-// chunked asks for values of one filter in as many requests as it takes.
+// chunked splits the values of one filter into the necessary number of requests.
 func chunked(name string, values []string) [][]types.Filter {
 	var questions [][]types.Filter
 	for some := range slices.Chunk(values, maxFilterValues) {
@@ -157,7 +158,7 @@ func chunked(name string, values []string) [][]types.Filter {
 	return questions
 }
 
-// byTags asks for all the tags at once, and asks nothing when there are none.
+// byTags filters by all the tags, and sends no request if there are none.
 func byTags(tags map[string]string) [][]types.Filter {
 	if len(tags) == 0 {
 		return nil
@@ -169,15 +170,13 @@ func byTags(tags map[string]string) [][]types.Filter {
 	return [][]types.Filter{filters}
 }
 
-// maxPattern is the most characters of a filter value; a tag's value can be one longer.
+// maxPattern is the largest length of a filter value, in characters; the value of a tag can be one longer.
 const maxPattern = 255
 
-// wildcards makes the characters that mean something in a filter value stand for themselves (EC2 user guide, "Filter
-// your resources").
+// wildcards escapes the characters with a meaning in filter values (EC2 user guide, "Filter your resources").
 var wildcards = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `\`, `\\`)
 
-// patterns turns texts into filter values that match them. A text that is too long is cut and matches whatever begins
-// the same.
+// patterns converts texts to filter values that match them. A text that is too long becomes a prefix.
 func patterns(texts []string) []string {
 	values := make([]string, len(texts))
 	for n, text := range texts {

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/smithy-go/logging"
 )
 
-// sdkLog passes the SDK's remarks on to a log, which the SDK otherwise writes to stderr as plain text. They are about the SDK
-// itself, such as that a connection is not used again; what becomes of a call is said by its error. So its warnings come at
-// V(1), and what it calls debugging at V(4).
+// sdkLog passes the SDK's log messages to a log; by default the SDK writes them to stderr as plain text. They are about
+// the SDK itself, for example an unusable connection; the result of a call is in its error. So its warnings are at
+// V(1), and its debug messages at V(4).
 func sdkLog(log *slog.Logger) logging.Logger {
 	return logging.LoggerFunc(func(as logging.Classification, format string, values ...any) {
 		level := slog.LevelInfo - 1

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// SubnetInterfaces lists all interfaces of a subnet, whoever owns them, sorted by ID.
+// SubnetInterfaces lists all interfaces of a subnet, of all owners, sorted by ID.
 func (c *Client) SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error) {
 	all, err := c.interfaces(ctx, filter("subnet-id", subnetID))
 	if err != nil {
@@ -23,8 +23,8 @@ func (c *Client) SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.I
 	return all, nil
 }
 
-// SubnetReservations lists the CIDR reservations of a subnet, of both types and families. EC2 allows few such requests: 5 at
-// once and one more per second (EC2 developer guide, "Request throttling for the Amazon EC2 API").
+// SubnetReservations lists the CIDR reservations of a subnet, of both types and families. EC2 allows few of these
+// requests: 5 at once and one more per second (EC2 developer guide, "Request throttling for the Amazon EC2 API").
 func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	input := &ec2.GetSubnetCidrReservationsInput{SubnetId: aws.String(subnetID)}
@@ -43,7 +43,7 @@ func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]net
 	}
 }
 
-// TaggedInstances lists the instances that carry a tag and are pending or running. An empty value stands for any.
+// TaggedInstances lists the pending and running instances with a tag. An empty value matches any value.
 func (c *Client) TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error) {
 	tagged := filter("tag-key", key)
 	if value != "" {

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracing makes every attempt at a request a span of the trace that its context belongs to, if any. The span begins before
-// the wait for the turn of the request, so that a trace shows what EC2's limits cost.
+// tracing makes every attempt a span of its context's trace, if there is one. The span begins before the wait for a
+// token, so that a trace shows the cost of EC2's limits.
 func tracing() middleware.FinalizeMiddleware {
 	return middleware.FinalizeMiddlewareFunc("multieni:Tracing", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,

@@ -19,7 +19,7 @@ import (
 
 var _ executor.Cloud = (*Client)(nil)
 
-// CreateInterface implements [apply.Cloud].
+// CreateInterface implements [executor.Cloud].
 func (c *Client) CreateInterface(ctx context.Context, request executor.CreateRequest) (eni.Interface, error) {
 	input := &ec2.CreateNetworkInterfaceInput{
 		ClientToken:                    unlessEmpty(request.Token),
@@ -50,7 +50,7 @@ func (c *Client) CreateInterface(ctx context.Context, request executor.CreateReq
 	return networkInterface(*out.NetworkInterface), nil
 }
 
-// AttachInterface implements [apply.Cloud]. The network card index is always sent: without it EC2 has compared device
+// AttachInterface implements [executor.Cloud]. It always sends the network card index: without it EC2 compared device
 // indices across cards.
 func (c *Client) AttachInterface(ctx context.Context, interfaceID, instanceID string, slot eni.Slot) (eni.Attachment, error) {
 	out, err := c.api.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
@@ -67,7 +67,7 @@ func (c *Client) AttachInterface(ctx context.Context, interfaceID, instanceID st
 	}, nil
 }
 
-// DetachInterface implements [apply.Cloud].
+// DetachInterface implements [executor.Cloud].
 func (c *Client) DetachInterface(ctx context.Context, attachmentID string, force bool) error {
 	_, err := c.api.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{
 		AttachmentId: aws.String(attachmentID),
@@ -76,13 +76,13 @@ func (c *Client) DetachInterface(ctx context.Context, attachmentID string, force
 	return ignoreNotFound(err)
 }
 
-// DeleteInterface implements [apply.Cloud].
+// DeleteInterface implements [executor.Cloud].
 func (c *Client) DeleteInterface(ctx context.Context, interfaceID string) error {
 	_, err := c.api.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(interfaceID)}, noRetry)
 	return toAPIError(err)
 }
 
-// SetDeleteOnTermination implements [apply.Cloud].
+// SetDeleteOnTermination implements [executor.Cloud].
 func (c *Client) SetDeleteOnTermination(ctx context.Context, interfaceID, attachmentID string, on bool) error {
 	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceId: aws.String(interfaceID),
@@ -92,7 +92,7 @@ func (c *Client) SetDeleteOnTermination(ctx context.Context, interfaceID, attach
 	})
 }
 
-// SetSourceDestCheck implements [apply.Cloud].
+// SetSourceDestCheck implements [executor.Cloud].
 func (c *Client) SetSourceDestCheck(ctx context.Context, interfaceID string, on bool) error {
 	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceId: aws.String(interfaceID),
@@ -100,12 +100,12 @@ func (c *Client) SetSourceDestCheck(ctx context.Context, interfaceID string, on 
 	})
 }
 
-// SetGroups implements [apply.Cloud].
+// SetGroups implements [executor.Cloud].
 func (c *Client) SetGroups(ctx context.Context, interfaceID string, groupIDs []string) error {
 	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: aws.String(interfaceID), Groups: groupIDs})
 }
 
-// SetDescription implements [apply.Cloud].
+// SetDescription implements [executor.Cloud].
 func (c *Client) SetDescription(ctx context.Context, interfaceID, description string) error {
 	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceId: aws.String(interfaceID),
@@ -119,13 +119,13 @@ func (c *Client) modify(ctx context.Context, input *ec2.ModifyNetworkInterfaceAt
 	return toAPIError(err)
 }
 
-// PutTags implements [apply.Cloud].
+// PutTags implements [executor.Cloud].
 func (c *Client) PutTags(ctx context.Context, interfaceID string, tags map[string]string) error {
 	_, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{interfaceID}, Tags: tagList(tags)}, noRetry)
 	return toAPIError(err)
 }
 
-// AssignIPv4 implements [apply.Cloud].
+// AssignIPv4 implements [executor.Cloud].
 func (c *Client) AssignIPv4(ctx context.Context, interfaceID string, addresses, prefixes int) (eni.Addresses, error) {
 	out, err := c.api.AssignPrivateIpAddresses(ctx, &ec2.AssignPrivateIpAddressesInput{
 		NetworkInterfaceId:             aws.String(interfaceID),
@@ -141,7 +141,7 @@ func (c *Client) AssignIPv4(ctx context.Context, interfaceID string, addresses, 
 	}, nil
 }
 
-// AssignIPv6 implements [apply.Cloud].
+// AssignIPv6 implements [executor.Cloud].
 func (c *Client) AssignIPv6(ctx context.Context, interfaceID string, addresses, prefixes int) (eni.Addresses, error) {
 	out, err := c.api.AssignIpv6Addresses(ctx, &ec2.AssignIpv6AddressesInput{
 		NetworkInterfaceId: aws.String(interfaceID),
@@ -157,7 +157,7 @@ func (c *Client) AssignIPv6(ctx context.Context, interfaceID string, addresses, 
 	}, nil
 }
 
-// UnassignIPv4 implements [apply.Cloud].
+// UnassignIPv4 implements [executor.Cloud].
 func (c *Client) UnassignIPv4(ctx context.Context, interfaceID string, surplus eni.Addresses) error {
 	_, err := c.api.UnassignPrivateIpAddresses(ctx, &ec2.UnassignPrivateIpAddressesInput{
 		NetworkInterfaceId: aws.String(interfaceID),
@@ -167,7 +167,7 @@ func (c *Client) UnassignIPv4(ctx context.Context, interfaceID string, surplus e
 	return toAPIError(err)
 }
 
-// UnassignIPv6 implements [apply.Cloud].
+// UnassignIPv6 implements [executor.Cloud].
 func (c *Client) UnassignIPv6(ctx context.Context, interfaceID string, surplus eni.Addresses) error {
 	_, err := c.api.UnassignIpv6Addresses(ctx, &ec2.UnassignIpv6AddressesInput{
 		NetworkInterfaceId: aws.String(interfaceID),
@@ -177,7 +177,7 @@ func (c *Client) UnassignIPv6(ctx context.Context, interfaceID string, surplus e
 	return toAPIError(err)
 }
 
-// tagList is sorted, so that a request made again is the same to the letter, as its client token demands.
+// tagList is sorted, so that a repeated request is identical to the first one, as its client token requires.
 func tagList(tags map[string]string) []types.Tag {
 	var list []types.Tag
 	for _, key := range slices.Sorted(maps.Keys(tags)) {

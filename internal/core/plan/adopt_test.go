@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// joinWords is an interface that the instance got for a network before it joined the cluster.
-func joinWords(id, network, subnet string, device int) inventory.Record {
+// preJoin is a pre-join interface of a network.
+func preJoin(id, network, subnet string, device int) inventory.Record {
 	member := identity.Member{
 		Cluster: cluster, NodeENI: network, Node: instance, InstanceID: instance,
 		Key: identity.Key{NodeENIUID: identity.NetworkOwner(network)}, Generation: start.Unix(),
@@ -32,7 +32,7 @@ func joinWords(id, network, subnet string, device int) inventory.Record {
 	}
 }
 
-// asks is a NodeENI that wants interfaces from device index 1 on, one in each of the subnets.
+// asks is a NodeENI that desires interfaces from device index 1 on, one in each of the subnets.
 func asks(nodeENI string, subnets ...string) plan.Claim {
 	claim := plan.Claim{NodeENI: nodeENI, NodeENIUID: "uid-" + nodeENI, Mode: plan.Ensure, AllResolved: true, FirstSlot: eni.Slot{Device: 1}}
 	for n, subnet := range subnets {
@@ -57,23 +57,23 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 		calls map[string]int
 	}{
 		"in the same slots, whatever the network is called": {
-			[]inventory.Record{joinWords("eni-1", "multus", "s1", 1), joinWords("eni-2", "multus", "s2", 2)}, []plan.Claim{asks("upf", "s1", "s2")},
+			[]inventory.Record{preJoin("eni-1", "multus", "s1", 1), preJoin("eni-2", "multus", "s2", 2)}, []plan.Claim{asks("upf", "s1", "s2")},
 			map[string]standing{"eni-1": {"upf", true, plan.Attached}, "eni-2": {"upf", true, plan.Attached}}, map[string]int{"tag": 2},
 		},
 		"the one of its own name first": {
-			[]inventory.Record{joinWords("eni-1", "other", "s1", 1), joinWords("eni-2", "upf", "s1", 2)}, []plan.Claim{asks("upf", "s1")},
+			[]inventory.Record{preJoin("eni-1", "other", "s1", 1), preJoin("eni-2", "upf", "s1", 2)}, []plan.Claim{asks("upf", "s1")},
 			map[string]standing{"eni-1": {"other", false, plan.Attached}, "eni-2": {"upf", true, plan.Attached}}, map[string]int{"tag": 1},
 		},
 		"but not what bears another NodeENI's name": {
-			[]inventory.Record{joinWords("eni-1", "upf", "s1", 1)}, []plan.Claim{asks("a", "s1"), asks("upf", "s1")},
+			[]inventory.Record{preJoin("eni-1", "upf", "s1", 1)}, []plan.Claim{asks("a", "s1"), asks("upf", "s1")},
 			map[string]standing{"eni-1": {"upf", true, plan.Attached}}, map[string]int{"tag": 1, "create": 1},
 		},
 		"without a NodeENI it stays as it is": {
-			[]inventory.Record{joinWords("eni-1", "multus", "s1", 1)}, nil,
+			[]inventory.Record{preJoin("eni-1", "multus", "s1", 1)}, nil,
 			map[string]standing{"eni-1": {"multus", false, plan.Attached}}, map[string]int{},
 		},
 		"in another subnet it stays as it is": {
-			[]inventory.Record{joinWords("eni-1", "multus", "s9", 1)}, []plan.Claim{asks("multus", "s1")},
+			[]inventory.Record{preJoin("eni-1", "multus", "s9", 1)}, []plan.Claim{asks("multus", "s1")},
 			map[string]standing{"eni-1": {"multus", false, plan.Attached}}, map[string]int{"create": 1},
 		},
 	} {
@@ -102,8 +102,8 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 	}
 }
 
-// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an interface that is taken over: it is the NodeENI's all the same. What
-// else is to be changed is not, as long as somebody else has it by its tags, who would change it back.
+// TestATakeoverWaitsForNoTag has EC2 refuse the tags of an adopted interface: it is the NodeENI's all the same. Other
+// changes wait, because another process that identifies it by its old tags would revert them.
 func TestATakeoverWaitsForNoTag(t *testing.T) {
 	key := identity.Key{NodeENIUID: "uid-upf"}
 	refused := &eni.APIError{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
@@ -121,7 +121,7 @@ func TestATakeoverWaitsForNoTag(t *testing.T) {
 			claim := asks("upf", "s1")
 			claim.Interfaces[0].Spec.Groups = tc.groups
 			o := plan.Observed{
-				Owned:    []inventory.Record{joinWords("eni-1", "multus", "s1", 1)},
+				Owned:    []inventory.Record{preJoin("eni-1", "multus", "s1", 1)},
 				Snapshot: &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}},
 				Limits:   eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15},
 			}
@@ -150,12 +150,12 @@ func TestATakeoverWaitsForNoTag(t *testing.T) {
 	}
 }
 
-// TestTagsHoldNothingElseUp has EC2 refuse the user's tags of an interface whose groups are to be changed as well.
+// TestTagsHoldNothingElseUp has EC2 refuse the user's tags of an interface with other groups than the desired ones.
 func TestTagsHoldNothingElseUp(t *testing.T) {
 	key := identity.Key{NodeENIUID: "uid-upf"}
 	claim := asks("upf", "s1")
 	claim.Interfaces[0].Spec.Groups, claim.Interfaces[0].Spec.Tags = []string{"sg-2"}, map[string]string{"team": "ran"}
-	owned := joinWords("eni-1", "upf", "s1", 1)
+	owned := preJoin("eni-1", "upf", "s1", 1)
 	owned.Member.Key = key
 	owned.Interface.Tags = owned.Member.Tags(start, nil)
 	refused := &eni.APIError{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
@@ -171,7 +171,7 @@ func TestTagsHoldNothingElseUp(t *testing.T) {
 	}
 }
 
-// undertaken says in a word each what a plan does.
+// undertaken has a word for each action of a plan.
 func undertaken(p plan.Plan) []string {
 	var words []string
 	for _, action := range p.Actions {
@@ -189,7 +189,8 @@ func undertaken(p plan.Plan) []string {
 	return words
 }
 
-// TestWhatWasTakenOverStays has another NodeENI come that would have been first, while no tag says yet whose the interface is.
+// TestWhatWasTakenOverStays adds another NodeENI that would have been first, while no tag says yet who owns the
+// interface.
 func TestWhatWasTakenOverStays(t *testing.T) {
 	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("a", "s1"), asks("upf", "s1")}}
 	for name, tc := range map[string]struct {
@@ -202,7 +203,7 @@ func TestWhatWasTakenOverStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			look := &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}
 			p := plan.Compute(d, plan.Observed{
-				Owned: []inventory.Record{joinWords("eni-1", "multus", "s1", 1)}, Snapshot: look, Ledger: tc.ledger, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4},
+				Owned: []inventory.Record{preJoin("eni-1", "multus", "s1", 1)}, Snapshot: look, Ledger: tc.ledger, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4},
 			}, start)
 			for _, m := range p.Members {
 				if m.Interface != nil && m.NodeENI != tc.of {
@@ -214,7 +215,7 @@ func TestWhatWasTakenOverStays(t *testing.T) {
 }
 
 func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
-	record := joinWords("eni-1", "multus", "s1", 1)
+	record := preJoin("eni-1", "multus", "s1", 1)
 	record.Attachment, record.Status = nil, eni.Available
 	look := &eni.InstanceSnapshot{At: start, Instance: eni.Instance{ID: instance, State: eni.InstanceTerminated}}
 	p := plan.Compute(plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance}, plan.Observed{Owned: []inventory.Record{record}, Snapshot: look}, start)
@@ -223,9 +224,9 @@ func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
 	}
 }
 
-// outlived is an interface in use of an earlier NodeENI of a name.
+// outlived is an interface in use of a lost NodeENI.
 func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
-	r := joinWords(id, nodeENI, subnet, 1+ordinal)
+	r := preJoin(id, nodeENI, subnet, 1+ordinal)
 	r.Member.Key = identity.Key{NodeENIUID: "uid-earlier-" + nodeENI, Ordinal: ordinal}
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	return r
@@ -270,7 +271,7 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owned  []inventory.Record
 		claims []plan.Claim
-		// kept are the interfaces that are the claim's, and calls what is done.
+		// kept are the interfaces of the claim, and calls the actions.
 		kept  []string
 		calls []string
 	}{

@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestWhatAnInstanceIsInNoStateFor has an instance of which EC2 shows a state. A Node that has joined is on an instance that
-// runs, although EC2 may still show it as pending.
+// TestWhatAnInstanceIsInNoStateFor has an instance in each state. A Node that has joined is on an instance that runs,
+// although EC2 may still return it as pending.
 func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 	cases := map[string]struct {
 		state  eni.InstanceState
@@ -51,8 +51,8 @@ func TestWhatAnInstanceIsInNoStateFor(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatDoesNotRunAfterAll lets EC2 refuse to attach to an instance that it shows as pending: one that is started
-// again has its Node from before. It is tried again soon.
+// TestAnInstanceThatDoesNotRunAfterAll has EC2 refuse to attach to a pending instance: one that is started again has
+// its Node from before. The planner retries soon.
 func TestAnInstanceThatDoesNotRunAfterAll(t *testing.T) {
 	w := newWorld(limits(4))
 	ready := desired(claim("a", wish(0, 1, "s1")))

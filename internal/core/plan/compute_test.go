@@ -161,7 +161,7 @@ func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
 	}
 }
 
-// TestChange starts from two attached interfaces of NodeENI a and changes what is wanted.
+// TestChange starts from two attached interfaces of NodeENI a and changes the desired state.
 func TestChange(t *testing.T) {
 	before := claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"))
 	elsewhere := []plan.Problem{{Reason: plan.NoSubnetInZone, Message: "none is in the node's zone; add one"}}
@@ -330,8 +330,8 @@ func TestForceComesOnlyAfterALongWait(t *testing.T) {
 	}
 }
 
-// An agent takes a device back once it reads that the interface is on its way out. So a plan from memory, which does not know who holds
-// the slot that it is to be moved to, does not say so before EC2 was asked.
+// An agent binds a device to the network driver once it reads that the interface is being removed. So a plan without a
+// fresh read, which does not know the holder of the target slot, does not say so.
 func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	w := newWorld(limits(4))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -344,7 +344,7 @@ func TestADeviceIsAskedForOnlyAfterALook(t *testing.T) {
 	}
 }
 
-// Nothing announces that somebody freed the slot that an interface in use is to be moved to.
+// No event says that the slot is free to which an interface in use is to be moved.
 func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
 	w := newWorld(limits(4), device(2))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -356,7 +356,7 @@ func TestASlotThatAReplacementWaitsForIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// What a program in user space drives is not pulled from under it, for however long; unless the instance goes anyway.
+// A device that a program in user space uses is never detached, unless the instance ends.
 func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"))
@@ -465,9 +465,9 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 	}
 }
 
-// TestNamesInTagsAreMended has an interface in use of which somebody changed the tags that name its node and its NodeENI.
+// TestNamesInTagsAreMended has an interface in use after a user changed the tags with its node and its NodeENI.
 func TestNamesInTagsAreMended(t *testing.T) {
-	r := joinWords("eni-1", "spoilt", "s1", 1)
+	r := preJoin("eni-1", "spoilt", "s1", 1)
 	r.Member.Key, r.Member.Node = identity.Key{NodeENIUID: "uid-upf"}, "spoilt"
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	now := start.Add(time.Hour)

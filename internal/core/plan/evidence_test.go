@@ -15,9 +15,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Tags can be written by whoever may tag interfaces. They are no reason to take one from an instance.
+// Every program with ec2:CreateTags can write tags. They are no reason to detach an interface.
 
-// tagged puts an interface of somebody else at a slot and tags it like one of ours.
+// tagged adds a foreign interface at a slot, with tags like ours.
 func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
 	w.occupy(slot)
 	id := slices.Max(slices.Collect(maps.Keys(w.interfaces)))
@@ -27,7 +27,7 @@ func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
 	return i
 }
 
-// invented are the tags of a member of a NodeENI that nothing was made for.
+// invented are the tags of a member without an interface.
 func invented(w *world, uid string, ordinal int) map[string]string {
 	m := identity.Member{
 		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
@@ -36,7 +36,7 @@ func invented(w *world, uid string, ordinal int) map[string]string {
 	return m.Tags(w.now.Add(-24*time.Hour), nil)
 }
 
-// inUse is a world in which NodeENI a has its interface, and the ledger that speaks of it.
+// inUse is a world in which NodeENI a has its interface, and the ledger that names it.
 func inUse() (*world, map[identity.Key]int64) {
 	w := newWorld(limits(6))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -99,7 +99,8 @@ func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
 	}
 }
 
-// TestNoLedgerSpeaksForTags: what a ledger has taken from the tags of an interface is no evidence for another one with the same.
+// TestNoLedgerSpeaksForTags: a ledger that took over the tags of one interface is no evidence for another one with the
+// same.
 func TestNoLedgerSpeaksForTags(t *testing.T) {
 	w, ledger := inUse()
 	tags := invented(w, "uid-none", 0)
@@ -112,7 +113,7 @@ func TestNoLedgerSpeaksForTags(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceThatSomebodyMovedIsHeldAsWell: its tags name this instance, and another one has it.
+// TestAnInterfaceThatSomebodyMovedIsHeldAsWell: its tags name this instance, and it is attached to another one.
 func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 	w, ledger := inUse()
 	foreign := w.tagged(device(3), invented(w, "uid-a", 7))
@@ -194,7 +195,7 @@ func recordsOf(owned []inventory.Record) []plan.Recorded {
 	return all
 }
 
-// TestALostLedgerDoublesNothing: what a NodeENI wants and has is believed, since nothing better stands in its place.
+// TestALostLedgerDoublesNothing: an unverified interface serves the desired one, because there is no verified one.
 func TestALostLedgerDoublesNothing(t *testing.T) {
 	w, _ := inUse()
 	w.verified = map[string]bool{}
@@ -205,7 +206,7 @@ func TestALostLedgerDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestACopyNeverTakesThePlaceOfWhatItCopies: of two with one identity the recorded one serves, also when it is gone.
+// TestACopyNeverTakesThePlaceOfWhatItCopies: of two with one identity the recorded one serves, even after its deletion.
 func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	w, ledger := inUse()
 	own := w.ours()[0]
@@ -221,7 +222,7 @@ func TestACopyNeverTakesThePlaceOfWhatItCopies(t *testing.T) {
 	}
 }
 
-// TestOfTwoThatNothingTellsApartNoneIsTaken: a ledger that names the identity alone does not say whose it is.
+// TestOfTwoThatNothingTellsApartNoneIsTaken: a ledger with the identity alone does not say which of the two is genuine.
 func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 	w, ledger := inUse()
 	w.tagged(device(3), w.ours()[0].Tags)
@@ -232,7 +233,7 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 	}
 }
 
-// TestLettingGoKeepsTheOnlyLedger: while no other name of the instance has what is attached in its ledger, this one keeps it.
+// TestLettingGoKeepsTheOnlyLedger: while no other ledger names the attached interface, this one keeps it.
 func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 	w, ledger := inUse()
 	o := w.observe(ledger)
@@ -245,8 +246,8 @@ func TestLettingGoKeepsTheOnlyLedger(t *testing.T) {
 	}
 }
 
-// TestLettingGoOfTwoThatNothingTellsApartIsNoPolling: the node that has the instance takes neither over before a person has removed
-// one of them.
+// TestLettingGoOfTwoThatNothingTellsApartIsNoPolling: the node that owns the instance adopts neither before a person
+// removes one of them.
 func TestLettingGoOfTwoThatNothingTellsApartIsNoPolling(t *testing.T) {
 	for name, tc := range map[string]struct {
 		copied, elsewhere bool

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// intent is one NodeENI as people change it.
+// intent is one NodeENI as users change it.
 type intent struct {
 	name, uid              string
 	subnets                []string
@@ -41,7 +41,7 @@ func (n intent) claim() plan.Claim {
 	return c
 }
 
-// intents is what people declare for one node, and how they change it.
+// intents are the NodeENIs for one node, and their changes.
 type intents struct {
 	rt     *rapid.T
 	all    []*intent
@@ -57,7 +57,7 @@ func newIntents(rt *rapid.T) *intents {
 	return f
 }
 
-// declare makes a NodeENI, with a name that may have been another's before.
+// declare creates a NodeENI, with a name that may have been another's before.
 func (f *intents) declare() {
 	f.uids++
 	n := &intent{
@@ -85,7 +85,7 @@ func (f *intents) spec() eni.Spec {
 	}
 }
 
-// desired is what all of it comes to.
+// desired is the desired state of all of them.
 func (f *intents) desired() plan.Desired {
 	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, NodeAbsent: f.absent}
 	for _, n := range f.all {
@@ -104,7 +104,7 @@ func (f *intents) find(uid string) *intent {
 	return nil
 }
 
-// change does one thing a person may do.
+// change makes one change that a user may make.
 func (f *intents) change() string {
 	if len(f.all) == 0 {
 		f.declare()
@@ -146,7 +146,7 @@ func (f *intents) change() string {
 	return kind + " of " + n.uid
 }
 
-// letGo removes the NodeENIs whose deletion is complete as far as the controller can tell.
+// letGo removes the NodeENIs whose deletion is complete as far as the controller knows.
 func (f *intents) letGo(c *restartable) {
 	f.all = slices.DeleteFunc(f.all, func(n *intent) bool {
 		if !n.deleting || c.known.Holds(n.uid) {

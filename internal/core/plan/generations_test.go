@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestWhatAnotherNodeHas lets go of an instance: of the ledger only that stays which may yet come to light.
+// TestWhatAnotherNodeHas releases an instance: the ledger keeps only the members that may become visible.
 func TestWhatAnotherNodeHas(t *testing.T) {
 	key, now := identity.Key{NodeENIUID: "uid-a"}, start
 	generation := now.Unix()

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// launchedAt adds an interface that the instance was launched with, just as [wish] wants one.
+// launchedAt adds a launch interface that satisfies [wish].
 func (w *world) launchedAt(slot eni.Slot, subnet string) eni.Interface {
 	i := w.make(subnet, map[string]string{
 		identity.TagCluster: cluster, identity.TagNodeTemplate: "default", identity.TagNodeTemplateUID: "uid-t", identity.TagNoManage: "true",
@@ -23,7 +23,7 @@ func (w *world) launchedAt(slot eni.Slot, subnet string) eni.Interface {
 	return i
 }
 
-// The declared slot has an interface from launch: it serves, without a call.
+// The declared slot has a launch interface: it serves, without a call.
 func TestALaunchedInterfaceServesANodeENIWithoutACall(t *testing.T) {
 	w := newWorld(limits(4))
 	born := w.launchedAt(device(1), "s1")
@@ -70,7 +70,8 @@ func TestWhichLaunchedInterfacesServe(t *testing.T) {
 	}
 }
 
-// TestThePrimaryInterfaceIsNeverAdopted: a NodeENI would change its groups and addresses, on which the node's own network rests.
+// TestThePrimaryInterfaceIsNeverAdopted: a NodeENI would change its groups and addresses, which the node's own network
+// needs.
 func TestThePrimaryInterfaceIsNeverAdopted(t *testing.T) {
 	w := newWorld(limits(4))
 	for id := range w.interfaces {
@@ -101,8 +102,9 @@ func TestAnAdoptedInterfaceIsMendedAndKeepsItsTags(t *testing.T) {
 	}
 }
 
-// The generation of an interface is the time at which it was decided on, and its age follows from that. One that is made where a
-// launched interface served before is not as old as the epoch, or the sweeper would take it for a leak that is old enough.
+// The generation of an interface is the time of the decision to create it, and its age follows from that. One that
+// replaces an adopted launch interface is not as old as the epoch, or garbage collection would delete it as an old
+// leak.
 func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 	w := newWorld(limits(4))
 	w.launchedAt(device(1), "s1")
@@ -116,7 +118,7 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 	}
 }
 
-// Losing an interface of a live node is the worst that can happen: what was launched with it is never taken away.
+// The loss of an interface of a live node is the worst failure: launch interfaces are never detached.
 func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 	asked := wish(0, 1, "s1")
 	for name, then := range map[string]plan.Claim{
@@ -195,7 +197,7 @@ func TestMends(t *testing.T) {
 	})
 }
 
-// Nothing was made for an adopted member, so nothing has to come to light before it is let go.
+// No create call was made for an adopted member, so its removal does not wait for an interface to become visible.
 func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
 	w := newWorld(limits(4))
 	w.launchedAt(device(1), "s1")

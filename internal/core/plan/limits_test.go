@@ -14,7 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestAFullCardWaitsOnlyForASlotOfItsOwn has an interface leave a card of an instance with two, of which the other is full or not.
+// TestAFullCardWaitsOnlyForASlotOfItsOwn removes an interface from a card of an instance with two. The other one is
+// full or not.
 func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 	on := func(card, device int) plan.DesiredInterface {
 		return plan.DesiredInterface{Subnets: []string{"s1"}, Slot: eni.Slot{Card: card, Device: device}, Spec: spec()}
@@ -41,7 +42,7 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestThreeInterfacesOfANodeAtATime: whatever goes wrong, no more than these can be left behind.
+// TestThreeInterfacesOfANodeAtATime: no failure leaves more than these behind.
 func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 	const atATime = 3
 	w := newWorld(limits(8))
@@ -93,8 +94,8 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 	}
 }
 
-// TestASlotStaysWithACallUnderWay has two NodeENIs ask for the same index. The interface of the second one exists before the call
-// for the first one has its answer.
+// TestASlotStaysWithACallUnderWay has two NodeENIs request the same index. The interface of the second one exists
+// before EC2 answers the call for the first one.
 func TestASlotStaysWithACallUnderWay(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1")), claim("b", wish(0, 1, "s2")))
@@ -150,8 +151,8 @@ func TestNoInterfaceInUseMovesToACardWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceWithoutACardIsLookedAtAgain detaches an interface whose NodeENI asks for a card that the type does not have: no event
-// tells the end of its instance.
+// TestAnInterfaceWithoutACardIsLookedAtAgain detaches an interface whose NodeENI requests a card that the type does not
+// have: no event reports the end of its instance.
 func TestAnInterfaceWithoutACardIsLookedAtAgain(t *testing.T) {
 	w := newWorld(limits(4))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// mischief lets somebody else do one thing to the instance or to an interface, and says what.
+// mischief makes another program change the instance or an interface, and returns a description.
 func (h *hostile) mischief() string {
 	kinds := []string{"nothing", "attach", "leave", "detach", "delete", "stop", "start"}
 	kind := rapid.SampledFrom(kinds).Draw(h.rt, "mischief")

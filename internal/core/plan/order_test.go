@@ -25,8 +25,8 @@ func inOrder(first int, subnets ...string) plan.Claim {
 	return claim("a", wishes...)
 }
 
-// TestAnEditOfTheOrderEndsWhereItWasDeclared changes a list of subnets under updatePolicy Replace. At no time may more than one
-// interface be away.
+// TestAnEditOfTheOrderEndsWhereItWasDeclared changes a list of subnets under updatePolicy Replace. At no time may more
+// than one interface be detached.
 func TestAnEditOfTheOrderEndsWhereItWasDeclared(t *testing.T) {
 	for name, tc := range map[string]struct {
 		foreign       []eni.Slot
@@ -95,8 +95,8 @@ func TestAnEditOfTheOrderEndsWhereItWasDeclared(t *testing.T) {
 	}
 }
 
-// countDetaches counts from now on what is detached of the wanted interfaces, and fails the test if that happens while another one is
-// not attached.
+// countDetaches counts from now on the detaches of desired interfaces, and fails the test if one happens while another
+// desired interface is not attached.
 func countDetaches(t interface{ Errorf(string, ...any) }, h *hostile, wanted *plan.Claim) *int {
 	detached := new(int)
 	h.judge = func(operation string, target eni.Interface) {
@@ -114,7 +114,8 @@ func countDetaches(t interface{ Errorf(string, ...any) }, h *hostile, wanted *pl
 	return detached
 }
 
-// TestAnEditOfTheOrderInPlaceIsToldAndMovesNothing tells it of both interfaces, so that it is seen where they belong.
+// TestAnEditOfTheOrderInPlaceIsToldAndMovesNothing expects drift on both interfaces, so that the status shows where
+// they belong.
 func TestAnEditOfTheOrderInPlaceIsToldAndMovesNothing(t *testing.T) {
 	w := newWorld(limits(8))
 	_, ledger := w.drive(desired(inOrder(1, "s1", "s2")), nil)
@@ -138,8 +139,9 @@ func TestAnEditOfTheOrderInPlaceIsToldAndMovesNothing(t *testing.T) {
 	}
 }
 
-// TestWhatWasTakenInPassingMovesNothing lets a stranger take the index of an interface that somebody deletes, so that its successor
-// comes to sit above its neighbour. The order of the subnets was not edited: no interface in use is given up for that.
+// TestWhatWasTakenInPassingMovesNothing has another program take the index of an interface that a user deletes, so that
+// its successor is above its neighbour. The order of the subnets was not edited: no interface in use is replaced for
+// that.
 func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
 	h := newHostile(nil, limits(8))
 	wanted := replacing(inOrder(1, "s1", "s2"))
@@ -158,8 +160,8 @@ func TestWhatWasTakenInPassingMovesNothing(t *testing.T) {
 	}
 }
 
-// TestASlotThatIsBeingFreedCrossesNothing lets a NodeENI that may replace ask for the index of one that is deleted. Its first interface
-// waits for that index while the second is attached, and neither moves afterwards.
+// TestASlotThatIsBeingFreedCrossesNothing has a NodeENI with Replace request the index of a deleted one. Its first
+// interface waits for that index while the second is attached, and neither moves afterwards.
 func TestASlotThatIsBeingFreedCrossesNothing(t *testing.T) {
 	h := newHostile(nil, limits(8))
 	before, after := claim("old", wish(0, 1, "s9")), replacing(inOrder(1, "s1", "s2"))
@@ -184,7 +186,8 @@ func subnetsOf(c plan.Claim) (subnets []string) {
 	return subnets
 }
 
-// TestEveryOrderIsReached declares one order of subnets after another, on an instance on which strangers hold indices.
+// TestEveryOrderIsReached declares one order of subnets after another, on an instance on which foreign interfaces have
+// indices.
 func TestEveryOrderIsReached(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHostile(rt, limits(15))

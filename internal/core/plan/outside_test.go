@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// A Node names its instance in providerID, which whoever makes the Node writes. These are about instances of others.
+// A Node names its instance in providerID, which its creator writes. These are about instances of others.
 
 // known are the tags that a cluster's instances have in these tests.
 func known() []eni.InstanceTag {
@@ -46,11 +46,12 @@ func TestOnlyInstancesOfTheClusterGetInterfaces(t *testing.T) {
 	}
 }
 
-// TestAnInstanceWithoutTheTagKeepsWhatItHas asks for a tag only after the instance has its interfaces, as an upgrade can.
+// TestAnInstanceWithoutTheTagKeepsWhatItHas requires a tag only after the instance has its interfaces, as an upgrade
+// can.
 func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 	cases := map[string]struct {
 		then func(*plan.Claim)
-		// want is the reason in the place of the attached interface.
+		// want is the reason of the attached interface.
 		want plan.Reason
 	}{
 		"nothing else changes": {func(*plan.Claim) {}, ""},
@@ -81,8 +82,8 @@ func TestAnInstanceWithoutTheTagKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-// TestWhatWasMadeIsNotAttachedToAnInstanceOutside has the tag go between the calls that make and attach an interface. A
-// deletion of the NodeENI still removes it.
+// TestWhatWasMadeIsNotAttachedToAnInstanceOutside removes the tag between the calls that create and attach an
+// interface. A deletion of the NodeENI still removes the interface.
 func TestWhatWasMadeIsNotAttachedToAnInstanceOutside(t *testing.T) {
 	w := newWorld(limits(4))
 	w.instance.Tags = map[string]string{"eks:cluster-name": "blue"}

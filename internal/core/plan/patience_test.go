@@ -18,9 +18,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// What is waited for, how long, and what a person hears of it.
+// What the planner waits for, how long, and what the status says.
 
-// leakedAt is a claim of a NodeENI that does not exist, first missed at a time.
+// leakedAt is a claim of a NodeENI that does not exist, first absent at a time.
 func leakedAt(missing time.Time) plan.Claim {
 	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
 }
@@ -56,8 +56,8 @@ func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
 	}
 }
 
-// TestAgeCountsAlsoWhenTheInstanceIsGone: what was made for an instance that is gone, by a NodeENI that nobody knows, goes
-// only if it is surely old.
+// TestAgeCountsAlsoWhenTheInstanceIsGone: an interface of a terminated instance and an unknown NodeENI is deleted only
+// if it is certainly old.
 func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(tags map[string]string)
@@ -83,8 +83,8 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	}
 }
 
-// TestAPauseHoldsAlsoWhenTheInstanceIsGone: what nobody speaks for stays as well while the node is paused, be it of a NodeENI that
-// nobody knows or of a network.
+// TestAPauseHoldsAlsoWhenTheInstanceIsGone: an interface without a claim stays as well while the node is paused,
+// whether an unknown NodeENI or a network owned it.
 func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": identity.NetworkOwner("a")} {
 		for _, paused := range []bool{false, true} {
@@ -106,7 +106,8 @@ func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 	}
 }
 
-// TestAnAttachThatNeverEnds is undone again and again, ever more seldom, and told to a person from the third time on.
+// TestAnAttachThatNeverEnds is cancelled again and again, with growing backoff, and needs a person from the third time
+// on.
 func TestAnAttachThatNeverEnds(t *testing.T) {
 	w := newWorld(limits(4))
 	w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
@@ -141,7 +142,7 @@ func TestAnAttachThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestReplacementSaysWhatItWaitsFor lets a live interface drift that may be replaced, and keeps it from being.
+// TestReplacementSaysWhatItWaitsFor gives drift to a live interface that may be replaced, and blocks the replacement.
 func TestReplacementSaysWhatItWaitsFor(t *testing.T) {
 	cases := map[string]struct {
 		claims []plan.Claim
@@ -186,7 +187,7 @@ func unresolved(c plan.Claim) plan.Claim { c.AllResolved = false; return c }
 
 func exactly(c plan.Claim) plan.Claim { c.ExactSlot = true; return c }
 
-// TestAPreferredSlotIsNotWaitedForInVain lets EC2 refuse to free the slot that is asked for.
+// TestAPreferredSlotIsNotWaitedForInVain has EC2 refuse to free the requested slot.
 func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setback plan.Backoff
@@ -211,7 +212,7 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 	}
 }
 
-// TestWhoHasNoSeatKeepsNobodyWaiting lets strangers take the slots of as many interfaces as may exist unattached.
+// TestWhoHasNoSeatKeepsNobodyWaiting has foreign interfaces in the slots of as many interfaces as may exist unattached.
 func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
 	w := newWorld(limits(8))
 	crowded := exactly(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3")))
@@ -226,7 +227,7 @@ func TestWhoHasNoSeatKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestFullSubnetsAreTriedInTurn goes round the candidates of a selector, also after all of them were full.
+// TestFullSubnetsAreTriedInTurn tries the subnets of a selector in turn, also after all of them were full.
 func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1", "s2", "s3")))
@@ -253,7 +254,7 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 	}
 }
 
-// TestSubnetsKnownToBeFullAreNotTried keeps a fleet from asking EC2 again and again for what is not there.
+// TestSubnetsKnownToBeFullAreNotTried prevents a fleet from repeating create calls in a full subnet.
 func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1", "s2")))
@@ -270,7 +271,7 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	}
 }
 
-// TestAFullSubnetIsNoNewsAgain: what is said stays the same before a try, after it, and when the wait for the next is over.
+// TestAFullSubnetIsNoNewsAgain: the message stays the same before an attempt, after it, and at the end of the backoff.
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	w := newWorld(limits(4))
 	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{NodeENIUID: "uid-a"}
@@ -286,8 +287,8 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after somebody put the tags back of one that had
-// been replaced. The one that stays asks for addresses in vain, for ever; the other leaves all the same.
+// TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after a user restored the tags of one that
+// was replaced. EC2 refuses addresses to the one that stays; the other is removed all the same.
 func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 	w := newWorld(limits(4))
 	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{NodeENIUID: "uid-a"}
@@ -314,8 +315,8 @@ func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade crashes after a create whose answer was lost, long after
-// the member was decided on, and takes the wish back.
+// TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade crashes after a create whose answer was lost, long
+// after the generation was stored, and then removes the desired interface.
 func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T) {
 	w := newWorld(limits(4))
 	key := identity.Key{NodeENIUID: "uid-a"}

@@ -20,17 +20,17 @@ import (
 
 func ownerOf(i eni.Interface) string { return i.Tags[identity.TagNodeENIUID] }
 
-// story is a controller, what is declared, and the EC2 it works on.
+// story is a controller, the desired state, and the EC2 that it works on.
 type story struct {
 	*rapid.T
 	cloud   *hostile
 	intents *intents
 	c       *restartable
-	// mischief lets others meddle with the instance.
+	// mischief has other programs change the instance.
 	mischief bool
 }
 
-// trouble says which misfortunes a story has.
+// trouble says which faults a story has.
 type trouble struct {
 	lag                                             int
 	faults, crashes, forgetful, strangers, mischief bool
@@ -57,7 +57,7 @@ func (s *story) fail(format string, args ...any) {
 	s.Fatalf("%s\n\nEC2:\n%s\nlast plan:\n%s\ncalls:\n%s", fmt.Sprintf(format, args...), s.cloud.describeAll(), s.c.last.Explain(), strings.Join(s.c.log, "\n"))
 }
 
-// judge is asked before every call for an existing interface.
+// judge is called before every call for an existing interface.
 func (s *story) judge(operation string, target eni.Interface) {
 	if target.Tags[identity.TagCluster] != cluster {
 		s.fail("%s of the foreign interface %s", operation, target.ID)
@@ -75,7 +75,7 @@ func (s *story) judge(operation string, target eni.Interface) {
 	}
 }
 
-// judgeRemoval fails if somebody still wants the interface.
+// judgeRemoval fails if a claim still desires the interface.
 func (s *story) judgeRemoval(operation string, target eni.Interface) {
 	owner := s.intents.find(ownerOf(target))
 	if owner == nil {
@@ -90,13 +90,13 @@ func (s *story) judgeRemoval(operation string, target eni.Interface) {
 	case len(claim.Interfaces) == 0 && operation == "detach" && target.Attachment != nil && target.Attachment.Status == eni.AttachmentAttached:
 		s.fail("%s of %s, although its NodeENI has no subnet for the node that could replace it", operation, target.ID)
 	case claim.ReplaceAllowed:
-		// A difference that only a new interface mends is a reason; that there is one is checked when all is done.
+		// Drift that only a replacement corrects is a reason; settled checks that the replacement exists.
 	case s.soleFor(claim, target):
 		s.fail("%s of %s, which is wanted and has no twin", operation, target.ID)
 	}
 }
 
-// soleFor reports whether the interface is the only one of its claim in a subnet that the claim wants.
+// soleFor reports whether the interface is the only one of its claim in a desired subnet.
 func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
 	wanted := slices.ContainsFunc(claim.Interfaces, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, target.SubnetID) })
 	twins := 0
@@ -108,7 +108,7 @@ func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
 	return wanted && twins == 1
 }
 
-// upheaval lets people change their minds while the controller works.
+// upheaval changes the desired state while the controller works.
 func (s *story) upheaval(changes int) {
 	for range changes {
 		s.c.say("%s", s.intents.change())
@@ -121,7 +121,7 @@ func (s *story) upheaval(changes int) {
 	}
 }
 
-// calm ends all trouble and lets the controller finish. At its end nothing may be left to do.
+// calm ends all faults and lets the controller finish. At its end there are no actions left.
 func (s *story) calm() {
 	s.cloud.maxLag, s.cloud.faulty, s.c.crashes = 0, false, false
 	s.cloud.instance.State = eni.InstanceRunning
@@ -141,8 +141,8 @@ func (s *story) calm() {
 	}
 }
 
-// settled checks that EC2 is as declared. What nothing but its tags says to be ours after ledgers were lost is left for a
-// person, who is told of it.
+// settled checks that EC2 is as declared. Interfaces that are unverified after a loss of ledgers are left for a person,
+// and the status names them.
 func (s *story) settled() {
 	have := map[string][]eni.Interface{}
 	for _, i := range s.cloud.ours() {
@@ -191,7 +191,7 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 	}
 }
 
-// settledMember checks one member of a wanted claim.
+// settledMember checks one member of a desired claim.
 func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	switch {
 	case !m.Desired:
@@ -206,7 +206,7 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	case m.Phase == plan.Blocked:
 		s.justified(claim, m)
 	case m.Why.Reason == plan.SlotTaken && claim.ExactSlot && claim.ReplaceAllowed && len(m.Drift) > 0:
-		// It says that its new slot is held by another.
+		// It says that another interface has its new slot.
 	case !m.Ready():
 		s.fail("%s[%d] is %s", m.NodeENIUID, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
@@ -233,7 +233,7 @@ func (s *story) attributes(claim plan.Claim, m plan.Member) {
 	}
 }
 
-// justified checks that a blocked member could not have been seated.
+// justified checks that there was no slot for a blocked member.
 func (s *story) justified(claim plan.Claim, m plan.Member) {
 	attached, taken := 0, false
 	for _, i := range s.cloud.now() {

@@ -89,14 +89,14 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 	})
 }
 
-// stranger is an interface that carries our tags for a member of NodeENI a, and is where none of ours can be.
+// stranger is an interface with our tags for a member of NodeENI a, in a place where none of ours can be.
 func stranger(i eni.Interface) eni.Interface {
 	m := identity.Member{Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance, Key: identity.Key{NodeENIUID: "uid-a"}, Generation: 1}
 	i.ID, i.SubnetID, i.Tags = "eni-stranger", "s1", m.Tags(start, nil)
 	return i
 }
 
-// TestCopiedTagsMoveNothing puts our tags on interfaces that somebody else's instances and services live on.
+// TestCopiedTagsMoveNothing puts our tags on interfaces that other instances and services use.
 func TestCopiedTagsMoveNothing(t *testing.T) {
 	attached := func(instanceID string, slot eni.Slot) *eni.Attachment {
 		return &eni.Attachment{ID: "attach-stranger", InstanceID: instanceID, Slot: slot, Status: eni.AttachmentAttached}
@@ -133,7 +133,7 @@ func TestADeletedInterfaceThatIsStillShownHoldsNoSlot(t *testing.T) {
 	c := claim("a", wish(0, 1, "s1"))
 	_, ledger := w.drive(desired(c), nil)
 	o := w.observe(ledger)
-	o.Owned = nil // The look in o shows it, the inventory knows better.
+	o.Owned = nil // The snapshot in o shows it, the inventory has newer information.
 	p := plan.Compute(desired(c), o, w.now)
 	if len(p.Actions) != 1 || p.Actions[0].(plan.Create).Slot != device(1) {
 		t.Errorf("want a new interface for the slot that is free:\n%s", p.Explain())
@@ -156,7 +156,7 @@ func TestAnInterfaceAttachedElsewhereBlocksNobodyHere(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoGoesOnlyWhenTheOtherIsCertain has the controller start while a stale reading still shows the predecessor
+// TestOneOfTwoGoesOnlyWhenTheOtherIsCertain has the controller start while a stale read still returns the predecessor
 // of a live interface.
 func TestOneOfTwoGoesOnlyWhenTheOtherIsCertain(t *testing.T) {
 	w := newWorld(limits(8))

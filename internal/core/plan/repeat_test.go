@@ -49,8 +49,9 @@ func TestAnotherValueAndALastingOneBeginAnew(t *testing.T) {
 	}
 }
 
-// TestAnOpponentCostsFewCallsPerHour has somebody set an attribute back whenever it is as declared. In whatever order, no
-// attribute of an interface costs more than a handful of calls in an hour once it is known, and the member says so.
+// TestAnOpponentCostsFewCallsPerHour has another program revert an attribute as soon as it is as declared. In any
+// order, no attribute of an interface costs more than a handful of calls in an hour once that is known, and the member
+// says so.
 func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 	t.Parallel()
 	spoil := map[string]func(*eni.Interface){
@@ -92,8 +93,8 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 	})
 }
 
-// TestAReadingDecidesWhetherARepeatedChangeLasts looks at the second acceptance of a change: before a reading that is late
-// enough nothing is said, and without one it is asked for.
+// TestAReadingDecidesWhetherARepeatedChangeLasts is about the second acceptance of a change: before a read that is late
+// enough there is no reason, and without a read the plan requests one.
 func TestAReadingDecidesWhetherARepeatedChangeLasts(t *testing.T) {
 	w := newWorld(limits(4))
 	d := desired(claim("a", wish(0, 1, "s1")))

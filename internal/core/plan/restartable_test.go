@@ -19,14 +19,14 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// restartable is a controller of one instance that can crash after any call. The inventory, the planner and the applier
-// are the real ones; what lies between them is what the reconciler of nodes does.
+// restartable is a controller of one instance that can crash after any call. Inventory, planner and executor are the
+// real ones; the code between them does the work of the node reconciler.
 type restartable struct {
 	rt    *rapid.T
 	cloud *hostile
-	// desired says what is wanted at this moment.
+	// desired returns the present desired state.
 	desired func() plan.Desired
-	// crashes makes it crash now and then; forgetful makes it lose even the ledger then.
+	// crashes makes it crash at times; forgetful makes it lose even the ledger then.
 	crashes, forgetful bool
 
 	known      *inventory.Inventory
@@ -34,7 +34,7 @@ type restartable struct {
 	setbacks   map[identity.Key]plan.Backoff
 	repeats    plan.RepeatedUpdates
 	mayReplace bool
-	// since is when it last started.
+	// since is the time of the last start.
 	since  time.Time
 	listed time.Time
 	next   time.Time
@@ -48,7 +48,7 @@ func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *r
 	return c
 }
 
-// restart loses all that is kept in memory and lists the cluster's interfaces anew.
+// restart discards all state in memory and lists the cluster's interfaces again.
 func (c *restartable) restart() {
 	c.known = inventory.New(cluster)
 	c.setbacks, c.repeats = map[identity.Key]plan.Backoff{}, plan.RepeatedUpdates{}
@@ -70,7 +70,7 @@ func (c *restartable) say(format string, args ...any) {
 	c.log = append(c.log, c.now().UTC().Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// reconcile plans and carries out until a plan asks for no call. It reports whether it crashed on the way.
+// reconcile plans and executes until a plan has no actions. It reports whether it crashed meanwhile.
 func (c *restartable) reconcile() (crashed bool) {
 	var look *eni.InstanceSnapshot
 	for range 12 {
@@ -104,7 +104,7 @@ func (c *restartable) reconcile() (crashed bool) {
 	return false
 }
 
-// denied are the IDs of the interfaces that a plan leaves alone as unverified.
+// denied are the IDs of the interfaces that a plan retains as unverified.
 func denied(p plan.Plan) []string {
 	var ids []string
 	for _, u := range p.Unverified {
@@ -138,7 +138,7 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 	return false
 }
 
-// poll reads what EC2 is at work on.
+// poll reads the interfaces that EC2 is changing.
 func (c *restartable) poll() (changed bool) {
 	ids := c.known.InTransition()
 	if len(ids) == 0 {
@@ -154,8 +154,8 @@ func (c *restartable) poll() (changed bool) {
 	return len(members) > 0
 }
 
-// idle lets the time pass as the real controller does: it plans when something changed and when a plan asked for it,
-// and otherwise only lists every five minutes.
+// idle lets the time pass like the real controller: it plans after a change and at the requeue time, and otherwise only
+// lists every five minutes.
 func (c *restartable) idle(d time.Duration) {
 	end := c.now().Add(d)
 	for c.now().Before(end) {

@@ -22,7 +22,7 @@ var zoned = []eni.Subnet{
 	{ID: "other-zone", Zone: "us-east-1b", VPCID: "vpc-1"}, {ID: "other-vpc", Zone: zone, VPCID: "vpc-2"},
 }
 
-// listing returns the claim of a NodeENI that lists subnets, of which some may be unknown to EC2.
+// listing returns the claim of a NodeENI with a list of subnets; EC2 may not know some of them.
 func listing(ids ...string) plan.Claim {
 	c := claim("a")
 	c.FirstSlot = device(1)
@@ -34,8 +34,8 @@ func listing(ids ...string) plan.Claim {
 	return c
 }
 
-// TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops edits the subnets of a NodeENI with updatePolicy: InPlace. Its
-// live interfaces go only if their subnet was dropped from a list that still serves the node.
+// TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops edits the subnets of a NodeENI with updatePolicy: InPlace.
+// Its live interfaces are removed only if their subnet was dropped from a list that still serves the node.
 func TestAnEditOfSubnetsInPlaceTakesOnlyWhatALivingListDrops(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -78,8 +78,8 @@ func TestAnInterfaceWithoutASubnetForItsNodeSaysHowItGoes(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceInUseSaysWhyItKeepsItsGroups asks for a group that the node's VPC does not have, of an interface that is
-// attached: it has the reason that a new one has, and keeps what it has.
+// TestAnInterfaceInUseSaysWhyItKeepsItsGroups requests a group that the node's VPC does not have for an attached
+// interface: it has the reason that a new one has, and keeps its groups.
 func TestAnInterfaceInUseSaysWhyItKeepsItsGroups(t *testing.T) {
 	none := &plan.Problem{Reason: plan.SecurityGroupNotFound, Message: "there is no security group with ID sg-9 in VPC vpc-1, where the node is; create it there"}
 	lacking := claim("a", wish(0, 1, "s1"))
