@@ -146,13 +146,20 @@ func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 		callers.Go(func() { _ = b.client.PutTags(ctx, one.ID, map[string]string{"n": fmt.Sprint(n)}) })
 	}
 	callers.Wait()
-	if took := time.Since(begun); took > limit+5*time.Second {
+	took := time.Since(begun)
+	if calls := b.sim.Calls().Mutating; float64(calls.Throttled) > mostThrottled*float64(calls.Count) {
+		return &simulation.Violation{Invariant: "I8", Message: fmt.Sprintf("EC2 throttled %d of %d calls", calls.Throttled, calls.Count)}
+	}
+	if took > limit+5*time.Second {
 		return &simulation.Violation{Invariant: "I8", Message: fmt.Sprintf(
 			"%d calls of each of three actions took %s, and %s would do: %s", count, took.Round(time.Second), limit.Round(time.Second),
 			strings.Join([]string{"CreateNetworkInterface", "ModifyNetworkInterfaceAttribute", "CreateTags"}, ", "))}
 	}
 	return nil
 }
+
+// mostThrottled is the share of its calls that EC2 may throttle while nothing else uses the account (AW10 of the reliability catalogue).
+const mostThrottled = 0.02
 
 // wrongReplies lets something else come in the place of EC2's answers, with the call carried out or not. None of it is taken
 // for an answer: what was asked for is there or an error is told, and an interface asked for again is the same one (I2).
