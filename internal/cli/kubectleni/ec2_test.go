@@ -1,0 +1,345 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectleni_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fault"
+	"github.com/multieni/multieni/internal/cli/kubectleni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+const clusterName = "test"
+
+// lost is an unattached interface of a NodeENI that does not exist.
+func lost(id string, age time.Duration) ec2.WorldInterface {
+	member := identity.Member{
+		Cluster: clusterName, NodeENI: "gone", Node: "node-a1", InstanceID: "i-0a10000000000000a", Key: identity.Key{NodeENIUID: "gone-uid"}, Generation: 1,
+	}
+	return ec2.WorldInterface{NetworkInterfaceID: id, SubnetID: "subnet-0f59b4f14737be9ad", Tags: member.Tags(time.Now().Add(-age), nil)}
+}
+
+// foreign is an unattached interface that carries no tag of a cluster.
+func foreign() ec2.WorldInterface {
+	return ec2.WorldInterface{NetworkInterfaceID: "eni-0000000000000000f", SubnetID: "subnet-0f59b4f14737be9ad"}
+}
+
+// unattached returns the IDs of the interfaces that are attached to nothing.
+func unattached(sim *awssim.Simulator) []string {
+	var ids []string
+	for _, i := range sim.State().NetworkInterfaces {
+		if i.Attachment == nil {
+			ids = append(ids, i.NetworkInterfaceID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+const (
+	oldLeak   = "eni-00000000000000001"
+	youngLeak = "eni-00000000000000002"
+	stranger  = "eni-0000000000000000f"
+)
+
+func TestCollectingLeaks(t *testing.T) {
+	all := []string{oldLeak, youngLeak, stranger}
+	cases := map[string]struct {
+		args   []string
+		answer string
+		fault  *fault.Fault
+		fails  string
+		says   string
+		left   []string
+	}{
+		"the list alone deletes nothing":       {args: nil, left: all},
+		"without an answer nothing is deleted": {args: []string{"--collect"}, fails: "read the answer", left: all},
+		"no deletes nothing": {
+			args: []string{"--collect"}, answer: "n\n", fails: "nothing was done", says: "Delete 1 interfaces in us-east-1? [y/N]", left: all,
+		},
+		"an empty line deletes nothing":  {args: []string{"--collect"}, answer: "\n", fails: "nothing was done", left: all},
+		"another word deletes nothing":   {args: []string{"--collect"}, answer: "yesterday\n", fails: "nothing was done", left: all},
+		"yes deletes what is old enough": {args: []string{"--collect"}, answer: "YES\n", says: "deleted " + oldLeak, left: []string{youngLeak, stranger}},
+		"--yes asks nothing":             {args: []string{"--collect", "--yes"}, says: "deleted " + oldLeak, left: []string{youngLeak, stranger}},
+		"a refused deletion is an error": {
+			args: []string{"--collect", "-y"}, fault: &fault.Fault{Kind: fault.Error, Action: "DeleteNetworkInterface", Code: "UnauthorizedOperation", Status: 403},
+			fails: "delete " + oldLeak, left: all,
+		},
+		"an interface that is gone already is no error": {
+			args: []string{"--collect", "-y"}, says: "deleted " + oldLeak,
+			fault: &fault.Fault{Kind: fault.Error, Action: "DeleteNetworkInterface", Code: "InvalidNetworkInterfaceID.NotFound", Status: 400}, left: all,
+		},
+		"an unreadable EC2 is an error": {
+			args: []string{"--collect", "-y"}, fault: &fault.Fault{Kind: fault.Error, Action: "DescribeNetworkInterfaces", Code: "UnauthorizedOperation", Status: 403},
+			fails: "DescribeNetworkInterfaces", left: all,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			newCluster(t)
+			sim := withEC2(t, lost(oldLeak, time.Hour), lost(youngLeak, time.Minute), foreign())
+			if tc.fault != nil {
+				_, err := sim.AddFault(*tc.fault)
+				must(t, err)
+			}
+			r := run(t, tc.answer, append([]string{"leaks", "--cluster-name", clusterName}, tc.args...)...)
+			if (r.failure != nil) != (tc.fails != "") {
+				t.Fatalf("failure: %v, want %q", r.failure, tc.fails)
+			}
+			if r.failure != nil {
+				wants(t, r.failure.Error(), tc.fails)
+			}
+			wants(t, r.err, tc.says)
+			if diff := cmp.Diff(tc.left, unattached(sim)); diff != "" {
+				t.Errorf("left in EC2 (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLeaksAreListedOnceWithTheirVerdict(t *testing.T) {
+	newCluster(t)
+	withEC2(t, lost(oldLeak, time.Hour), lost(youngLeak, time.Minute), foreign())
+	got := succeeds(t, "leaks", "--cluster-name", clusterName)
+	wants(t, got, "2 of 2 interfaces of cluster test have lost their NodeENI.", "can be deleted", "younger than", "kubectl eni leaks --collect")
+	for id, times := range map[string]int{oldLeak: 1, youngLeak: 1, stranger: 0} {
+		if n := strings.Count(got, id); n != times {
+			t.Errorf("%s is listed %d times, want %d:\n%s", id, n, times, got)
+		}
+	}
+	wants(t, succeeds(t, "leaks", "--cluster-name", "another"), "No leak. Cluster another owns 0 interfaces")
+	if r := run(t, "", "leaks", "--cluster-name", "another", "--collect"); r.failure != nil || r.err != "nothing to collect\n" {
+		t.Errorf("%v, %q", r.failure, r.err)
+	}
+	var view struct {
+		Cluster string
+		Owned   int
+		Leaked  []struct {
+			ENIID       string
+			Collectable bool
+		}
+	}
+	must(t, json.Unmarshal([]byte(succeeds(t, "leaks", "--cluster-name", clusterName, "-o", "json")), &view))
+	if view.Cluster != clusterName || view.Owned != 2 || len(view.Leaked) != 2 {
+		t.Errorf("JSON: %+v", view)
+	}
+}
+
+func TestALivingNodeENIHasNoLeaks(t *testing.T) {
+	c := newCluster(t)
+	n := multus()
+	c.put(n)
+	living := lost(oldLeak, time.Hour)
+	living.Tags[identity.TagNodeENIUID] = string(n.UID)
+	withEC2(t, living)
+	wants(t, succeeds(t, "leaks", "--cluster-name", clusterName), "No leak. Cluster test owns 1 interface, and none has lost its NodeENI.")
+}
+
+func TestWithoutCredentials(t *testing.T) {
+	c := readyCluster(t)
+	withoutCredentials(t)
+	manifest := write(t, manifestOf("multus"))
+	for _, args := range [][]string{{"leaks"}, {"plan", "-f", manifest}, {"import"}} {
+		t.Run(args[0]+" fails", func(t *testing.T) {
+			r := run(t, "", args...)
+			if r.failure == nil {
+				t.Fatal("it did not fail")
+			}
+			wants(t, r.failure.Error(), "find AWS credentials: set AWS_PROFILE, or log in with aws sso login")
+		})
+	}
+	t.Run("node shows what the cluster knows", func(t *testing.T) {
+		wants(t, succeeds(t, "node", "node-a1"), "eni-00000000000000001", "ens7 ready mtu 9001",
+			"Only multieni's own interfaces are shown, since EC2 could not be asked", "find AWS credentials")
+	})
+	t.Run("a node outside EC2 has no slots to read", func(t *testing.T) {
+		fargate := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fargate"}}
+		c.put(fargate)
+		wants(t, succeeds(t, "node", "fargate"), "the node is no EC2 instance", "no NodeENI wants an interface here")
+	})
+}
+
+func TestTheSlotsOfANode(t *testing.T) {
+	readyCluster(t)
+	sim := withEC2(t)
+	wants(t, succeeds(t, "node", "node-a1"), "i-0a10000000000000a, m5.xlarge, us-east-1a", "card 0  ■□■□  2 of 4 used",
+		"primary", "multus[0]", "10.0.64.4", "ens7 ready mtu 9001")
+	wants(t, succeeds(t, "node", "node-b1"), "card 0  ■□□□  1 of 4 used", "no NodeENI wants an interface here")
+	_, err := sim.AddFault(fault.Fault{Kind: fault.Error, Action: "DescribeInstances", Code: "UnauthorizedOperation", Status: 403})
+	must(t, err)
+	wants(t, succeeds(t, "node", "node-b1"), "EC2 could not be asked", "UnauthorizedOperation")
+}
+
+// manifestOf is a NodeENI for the nodes with ng=multi-eni.
+func manifestOf(name string) string {
+	return `apiVersion: networking.k8s.aws/v1alpha1
+kind: NodeENI
+metadata: {name: ` + name + `}
+spec:
+  nodeSelector: {ng: multi-eni}
+  subnetID: subnet-0f59b4f14737be9ad
+  securityGroupIDs: [sg-05da196f3314d4af8]
+  deviceIndex: 2
+  deviceIndexPolicy: Strict
+  deleteOnTermination: true
+`
+}
+
+func write(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	must(t, os.WriteFile(file, []byte(content), 0o600))
+	return file
+}
+
+func TestPlanOfANewNodeENI(t *testing.T) {
+	c := newCluster(t)
+	c.node("node-a1", "us-east-1a", "i-0a10000000000000a", map[string]string{"ng": "multi-eni"})
+	c.node("node-a2", "us-east-1a", "i-0a20000000000000a", map[string]string{"ng": "multi-eni"})
+	c.node("node-b1", "us-east-1b", "i-0a10000000000000b", map[string]string{"ng": "multi-eni"})
+	c.node("node-c1", "us-east-1c", "i-0a10000000000000c", map[string]string{"ng": "other"})
+	c.node("fargate", "", "", map[string]string{"ng": "multi-eni"})
+	sim := withEC2(t)
+	before := len(sim.State().NetworkInterfaces)
+	got := succeeds(t, "plan", "-f", write(t, "kind: ConfigMap\napiVersion: v1\n---\n"+manifestOf("multus")))
+	wants(t, got, "node-a1, node-a2\n", "+ multus: create", "and the same on 1 other node", "node-b1\n  ✗ multus: NoSubnetInZone",
+		"· fargate is passed over", "2 to create, 0 to change, 0 to remove, 1 blocked, 0 drifted; 0 nodes unchanged.",
+		"6 calls to EC2: AttachNetworkInterface 2, CreateNetworkInterface 2, ModifyNetworkInterfaceAttribute 2.")
+	if strings.Contains(got, "node-c1") {
+		t.Errorf("a node that is not selected is planned for:\n%s", got)
+	}
+	var none v1alpha1.NodeENIList
+	must(t, c.List(t.Context(), &none))
+	if after := len(sim.State().NetworkInterfaces); after != before || len(none.Items) != 0 {
+		t.Errorf("a plan changed something: %d interfaces before, %d after, %d NodeENIs", before, after, len(none.Items))
+	}
+	if diff := cmp.Diff([]string{"POST /apis/networking.k8s.aws/v1alpha1/nodeenis"}, c.dryRuns); diff != "" {
+		t.Errorf("dry runs (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlanOfADeclaredNodeENI(t *testing.T) {
+	cases := map[string]struct {
+		manifest string
+		args     []string
+		want     []string
+		dryRuns  int
+	}{
+		"a selector without nodes": {
+			strings.Replace(manifestOf("multus"), "ng: multi-eni", "ng: none", 1), nil,
+			[]string{"no node carries the labels ng=none, so nothing is wanted until one does: kubectl label node NODE ng=none", "No call to EC2."}, 1,
+		},
+		"its deletion": {manifestOf("multus"), []string{"--delete"}, []string{"0 to create"}, 0},
+		"a change that nodes do not feel": {
+			strings.Replace(manifestOf("multus"), "deviceIndexPolicy: Strict", "required: true", 1), nil, []string{"0 to remove"}, 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := readyCluster(t)
+			withEC2(t)
+			wants(t, succeeds(t, append([]string{"plan", "-f", write(t, tc.manifest)}, tc.args...)...), tc.want...)
+			if len(c.dryRuns) != tc.dryRuns {
+				t.Errorf("dry runs: %v, want %d", c.dryRuns, tc.dryRuns)
+			}
+		})
+	}
+}
+
+func TestPlansThatCannotBeMade(t *testing.T) {
+	cases := map[string]struct {
+		manifest string
+		args     []string
+		denied   string
+		want     []string
+	}{
+		"another kind":             {"kind: ConfigMap\napiVersion: v1\n", nil, "", []string{"manifest.yaml holds no NodeENI of networking.k8s.aws/v1alpha1"}},
+		"an unknown field":         {manifestOf("multus") + "  subnet: x\n", nil, "", []string{"manifest.yaml: read a NodeENI", `unknown field "subnet"`}},
+		"not YAML":                 {"kind: [", nil, "", []string{"manifest.yaml: "}},
+		"deletion of an unknown":   {manifestOf("user-plane"), []string{"--delete"}, "", []string{"there is no NodeENI user-plane to delete"}},
+		"a refused creation":       {manifestOf("user-plane"), nil, "/nodeenis#POST", []string{"NodeENI user-plane would be refused", "forbidden"}},
+		"a refused change":         {manifestOf("multus"), nil, "/nodeenis/multus", []string{"the change of NodeENI multus would be refused", "forbidden"}},
+		"a malformed instance tag": {manifestOf("multus"), []string{"--instance-tags", "=x"}, "", []string{"instance"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := readyCluster(t)
+			withEC2(t)
+			if tc.denied != "" {
+				c.denied = []string{tc.denied}
+			}
+			r := run(t, "", append([]string{"plan", "-f", write(t, tc.manifest)}, tc.args...)...)
+			if r.failure == nil {
+				t.Fatalf("it did not fail, and printed:\n%s", r.out)
+			}
+			wants(t, r.failure.Error(), tc.want...)
+		})
+	}
+}
+
+func TestWaitShowsProgressAndEnds(t *testing.T) {
+	cases := map[string]struct {
+		prepare func(*cluster)
+		args    []string
+		fails   string
+		says    string
+	}{
+		"all is ready": {func(*cluster) {}, []string{"multus"}, "", "████████████████████  1/1 attached, 1/1 NodeENIs ready\n"},
+		"stalled": {func(c *cluster) { c.stall() }, []string{"--fail-if-stalled"}, "somebody has to change something for multus (NoSubnetInZone); kubectl eni status says why",
+			"░░░░░░░░░░░░░░░░░░░░  0/1 attached, 1 blocked, 0/1 NodeENIs ready\n"},
+		"the time is over": {func(c *cluster) { c.block("InProgress", "EC2 attaches") }, []string{"--timeout", "100ms"}, "not ready after 100ms: multus (InProgress)",
+			"0/1 attached, 1 blocked"},
+		"a node that the NodeENI does not know of yet": {func(c *cluster) {
+			c.node("node-a2", "us-east-1a", "i-0a20000000000000a", map[string]string{"ng": "multi-eni"})
+		}, []string{"--timeout", "100ms"}, "not ready after 100ms: multus (Progressing)", "0/1 NodeENIs ready"},
+		"an older generation": {func(c *cluster) {
+			var n v1alpha1.NodeENI
+			must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "multus"}, &n))
+			n.Spec.Description = "changed"
+			must(c.t, c.Update(c.t.Context(), &n))
+		}, []string{"--timeout", "100ms"}, "not ready after 100ms: multus (Progressing)", "0/1 NodeENIs ready"},
+		"no time at all": {func(*cluster) {}, []string{"--timeout", "0s"}, "heard nothing of NodeENIs for 0s", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.prepare(readyCluster(t))
+			r := run(t, "", append([]string{"wait"}, tc.args...)...)
+			if (r.failure != nil) != (tc.fails != "") {
+				t.Fatalf("failure: %v, want %q", r.failure, tc.fails)
+			}
+			if r.failure != nil {
+				wants(t, r.failure.Error(), tc.fails)
+			}
+			wants(t, r.err, tc.says)
+			if r.out != "" {
+				t.Errorf("progress belongs on standard error, and this is on standard output: %q", r.out)
+			}
+		})
+	}
+}
+
+func TestADoctorThatCannotReachAWSFails(t *testing.T) {
+	readyCluster(t)
+	withoutCredentials(t)
+	r := run(t, "", "doctor")
+	if r.failure != kubectleni.ErrFailed { //nolint:errorlint // the program compares it so
+		t.Errorf("failure: %v, want ErrFailed", r.failure)
+	}
+	wants(t, r.out, "✗ AWS: find AWS credentials", "→ Configure AWS credentials and the region.", "1 failed")
+}
