@@ -187,10 +187,10 @@ func (p Page) paragraph(indent, text string) string {
 		switch {
 		case length == 0:
 			b.WriteString(indent + word)
-			length = utf8.RuneCountInString(indent) + n
+			length = columnsOf(indent) + n
 		case length+1+n > width:
 			b.WriteString("\n" + hanging(indent) + word)
-			length = utf8.RuneCountInString(indent) + n
+			length = columnsOf(indent) + n
 		default:
 			b.WriteString(" " + word)
 			length += 1 + n
@@ -200,7 +200,23 @@ func (p Page) paragraph(indent, text string) string {
 }
 
 // hanging is the indent of the lines after the first.
-func hanging(indent string) string { return strings.Repeat(" ", utf8.RuneCountInString(indent)) }
+func hanging(indent string) string { return strings.Repeat(" ", columnsOf(indent)) }
+
+// columnsOf is the number of columns that a text takes on a page. Its attributes take none.
+func columnsOf(text string) int {
+	columns, isAttribute := 0, false
+	for _, r := range text {
+		switch {
+		case r == '\x1b':
+			isAttribute = true
+		case !isAttribute:
+			columns++
+		case r == 'm':
+			isAttribute = false
+		}
+	}
+	return columns
+}
 
 // names lists the first of some names and counts the rest.
 func (p Page) names(all []string) string {
