@@ -303,17 +303,17 @@ func TestWaitShowsProgressAndEnds(t *testing.T) {
 		"all is ready": {func(*cluster) {}, []string{"multus"}, "", "████████████████████  1/1 attached, 1/1 NodeENIs ready\n"},
 		"stalled": {func(c *cluster) { c.stall() }, []string{"--fail-if-stalled"}, "somebody has to change something for multus (NoSubnetInZone); kubectl eni status says why",
 			"░░░░░░░░░░░░░░░░░░░░  0/1 attached, 1 blocked, 0/1 NodeENIs ready\n"},
-		"the time is over": {func(c *cluster) { c.block("InProgress", "EC2 attaches") }, []string{"--timeout", "100ms"}, "not ready after 100ms: multus (InProgress)",
+		"the time is over": {func(c *cluster) { c.block("InProgress", "EC2 attaches") }, []string{"--timeout", "2s"}, "not ready after 2s: multus (InProgress)",
 			"0/1 attached, 1 blocked"},
 		"a node that the NodeENI does not know of yet": {func(c *cluster) {
 			c.node("node-a2", "us-east-1a", "i-0a20000000000000a", map[string]string{"ng": "multi-eni"})
-		}, []string{"--timeout", "100ms"}, "not ready after 100ms: multus (Progressing)", "0/1 NodeENIs ready"},
+		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (Progressing)", "0/1 NodeENIs ready"},
 		"an older generation": {func(c *cluster) {
 			var n v1alpha1.NodeENI
 			must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "multus"}, &n))
 			n.Spec.Description = "changed"
 			must(c.t, c.Update(c.t.Context(), &n))
-		}, []string{"--timeout", "100ms"}, "not ready after 100ms: multus (Progressing)", "0/1 NodeENIs ready"},
+		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (Progressing)", "0/1 NodeENIs ready"},
 		"no time at all": {func(*cluster) {}, []string{"--timeout", "0s"}, "heard nothing of NodeENIs for 0s", ""},
 	}
 	for name, tc := range cases {
