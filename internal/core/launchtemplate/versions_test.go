@@ -1,0 +1,207 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package launchtemplate_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/launchtemplate"
+)
+
+var today = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// versions are old versions of ours, with the numbers from 1.
+func versions(count int) []launchtemplate.Version {
+	var all []launchtemplate.Version
+	for n := 1; n <= count; n++ {
+		all = append(all, launchtemplate.Version{
+			TemplateID: "lt-1", Number: int64(n), Description: launchtemplate.Describe(fmt.Sprint("hash-", n)), CreatedAt: today.Add(-30 * 24 * time.Hour),
+		})
+	}
+	return all
+}
+
+// A version is deleted only if no launch can need it any more.
+func TestPrunable(t *testing.T) {
+	unused := func(string) bool { return false }
+	for name, tc := range map[string]struct {
+		versions []launchtemplate.Version
+		current  int64
+		inUse    func(string) bool
+		want     []int64
+	}{
+		"none":                      {nil, 0, unused, nil},
+		"the last ten stay":         {versions(10), 10, unused, nil},
+		"the first stays":           {versions(11), 11, unused, nil},
+		"the second is the oldest":  {versions(12), 12, unused, []int64{2}},
+		"all older ones":            {versions(14), 14, unused, []int64{2, 3, 4}},
+		"the current one stays":     {versions(14), 3, unused, []int64{2, 4}},
+		"one that a node runs":      {versions(14), 14, func(hash string) bool { return hash == "hash-2" }, []int64{3, 4}},
+		"one of another program":    {func() []launchtemplate.Version { v := versions(14); v[1].Description = "mine"; return v }(), 14, unused, []int64{3, 4}},
+		"one without a description": {func() []launchtemplate.Version { v := versions(14); v[2].Description = ""; return v }(), 14, unused, []int64{2, 4}},
+		"one of an hour ago": {
+			func() []launchtemplate.Version { v := versions(14); v[1].CreatedAt = today.Add(-time.Hour); return v }(), 14, unused, []int64{3, 4},
+		},
+		"one of exactly a day ago": {
+			func() []launchtemplate.Version {
+				v := versions(12)
+				v[1].CreatedAt = today.Add(-launchtemplate.KeepFor)
+				return v
+			}(), 12, unused, []int64{2},
+		},
+		"any order": {func() []launchtemplate.Version { v := versions(14); slices.Reverse(v); return v }(), 14, unused, []int64{2, 3, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, launchtemplate.Prunable(tc.versions, tc.current, tc.inUse, today)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Pruning never takes the version in use, the default one, or one of the newest ten, and a second time finds nothing.
+func TestPruningIsSafeAndIdempotent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := versions(rapid.IntRange(0, 30).Draw(t, "count"))
+		for n := range all {
+			all[n].CreatedAt = today.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "hours")) * time.Hour)
+		}
+		current, used := int64(rapid.IntRange(0, 30).Draw(t, "current")), fmt.Sprint("hash-", rapid.IntRange(1, 30).Draw(t, "used"))
+		inUse := func(hash string) bool { return hash == used }
+		pruned := launchtemplate.Prunable(all, current, inUse, today)
+		for _, number := range pruned {
+			if v := all[number-1]; number == 1 || number == current || inUse(v.Hash()) || number > int64(len(all)-launchtemplate.KeepVersions) {
+				t.Fatalf("version %d of %d is pruned", number, len(all))
+			}
+		}
+		left := slices.DeleteFunc(all, func(v launchtemplate.Version) bool { return slices.Contains(pruned, v.Number) })
+		if again := launchtemplate.Prunable(left, current, inUse, today); len(again) > 0 {
+			t.Fatalf("after %v, %v are pruned as well", pruned, again)
+		}
+	})
+}
+
+// A launch template is deleted only after two looks without its node template, and not while a launch may use a new version.
+func TestIsOrphaned(t *testing.T) {
+	young := versions(2)
+	young[1].CreatedAt = today.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		versions []launchtemplate.Version
+		seen     time.Time
+		want     bool
+	}{
+		"first look":                {versions(2), time.Time{}, false},
+		"second look, at once":      {versions(2), today.Add(-time.Minute), false},
+		"second look, in an hour":   {versions(2), today.Add(-launchtemplate.OrphanGrace), true},
+		"a new version":             {young, today.Add(-2 * time.Hour), false},
+		"no versions are known":     {nil, today.Add(-2 * time.Hour), true},
+		"a clock that stepped back": {versions(2), today.Add(time.Hour), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := launchtemplate.IsOrphaned(tc.versions, tc.seen, today); got != tc.want {
+				t.Errorf("orphaned is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// The description of a version tells its hash, and is how an existing version is found instead of another being made.
+func TestVersionsAreFoundByHash(t *testing.T) {
+	foreign := launchtemplate.Version{Number: 5, Description: "hash-3"}
+	all := append([]launchtemplate.Version{{Number: 4, Description: launchtemplate.Describe("hash-2")}, foreign}, versions(3)...)
+	for hash, want := range map[string]int64{"hash-1": 1, "hash-2": 4, "hash-3": 3, "hash-9": 0} {
+		t.Run(hash, func(t *testing.T) {
+			found, is := launchtemplate.Find(all, hash)
+			if found.Number != want || is != (want > 0) {
+				t.Errorf("found version %d, %t; want %d", found.Number, is, want)
+			}
+		})
+	}
+	if hash := foreign.Hash(); hash != "" {
+		t.Errorf("a version of another program has the hash %q", hash)
+	}
+}
+
+// A reference by ID does not fall back to the name, which another launch template can have by now.
+func TestReferences(t *testing.T) {
+	existing := launchtemplate.Existing{ID: "lt-1", Name: "multieni/blue/default"}
+	for name, tc := range map[string]struct {
+		reference launchtemplate.Reference
+		want      bool
+	}{
+		"by ID":                   {launchtemplate.Reference{TemplateID: "lt-1"}, true},
+		"by name":                 {launchtemplate.Reference{TemplateName: existing.Name}, true},
+		"by another ID":           {launchtemplate.Reference{TemplateID: "lt-2"}, false},
+		"by another ID, our name": {launchtemplate.Reference{TemplateID: "lt-2", TemplateName: existing.Name}, false},
+		"by another name":         {launchtemplate.Reference{TemplateName: "other"}, false},
+		"by nothing":              {launchtemplate.Reference{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.reference.To(existing); got != tc.want {
+				t.Errorf("it is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// The subnets and the image of a published version are read back, so that the choices stay.
+func TestChoicesAreReadBack(t *testing.T) {
+	data := document(t, `{"ImageId": "ami-7", "NetworkInterfaces": [
+	  {"DeviceIndex": 0, "SubnetId": "subnet-b"}, {"DeviceIndex": 1, "NetworkCardIndex": 1, "SubnetId": "subnet-a"}, {"DeviceIndex": 2}, "odd"]}`)
+	want := map[eni.Slot]string{{}: "subnet-b", {Card: 1, Device: 1}: "subnet-a"}
+	if diff := cmp.Diff(want, launchtemplate.ChosenSubnets(data)); diff != "" {
+		t.Errorf("subnets by slot (-want +got):\n%s", diff)
+	}
+	again := document(t, `{"NetworkInterfaces": [{"SubnetId": "subnet-b"}, {"DeviceIndex": 1, "SubnetId": "subnet-c"}]}`)
+	if diff := cmp.Diff([]string{"subnet-a", "subnet-b", "subnet-c"}, launchtemplate.SubnetIDs(data, again, nil)); diff != "" {
+		t.Errorf("all subnets (-want +got):\n%s", diff)
+	}
+	if image := (launchtemplate.Version{Data: data}).ImageID(); image != "ami-7" {
+		t.Errorf("the image is %q", image)
+	}
+}
+
+// The tags of a launch template tell those of two node templates, and of two clusters, apart.
+func TestIdentityTellsTemplatesApart(t *testing.T) {
+	one := plain()
+	for name, change := range map[string]func(*launchtemplate.NodeTemplate){
+		"another name":    func(n *launchtemplate.NodeTemplate) { n.Name = "other" },
+		"a successor":     func(n *launchtemplate.NodeTemplate) { n.UID = "uid-2" },
+		"another cluster": func(n *launchtemplate.NodeTemplate) { n.Cluster = "green" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := plain()
+			change(&other)
+			if cmp.Equal(one.Identity(), other.Identity()) {
+				t.Errorf("both have %v", one.Identity())
+			}
+		})
+	}
+}
+
+// A document and its clone are equal and share nothing; its text reads back as the same document.
+func TestDocumentsSurviveTheirText(t *testing.T) {
+	data := document(t, `{"UserData": "<a&b>", "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"]}]}`)
+	clone := data.Clone()
+	if clone.Hash() != data.Hash() {
+		t.Error("the hash of a clone is another one")
+	}
+	if again := document(t, string(data.JSON())); again.Hash() != data.Hash() {
+		t.Errorf("the text reads as another document: %s", data.JSON())
+	}
+	clone["NetworkInterfaces"].([]any)[0].(map[string]any)["DeviceIndex"] = float64(9)
+	if clone.Hash() == data.Hash() {
+		t.Error("a change of the clone changes the document, or not its hash")
+	}
+	if empty := launchtemplate.Document(nil).Clone(); empty == nil || len(empty) > 0 {
+		t.Errorf("the clone of nothing is %v", empty)
+	}
+}
