@@ -16,7 +16,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/fault"
 	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // again is the Node as which the instance of the stage's node registers a second time.
@@ -205,4 +207,51 @@ func (s *stage) change(name string, change func(*corev1.Node)) {
 func (s *stage) firstNodeGoes() {
 	s.Helper()
 	s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(nodeName)})) })
+}
+
+// TestAnInterfaceLeftAloneTriggersNoNode has an interface on an instance whose invented tags name the Node of another instance:
+// reconciling that Node triggers the one that has the instance only until the interface is known to be left alone.
+func TestAnInterfaceLeftAloneTriggersNoNode(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.join("node-2")
+		names := []string{nodeName, "node-2"}
+		s.playAll(time.Minute, names, func() {})
+		invented := identity.Member{
+			Cluster: cluster, NodeENI: "data", Node: "node-2", InstanceID: instanceID,
+			Key: identity.Key{NodeENIUID: "uid-data", Ordinal: 7}, Generation: time.Now().Unix(),
+		}
+		made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
+			Token: "invented", SubnetID: data, Groups: []string{group}, Tags: invented.Tags(time.Now().Add(-48*time.Hour), nil),
+		})
+		s.must(err)
+		_, err = s.cloud.AttachInterface(s.Context(), made.ID, instanceID, eni.Slot{Device: 3})
+		s.must(err)
+		time.Sleep(time.Minute)
+		s.must(s.observer.ResyncOnce(s.Context()))
+		s.drainChanged()
+		if got := s.triggered("node-2"); !slices.Equal(got, []string{nodeName}) {
+			t.Errorf("triggered %v for an interface that it has not seen, want it", got)
+		}
+		s.playAll(time.Minute, []string{nodeName}, func() {})
+		if denied := s.observer.Denied(); !slices.Equal(denied, []string{made.ID}) {
+			t.Fatalf("%v are left alone, want %s", denied, made.ID)
+		}
+		if got := s.triggered("node-2"); len(got) > 0 {
+			t.Errorf("triggered %v for an interface that is left alone", got)
+		}
+	})
+}
+
+// triggered returns the nodes that the reconciliation of another one triggers.
+func (s *stage) triggered(by string) (names []string) {
+	s.Helper()
+	s.reconcile(by)
+	for {
+		select {
+		case name := <-s.observer.Changed():
+			names = append(names, name)
+		default:
+			return names
+		}
+	}
 }

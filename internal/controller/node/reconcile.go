@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/executor"
@@ -213,10 +215,13 @@ func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot, instanceID st
 }
 
 // releaseInstance leaves an instance to the node that has it, and triggers that node: changes of interfaces whose tags name
-// this node still arrive here.
+// this node still arrive here. An attached interface that the other node is known to leave alone is no reason.
 func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceID string) (*snapshot, result, error) {
 	known := r.Observer.Of(instanceID)
-	if len(known.Owned) > 0 {
+	denied := r.Observer.Denied()
+	if slices.ContainsFunc(known.Owned, func(i inventory.Record) bool {
+		return i.Member.Node == s.name && (i.Attachment == nil || !slices.Contains(denied, i.ID))
+	}) {
 		r.Observer.EnqueueNode(ctx, s.release[instanceID])
 	}
 	observed := plan.Observed{
