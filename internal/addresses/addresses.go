@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package addresses finds the lowest free address of a subnet for an interface that is about to be made: it reads what
-// package addressing decides on.
+// package ipam decides on.
 //
 // A [Reservations] is for a process that makes all interfaces of its cluster itself, or nearly so: it promises each address once. A
 // [Ranked] is for processes that know nothing of each other, such as a function that runs once for each instance: everybody
@@ -72,7 +72,7 @@ func (s *subnets) read(ctx context.Context, subnetID string) (ipam.Subnet, []eni
 	return subnet, interfaces, nil
 }
 
-// beside implements [apply.Addresses]' Beside.
+// beside is WithIPv4Suffix of [executor.Addresses] for both implementations.
 func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
 	constant, err := s.blocks(ctx, subnetID)
 	if err != nil || !constant.ipv6.IsValid() {

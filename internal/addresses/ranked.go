@@ -42,7 +42,7 @@ func NewRanked(reader Reader, instances Instances, wanting WaitingNodes, now fun
 	return &Ranked{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now, taken: map[netip.Addr]time.Time{}}
 }
 
-// Reserve implements [apply.Addresses].
+// Reserve implements [executor.Addresses].
 func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
 	subnet, interfaces, err := q.subnets.read(ctx, subnetID)
 	if err != nil {
@@ -65,12 +65,12 @@ func (q *Ranked) Reserve(ctx context.Context, subnetID string, member identity.M
 	return free[min(turn, len(free)-1)], nil
 }
 
-// WithIPv4Suffix implements [apply.Addresses].
+// WithIPv4Suffix implements [executor.Addresses].
 func (q *Ranked) WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
 	return q.subnets.beside(ctx, subnetID, address)
 }
 
-// Taken implements [apply.Addresses].
+// Taken implements [executor.Addresses].
 func (q *Ranked) Taken(subnetID string, address netip.Addr) {
 	q.subnets.forget(subnetID)
 	q.mu.Lock()

@@ -31,7 +31,7 @@ func NewReservations(reader Reader, now func() time.Time) *Reservations {
 	return &Reservations{subnets: newSubnets(reader, now), now: now}
 }
 
-// Reserve implements [apply.Addresses]. Asked again for the same interface it promises the same address, as long as that is free.
+// Reserve implements [executor.Addresses]. Asked again for the same interface it promises the same address, as long as that is free.
 func (b *Reservations) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
 	subnet, _, err := b.subnets.read(ctx, subnetID)
 	if err != nil {
@@ -49,12 +49,12 @@ func (b *Reservations) Reserve(ctx context.Context, subnetID string, member iden
 	return address, nil
 }
 
-// WithIPv4Suffix implements [apply.Addresses].
+// WithIPv4Suffix implements [executor.Addresses].
 func (b *Reservations) WithIPv4Suffix(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
 	return b.subnets.beside(ctx, subnetID, address)
 }
 
-// Taken implements [apply.Addresses].
+// Taken implements [executor.Addresses].
 func (b *Reservations) Taken(subnetID string, address netip.Addr) {
 	b.subnets.forget(subnetID)
 	b.mu.Lock()

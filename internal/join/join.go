@@ -185,7 +185,7 @@ func outlivesInstance(r inventory.Record) bool {
 	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
 }
 
-// Importable says which interfaces of an instance without an owner become members of networks; see [adoption.FindUnowned].
+// Importable says which interfaces of an instance without an owner become members of networks; see [importer.FindUnowned].
 func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Result, error) {
 	look, err := j.Cloud.DescribeInstance(ctx, instanceID)
 	if err != nil {

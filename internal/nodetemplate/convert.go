@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodetemplate reads AWSNodeTemplates and turns them into values of package launch, for the controller and for
+// Package nodetemplate reads AWSNodeTemplates and turns them into values of package launchtemplate, for the controller and for
 // the command line. What their selectors stand for is found out by others and filled in.
 package nodetemplate
 

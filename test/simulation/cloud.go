@@ -38,7 +38,7 @@ type request struct {
 	attachment string
 }
 
-// CreateInterface implements [apply.Cloud].
+// CreateInterface implements [executor.Cloud].
 func (c cloud) CreateInterface(_ context.Context, r executor.CreateRequest) (made eni.Interface, err error) {
 	r.Tags = c.p.written(r.Tags)
 	in := &ec2.CreateNetworkInterfaceInput{
@@ -62,7 +62,7 @@ func (c cloud) CreateInterface(_ context.Context, r executor.CreateRequest) (mad
 	return made, err
 }
 
-// AttachInterface implements [apply.Cloud].
+// AttachInterface implements [executor.Cloud].
 func (c cloud) AttachInterface(_ context.Context, id, instanceID string, slot eni.Slot) (a eni.Attachment, err error) {
 	r := request{action: "AttachNetworkInterface", target: id, instance: instanceID, slot: slot, mutates: true}
 	err = c.p.call(r, func(at ec2.Call) error {
@@ -77,7 +77,7 @@ func (c cloud) AttachInterface(_ context.Context, id, instanceID string, slot en
 	return a, err
 }
 
-// DetachInterface implements [apply.Cloud].
+// DetachInterface implements [executor.Cloud].
 func (c cloud) DetachInterface(_ context.Context, attachmentID string, force bool) error {
 	r := request{action: "DetachNetworkInterface", attachment: attachmentID, target: c.p.run.truth().attachedBy(attachmentID), mutates: true}
 	if force {
@@ -89,7 +89,7 @@ func (c cloud) DetachInterface(_ context.Context, attachmentID string, force boo
 	}))
 }
 
-// DeleteInterface implements [apply.Cloud].
+// DeleteInterface implements [executor.Cloud].
 func (c cloud) DeleteInterface(_ context.Context, id string) error {
 	return c.p.call(request{action: "DeleteNetworkInterface", target: id, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.DeleteNetworkInterface(at, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: id})
@@ -97,24 +97,24 @@ func (c cloud) DeleteInterface(_ context.Context, id string) error {
 	})
 }
 
-// SetDeleteOnTermination implements [apply.Cloud].
+// SetDeleteOnTermination implements [executor.Cloud].
 func (c cloud) SetDeleteOnTermination(_ context.Context, id, attachmentID string, on bool) error {
 	return c.modify("DeleteOnTermination", &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceID: id, Attachment: &ec2.AttachmentChanges{AttachmentID: attachmentID, DeleteOnTermination: &on},
 	})
 }
 
-// SetSourceDestCheck implements [apply.Cloud].
+// SetSourceDestCheck implements [executor.Cloud].
 func (c cloud) SetSourceDestCheck(_ context.Context, id string, on bool) error {
 	return c.modify("SourceDestCheck", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, SourceDestCheck: &ec2.BoolValue{Value: on}})
 }
 
-// SetGroups implements [apply.Cloud].
+// SetGroups implements [executor.Cloud].
 func (c cloud) SetGroups(_ context.Context, id string, groupIDs []string) error {
 	return c.modify("Groups", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, Groups: groupIDs})
 }
 
-// SetDescription implements [apply.Cloud].
+// SetDescription implements [executor.Cloud].
 func (c cloud) SetDescription(_ context.Context, id, description string) error {
 	return c.modify("Description", &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: id, Description: &ec2.StringValue{Value: description}})
 }
@@ -126,7 +126,7 @@ func (c cloud) modify(what string, in *ec2.ModifyNetworkInterfaceAttributeInput)
 	})
 }
 
-// PutTags implements [apply.Cloud].
+// PutTags implements [executor.Cloud].
 func (c cloud) PutTags(_ context.Context, id string, tags map[string]string) error {
 	return c.p.call(request{action: "CreateTags", target: id, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.CreateTags(at, &ec2.TagsInput{ResourceIDs: []string{id}, Tags: tagList(c.p.written(tags))})
@@ -134,7 +134,7 @@ func (c cloud) PutTags(_ context.Context, id string, tags map[string]string) err
 	})
 }
 
-// AssignIPv4 implements [apply.Cloud].
+// AssignIPv4 implements [executor.Cloud].
 func (c cloud) AssignIPv4(_ context.Context, id string, addresses, prefixes int) (added eni.Addresses, err error) {
 	err = c.p.call(request{action: "AssignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
 		out, err := c.p.run.model.AssignPrivateIPAddresses(at, &ec2.AssignPrivateIPAddressesInput{
@@ -154,7 +154,7 @@ func (c cloud) AssignIPv4(_ context.Context, id string, addresses, prefixes int)
 	return added, err
 }
 
-// AssignIPv6 implements [apply.Cloud].
+// AssignIPv6 implements [executor.Cloud].
 func (c cloud) AssignIPv6(_ context.Context, id string, addresses, prefixes int) (added eni.Addresses, err error) {
 	err = c.p.call(request{action: "AssignIpv6Addresses", target: id, mutates: true}, func(at ec2.Call) error {
 		out, err := c.p.run.model.AssignIPv6Addresses(at, &ec2.AssignIPv6AddressesInput{
@@ -168,7 +168,7 @@ func (c cloud) AssignIPv6(_ context.Context, id string, addresses, prefixes int)
 	return added, err
 }
 
-// UnassignIPv4 implements [apply.Cloud].
+// UnassignIPv4 implements [executor.Cloud].
 func (c cloud) UnassignIPv4(_ context.Context, id string, surplus eni.Addresses) error {
 	return c.p.call(request{action: "UnassignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.UnassignPrivateIPAddresses(at, &ec2.UnassignPrivateIPAddressesInput{
@@ -179,7 +179,7 @@ func (c cloud) UnassignIPv4(_ context.Context, id string, surplus eni.Addresses)
 	})
 }
 
-// UnassignIPv6 implements [apply.Cloud].
+// UnassignIPv6 implements [executor.Cloud].
 func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses) error {
 	return c.p.call(request{action: "UnassignIpv6Addresses", target: id, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.UnassignIPv6Addresses(at, &ec2.UnassignIPv6AddressesInput{

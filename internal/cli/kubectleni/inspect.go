@@ -4,7 +4,7 @@
 // Package kubectleni holds the commands with which people look at a fleet, understand it, and set right by hand what a
 // controller cannot: those of kubectl eni, which multieni has as well.
 //
-// Each command reads, makes a value of package view of it, and prints that. The reading is in connect.go and read.go.
+// Each command reads, makes a value of package report of it, and prints that. The reading is in connect.go and read.go.
 package kubectleni
 
 import (

@@ -4,7 +4,7 @@
 // Package awsnodetemplate looks after AWSNodeTemplate objects: it keeps launch templates in EC2 that say what they
 // declare, and tells of every node launched from them whether it still is as one launched now.
 //
-// What is to be rendered, and what a difference means, package launch decides. Here facts are gathered for it, what it
+// What is to be rendered, and what a difference means, package launchtemplate decides. Here facts are gathered for it, what it
 // renders is tried and published as a numbered version, and the result is reported: on the object, on its nodes, and to the
 // node reconciler, which repairs interfaces in place.
 package awsnodetemplate

@@ -325,7 +325,7 @@ func (s *templateCache) made(id string, number int64, template launchtemplate.Te
 	}
 }
 
-// collect deletes what is neither current nor in use, after [launch.KeepFor].
+// collect deletes what is neither current nor in use, after [launchtemplate.KeepFor].
 func (s *templateCache) collect(ctx context.Context, nodeTemplate string, current map[string]int64, inUse func(hash string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

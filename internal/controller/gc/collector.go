@@ -1,16 +1,16 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gc finds interfaces that nothing wants any more: their NodeENI does not exist.
+// Package gc finds orphans: interfaces whose NodeENI does not exist.
 //
-// It only convicts; the node reconciler removes. A NodeENI is convicted of not existing after two looks at the API
-// server, [ownership.ConfirmInterval] apart, each begun after a listing of EC2: an interface is thus always older news than
-// the absence of its owner. The looks bypass every cache. What cannot be read convicts nobody.
+// The collector only decides; the node reconciler removes. A NodeENI counts as deleted after two reads of the API
+// server, at least [identity.ConfirmInterval] apart. Each read begins after a list of EC2, so that an interface is
+// never newer than the absence of its owner. The reads bypass every cache. A failed read is no absence.
 //
-// Where many interfaces in use are without their NodeENIs at once, these were rather lost than the interfaces leaked: then
-// the attached ones stay for much longer ([ownership.OrphanGrace]), and [Sweeper.MassLoss] tells. What was missed in such company
-// keeps that time when the others are back: who creates lost NodeENIs again, one after the other, is not to lose the last.
-// A leader that begins only then was not there, but sees interfaces that are older than their NodeENIs ([ownership.IsAdopted]).
+// If many interfaces in use are orphans at once, the NodeENIs were probably lost. The attached ones then stay for
+// [identity.MassLossGrace], and [Collector.MassLoss] reports it. An orphan of such a loss keeps this time after the
+// other NodeENIs exist again, so that a user who creates them one after the other does not lose the last one. A leader
+// that starts only then detects the loss by interfaces that are older than their NodeENIs ([identity.IsAdopted]).
 package gc
 
 import (
