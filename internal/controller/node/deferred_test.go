@@ -10,7 +10,9 @@ import (
 
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
+	"github.com/multieni/multieni/internal/executor"
 )
 
 // TestWhatTrailsIsDoneOnce has DeleteOnTermination of an interface noted, or not, between the plan that asks for it and the
@@ -45,4 +47,42 @@ func TestWhatTrailsIsDoneOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// staggered is EC2 where one create takes long, and DeleteOnTermination longer than the attachment after it.
+type staggered struct {
+	executor.Cloud
+	slow string
+}
+
+func (c staggered) CreateInterface(ctx context.Context, request executor.CreateRequest) (eni.Interface, error) {
+	if request.Tags[identity.TagNodeENI] == c.slow {
+		time.Sleep(3 * time.Second)
+	}
+	return c.Cloud.CreateInterface(ctx, request)
+}
+
+func (c staggered) SetDeleteOnTermination(ctx context.Context, interfaceID, attachmentID string, on bool) error {
+	time.Sleep(time.Second)
+	return c.Cloud.SetDeleteOnTermination(ctx, interfaceID, attachmentID, on)
+}
+
+// TestDeferredCallsNeedNoSecondRead has a node whose second interface is created later than the first one is attached: the calls
+// for DeleteOnTermination of both follow the attachments, and the instance is read once.
+func TestDeferredCallsNeedNoSecondRead(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.declare("slow")
+		options := s.reconciler.Options
+		options.Applier = executor.New(staggered{s.cloud, "slow"}, s.observer, executor.Options{Members: 2, Removals: 1, Now: time.Now})
+		s.reconciler = node.New(options)
+		s.start()
+		s.must(s.play(20 * time.Second))
+		calls := s.ec2.Calls().Actions
+		if len(s.attached()) != 2 || calls["ModifyNetworkInterfaceAttribute"].Count != 2 {
+			t.Fatalf("%v are attached, with %d changes; want two each", s.attached(), calls["ModifyNetworkInterfaceAttribute"].Count)
+		}
+		if got := calls["DescribeInstances"].Count; got != 1 {
+			t.Errorf("the instance was read %d times, want once", got)
+		}
+	})
 }
