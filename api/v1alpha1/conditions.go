@@ -48,14 +48,14 @@ const (
 	ReasonRampingUp = "RampingUp"
 )
 
-// ReasonStateRefused: the API server refuses to store a NodeENIState of a selected node.
+// ReasonStateRefused says that the API server refuses to store a NodeENIState of a selected node.
 const ReasonStateRefused = "StateRefused"
 
-// ReasonResolved: every named subnet, or group, exists. If one does not, the reason is one of package plan, for example
+// ReasonResolved says that every named subnet, or group, exists. If one does not, the reason is one of package plan, for example
 // SubnetNotFound.
 const ReasonResolved = "Resolved"
 
-// ReasonUnreadable: the controller could not read subnets or groups from EC2.
+// ReasonUnreadable says that the controller could not read subnets or groups from EC2.
 const ReasonUnreadable = "Unreadable"
 
 // Reasons of the conditions of an AWSNodeTemplate. If it cannot be rendered, the reason is one of package

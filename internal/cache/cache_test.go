@@ -45,14 +45,14 @@ func TestGet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, s := cache.New[int](time.Now), &source{err: tc.err}
-				if _, err := c.Get(t.Context(), "a", s.load); err != tc.err {
+				if _, err := c.Get(t.Context(), "a", s.load); !errors.Is(err, tc.err) {
 					t.Fatal(err)
 				}
 				if tc.between != nil {
 					tc.between(c)
 				}
 				got, err := c.Get(t.Context(), tc.key, s.load)
-				if got != tc.wantReads || err != tc.err || s.reads != tc.wantReads {
+				if got != tc.wantReads || !errors.Is(err, tc.err) || s.reads != tc.wantReads {
 					t.Errorf("got the value of read %d of %d (%v), want %d", got, s.reads, err, tc.wantReads)
 				}
 			})

@@ -125,9 +125,15 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	case c.replaceable(nodeENI, i), c.misplaced(nodeENI, i, in):
 		return true
 	}
+	return c.surplus(i, in)
+}
+
+// surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has an unattached one too many
+// in its subnet. An attached one in a subnet that is not listed any more serves one that is, until there are more than are wanted.
+func (c *cluster) surplus(i eni.Interface, in []string) bool {
 	there, same := 0, 0
-	for _, other := range t.owned[c.name] {
-		if spotOf(other) == s && (other.ID == i.ID || c.run.watch.strangers[other.ID] == nil) {
+	for _, other := range c.run.truth().owned[c.name] {
+		if spotOf(other) == spotOf(i) && (other.ID == i.ID || c.run.watch.strangers[other.ID] == nil) {
 			there++
 			if other.SubnetID == i.SubnetID {
 				same++
@@ -140,7 +146,6 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 			listed++
 		}
 	}
-	// An attached one in a subnet that is not listed any more stands for one that is, until there are more than are wanted.
 	return there > len(in) || same > listed && i.Attachment == nil
 }
 
