@@ -16,35 +16,44 @@ type StaleNodes struct {
 }
 
 type staleNode struct {
-	pending bool
+	// reads is how many reads are left.
+	reads int
 	// readAt is the time of the last read, zero before the first.
 	readAt time.Time
 }
+
+// staleReads is how often the controller reads an instance after its agent missed a link. An agent can be faster than EC2's reads, so
+// the first one may still show the interface attached.
+const staleReads = 2
 
 // Add records that a node's instance must be read.
 func (s *StaleNodes) Add(node string) {
 	if s.nodes == nil {
 		s.nodes = map[string]staleNode{}
 	}
-	s.nodes[node] = staleNode{pending: true, readAt: s.nodes[node].readAt}
+	s.nodes[node] = staleNode{reads: staleReads, readAt: s.nodes[node].readAt}
 }
 
-// Take reports whether the caller must read the node's instance now, and records the read. If the last read is too recent,
-// the node stays stale, and requeueAt is when to ask again.
+// Take reports whether the caller must read the node's instance now, and records the read. If another read is due later,
+// requeueAt is when.
 func (s *StaleNodes) Take(node string, now time.Time) (stale bool, requeueAt time.Time) {
 	of, known := s.nodes[node]
-	tooRecent := !of.readAt.IsZero() && now.Sub(of.readAt) < StaleCheckInterval
+	next := of.readAt.Add(StaleCheckInterval)
+	tooRecent := !of.readAt.IsZero() && now.Before(next)
 	switch {
-	case !known || !of.pending && tooRecent:
+	case !known || of.reads == 0 && tooRecent:
 		return false, time.Time{}
-	case !of.pending:
+	case of.reads == 0:
 		delete(s.nodes, node)
 		return false, time.Time{}
 	case tooRecent:
-		return false, now.Add(StaleCheckInterval)
+		return false, next
 	}
-	s.nodes[node] = staleNode{readAt: now}
-	return true, time.Time{}
+	s.nodes[node] = staleNode{reads: of.reads - 1, readAt: now}
+	if of.reads > 1 {
+		requeueAt = now.Add(StaleCheckInterval)
+	}
+	return true, requeueAt
 }
 
 // Forget drops a node that no longer exists.

@@ -27,10 +27,13 @@ func TestStaleNodesBoundTheReadsOfOneInstance(t *testing.T) {
 		requeue time.Duration // 0 for none
 	}{
 		{"no agent misses a link", false, 0, false, 0},
-		{"an agent misses one", true, 0, true, 0},
-		{"the instance was read", false, time.Second, false, 0},
-		{"the agent misses it again at once", true, 2 * time.Second, false, 2*time.Second + interval},
-		{"the node stays stale until the interval is over", false, interval, true, 0},
+		{"an agent misses one", true, 0, true, interval},
+		{"the first read may have been stale", false, time.Second, false, interval},
+		{"the second one follows", false, interval, true, 0},
+		{"both were made", false, interval + time.Second, false, 0},
+		{"the agent misses it again at once", true, interval + 2*time.Second, false, 2 * interval},
+		{"the node stays stale until the interval is over", false, 2 * interval, true, 3 * interval},
+		{"and is read a second time", false, 3 * interval, true, 0},
 	}
 	for _, step := range steps {
 		if step.add {
@@ -44,7 +47,7 @@ func TestStaleNodesBoundTheReadsOfOneInstance(t *testing.T) {
 			t.Errorf("%s: got %v and requeue at %v, want %v and %v", step.name, got, requeueAt, step.want, want)
 		}
 	}
-	s.Take("node-1", start.Add(2*interval))
+	s.Take("node-1", start.Add(4*interval))
 	if left, none := fmt.Sprint(s), fmt.Sprint(volatile.StaleNodes{}); left != none {
 		t.Errorf("after the interval a node that was read is kept: %s", left)
 	}
