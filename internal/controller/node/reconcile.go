@@ -172,16 +172,17 @@ func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
 }
 
 // begin starts the calls of a plan, or reports that some are no longer allowed. Those that nothing waits for begin once no other
-// call is in flight or about to start: otherwise the last of them would need a reconciliation, and a read of the instance, of its own.
+// call is in flight, and no interface is about to be attached: it has such calls too, which would otherwise need a reconciliation,
+// and a read of the instance, of their own.
 func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
 	awaited, trailing := splitDeferrable(p.Actions)
 	if len(p.Actions) > 0 {
 		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
 	}
+	if !calls.Busy() && !slices.ContainsFunc(awaited, attaches) {
+		r.runDeferred(ctx, s, instanceID, p, trailing)
+	}
 	if len(awaited) == 0 {
-		if !calls.Busy() {
-			r.runDeferred(ctx, s, instanceID, p, trailing)
-		}
 		return true
 	}
 	end, ok := r.beginCreates(s, awaited)

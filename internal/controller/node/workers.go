@@ -152,6 +152,15 @@ func splitDeferrable(actions []plan.Action) (awaited, trailing []plan.Action) {
 	return awaited, trailing
 }
 
+// attaches reports whether an action brings an interface to the instance.
+func attaches(action plan.Action) bool {
+	switch action.(type) {
+	case plan.Create, plan.Attach:
+		return true
+	}
+	return false
+}
+
 // runDeferred has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
 // when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls, but for
 // those that write tags: an interface could come to be its own when it is gone.
