@@ -122,7 +122,7 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	switch {
 	case len(in) == 0:
 		return i.Attachment == nil // no subnet serves the node, and what is in use stays
-	case c.replaceable(nodeENI, i), c.misplaced(nodeENI, i, in):
+	case c.replaceable(nodeENI, i):
 		return true
 	}
 	return c.surplus(i, in)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -86,9 +87,17 @@ func (r *run) noteBelief() {
 		}
 		known.believable = slices.ContainsFunc(r.clusters, func(c *cluster) bool {
 			return i.Tags[identity.TagCluster] == c.name && len(c.nodesOf(i.Attachment.InstanceID)) > 0 &&
-				(c.unledgered[i.Attachment.InstanceID] || c.lacks(i))
+				(c.unledgered[i.Attachment.InstanceID] || c.lacks(i) || c.uninstalls(i))
 		})
 	}
+}
+
+// uninstalls reports whether the NodeENI in an interface's tags is being deleted and selects a node of the instance, and no NodeENIState
+// of these nodes exists.
+func (c *cluster) uninstalls(i eni.Interface) bool {
+	nodeENI, its := c.nodeENIOf(spotOf(i).uid), c.nodesOf(i.Attachment.InstanceID)
+	return nodeENI != nil && !nodeENI.DeletionTimestamp.IsZero() && anySelected(nodeENI, its) &&
+		!slices.ContainsFunc(its, func(n *corev1.Node) bool { return c.api.get(states, n.Name) != nil })
 }
 
 // lacks reports whether fewer interfaces of ours are attached than a NodeENI wants where the tags of an interface say that it is:

@@ -39,28 +39,18 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	return have.Card != wanted.Card || have.Device < wanted.Device || c.crossed(nodeENI, i, at)
 }
 
-// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets are listed in.
+// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets are listed in. One in
+// a subnet that is not listed any more comes last: the one that replaces it may.
 func (c *cluster) crossed(nodeENI *v1alpha1.NodeENI, i eni.Interface, at int) bool {
 	s := spotOf(i)
 	listed := subnetsIn(zoneOf(c.nodesOf(s.instanceID)[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 	return slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
 		before := slices.Index(listed, other.SubnetID)
-		return spotOf(other) == s && other.AttachedTo(s.instanceID) && before >= 0 && before != at &&
+		if before < 0 {
+			before = len(listed)
+		}
+		return spotOf(other) == s && other.AttachedTo(s.instanceID) && before != at &&
 			(before < at) != (other.Attachment.Slot.Device < i.Attachment.Slot.Device)
-	})
-}
-
-// misplaced reports whether updatePolicy: Replace allows to detach an interface because another one of its NodeENI on the instance
-// precedes it at a higher device index, or follows it at a lower one, in the order of the subnets that serve the instance.
-func (c *cluster) misplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface, subnets []string) bool {
-	at := slices.Index(subnets, i.SubnetID)
-	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || i.Attachment == nil || at < 0 {
-		return false
-	}
-	return slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
-		n := slices.Index(subnets, other.SubnetID)
-		return n >= 0 && n != at && spotOf(other) == spotOf(i) && other.AttachedTo(i.Attachment.InstanceID) &&
-			(n < at) != (eni.CompareSlots(other.Attachment.Slot, i.Attachment.Slot) < 0)
 	})
 }
 
