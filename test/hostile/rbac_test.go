@@ -137,13 +137,15 @@ func (s *stage) liveWithTemplate() {
 }
 
 // unprovoked are permissions for what this life does not bring about: the same event again within minutes becomes one
-// that counts, and API servers that do not stream a first list are asked for it.
+// that counts, API servers that do not stream a first list are asked for it, and the user data of this node template does not
+// name the cluster's service range.
 var unprovoked = map[permission]bool{
 	{"patch", "events.k8s.io", "events"}:               true,
 	{"list", "", "nodes"}:                              true,
 	{"list", "networking.k8s.aws", "nodeenis"}:         true,
 	{"list", "networking.k8s.aws", "nodeenistates"}:    true,
 	{"list", "networking.k8s.aws", "awsnodetemplates"}: true,
+	{"get", "networking.k8s.io", "servicecidrs"}:       true,
 }
 
 // grants returns what the manifests grant the controller.
