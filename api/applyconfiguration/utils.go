@@ -41,6 +41,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.EligibleTypeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstanceTypeSelector"):
 		return &apiv1alpha1.InstanceTypeSelectorApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InterfacePods"):
+		return &apiv1alpha1.InterfacePodsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InterfaceState"):
 		return &apiv1alpha1.InterfaceStateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LaunchInterface"):
@@ -55,6 +57,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MetadataOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENI"):
 		return &apiv1alpha1.NodeENIApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIPods"):
+		return &apiv1alpha1.NodeENIPodsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENISpec"):
 		return &apiv1alpha1.NodeENISpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeENIState"):
@@ -67,6 +71,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
 		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4"):
+		return &apiv1alpha1.PodIPv4ApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4Prefixes"):
+		return &apiv1alpha1.PodIPv4PrefixesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv6"):
+		return &apiv1alpha1.PodIPv6ApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodNetworkCounts"):
+		return &apiv1alpha1.PodNetworkCountsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodNetworkState"):
+		return &apiv1alpha1.PodNetworkStateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodPrefix"):
+		return &apiv1alpha1.PodPrefixApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodReference"):
+		return &apiv1alpha1.PodReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodRoute"):
+		return &apiv1alpha1.PodRouteApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PreviousInstance"):
 		return &apiv1alpha1.PreviousInstanceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PublishedTemplate"):

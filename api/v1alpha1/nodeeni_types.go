@@ -52,6 +52,10 @@ type NodeENIList struct {
 // +kubebuilder:validation:AtMostOneOf=ipv4PrefixCount;secondaryPrivateIPAddressCount
 // +kubebuilder:validation:AtMostOneOf=ipv6AddressCount;ipv6PrefixCount
 // +kubebuilder:validation:XValidation:rule="!has(self.enableDPDK) || !self.enableDPDK || !has(self.addressMode) || self.addressMode == 'None'",message="addressMode must be None with enableDPDK: the node cannot talk over a device that a program in a pod drives"
+// +kubebuilder:validation:XValidation:rule="!has(self.pods) || !has(self.enableDPDK) || !self.enableDPDK",message="pods must not be set with enableDPDK: a device that a program in user space drives has no link for pods"
+// +kubebuilder:validation:XValidation:rule="!has(self.pods) || self.pods.attachment != 'HostDevice' || !has(self.addressMode) || self.addressMode == 'None'",message="addressMode must be None with pods.attachment HostDevice: the interface and its addresses move into the pod"
+// +kubebuilder:validation:XValidation:rule="!has(self.pods) || !has(self.pods.ipv4) || !has(self.secondaryPrivateIPAddressCount) && !has(self.ipv4PrefixCount)",message="secondaryPrivateIPAddressCount and ipv4PrefixCount must not be set with pods.ipv4: pods.ipv4.prefixes is the number of prefixes"
+// +kubebuilder:validation:XValidation:rule="!has(self.pods) || !has(self.pods.ipv6) || !has(self.ipv6AddressCount) && !has(self.ipv6PrefixCount)",message="ipv6AddressCount and ipv6PrefixCount must not be set with pods.ipv6: pods.ipv6.prefixes is the number of prefixes"
 type NodeENISpec struct {
 	// nodeSelector selects nodes by labels: a node gets the interfaces when it
 	// has all of these labels with these values, and loses them when it does
@@ -312,6 +316,13 @@ type NodeENISpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	IPv4Allocation IPv4Allocation `json:"ipv4Allocation,omitempty"`
+
+	// pods makes the interfaces a network for pods: a pod attaches with the
+	// Multus annotation k8s.v1.cni.cncf.io/networks, and gets an address that
+	// EC2 delivers to the interface. Without it the interfaces are not
+	// connected to pods.
+	// +optional
+	Pods *NodeENIPods `json:"pods,omitempty"`
 
 	// updatePolicy says what happens to existing interfaces when a change of
 	// this spec cannot be made in place: a change of subnet, device index,

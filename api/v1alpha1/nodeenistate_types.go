@@ -213,6 +213,14 @@ type NodeENIStateStatus struct {
 	// +listMapKey=macAddress
 	// +kubebuilder:validation:MaxItems=128
 	Links []LinkState `json:"links,omitempty"`
+
+	// podNetworks are the pod networks of the interfaces on the node. Only the
+	// agent of the node writes them.
+	// +optional
+	// +listType=map
+	// +listMapKey=network
+	// +kubebuilder:validation:MaxItems=128
+	PodNetworks []PodNetworkState `json:"podNetworks,omitempty"`
 }
 
 // MaxInterfaces and MaxNodeENIs are the largest numbers of interfaces and
@@ -414,6 +422,10 @@ type InterfaceState struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=12
 	DPDKPCIAddress string `json:"dpdkPCIAddress,omitempty"`
+
+	// pods is what the agent needs to know of a NodeENI with pods.
+	// +optional
+	Pods *InterfacePods `json:"pods,omitempty"`
 
 	// reason is one CamelCase word that says why the interface is blocked or
 	// has drifted.

@@ -12,8 +12,8 @@ type NodeENIStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reconciling, Stalled, SubnetsResolved and
-	// SecurityGroupsResolved.
+	// conditions are Ready, Reconciling, Stalled, SubnetsResolved,
+	// SecurityGroupsResolved and, with spec.pods, PodNetworkReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -72,6 +72,11 @@ type NodeENIStatus struct {
 	// changed nodeSelector matches far more nodes than before.
 	// +optional
 	Ramp *Ramp `json:"ramp,omitempty"`
+
+	// podNetworks is how the pod networks stand on all nodes. It is set with
+	// spec.pods only.
+	// +optional
+	PodNetworks *PodNetworkCounts `json:"podNetworks,omitempty"`
 
 	// subnets are the subnets that the spec's subnet fields select, in all
 	// zones.

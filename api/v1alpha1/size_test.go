@@ -43,6 +43,16 @@ func TestLargestNodeENIState(t *testing.T) {
 			MACAddress: mac, NodeENI: member.NodeENI, ENIID: "eni-0123456789abcdef0", State: v1alpha1.LinkReady, Reason: "Configured", Name: "ens5",
 			AltName: member.NodeENI, MTU: 9001, Addresses: withLength, Driver: "ena", PCIAddress: "0000:00:06.0",
 		})
+		network := v1alpha1.PodNetworkState{
+			Network: member.NodeENI, NodeENI: member.NodeENI, ENIID: "eni-0123456789abcdef0", Ready: true, Reason: "NetworkReady", Used: 64,
+		}
+		for n := range 4 {
+			network.Prefixes = append(network.Prefixes, v1alpha1.PodPrefix{CIDR: fmt.Sprintf("10.123.%d.%d/28", 100+slot, n*16), Used: 16, Phase: v1alpha1.PodPrefixActive})
+		}
+		for n := range v1alpha1.MaxPodsOfNetwork {
+			network.Pods = append(network.Pods, v1alpha1.PodReference{Namespace: "user-plane", Name: fmt.Sprintf("upf-data-plane-7d9c5b8f6-x%04d", n)})
+		}
+		state.Status.PodNetworks = append(state.Status.PodNetworks, network)
 	}
 	text, err := json.Marshal(state)
 	if err != nil {

@@ -131,6 +131,28 @@ var accepted = map[string]fields{
 	"automatic addresses":                {"ipv4Allocation": "Auto"},
 	"addresses from the start":           {"ipv4Allocation": "LowestFree"},
 	"replacing updates":                  {"updatePolicy": "Replace"},
+	"pods with a prefix each":            {"pods": fields{"namespaces": []any{"upf", "smf"}, "ipv4": fields{}}},
+	"pods of chosen namespaces":          {"pods": fields{"namespaceSelector": fields{"team": "core"}, "ipv6": fields{"prefixes": 1}}},
+	"pods with prefixes by use":          {"pods": fields{"ipv4": fields{"prefixes": fields{"min": 1, "max": 63}, "spare": 0}}},
+	"one pod per interface":              {"pods": fields{"attachment": "HostDevice", "routes": []any{fields{"to": "0.0.0.0/0"}, fields{"to": "::/0"}}}},
+	"routes of pods":                     {"pods": podsWith(numberedRoutes(16)...)},
+}
+
+// podsWith is a pod network with routes to these ranges.
+func podsWith(ranges ...string) fields {
+	routes := []any{}
+	for _, to := range ranges {
+		routes = append(routes, fields{"to": to})
+	}
+	return fields{"ipv4": fields{}, "routes": routes}
+}
+
+func numberedRoutes(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("10.%d.0.0/16", i)
+	}
+	return all
 }
 
 func TestNodeENIAccepted(t *testing.T) {
@@ -149,81 +171,105 @@ var refused = map[string]struct {
 	field string
 	row   fields
 }{
-	"no node selector":                  {"nodeSelector", fields{"nodeSelector": nil}},
-	"empty node selector":               {"nodeSelector", fields{"nodeSelector": fields{}}},
-	"seventeen labels":                  {"nodeSelector", fields{"nodeSelector": numberedMap(17)}},
-	"label key with a space":            {"nodeSelector", fields{"nodeSelector": fields{"node group": "a"}}},
-	"label key too long":                {"nodeSelector", fields{"nodeSelector": fields{strings.Repeat("k", 64): "a"}}},
-	"label key domain too long":         {"nodeSelector", fields{"nodeSelector": fields{strings.Repeat("a", 254) + "/" + strings.Repeat("k", 63): "a"}}},
-	"label value with a slash":          {"nodeSelector", fields{"nodeSelector": fields{"ng": "a/b"}}},
-	"label value too long":              {"nodeSelector", fields{"nodeSelector": fields{"ng": strings.Repeat("v", 64)}}},
-	"no subnet":                         {"subnetSelector", fields{"subnetID": nil}},
-	"subnet ID and name":                {"subnetName", fields{"subnetName": "a"}},
-	"subnet ID and IDs":                 {"subnetIDs", fields{"subnetIDs": []any{"subnet-12345678"}}},
-	"subnet name and selector":          {"subnetSelector", fields{"subnetID": nil, "subnetName": "a", "subnetSelector": fields{"a": "b"}}},
-	"subnet ID too short":               {"subnetID", fields{"subnetID": "subnet-abc123"}},
-	"subnet ID in capitals":             {"subnetID", fields{"subnetID": "subnet-ABCDEF12"}},
-	"empty subnet ID":                   {"subnetID", fields{"subnetID": ""}},
-	"empty subnet name":                 {"subnetName", fields{"subnetID": nil, "subnetName": ""}},
-	"no subnet IDs":                     {"subnetIDs", fields{"subnetID": nil, "subnetIDs": []any{}}},
-	"too many subnet IDs":               {"subnetIDs", fields{"subnetID": nil, "subnetIDs": numbered(65, "subnet-%08x")}},
-	"a group among the subnet IDs":      {"subnetIDs", fields{"subnetID": nil, "subnetIDs": []any{"sg-05da196f3314d4af8"}}},
-	"a subnet ID twice":                 {"subnetIDs", fields{"subnetID": nil, "subnetIDs": []any{"subnet-12345678", "subnet-12345678"}}},
-	"no subnet names":                   {"subnetNames", fields{"subnetID": nil, "subnetNames": []any{}}},
-	"a subnet name twice":               {"subnetNames", fields{"subnetID": nil, "subnetNames": []any{"a", "b", "a"}}},
-	"empty subnet selector":             {"subnetSelector", fields{"subnetID": nil, "subnetSelector": fields{}}},
-	"subnet selector without key":       {"subnetSelector", fields{"subnetID": nil, "subnetSelector": fields{"": "a"}}},
-	"no security group":                 {"securityGroupIDs", fields{"securityGroupIDs": nil}},
-	"group IDs and names":               {"securityGroupNames", fields{"securityGroupNames": []any{"default"}}},
-	"no security group IDs":             {"securityGroupIDs", fields{"securityGroupIDs": []any{}}},
-	"seventeen security groups":         {"securityGroupIDs", fields{"securityGroupIDs": numbered(17, "sg-%08x")}},
-	"a security group twice":            {"securityGroupIDs", fields{"securityGroupIDs": []any{"sg-12345678", "sg-12345678"}}},
-	"security group ID malformed":       {"securityGroupIDs", fields{"securityGroupIDs": []any{"default"}}},
-	"empty security group name":         {"securityGroupNames", fields{"securityGroupIDs": nil, "securityGroupNames": []any{""}}},
-	"empty group selector":              {"securityGroupSelector", fields{"securityGroupIDs": nil, "securityGroupSelector": fields{}}},
-	"group selector key too long":       {"securityGroupSelector", fields{"securityGroupIDs": nil, "securityGroupSelector": fields{strings.Repeat("k", 129): "a"}}},
-	"device index of the primary":       {"deviceIndex", fields{"deviceIndex": 0}},
-	"device index too great":            {"deviceIndex", fields{"deviceIndex": 128}},
-	"unknown device index policy":       {"deviceIndexPolicy", fields{"deviceIndexPolicy": "Maybe"}},
-	"no node may be unavailable":        {"maxUnavailable", fields{"maxUnavailable": 0}},
-	"negative network card":             {"networkCardIndex", fields{"networkCardIndex": -1}},
-	"EFA":                               {"interfaceType", fields{"interfaceType": "efa"}},
-	"EFA only":                          {"interfaceType", fields{"interfaceType": "efa-only"}},
-	"trunk interface":                   {"interfaceType", fields{"interfaceType": "trunk"}},
-	"delete on termination in words":    {"deleteOnTermination", fields{"deleteOnTermination": "yes"}},
-	"description of 300 characters":     {"description", fields{"description": strings.Repeat("x", 300)}},
-	"description of two lines":          {"description", fields{"description": "a\nb"}},
-	"10,000 tags":                       {"tags", fields{"tags": numberedMap(10_000)}},
-	"36 tags":                           {"tags", fields{"tags": numberedMap(36)}},
-	"empty tag key":                     {"tags", fields{"tags": fields{"": "a"}}},
-	"tag key too long":                  {"tags", fields{"tags": fields{strings.Repeat("k", 129): "a"}}},
-	"tag value too long":                {"tags", fields{"tags": fields{"a": strings.Repeat("v", 257)}}},
-	"a tag of AWS":                      {"tags", fields{"tags": fields{"aws:cloudformation:stack-name": "a"}}},
-	"a tag of AWS in capitals":          {"tags", fields{"tags": fields{"AWS:x": "a"}}},
-	"a tag of ours":                     {"tags", fields{"tags": fields{"networking.k8s.aws/node": "a"}}},
-	"a tag of the VPC CNI":              {"tags", fields{"tags": fields{"node.k8s.amazonaws.com/no_manage": "false"}}},
-	"a cluster tag of the VPC CNI":      {"tags", fields{"tags": fields{"cluster.k8s.amazonaws.com/name": "a"}}},
-	"source/dest check in words":        {"sourceDestCheck", fields{"sourceDestCheck": "off"}},
-	"MTU too small":                     {"mtu", fields{"mtu": 576}},
-	"MTU too great":                     {"mtu", fields{"mtu": 9002}},
-	"unknown address mode":              {"addressMode", fields{"addressMode": "DHCP"}},
-	"a setting of all links":            {"every key of sysctls must be one of", fields{"sysctls": fields{"ipv4.ip_forward": 1}}},
-	"a setting beyond any value":        {"sysctls", fields{"sysctls": fields{"ipv4.rp_filter": 9}}},
-	"required in words":                 {"required", fields{"required": "no"}},
-	"a device in words":                 {"enableDPDK", fields{"enableDPDK": "yes"}},
-	"a device with host addresses":      {"addressMode must be None", fields{"enableDPDK": true, "addressMode": "Primary"}},
-	"a driver that leaves it alone":     {"dpdkDriver", fields{"enableDPDK": true, "dpdkDriver": "ena"}},
-	"a resource of two prefixes":        {"dpdkResourceName", fields{"dpdkResourceName": "a/b/c"}},
-	"a device by its name":              {"dpdkPCIAddress", fields{"dpdkPCIAddress": "ens6"}},
-	"negative secondary addresses":      {"secondaryPrivateIPAddressCount", fields{"secondaryPrivateIPAddressCount": -1}},
-	"negative IPv4 prefixes":            {"ipv4PrefixCount", fields{"ipv4PrefixCount": -1}},
-	"prefixes and addresses":            {"ipv4PrefixCount", fields{"ipv4PrefixCount": 1, "secondaryPrivateIPAddressCount": 1}},
-	"negative IPv6 addresses":           {"ipv6AddressCount", fields{"ipv6AddressCount": -1}},
-	"IPv6 prefixes and addresses":       {"ipv6AddressCount", fields{"ipv6AddressCount": 1, "ipv6PrefixCount": 1}},
-	"too many IPv6 prefixes":            {"ipv6PrefixCount", fields{"ipv6PrefixCount": 128}},
-	"an allocation that does not exist": {"ipv4Allocation", fields{"ipv4Allocation": "Highest"}},
-	"unknown update policy":             {"updatePolicy", fields{"updatePolicy": "Recreate"}},
-	"unknown field":                     {"deviceIndx", fields{"deviceIndx": 1}},
+	"no node selector":                         {"nodeSelector", fields{"nodeSelector": nil}},
+	"empty node selector":                      {"nodeSelector", fields{"nodeSelector": fields{}}},
+	"seventeen labels":                         {"nodeSelector", fields{"nodeSelector": numberedMap(17)}},
+	"label key with a space":                   {"nodeSelector", fields{"nodeSelector": fields{"node group": "a"}}},
+	"label key too long":                       {"nodeSelector", fields{"nodeSelector": fields{strings.Repeat("k", 64): "a"}}},
+	"label key domain too long":                {"nodeSelector", fields{"nodeSelector": fields{strings.Repeat("a", 254) + "/" + strings.Repeat("k", 63): "a"}}},
+	"label value with a slash":                 {"nodeSelector", fields{"nodeSelector": fields{"ng": "a/b"}}},
+	"label value too long":                     {"nodeSelector", fields{"nodeSelector": fields{"ng": strings.Repeat("v", 64)}}},
+	"no subnet":                                {"subnetSelector", fields{"subnetID": nil}},
+	"subnet ID and name":                       {"subnetName", fields{"subnetName": "a"}},
+	"subnet ID and IDs":                        {"subnetIDs", fields{"subnetIDs": []any{"subnet-12345678"}}},
+	"subnet name and selector":                 {"subnetSelector", fields{"subnetID": nil, "subnetName": "a", "subnetSelector": fields{"a": "b"}}},
+	"subnet ID too short":                      {"subnetID", fields{"subnetID": "subnet-abc123"}},
+	"subnet ID in capitals":                    {"subnetID", fields{"subnetID": "subnet-ABCDEF12"}},
+	"empty subnet ID":                          {"subnetID", fields{"subnetID": ""}},
+	"empty subnet name":                        {"subnetName", fields{"subnetID": nil, "subnetName": ""}},
+	"no subnet IDs":                            {"subnetIDs", fields{"subnetID": nil, "subnetIDs": []any{}}},
+	"too many subnet IDs":                      {"subnetIDs", fields{"subnetID": nil, "subnetIDs": numbered(65, "subnet-%08x")}},
+	"a group among the subnet IDs":             {"subnetIDs", fields{"subnetID": nil, "subnetIDs": []any{"sg-05da196f3314d4af8"}}},
+	"a subnet ID twice":                        {"subnetIDs", fields{"subnetID": nil, "subnetIDs": []any{"subnet-12345678", "subnet-12345678"}}},
+	"no subnet names":                          {"subnetNames", fields{"subnetID": nil, "subnetNames": []any{}}},
+	"a subnet name twice":                      {"subnetNames", fields{"subnetID": nil, "subnetNames": []any{"a", "b", "a"}}},
+	"empty subnet selector":                    {"subnetSelector", fields{"subnetID": nil, "subnetSelector": fields{}}},
+	"subnet selector without key":              {"subnetSelector", fields{"subnetID": nil, "subnetSelector": fields{"": "a"}}},
+	"no security group":                        {"securityGroupIDs", fields{"securityGroupIDs": nil}},
+	"group IDs and names":                      {"securityGroupNames", fields{"securityGroupNames": []any{"default"}}},
+	"no security group IDs":                    {"securityGroupIDs", fields{"securityGroupIDs": []any{}}},
+	"seventeen security groups":                {"securityGroupIDs", fields{"securityGroupIDs": numbered(17, "sg-%08x")}},
+	"a security group twice":                   {"securityGroupIDs", fields{"securityGroupIDs": []any{"sg-12345678", "sg-12345678"}}},
+	"security group ID malformed":              {"securityGroupIDs", fields{"securityGroupIDs": []any{"default"}}},
+	"empty security group name":                {"securityGroupNames", fields{"securityGroupIDs": nil, "securityGroupNames": []any{""}}},
+	"empty group selector":                     {"securityGroupSelector", fields{"securityGroupIDs": nil, "securityGroupSelector": fields{}}},
+	"group selector key too long":              {"securityGroupSelector", fields{"securityGroupIDs": nil, "securityGroupSelector": fields{strings.Repeat("k", 129): "a"}}},
+	"device index of the primary":              {"deviceIndex", fields{"deviceIndex": 0}},
+	"device index too great":                   {"deviceIndex", fields{"deviceIndex": 128}},
+	"unknown device index policy":              {"deviceIndexPolicy", fields{"deviceIndexPolicy": "Maybe"}},
+	"no node may be unavailable":               {"maxUnavailable", fields{"maxUnavailable": 0}},
+	"negative network card":                    {"networkCardIndex", fields{"networkCardIndex": -1}},
+	"EFA":                                      {"interfaceType", fields{"interfaceType": "efa"}},
+	"EFA only":                                 {"interfaceType", fields{"interfaceType": "efa-only"}},
+	"trunk interface":                          {"interfaceType", fields{"interfaceType": "trunk"}},
+	"delete on termination in words":           {"deleteOnTermination", fields{"deleteOnTermination": "yes"}},
+	"description of 300 characters":            {"description", fields{"description": strings.Repeat("x", 300)}},
+	"description of two lines":                 {"description", fields{"description": "a\nb"}},
+	"10,000 tags":                              {"tags", fields{"tags": numberedMap(10_000)}},
+	"36 tags":                                  {"tags", fields{"tags": numberedMap(36)}},
+	"empty tag key":                            {"tags", fields{"tags": fields{"": "a"}}},
+	"tag key too long":                         {"tags", fields{"tags": fields{strings.Repeat("k", 129): "a"}}},
+	"tag value too long":                       {"tags", fields{"tags": fields{"a": strings.Repeat("v", 257)}}},
+	"a tag of AWS":                             {"tags", fields{"tags": fields{"aws:cloudformation:stack-name": "a"}}},
+	"a tag of AWS in capitals":                 {"tags", fields{"tags": fields{"AWS:x": "a"}}},
+	"a tag of ours":                            {"tags", fields{"tags": fields{"networking.k8s.aws/node": "a"}}},
+	"a tag of the VPC CNI":                     {"tags", fields{"tags": fields{"node.k8s.amazonaws.com/no_manage": "false"}}},
+	"a cluster tag of the VPC CNI":             {"tags", fields{"tags": fields{"cluster.k8s.amazonaws.com/name": "a"}}},
+	"source/dest check in words":               {"sourceDestCheck", fields{"sourceDestCheck": "off"}},
+	"MTU too small":                            {"mtu", fields{"mtu": 576}},
+	"MTU too great":                            {"mtu", fields{"mtu": 9002}},
+	"unknown address mode":                     {"addressMode", fields{"addressMode": "DHCP"}},
+	"a setting of all links":                   {"every key of sysctls must be one of", fields{"sysctls": fields{"ipv4.ip_forward": 1}}},
+	"a setting beyond any value":               {"sysctls", fields{"sysctls": fields{"ipv4.rp_filter": 9}}},
+	"required in words":                        {"required", fields{"required": "no"}},
+	"a device in words":                        {"enableDPDK", fields{"enableDPDK": "yes"}},
+	"a device with host addresses":             {"addressMode must be None", fields{"enableDPDK": true, "addressMode": "Primary"}},
+	"a driver that leaves it alone":            {"dpdkDriver", fields{"enableDPDK": true, "dpdkDriver": "ena"}},
+	"a resource of two prefixes":               {"dpdkResourceName", fields{"dpdkResourceName": "a/b/c"}},
+	"a device by its name":                     {"dpdkPCIAddress", fields{"dpdkPCIAddress": "ens6"}},
+	"negative secondary addresses":             {"secondaryPrivateIPAddressCount", fields{"secondaryPrivateIPAddressCount": -1}},
+	"negative IPv4 prefixes":                   {"ipv4PrefixCount", fields{"ipv4PrefixCount": -1}},
+	"prefixes and addresses":                   {"ipv4PrefixCount", fields{"ipv4PrefixCount": 1, "secondaryPrivateIPAddressCount": 1}},
+	"negative IPv6 addresses":                  {"ipv6AddressCount", fields{"ipv6AddressCount": -1}},
+	"IPv6 prefixes and addresses":              {"ipv6AddressCount", fields{"ipv6AddressCount": 1, "ipv6PrefixCount": 1}},
+	"too many IPv6 prefixes":                   {"ipv6PrefixCount", fields{"ipv6PrefixCount": 128}},
+	"an allocation that does not exist":        {"ipv4Allocation", fields{"ipv4Allocation": "Highest"}},
+	"unknown update policy":                    {"updatePolicy", fields{"updatePolicy": "Recreate"}},
+	"pods in words":                            {"pods", fields{"pods": "yes"}},
+	"pods without addresses":                   {"pods.ipv4 or pods.ipv6 is required", fields{"pods": fields{}}},
+	"pods with MACVLAN":                        {"pods.attachment MACVLAN does not work on EC2", fields{"pods": fields{"attachment": "MACVLAN", "ipv4": fields{}}}},
+	"pods with a bridge":                       {"pods.attachment must be IPVLAN or HostDevice", fields{"pods": fields{"attachment": "Bridge", "ipv4": fields{}}}},
+	"prefixes for a whole interface":           {"pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice", fields{"pods": fields{"attachment": "HostDevice", "ipv4": fields{}}}},
+	"more prefixes at least than at most":      {"pods.ipv4.prefixes.min must not be larger than pods.ipv4.prefixes.max", fields{"pods": fields{"ipv4": fields{"prefixes": fields{"min": 3, "max": 2}}}}},
+	"prefixes beyond every instance type":      {"spec.pods.ipv4.prefixes.max in body should be less than or equal to 63", fields{"pods": fields{"ipv4": fields{"prefixes": fields{"max": 64}}}}},
+	"no prefix":                                {"spec.pods.ipv4.prefixes.min in body should be greater than or equal to 1", fields{"pods": fields{"ipv4": fields{"prefixes": fields{"min": 0}}}}},
+	"IPv6 prefixes beyond every instance type": {"spec.pods.ipv6.prefixes in body should be less than or equal to 63", fields{"pods": fields{"ipv6": fields{"prefixes": 64}}}},
+	"negative spare addresses":                 {"spec.pods.ipv4.spare", fields{"pods": fields{"ipv4": fields{"spare": -1}}}},
+	"namespaces and their selector":            {"namespaceSelector", fields{"pods": fields{"ipv4": fields{}, "namespaces": []any{"a"}, "namespaceSelector": fields{"a": "b"}}}},
+	"a namespace twice":                        {"spec.pods.namespaces", fields{"pods": fields{"ipv4": fields{}, "namespaces": []any{"a", "a"}}}},
+	"a namespace in capitals":                  {"spec.pods.namespaces", fields{"pods": fields{"ipv4": fields{}, "namespaces": []any{"UPF"}}}},
+	"a namespace by no label":                  {"every key of pods.namespaceSelector", fields{"pods": fields{"ipv4": fields{}, "namespaceSelector": fields{"a b": "c"}}}},
+	"overlapping routes":                       {"pods.routes must not overlap", fields{"pods": podsWith("10.60.0.0/16", "10.60.4.0/24")}},
+	"overlapping routes of IPv6":               {"pods.routes must not overlap", fields{"pods": podsWith("10.0.0.0/8", "2001:db8::/32", "2001:db8:1::/48")}},
+	"a route twice":                            {"pods.routes must not overlap", fields{"pods": podsWith("10.60.0.0/16", "10.60.0.0/16")}},
+	"a route to a word":                        {"pods.routes[].to must be a range", fields{"pods": podsWith("internet")}},
+	"a route to an address in a range":         {"pods.routes[].to must not have bits beyond its prefix length", fields{"pods": podsWith("10.60.0.1/16")}},
+	"seventeen routes":                         {"spec.pods.routes", fields{"pods": podsWith(numberedRoutes(17)...)}},
+	"pods on a device without link":            {"pods must not be set with enableDPDK", fields{"enableDPDK": true, "pods": fields{"ipv4": fields{}}}},
+	"pods and the host on an interface":        {"addressMode must be None with pods.attachment HostDevice", fields{"addressMode": "Primary", "pods": fields{"attachment": "HostDevice"}}},
+	"two numbers of IPv4 prefixes":             {"ipv4PrefixCount must not be set with pods.ipv4", fields{"ipv4PrefixCount": 1, "pods": fields{"ipv4": fields{}}}},
+	"two numbers of IPv6 prefixes":             {"ipv6PrefixCount must not be set with pods.ipv6", fields{"ipv6PrefixCount": 1, "pods": fields{"ipv6": fields{}}}},
+	"unknown field":                            {"deviceIndx", fields{"deviceIndx": 1}},
 }
 
 func TestNodeENIRefused(t *testing.T) {
@@ -306,5 +352,20 @@ func TestNodeENIDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, plain["spec"]); diff != "" {
 		t.Errorf("defaulted spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodsDefaults(t *testing.T) {
+	short := nodeENI(t, fields{"pods": fields{"ipv4": fields{}, "ipv6": fields{}}})
+	if refusals := load(t, "NodeENI").admit(short); len(refusals) > 0 {
+		t.Fatal(refusals)
+	}
+	want := map[string]any{
+		"attachment": "IPVLAN",
+		"ipv4":       map[string]any{"prefixes": map[string]any{"min": int64(1)}, "spare": int64(8)},
+		"ipv6":       map[string]any{"prefixes": int64(1)},
+	}
+	if diff := cmp.Diff(want, short["spec"].(map[string]any)["pods"]); diff != "" {
+		t.Errorf("defaulted pods (-want +got):\n%s", diff)
 	}
 }

@@ -83,6 +83,10 @@ func TrimState(object any) (any, error) {
 		l := &slim.Status.Links[n]
 		l.NodeENI, l.State, l.Reason = shared(l.NodeENI), shared(l.State), shared(l.Reason)
 	}
+	for n := range slim.Status.PodNetworks {
+		p := &slim.Status.PodNetworks[n]
+		p.Network, p.NodeENI, p.Reason = shared(p.Network), shared(p.NodeENI), shared(p.Reason)
+	}
 	for n := range slim.Status.Conditions {
 		c := &slim.Status.Conditions[n]
 		c.Type, c.Status, c.Reason, c.Message = shared(c.Type), shared(c.Status), shared(c.Reason), shared(c.Message)

@@ -51,7 +51,7 @@ func reported(object client.Object) any {
 		return object.Status
 	case *v1alpha1.NodeENIState:
 		status := object.Status
-		status.Links = nil
+		status.Links, status.PodNetworks = nil, nil
 		return status
 	default:
 		return nil

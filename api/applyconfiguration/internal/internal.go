@@ -351,6 +351,27 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: atomic
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceManagement
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.InterfacePods
+  map:
+    fields:
+    - name: attachment
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+    - name: ipv4Prefixes
+      type:
+        scalar: numeric
+    - name: ipv6Prefixes
+      type:
+        scalar: numeric
+    - name: routes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: spare
+      type:
+        scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceState
   map:
     fields:
@@ -434,6 +455,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.Phase
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.InterfacePods
     - name: privateIP
       type:
         scalar: string
@@ -638,6 +662,36 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIStatus
+- name: com.github.multieni.multieni.api.v1alpha1.NodeENIPods
+  map:
+    fields:
+    - name: attachment
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+      default: IPVLAN
+    - name: ipv4
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodIPv4
+    - name: ipv6
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodIPv6
+    - name: namespaceSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
+    - name: namespaces
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: routes
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodRoute
+          elementRelationship: atomic
 - name: com.github.multieni.multieni.api.v1alpha1.NodeENISpec
   map:
     fields:
@@ -705,6 +759,9 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.multieni.multieni.api.v1alpha1.LabelValue
+    - name: pods
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.NodeENIPods
     - name: required
       type:
         scalar: boolean
@@ -871,6 +928,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: podNetworks
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodNetworkState
+          elementRelationship: associative
+          keys:
+          - network
     - name: unverified
       type:
         list:
@@ -917,6 +982,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: podNetworks
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodNetworkCounts
     - name: ramp
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.Ramp
@@ -960,6 +1028,131 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodIPv4
+  map:
+    fields:
+    - name: prefixes
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodIPv4Prefixes
+      default:
+        min: 1
+    - name: spare
+      type:
+        scalar: numeric
+      default: 8
+- name: com.github.multieni.multieni.api.v1alpha1.PodIPv4Prefixes
+  map:
+    fields:
+    - name: max
+      type:
+        scalar: numeric
+    - name: min
+      type:
+        scalar: numeric
+      default: 1
+- name: com.github.multieni.multieni.api.v1alpha1.PodIPv6
+  map:
+    fields:
+    - name: prefixes
+      type:
+        scalar: numeric
+      default: 1
+- name: com.github.multieni.multieni.api.v1alpha1.PodNetworkCounts
+  map:
+    fields:
+    - name: draining
+      type:
+        scalar: numeric
+    - name: free
+      type:
+        scalar: numeric
+    - name: networks
+      type:
+        scalar: numeric
+    - name: prefixes
+      type:
+        scalar: numeric
+    - name: ready
+      type:
+        scalar: numeric
+    - name: used
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.PodNetworkState
+  map:
+    fields:
+    - name: eniID
+      type:
+        scalar: string
+    - name: free
+      type:
+        scalar: numeric
+    - name: message
+      type:
+        scalar: string
+    - name: network
+      type:
+        scalar: string
+    - name: nodeENI
+      type:
+        scalar: string
+    - name: pods
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodReference
+          elementRelationship: atomic
+    - name: podsOmitted
+      type:
+        scalar: numeric
+    - name: prefixes
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefix
+          elementRelationship: associative
+          keys:
+          - cidr
+    - name: ready
+      type:
+        scalar: boolean
+    - name: reason
+      type:
+        scalar: string
+    - name: used
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.PodPrefix
+  map:
+    fields:
+    - name: cidr
+      type:
+        scalar: string
+    - name: phase
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodPrefixPhase
+    - name: used
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.PodPrefixPhase
+  scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodRoute
+  map:
+    fields:
+    - name: to
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
   map:
     fields:

@@ -47,6 +47,7 @@ func TestWritesOfANode(t *testing.T) {
 			before: (*stage).reportLinks, change: (*stage).unlabel, want: []string{"status", "patch", "delete"},
 		},
 		"nothing changes": {change: func(*stage) {}},
+		"an agent reports the pods on an interface": {change: (*stage).reportPods},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +117,18 @@ func (s *stage) reportLinks() {
 			NodeENI: i.NodeENI, MACAddress: i.MACAddress, ENIID: i.ENIID, State: v1alpha1.LinkReady,
 		})
 	}
+	s.must(s.cache.Status().Update(s.Context(), &state))
+}
+
+// reportPods has the agent on the node say that a pod uses the first interface.
+func (s *stage) reportPods() {
+	s.Helper()
+	var state v1alpha1.NodeENIState
+	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+	first := state.Status.Interfaces[0]
+	state.Status.PodNetworks = []v1alpha1.PodNetworkState{{
+		Network: first.NodeENI, NodeENI: first.NodeENI, ENIID: first.ENIID, Used: 1, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0"}},
+	}}
 	s.must(s.cache.Status().Update(s.Context(), &state))
 }
 

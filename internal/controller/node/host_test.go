@@ -42,6 +42,10 @@ func TestHostSettingsOutliveTheirNodeENI(t *testing.T) {
 						n.Spec.MTU, n.Spec.AddressMode, n.Spec.Required = ptr.To[int32](1500), v1alpha1.AddressPrimary, ptr.To(false)
 						n.Spec.Sysctls = map[string]v1alpha1.SysctlValue{"ipv4.rp_filter": 0}
 						n.Spec.DPDKResourceName = "example.com/fast"
+						n.Spec.Pods = &v1alpha1.NodeENIPods{
+							Attachment: v1alpha1.PodAttachmentIPVLAN, Routes: []v1alpha1.PodRoute{{To: "10.60.0.0/16"}},
+							IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 2, Max: 4}, Spare: ptr.To[int32](8)},
+						}
 					})
 					s.resolved(c, v1alpha1.ResolvedSubnet{ID: data, Zone: zone, CIDR: "10.0.1.0/24"})
 				})
@@ -49,6 +53,10 @@ func TestHostSettingsOutliveTheirNodeENI(t *testing.T) {
 				before := s.settings()
 				if before.MTU != 1500 || before.SubnetCIDR == "" {
 					t.Fatalf("the agent is told %+v to begin with", before)
+				}
+				wantPods := &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 2, Spare: 8, Routes: []string{"10.60.0.0/16"}}
+				if diff := cmp.Diff(wantPods, before.Pods); diff != "" {
+					t.Errorf("what the agent hears of pods (-want +got):\n%s", diff)
 				}
 				change(s)
 				s.must(s.play(2 * time.Minute))
@@ -81,5 +89,6 @@ func (s *stage) settings() v1alpha1.InterfaceState {
 	return v1alpha1.InterfaceState{
 		ENIID: i.ENIID, MACAddress: i.MACAddress, MTU: i.MTU, AddressMode: i.AddressMode, Sysctls: i.Sysctls, Required: i.Required,
 		SubnetCIDR: i.SubnetCIDR, DPDKDriver: i.DPDKDriver, DPDKResourceName: i.DPDKResourceName, DPDKPCIAddress: i.DPDKPCIAddress,
+		Pods: i.Pods,
 	}
 }

@@ -37,7 +37,7 @@ func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.T
 		return time.Time{}, nil
 	}
 	before, after := s.state.Status, s.status()
-	before.Links = nil // the agent's part
+	before.Links, before.PodNetworks = nil, nil // the agent's part
 	if equality.Semantic.DeepEqual(before, after) {
 		r.endDeferral(&r.state.StatusWrites, s.name)
 		return time.Time{}, nil

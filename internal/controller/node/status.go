@@ -224,6 +224,7 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	if nodeENI == nil {
 		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
 		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
+		state.Pods = was.Pods
 		if identity.IsNetworkOwner(m.NodeENIUID) && m.Interface != nil {
 			addLinkOfNetwork(state, m.Interface.Tags)
 		}
@@ -232,6 +233,7 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	spec := nodeENI.Spec.DeepCopy()
 	state.MTU = ptr.Deref(spec.MTU, 0)
 	state.AddressMode, state.Sysctls, state.Required = spec.AddressMode, spec.Sysctls, spec.Required
+	state.Pods = interfacePods(spec.Pods)
 	addDevice(state, *spec)
 	for _, subnet := range nodeENI.Status.Subnets {
 		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {

@@ -81,6 +81,8 @@ type InterfaceStateApplyConfiguration struct {
 	// dpdkPCIAddress is that of the NodeENI: the expected PCI address of the
 	// device.
 	DPDKPCIAddress *string `json:"dpdkPCIAddress,omitempty"`
+	// pods is what the agent needs to know of a NodeENI with pods.
+	Pods *InterfacePodsApplyConfiguration `json:"pods,omitempty"`
 	// reason is one CamelCase word that says why the interface is blocked or
 	// has drifted.
 	Reason *string `json:"reason,omitempty"`
@@ -349,6 +351,14 @@ func (b *InterfaceStateApplyConfiguration) WithDPDKResourceName(value string) *I
 // If called multiple times, the DPDKPCIAddress field is set to the value of the last call.
 func (b *InterfaceStateApplyConfiguration) WithDPDKPCIAddress(value string) *InterfaceStateApplyConfiguration {
 	b.DPDKPCIAddress = &value
+	return b
+}
+
+// WithPods sets the Pods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pods field is set to the value of the last call.
+func (b *InterfaceStateApplyConfiguration) WithPods(value *InterfacePodsApplyConfiguration) *InterfaceStateApplyConfiguration {
+	b.Pods = value
 	return b
 }
 

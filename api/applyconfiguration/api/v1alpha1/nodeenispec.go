@@ -142,6 +142,11 @@ type NodeENISpecApplyConfiguration struct {
 	// part stays free for pods. Existing interfaces keep their addresses.
 	// Default: Auto.
 	IPv4Allocation *apiv1alpha1.IPv4Allocation `json:"ipv4Allocation,omitempty"`
+	// pods makes the interfaces a network for pods: a pod attaches with the
+	// Multus annotation k8s.v1.cni.cncf.io/networks, and gets an address that
+	// EC2 delivers to the interface. Without it the interfaces are not
+	// connected to pods.
+	Pods *NodeENIPodsApplyConfiguration `json:"pods,omitempty"`
 	// updatePolicy says what happens to existing interfaces when a change of
 	// this spec cannot be made in place: a change of subnet, device index,
 	// network card or interface type. InPlace keeps them and reports them as
@@ -436,6 +441,14 @@ func (b *NodeENISpecApplyConfiguration) WithIPv6PrefixCount(value int32) *NodeEN
 // If called multiple times, the IPv4Allocation field is set to the value of the last call.
 func (b *NodeENISpecApplyConfiguration) WithIPv4Allocation(value apiv1alpha1.IPv4Allocation) *NodeENISpecApplyConfiguration {
 	b.IPv4Allocation = &value
+	return b
+}
+
+// WithPods sets the Pods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pods field is set to the value of the last call.
+func (b *NodeENISpecApplyConfiguration) WithPods(value *NodeENIPodsApplyConfiguration) *NodeENISpecApplyConfiguration {
+	b.Pods = value
 	return b
 }
 

@@ -41,6 +41,9 @@ type NodeENIStateStatusApplyConfiguration struct {
 	// links are the links of the interfaces on the node. Only the agent of the
 	// node writes them.
 	Links []LinkStateApplyConfiguration `json:"links,omitempty"`
+	// podNetworks are the pod networks of the interfaces on the node. Only the
+	// agent of the node writes them.
+	PodNetworks []PodNetworkStateApplyConfiguration `json:"podNetworks,omitempty"`
 }
 
 // NodeENIStateStatusApplyConfiguration constructs a declarative configuration of the NodeENIStateStatus type for use with
@@ -150,6 +153,19 @@ func (b *NodeENIStateStatusApplyConfiguration) WithLinks(values ...*LinkStateApp
 			panic("nil value passed to WithLinks")
 		}
 		b.Links = append(b.Links, *values[i])
+	}
+	return b
+}
+
+// WithPodNetworks adds the given value to the PodNetworks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the PodNetworks field.
+func (b *NodeENIStateStatusApplyConfiguration) WithPodNetworks(values ...*PodNetworkStateApplyConfiguration) *NodeENIStateStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPodNetworks")
+		}
+		b.PodNetworks = append(b.PodNetworks, *values[i])
 	}
 	return b
 }

@@ -16,8 +16,8 @@ import (
 type NodeENIStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status is for.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready, Reconciling, Stalled, SubnetsResolved and
-	// SecurityGroupsResolved.
+	// conditions are Ready, Reconciling, Stalled, SubnetsResolved,
+	// SecurityGroupsResolved and, with spec.pods, PodNetworkReady.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// nodes is the number of nodes that match the node selector.
 	Nodes *int32 `json:"nodes,omitempty"`
@@ -45,6 +45,9 @@ type NodeENIStatusApplyConfiguration struct {
 	// ramp is set while the controller admits nodes gradually, because a
 	// changed nodeSelector matches far more nodes than before.
 	Ramp *RampApplyConfiguration `json:"ramp,omitempty"`
+	// podNetworks is how the pod networks stand on all nodes. It is set with
+	// spec.pods only.
+	PodNetworks *PodNetworkCountsApplyConfiguration `json:"podNetworks,omitempty"`
 	// subnets are the subnets that the spec's subnet fields select, in all
 	// zones.
 	Subnets []ResolvedSubnetApplyConfiguration `json:"subnets,omitempty"`
@@ -154,6 +157,14 @@ func (b *NodeENIStatusApplyConfiguration) WithAttachmentsOmitted(value int32) *N
 // If called multiple times, the Ramp field is set to the value of the last call.
 func (b *NodeENIStatusApplyConfiguration) WithRamp(value *RampApplyConfiguration) *NodeENIStatusApplyConfiguration {
 	b.Ramp = value
+	return b
+}
+
+// WithPodNetworks sets the PodNetworks field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodNetworks field is set to the value of the last call.
+func (b *NodeENIStatusApplyConfiguration) WithPodNetworks(value *PodNetworkCountsApplyConfiguration) *NodeENIStatusApplyConfiguration {
+	b.PodNetworks = value
 	return b
 }
 

@@ -1,0 +1,316 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// NodeENIPods makes the interfaces of a NodeENI a network that pods attach to
+// with Multus.
+//
+// +kubebuilder:validation:AtMostOneOf=namespaces;namespaceSelector
+// +kubebuilder:validation:XValidation:rule="self.attachment == 'HostDevice' || has(self.ipv4) || has(self.ipv6)",message="pods.ipv4 or pods.ipv6 is required with attachment IPVLAN: the addresses of pods come from prefixes of the interface"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostDevice' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice: the pod gets the interface together with the interface's own addresses"
+type NodeENIPods struct {
+	// namespaces are the namespaces that get a NetworkAttachmentDefinition with
+	// the name of the NodeENI. Without namespaces and namespaceSelector the
+	// controller generates none; kubectl eni nads prints it.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	// namespaceSelector selects these namespaces by labels: those that have all
+	// of these labels with these values.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="every key of pods.namespaceSelector must be a label key such as team or kubernetes.io/metadata.name"
+	NamespaceSelector map[string]LabelValue `json:"namespaceSelector,omitempty"`
+
+	// attachment says how a pod attaches to the interface. With IPVLAN pods
+	// share it, each with addresses from its prefixes. With HostDevice one pod
+	// gets the interface itself and its addresses. Default: IPVLAN.
+	// +optional
+	// +kubebuilder:default=IPVLAN
+	Attachment PodAttachment `json:"attachment,omitempty"`
+
+	// ipv4 is the IPv4 addresses of pods. Not together with
+	// secondaryPrivateIPAddressCount and ipv4PrefixCount.
+	// +optional
+	IPv4 *PodIPv4 `json:"ipv4,omitempty"`
+
+	// ipv6 is the IPv6 addresses of pods. The subnet must have an IPv6 range.
+	// Not together with ipv6AddressCount and ipv6PrefixCount.
+	// +optional
+	IPv6 *PodIPv6 `json:"ipv6,omitempty"`
+
+	// routes are routes in the pod by the router of the interface's subnet, in
+	// addition to the route to the subnet.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(a, !isCIDR(a.to) || self.exists_one(b, isCIDR(b.to) && (cidr(a.to).containsCIDR(b.to) || cidr(b.to).containsCIDR(a.to))))",message="pods.routes must not overlap: each destination must be outside of all others"
+	Routes []PodRoute `json:"routes,omitempty"`
+}
+
+// PodAttachment says how a pod attaches to an interface. It is not an enum: for
+// MACVLAN a CEL rule names the reason and the alternative.
+//
+// +kubebuilder:validation:MaxLength=16
+// +kubebuilder:validation:XValidation:rule="self != 'MACVLAN'",message="pods.attachment MACVLAN does not work on EC2: the VPC delivers frames to the MAC address of the interface only, and every MACVLAN link has another one; use IPVLAN"
+// +kubebuilder:validation:XValidation:rule="self in ['IPVLAN', 'HostDevice', 'MACVLAN']",message="pods.attachment must be IPVLAN or HostDevice"
+type PodAttachment string
+
+const (
+	// PodAttachmentIPVLAN gives each pod an IPVLAN link on the interface.
+	PodAttachmentIPVLAN PodAttachment = "IPVLAN"
+	// PodAttachmentHostDevice gives one pod the link of the interface.
+	PodAttachmentHostDevice PodAttachment = "HostDevice"
+)
+
+// PodIPv4 is the IPv4 addresses of pods.
+type PodIPv4 struct {
+	// prefixes is the number of /28 prefixes of each interface.
+	// +optional
+	// +kubebuilder:default={min: 1}
+	Prefixes PodIPv4Prefixes `json:"prefixes,omitempty"`
+
+	// spare is the number of free addresses on a node below which the
+	// controller assigns another prefix to the interface, up to the maximum.
+	// Default: 8.
+	// +optional
+	// +kubebuilder:default=8
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1008
+	Spare *int32 `json:"spare,omitempty"`
+}
+
+// PodIPv4Prefixes is a number of /28 prefixes that depends on use.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.min <= self.max",message="pods.ipv4.prefixes.min must not be larger than pods.ipv4.prefixes.max"
+type PodIPv4Prefixes struct {
+	// min is the number of prefixes that an interface always has, from its
+	// creation on. Each counts as one address against the limit of the instance
+	// type, as the primary address does; the largest limit is 64 (EC2 user
+	// guide, "Maximum IP addresses per network interface"). Default: 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=63
+	Min int32 `json:"min,omitempty"`
+
+	// max is the number of prefixes that an interface has at most. Default:
+	// min.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=63
+	Max int32 `json:"max,omitempty"`
+}
+
+// PodIPv6 is the IPv6 addresses of pods.
+type PodIPv6 struct {
+	// prefixes is the number of /80 prefixes of each interface. One has more
+	// addresses than pods need. Default: 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=63
+	Prefixes int32 `json:"prefixes,omitempty"`
+}
+
+// PodRoute is a route in a pod.
+type PodRoute struct {
+	// to is the destination, for example 10.60.0.0/16. 0.0.0.0/0 and ::/0 make
+	// the interface the pod's default route.
+	// +required
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="pods.routes[].to must be a range such as 10.60.0.0/16"
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="pods.routes[].to must not have bits beyond its prefix length: write 10.60.0.0/16, not 10.60.0.1/16"
+	To string `json:"to"`
+}
+
+// InterfacePods is what the agent on the node needs to know of a NodeENI with
+// pods.
+type InterfacePods struct {
+	// attachment is that of the NodeENI.
+	// +required
+	Attachment PodAttachment `json:"attachment"`
+
+	// ipv4Prefixes is the number of /28 prefixes that the interface keeps when
+	// no pod uses them.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	IPv4Prefixes int32 `json:"ipv4Prefixes,omitempty"`
+
+	// ipv6Prefixes is the number of /80 prefixes that the interface keeps when
+	// no pod uses them.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	IPv6Prefixes int32 `json:"ipv6Prefixes,omitempty"`
+
+	// spare is the number of free addresses that remain when the agent drains a
+	// prefix.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Spare int32 `json:"spare,omitempty"`
+
+	// routes are those of the NodeENI.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=43
+	Routes []string `json:"routes,omitempty"`
+}
+
+// PodNetworkState is the pod network of one interface on one node.
+type PodNetworkState struct {
+	// network is the name of the network: the name of the NodeENI, with a
+	// hyphen and the ordinal from the second interface on.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Network string `json:"network"`
+
+	// nodeENI is the name of the NodeENI.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeENI string `json:"nodeENI"`
+
+	// eniID is the ID of the network interface.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	ENIID string `json:"eniID"`
+
+	// ready says whether pods can attach: the agent wrote the file of the
+	// network, and the link is usable.
+	// +optional
+	Ready bool `json:"ready"`
+
+	// reason is one CamelCase word that says why the network is ready or not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+
+	// message explains the reason and names the next step.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// used is the number of addresses that pods have.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Used int32 `json:"used"`
+
+	// free is the number of IPv4 addresses that pods can get now, or of IPv6
+	// addresses without IPv4 prefixes. It excludes prefixes that the agent
+	// drains. Addresses beyond 65536 are not counted.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Free int32 `json:"free"`
+
+	// prefixes are the prefixes of the interface.
+	// +optional
+	// +listType=map
+	// +listMapKey=cidr
+	// +kubebuilder:validation:MaxItems=128
+	Prefixes []PodPrefix `json:"prefixes,omitempty"`
+
+	// pods are pods with an address of the network, at most 16, in the order of
+	// namespace and name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Pods []PodReference `json:"pods,omitempty"`
+
+	// podsOmitted is the number of pods that the list pods leaves out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PodsOmitted int32 `json:"podsOmitted,omitempty"`
+}
+
+// MaxPodsOfNetwork is the largest number of pods that a [PodNetworkState]
+// lists.
+const MaxPodsOfNetwork = 16
+
+// PodPrefix is a delegated prefix that pods get addresses from.
+type PodPrefix struct {
+	// cidr is the range of the prefix.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=43
+	CIDR string `json:"cidr"`
+
+	// used is the number of addresses of the prefix that pods have.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Used int32 `json:"used"`
+
+	// phase is the phase of the prefix. The controller returns to EC2 prefixes
+	// in phase Drained only.
+	// +required
+	Phase PodPrefixPhase `json:"phase"`
+}
+
+// PodPrefixPhase is the phase of a prefix.
+//
+// +kubebuilder:validation:Enum=Active;Draining;Drained
+type PodPrefixPhase string
+
+const (
+	// PodPrefixActive is a prefix that new pods get addresses from.
+	PodPrefixActive PodPrefixPhase = "Active"
+	// PodPrefixDraining is a prefix that new pods get no addresses from, and
+	// that pods may still use.
+	PodPrefixDraining PodPrefixPhase = "Draining"
+	// PodPrefixDrained is a prefix that no pod uses or can start to use.
+	PodPrefixDrained PodPrefixPhase = "Drained"
+)
+
+// PodReference names a pod.
+type PodReference struct {
+	// namespace is the namespace of the pod.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// name is the name of the pod.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// PodNetworkCounts is how the pod networks of a NodeENI stand on all nodes.
+type PodNetworkCounts struct {
+	// networks is the number of interfaces whose pod network an agent reports.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Networks int32 `json:"networks"`
+
+	// ready is the number of these interfaces that pods can attach to.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Ready int32 `json:"ready"`
+
+	// prefixes is the number of prefixes of these interfaces.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Prefixes int32 `json:"prefixes"`
+
+	// draining is the number of prefixes that new pods get no addresses from.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Draining int32 `json:"draining"`
+
+	// used is the number of addresses that pods have.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Used int32 `json:"used"`
+
+	// free is the number of addresses that pods can get now.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Free int32 `json:"free"`
+}

@@ -1,0 +1,28 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+)
+
+// interfacePods returns what the agent needs to know of spec.pods of a NodeENI; nil without it.
+func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
+	if pods == nil {
+		return nil
+	}
+	told := &v1alpha1.InterfacePods{Attachment: pods.Attachment}
+	if pods.IPv4 != nil {
+		told.IPv4Prefixes, told.Spare = pods.IPv4.Prefixes.Min, ptr.Deref(pods.IPv4.Spare, 0)
+	}
+	if pods.IPv6 != nil {
+		told.IPv6Prefixes = pods.IPv6.Prefixes
+	}
+	for _, route := range pods.Routes {
+		told.Routes = append(told.Routes, route.To)
+	}
+	return told
+}
