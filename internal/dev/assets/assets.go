@@ -78,7 +78,7 @@ func (w ways) cached() (dir string, ok bool) {
 
 // obtain downloads the programs, or compiles them. A lock makes other processes wait.
 func (w ways) obtain(ctx context.Context, progress io.Writer) (string, error) {
-	meter := newMeter(progress)
+	meter := newMeter(progress, "Kubernetes control plane")
 	defer meter.close()
 	folder := filepath.Dir(w.prebuilt)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -110,7 +110,8 @@ func (w ways) obtain(ctx context.Context, progress io.Writer) (string, error) {
 	if w.index != NoIndex {
 		fmt.Fprintf(progress, "No Kubernetes control plane to download (%v): compiling it, once, for some minutes.\n", unreachable)
 	}
-	if err := buildInto(ctx, w.src, w.built, meter); err != nil {
+	err = buildInto(w.built, func(dir string) error { return build(ctx, w.src, dir, meter) })
+	if err != nil {
 		return "", fmt.Errorf("build the Kubernetes control plane in %s: %w", w.src.dir, err)
 	}
 	return w.built, nil

@@ -85,7 +85,12 @@ func dir(t *testing.T) string {
 
 func built(t *testing.T, dir string) time.Time {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(dir, assets.APIServer))
+	return modified(t, filepath.Join(dir, assets.APIServer))
+}
+
+func modified(t *testing.T, file string) time.Time {
+	t.Helper()
+	info, err := os.Stat(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +211,7 @@ func TestDirWithoutAWayToAnyPrograms(t *testing.T) {
 
 // With equal versions the API server and its clients share most of their
 // compiled packages, which halves the time of a first test run.
-func TestControlPlaneIsOfTheVersionOfOurClients(t *testing.T) {
+func TestProgramsAreOfTheVersionOfOurClients(t *testing.T) {
 	t.Parallel()
 	version := func(module, dependency string) string {
 		file, err := os.ReadFile(filepath.Join(module, "go.mod"))
@@ -220,6 +225,9 @@ func TestControlPlaneIsOfTheVersionOfOurClients(t *testing.T) {
 		return string(found[1])
 	}
 	const root, controlPlane = "../../..", "../../../dev/controlplane"
+	if cni, want := version("../../../dev/cni", "k8s.io/client-go"), version(root, "k8s.io/client-go"); cni != want {
+		t.Errorf("dev/cni has client-go at %s, want %s of this module", cni, want)
+	}
 	clients := version(root, "k8s.io/client-go")
 	if minor := strings.Split(strings.TrimPrefix(clients, "v0."), ".")[0]; strings.Split(assets.PrebuiltVersion(), ".")[1] != minor {
 		t.Errorf("the prebuilt control plane is %s, and this module has client-go at %s: take its first release", assets.PrebuiltVersion(), clients)

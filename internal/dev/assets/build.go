@@ -23,15 +23,15 @@ import (
 // after an interrupt.
 const interruptGrace = 5 * time.Second
 
-// buildInto leaves the programs of src in dir, which appears by renaming: it is whole or it is not there.
-func buildInto(ctx context.Context, src source, dir string, meter *meter) error {
+// buildInto leaves what build makes in dir, which appears by renaming: it is whole or it is not there.
+func buildInto(dir string, build func(dir string) error) error {
 	partial := dir + ".partial" // what an interrupted build left may still be there
 	for _, path := range []string{partial, dir} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}
 	}
-	if err := build(ctx, src, partial, meter); err != nil {
+	if err := build(partial); err != nil {
 		return err
 	}
 	return os.Rename(partial, dir)
@@ -65,14 +65,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 
 // build compiles src into dir: one executable, and the programs as links to it.
 func build(ctx context.Context, src source, dir string, meter *meter) error {
-	meter.enter("downloading modules")
-	packages, err := runGo(ctx, src.dir, "list", "-deps", ".")
-	if err != nil {
-		return err
-	}
-	meter.compile(bytes.Count(packages, []byte("\n")))
 	const executable = "controlplane"
-	if err := compile(ctx, src, filepath.Join(dir, executable), meter); err != nil {
+	if err := compile(ctx, src.dir, src.ldflags(), filepath.Join(dir, executable), meter, "."); err != nil {
 		return err
 	}
 	for _, name := range programs() {
@@ -83,11 +77,18 @@ func build(ctx context.Context, src source, dir string, meter *meter) error {
 	return nil
 }
 
-// compile runs go build and tells meter about each package.
-func compile(ctx context.Context, src source, executable string, meter *meter) error {
+// compile compiles the packages of the module in dir, with their modules, into output, and tells meter about each package.
+func compile(ctx context.Context, dir, ldflags, output string, meter *meter, packages ...string) error {
+	meter.enter("downloading modules")
+	dependencies, err := runGo(ctx, dir, append([]string{"list", "-deps"}, packages...)...)
+	if err != nil {
+		return err
+	}
+	meter.compile(bytes.Count(dependencies, []byte("\n")))
 	// No -trimpath: with other flags than "go test" uses, the compile cache
 	// would hold two copies of Kubernetes, and filling it is what takes long.
-	cmd := goCommand(ctx, src.dir, "build", "-v", "-buildvcs=false", "-ldflags", src.ldflags(), "-o", executable, ".")
+	arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", ldflags, "-o", output}
+	cmd := goCommand(ctx, dir, append(arguments, packages...)...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err

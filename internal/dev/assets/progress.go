@@ -18,6 +18,7 @@ import (
 // that end within the first interval print nothing.
 type meter struct {
 	out      io.Writer
+	what     string // is built
 	terminal bool
 	began    time.Time
 	stop     chan struct{}
@@ -29,8 +30,8 @@ type meter struct {
 	done  int // packages compiled by now; those in Go's build cache do not count
 }
 
-func newMeter(out io.Writer) *meter {
-	m := &meter{out: out, terminal: isTerminal(out), began: time.Now(), stop: make(chan struct{})}
+func newMeter(out io.Writer, what string) *meter {
+	m := &meter{out: out, what: what, terminal: isTerminal(out), began: time.Now(), stop: make(chan struct{})}
 	m.stopped.Go(m.run)
 	return m
 }
@@ -61,7 +62,7 @@ func (m *meter) run() {
 }
 
 func (m *meter) show() {
-	line := "Kubernetes control plane, built once per version: " + m.String()
+	line := m.what + ", built once per version: " + m.String()
 	if m.terminal {
 		const restart, clearRest = "\r", "\x1b[K"
 		fmt.Fprint(m.out, restart, line, clearRest)

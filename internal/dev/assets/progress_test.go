@@ -19,7 +19,7 @@ func TestProgressInALog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		meter := assets.NewMeter(&log)
+		meter := assets.NewMeter(&log, "Programs")
 		meter.Enter("downloading modules")
 		time.Sleep(16 * time.Second)
 		meter.Compile(2000)
@@ -27,8 +27,8 @@ func TestProgressInALog(t *testing.T) {
 		meter.Compiled()
 		time.Sleep(15 * time.Second)
 		meter.Close()
-		want := "Kubernetes control plane, built once per version: 15s, downloading modules\n" +
-			"Kubernetes control plane, built once per version: 30s, 2 of at most 2000 packages compiled\n"
+		want := "Programs, built once per version: 15s, downloading modules\n" +
+			"Programs, built once per version: 30s, 2 of at most 2000 packages compiled\n"
 		if diff := cmp.Diff(want, log.String()); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
@@ -39,7 +39,7 @@ func TestNoProgressOfWhatIsQuick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		meter := assets.NewMeter(&log)
+		meter := assets.NewMeter(&log, "Programs")
 		time.Sleep(14 * time.Second)
 		meter.Close()
 		if log.Len() > 0 {

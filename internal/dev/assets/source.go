@@ -32,15 +32,15 @@ type source struct {
 
 // findSource looks for dev/controlplane in the working directory and above.
 func findSource(ctx context.Context) (source, error) {
-	dir, err := findModule()
+	dir, err := findModule("controlplane")
 	if err != nil {
-		return source{}, err
+		return source{}, fmt.Errorf("%w: work in one, or set %s to a folder with %s", err, EnvAssets, strings.Join(programs(), ", "))
 	}
 	versions, err := requirements(ctx, dir)
 	if err != nil {
 		return source{}, err
 	}
-	digest, err := digest(ctx, dir)
+	digest, err := digest(ctx, dir, "go.mod", "go.sum", "main.go")
 	if err != nil {
 		return source{}, err
 	}
@@ -52,19 +52,19 @@ func findSource(ctx context.Context) (source, error) {
 	}, nil
 }
 
-func findModule() (string, error) {
+// findModule looks for the module dev/NAME in the working directory and above.
+func findModule(name string) (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		module := filepath.Join(dir, "dev", "controlplane")
+		module := filepath.Join(dir, "dev", name)
 		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
 			return module, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not in a checkout of multieni, which holds their source: "+
-				"work in one, or set %s to a folder with %s", start, EnvAssets, strings.Join(programs(), ", "))
+			return "", fmt.Errorf("%s is not in a checkout of multieni, which holds their source", start)
 		}
 	}
 }
@@ -105,14 +105,14 @@ func requirements(ctx context.Context, dir string) (map[string]string, error) {
 
 // digest covers what decides the bytes of the programs: the module's files, the
 // Go version and the platform.
-func digest(ctx context.Context, dir string) (string, error) {
+func digest(ctx context.Context, dir string, files ...string) (string, error) {
 	toolchain, err := runGo(ctx, dir, "env", "GOVERSION", "GOOS", "GOARCH", "CGO_ENABLED")
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
 	sum.Write(toolchain)
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+	for _, name := range files {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return "", err
