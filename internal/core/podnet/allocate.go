@@ -1,0 +1,186 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// UnavailableError says that a pod cannot get its addresses now. Its text names the NodeENI, the node, the limit and the
+// next step; it ends up in the pod's events.
+type UnavailableError struct{ message string }
+
+func (e *UnavailableError) Error() string { return e.message }
+
+// reservedFirst is how many addresses at the start of a subnet EC2 reserves; it also reserves the last one
+// (docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html).
+const reservedFirst = 4
+
+// Allocate returns the leases of a holder: those it has, and new ones for the families it has none of. Its leases are
+// unchanged unless it returns no error. The lowest free address comes first, so that prefixes fall idle.
+func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
+	if n.Attachment == HostDevice {
+		return n.own(leases, holder, now)
+	}
+	taken := map[netip.Addr]bool{}
+	var mine []Lease
+	for _, l := range leases {
+		taken[l.Address] = l.InUse() || l.Rests(now)
+		if l.InUse() && l.Is(holder) {
+			mine = append(mine, l)
+		}
+	}
+	for _, family := range n.families() {
+		if slices.ContainsFunc(mine, func(l Lease) bool { return family.Subnet.Contains(l.Address) }) {
+			continue
+		}
+		address, found := family.lowest(taken)
+		if !found {
+			return nil, n.exhausted(*family, leases, now)
+		}
+		mine = append(mine, Lease{Version: Version, Address: address, Holder: holder, Since: now})
+	}
+	return mine, nil
+}
+
+// own gives the interface's own addresses to one holder. They do not rest: a pod that replaces another one has no other
+// address to take.
+func (n Network) own(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
+	var mine []Lease
+	for _, l := range leases {
+		if !l.InUse() || !slices.Contains(n.Addresses, l.Address) {
+			continue
+		}
+		if !l.Is(holder) {
+			return nil, &UnavailableError{fmt.Sprintf("pod %s has the interface of NodeENI %s on node %s; one pod can have it "+
+				"with attachment HostDevice: stop that pod, or start this one on another node", l.PodName(), n.NodeENI, n.Node)}
+		}
+		mine = append(mine, l)
+	}
+	for _, address := range n.Addresses {
+		if !slices.ContainsFunc(mine, func(l Lease) bool { return l.Address == address }) {
+			mine = append(mine, Lease{Version: Version, Address: address, Holder: holder, Since: now})
+		}
+	}
+	if len(mine) == 0 {
+		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s has no address; see kubectl eni node %s",
+			n.NodeENI, n.Node, n.Node)}
+	}
+	return mine, nil
+}
+
+// families are those of the network, IPv4 first.
+func (n Network) families() []*Family {
+	return slices.DeleteFunc([]*Family{n.IPv4, n.IPv6}, func(f *Family) bool { return f == nil })
+}
+
+// lowest returns the lowest usable address that is not taken.
+func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
+	prefixes := slices.SortedFunc(slices.Values(f.Prefixes), func(a, b Prefix) int { return a.CIDR.Compare(b.CIDR) })
+	for _, p := range prefixes {
+		if p.Draining {
+			continue
+		}
+		for a := p.CIDR.Addr(); p.CIDR.Contains(a); a = a.Next() {
+			if !taken[a] && f.usable(a) {
+				return a, true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// usable reports whether a pod may have the address. EC2 reserves some of each subnet.
+func (f Family) usable(a netip.Addr) bool {
+	return a != f.Gateway && !f.reserved(a)
+}
+
+func (f Family) reserved(a netip.Addr) bool {
+	first := f.Subnet.Addr()
+	for range reservedFirst {
+		if a == first {
+			return true
+		}
+		first = first.Next()
+	}
+	return !f.Subnet.Contains(a.Next())
+}
+
+// exhausted is why no address is left.
+func (n Network) exhausted(f Family, leases []Lease, now time.Time) error {
+	kind, field := "IPv4", "spec.pods.ipv4.prefixes.max"
+	if f.Subnet.Addr().Is6() {
+		kind, field = "IPv6", "spec.pods.ipv6.prefixes"
+	}
+	if len(f.Prefixes) == 0 {
+		return &UnavailableError{fmt.Sprintf("NodeENI %s has no %s prefix on node %s yet; EC2 assigns it soon, "+
+			"or kubectl eni why %s says why not", n.NodeENI, kind, n.Node, n.Node)}
+	}
+	use := f.usage(leases, now)
+	limit := fmt.Sprintf("%d prefixes", len(f.Prefixes))
+	if f.MaxPrefixes > 0 {
+		limit = fmt.Sprintf("%d of at most %d prefixes", len(f.Prefixes), f.MaxPrefixes)
+	}
+	next := "multieni assigns another prefix, or kubectl eni why " + n.Node + " says why not"
+	if f.MaxPrefixes > 0 && len(f.Prefixes) >= f.MaxPrefixes {
+		next = "raise " + field + " of the NodeENI, or start the pod on another node"
+	}
+	return &UnavailableError{fmt.Sprintf("no %s address of NodeENI %s is free on node %s: %s, %d addresses in use and %d at rest for %v; %s",
+		kind, n.NodeENI, n.Node, limit, use.Used, use.Resting, RestTime, next)}
+}
+
+// Assignment is an address as a pod's link has it.
+type Assignment struct {
+	// Address has the length of the subnet, or 128 bits with IPv6: other interfaces of the subnet are reached through the
+	// router, because EC2 answers no neighbor solicitation for addresses of a prefix.
+	Address netip.Prefix
+	Gateway netip.Addr
+}
+
+// Configuration is what a pod's link gets.
+type Configuration struct {
+	Addresses []Assignment
+	Routes    []Route
+}
+
+// Route is a route of a pod's link through a gateway.
+type Route struct {
+	To      netip.Prefix
+	Gateway netip.Addr
+}
+
+// Configure returns the configuration of a pod's link that has the leases.
+func (n Network) Configure(leases []Lease) (Configuration, error) {
+	var c Configuration
+	leases = slices.SortedFunc(slices.Values(leases), func(a, b Lease) int {
+		return cmp.Or(cmp.Compare(a.Address.BitLen(), b.Address.BitLen()), a.Address.Compare(b.Address))
+	})
+	for _, l := range leases {
+		family := n.family(l.Address)
+		if family == nil {
+			return Configuration{}, errors.New("no family of the network has address " + l.Address.String())
+		}
+		bits := family.Subnet.Bits()
+		if l.Address.Is6() {
+			bits = l.Address.BitLen()
+		}
+		c.Addresses = append(c.Addresses, Assignment{netip.PrefixFrom(l.Address, bits), family.Gateway})
+	}
+	for _, family := range n.families() {
+		if family.Subnet.Addr().Is6() {
+			c.Routes = append(c.Routes, Route{family.Subnet, family.Gateway})
+		}
+		for _, to := range n.Routes {
+			if to.Addr().Is4() == family.Gateway.Is4() {
+				c.Routes = append(c.Routes, Route{to, family.Gateway})
+			}
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,227 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+const (
+	// Version is the version of both files.
+	Version = 1
+	// IPv4PrefixBits is the length of the IPv4 prefixes that EC2 assigns to interfaces.
+	IPv4PrefixBits = 28
+	// IPv6PrefixBits is the length of the IPv6 prefixes that EC2 assigns to interfaces.
+	IPv6PrefixBits = 80
+	// MaxSize bounds both files, in bytes.
+	MaxSize = 64 << 10
+
+	maxPrefixes = 64
+	maxRoutes   = 64
+	maxName     = 253
+)
+
+// Attachment says how a pod's link comes about.
+type Attachment string
+
+const (
+	// IPVLAN gives each pod a link of its own on the interface, and an address out of the interface's prefixes.
+	IPVLAN Attachment = "IPVLAN"
+	// HostDevice moves the interface itself into one pod, which gets the interface's own addresses.
+	HostDevice Attachment = "HostDevice"
+)
+
+// Network is the pod network of one interface on one node, as the agent writes it.
+type Network struct {
+	Version int    `json:"version"`
+	Name    string `json:"name"`
+	NodeENI string `json:"nodeENI"`
+	Node    string `json:"node"`
+	// Link is a name that the link has on the node.
+	Link       string     `json:"link"`
+	ENI        string     `json:"eniID"`
+	MAC        string     `json:"mac"`
+	MTU        int        `json:"mtu,omitempty"`
+	Attachment Attachment `json:"attachment"`
+	// IPv4 and IPv6 are the families that a pod gets an address of. A pod gets one address of each, or none at all.
+	IPv4 *Family `json:"ipv4,omitempty"`
+	IPv6 *Family `json:"ipv6,omitempty"`
+	// Addresses are the interface's own, primary first. Pods get them with HostDevice.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Routes are the destinations that pods reach through the gateway of the subnet.
+	Routes []netip.Prefix `json:"routes,omitempty"`
+}
+
+// Family is what a pod network has of IPv4 or of IPv6.
+type Family struct {
+	Subnet  netip.Prefix `json:"subnet"`
+	Gateway netip.Addr   `json:"gateway"`
+	// MaxPrefixes is the largest number of prefixes that the NodeENI allows; 0 is unknown.
+	MaxPrefixes int      `json:"maxPrefixes,omitempty"`
+	Prefixes    []Prefix `json:"prefixes,omitempty"`
+}
+
+// Prefix is a block of addresses that EC2 assigned to the interface.
+type Prefix struct {
+	CIDR netip.Prefix `json:"cidr"`
+	// Draining says that no pod gets an address of it any more.
+	Draining bool `json:"draining,omitempty"`
+	// Since is when the agent first saw the prefix.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ParseNetwork reads the file of a network. Unknown fields are of a newer agent and no error; a wrong value is one.
+func ParseNetwork(text []byte) (Network, error) {
+	var n Network
+	if err := decode(text, &n); err != nil {
+		return Network{}, err
+	}
+	if err := n.Validate(); err != nil {
+		return Network{}, err
+	}
+	return n, nil
+}
+
+// decode reads one JSON value and nothing after it.
+func decode(text []byte, value any) error {
+	if len(text) > MaxSize {
+		return fmt.Errorf("%d bytes, at most %d are allowed", len(text), MaxSize)
+	}
+	return json.Unmarshal(text, value)
+}
+
+// Encode returns the file of the network.
+func (n Network) Encode() ([]byte, error) {
+	if err := n.Validate(); err != nil {
+		return nil, err
+	}
+	return encode(n)
+}
+
+func encode(value any) ([]byte, error) {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if len(text) >= MaxSize {
+		return nil, fmt.Errorf("%d bytes, at most %d are allowed", len(text)+1, MaxSize)
+	}
+	return append(text, '\n'), nil
+}
+
+// Validate returns the first fault of the network, by field.
+func (n Network) Validate() error {
+	if n.Version != Version {
+		return fmt.Errorf("version is %d, this program knows %d: agent and CNI program are of different releases", n.Version, Version)
+	}
+	for field, name := range map[string]string{"name": n.Name, "nodeENI": n.NodeENI, "node": n.Node, "link": n.Link} {
+		if err := ValidateName(name); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	if n.Attachment != IPVLAN && n.Attachment != HostDevice {
+		return fmt.Errorf("attachment is %q, want %s or %s", n.Attachment, IPVLAN, HostDevice)
+	}
+	if n.IPv4 == nil && n.IPv6 == nil {
+		return errors.New("neither ipv4 nor ipv6: pods would get no address")
+	}
+	if err := n.IPv4.validate(true); err != nil {
+		return fmt.Errorf("ipv4: %w", err)
+	}
+	if err := n.IPv6.validate(false); err != nil {
+		return fmt.Errorf("ipv6: %w", err)
+	}
+	return n.validateRest()
+}
+
+func (n Network) validateRest() error {
+	if n.MTU < 0 || n.MTU > 1<<16 {
+		return fmt.Errorf("mtu is %d, want 0 to 65536", n.MTU)
+	}
+	if len(n.Addresses) > maxPrefixes {
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(n.Addresses), maxPrefixes)
+	}
+	seen := map[netip.Addr]bool{}
+	for _, a := range n.Addresses {
+		family := n.family(a)
+		if family == nil || !family.Subnet.Contains(a) || seen[a] {
+			return fmt.Errorf("addresses: %v is twice there, or in no subnet of the network", a)
+		}
+		seen[a] = true
+	}
+	if len(n.Routes) > maxRoutes {
+		return fmt.Errorf("%d routes, at most %d are allowed", len(n.Routes), maxRoutes)
+	}
+	for _, r := range n.Routes {
+		if !isNetwork(r) {
+			return fmt.Errorf("routes: %v is no network", r)
+		}
+	}
+	return nil
+}
+
+// family returns the family of the address, or nil.
+func (n Network) family(a netip.Addr) *Family {
+	switch {
+	case a.Is4():
+		return n.IPv4
+	case a.Is6() && !a.Is4In6():
+		return n.IPv6
+	}
+	return nil
+}
+
+func (f *Family) validate(is4 bool) error {
+	if f == nil {
+		return nil
+	}
+	bits := IPv6PrefixBits
+	if is4 {
+		bits = IPv4PrefixBits
+	}
+	if !isNetwork(f.Subnet) || f.Subnet.Addr().Is4() != is4 {
+		return fmt.Errorf("subnet: %v is no network of this family", f.Subnet)
+	}
+	if !isAddress(f.Gateway) || f.Gateway.Is4() != is4 {
+		return fmt.Errorf("gateway: %v is no address of this family", f.Gateway)
+	}
+	if f.MaxPrefixes < 0 || len(f.Prefixes) > maxPrefixes {
+		return fmt.Errorf("%d prefixes of %d, at most %d are allowed", len(f.Prefixes), f.MaxPrefixes, maxPrefixes)
+	}
+	seen := map[netip.Prefix]bool{}
+	for _, p := range f.Prefixes {
+		if !isNetwork(p.CIDR) || p.CIDR.Bits() != bits || !contains(f.Subnet, p.CIDR) || seen[p.CIDR] {
+			return fmt.Errorf("prefixes: %v is twice there, or no /%d of subnet %v", p.CIDR, bits, f.Subnet)
+		}
+		seen[p.CIDR] = true
+	}
+	return nil
+}
+
+// isNetwork reports whether a prefix is one, without bits of a host.
+func isNetwork(p netip.Prefix) bool { return p.IsValid() && p == p.Masked() && !p.Addr().Is4In6() }
+
+func isAddress(a netip.Addr) bool { return a.IsValid() && !a.Is4In6() && a.Zone() == "" }
+
+func contains(outer, inner netip.Prefix) bool {
+	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
+// ValidateName refuses a name that is no single element of a path, such as the name of a network.
+func ValidateName(name string) error {
+	if name == "" || len(name) > maxName || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%q is no name of 1 to %d characters that starts without a dot", name, maxName)
+	}
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r) {
+			return fmt.Errorf("%q contains %q; a name has letters, digits, '-', '_' and '.'", name, r)
+		}
+	}
+	return nil
+}

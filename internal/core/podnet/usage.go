@@ -1,0 +1,221 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnet
+
+import (
+	"cmp"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const (
+	// IdleTime is how long no pod had an address of a prefix before the prefix may drain.
+	IdleTime = 10 * time.Minute
+	// MaxPods bounds the pods that [Usage] names.
+	MaxPods = 256
+)
+
+// Usage is how much of a network is in use.
+type Usage struct {
+	IPv4, IPv6 FamilyUsage
+	// Pods are the pods with an address, by name, at most [MaxPods]; MorePods is how many more there are.
+	Pods     []PodUsage
+	MorePods int
+}
+
+// PodUsage is a pod with its addresses.
+type PodUsage struct {
+	// Name is NAMESPACE/NAME, or the container's ID if the runtime named no pod.
+	Name      string
+	Addresses []netip.Addr
+}
+
+// FamilyUsage counts addresses. Free are those that a pod could get now; neither those at rest nor those of draining
+// prefixes.
+type FamilyUsage struct {
+	Used, Resting, Free int64
+	Prefixes            []PrefixUsage
+}
+
+// PrefixUsage is how much of one prefix is in use.
+type PrefixUsage struct {
+	Prefix
+	Used, Resting, Free int64
+	// IdleSince is since when no pod has an address of it; zero while one has.
+	IdleSince time.Time
+}
+
+// Usage counts the addresses of the leases. Addresses of HostDevice count as IPv4 or IPv6, without prefixes.
+func (n Network) Usage(leases []Lease, now time.Time) Usage {
+	var u Usage
+	for i, family := range []*Family{n.IPv4, n.IPv6} {
+		if family == nil {
+			continue
+		}
+		use := family.usage(leases, now)
+		if n.Attachment == HostDevice {
+			use = n.ownUsage(*family, leases)
+		}
+		*[]*FamilyUsage{&u.IPv4, &u.IPv6}[i] = use
+	}
+	u.Pods = pods(leases)
+	if len(u.Pods) > MaxPods {
+		u.MorePods = len(u.Pods) - MaxPods
+		u.Pods = u.Pods[:MaxPods]
+	}
+	return u
+}
+
+func (n Network) ownUsage(f Family, leases []Lease) FamilyUsage {
+	var use FamilyUsage
+	for _, a := range n.Addresses {
+		switch {
+		case !f.Subnet.Contains(a):
+		case slices.ContainsFunc(leases, func(l Lease) bool { return l.Address == a && l.InUse() }):
+			use.Used++
+		default:
+			use.Free++
+		}
+	}
+	return use
+}
+
+// usage counts the addresses of the family's prefixes, and leases of addresses that no prefix has any more.
+func (f Family) usage(leases []Lease, now time.Time) FamilyUsage {
+	var use FamilyUsage
+	for _, p := range f.Prefixes {
+		one := f.prefixUsage(p, leases, now)
+		use.Used += one.Used
+		use.Resting += one.Resting
+		use.Free += one.Free
+		use.Prefixes = append(use.Prefixes, one)
+	}
+	slices.SortFunc(use.Prefixes, func(a, b PrefixUsage) int { return a.CIDR.Compare(b.CIDR) })
+	for _, l := range leases {
+		if l.InUse() && f.Subnet.Contains(l.Address) && !f.holds(l.Address) {
+			use.Used++
+		}
+	}
+	return use
+}
+
+func (f Family) holds(a netip.Addr) bool {
+	return slices.ContainsFunc(f.Prefixes, func(p Prefix) bool { return p.CIDR.Contains(a) })
+}
+
+func (f Family) prefixUsage(p Prefix, leases []Lease, now time.Time) PrefixUsage {
+	use := PrefixUsage{Prefix: p, IdleSince: p.Since}
+	for _, l := range leases {
+		switch {
+		case !p.CIDR.Contains(l.Address):
+		case l.InUse():
+			use.Used++
+		default:
+			if l.Rests(now) {
+				use.Resting++
+			}
+			if l.Freed.After(use.IdleSince) {
+				use.IdleSince = l.Freed
+			}
+		}
+	}
+	if use.Used > 0 {
+		use.IdleSince = time.Time{}
+	}
+	if !p.Draining {
+		use.Free = max(f.size(p)-use.Used-use.Resting, 0)
+	}
+	return use
+}
+
+// size is how many addresses of the prefix pods may have.
+func (f Family) size(p Prefix) int64 {
+	bits := p.CIDR.Addr().BitLen() - p.CIDR.Bits()
+	size := int64(math.MaxInt64)
+	if bits < 63 {
+		size = int64(1) << bits
+	}
+	reserved := []netip.Addr{f.Gateway}
+	for a, i := f.Subnet.Addr(), 0; i < reservedFirst; a, i = a.Next(), i+1 {
+		reserved = append(reserved, a)
+	}
+	reserved = slices.DeleteFunc(reserved, func(a netip.Addr) bool { return !p.CIDR.Contains(a) })
+	slices.SortFunc(reserved, netip.Addr.Compare)
+	size -= int64(len(slices.Compact(reserved)))
+	if last := lastOf(p.CIDR); f.reserved(last) {
+		size--
+	}
+	return size
+}
+
+// lastOf is the last address of a prefix.
+func lastOf(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 1 << (7 - bit%8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+// pods returns the pods with an address, by name.
+func pods(leases []Lease) []PodUsage {
+	addresses := map[string][]netip.Addr{}
+	for _, l := range leases {
+		if l.InUse() {
+			addresses[l.PodName()] = append(addresses[l.PodName()], l.Address)
+		}
+	}
+	var all []PodUsage
+	for name, its := range addresses {
+		slices.SortFunc(its, netip.Addr.Compare)
+		all = append(all, PodUsage{name, its})
+	}
+	slices.SortFunc(all, func(a, b PodUsage) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Demand is what a NodeENI wants of a family on each interface.
+type Demand struct {
+	// Min is the least number of prefixes, Spare the least number of free addresses.
+	Min, Spare int
+}
+
+// Drain returns the prefixes to mark as draining: those that are idle for [IdleTime] and that neither Min nor Spare
+// needs, the highest first. A prefix without a known start is not idle.
+func (f Family) Drain(leases []Lease, demand Demand, now time.Time) []netip.Prefix {
+	use := f.usage(leases, now)
+	kept := 0
+	for _, p := range use.Prefixes {
+		if !p.Draining {
+			kept++
+		}
+	}
+	var drain []netip.Prefix
+	for _, p := range slices.Backward(use.Prefixes) {
+		if p.Draining || p.IdleSince.IsZero() || now.Sub(p.IdleSince) < IdleTime {
+			continue
+		}
+		if kept > demand.Min && use.Free-p.Free >= int64(demand.Spare) {
+			drain = append(drain, p.CIDR)
+			use.Free -= p.Free
+			kept--
+		}
+	}
+	return drain
+}
+
+// Drained returns the draining prefixes without an address in use or at rest. The result holds for good if the caller read
+// the leases under the lock, and after the mark was in the network's file.
+func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
+	var drained []netip.Prefix
+	for _, p := range f.usage(leases, now).Prefixes {
+		if p.Draining && p.Used == 0 && p.Resting == 0 {
+			drained = append(drained, p.CIDR)
+		}
+	}
+	return drained
+}
