@@ -4,9 +4,8 @@
 package podnet
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -88,7 +87,7 @@ func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
 			continue
 		}
 		for a := p.CIDR.Addr(); p.CIDR.Contains(a); a = a.Next() {
-			if !taken[a] && f.usable(a) {
+			if !taken[a] && f.usable(p, a) {
 				return a, true
 			}
 		}
@@ -96,20 +95,27 @@ func (f Family) lowest(taken map[netip.Addr]bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// usable reports whether a pod may have the address. EC2 reserves some of each subnet.
-func (f Family) usable(a netip.Addr) bool {
-	return a != f.Gateway && !f.reserved(a)
+// usable reports whether a pod may have the address. EC2 reserves some of each subnet. The first address of an IPv6 prefix
+// is the anycast address of its routers (RFC 4291, 2.6.1), which a pod that forwards takes for its own.
+func (f Family) usable(p Prefix, a netip.Addr) bool {
+	return a != f.Gateway && !f.reserved(a) && (a.Is4() || a != p.CIDR.Addr())
 }
 
 func (f Family) reserved(a netip.Addr) bool {
-	first := f.Subnet.Addr()
-	for range reservedFirst {
+	for first := range f.first() {
 		if a == first {
 			return true
 		}
-		first = first.Next()
 	}
-	return !f.Subnet.Contains(a.Next())
+	return a == lastOf(f.Subnet)
+}
+
+// first yields the addresses at the start of the subnet that EC2 reserves.
+func (f Family) first() iter.Seq[netip.Addr] {
+	return func(yield func(netip.Addr) bool) {
+		for a, i := f.Subnet.Addr(), 0; i < reservedFirst && yield(a); a, i = a.Next(), i+1 {
+		}
+	}
 }
 
 // exhausted is why no address is left.
@@ -133,54 +139,4 @@ func (n Network) exhausted(f Family, leases []Lease, now time.Time) error {
 	}
 	return &UnavailableError{fmt.Sprintf("no %s address of NodeENI %s is free on node %s: %s, %d addresses in use and %d at rest for %v; %s",
 		kind, n.NodeENI, n.Node, limit, use.Used, use.Resting, RestTime, next)}
-}
-
-// Assignment is an address as a pod's link has it.
-type Assignment struct {
-	// Address has the length of the subnet, or 128 bits with IPv6: other interfaces of the subnet are reached through the
-	// router, because EC2 answers no neighbor solicitation for addresses of a prefix.
-	Address netip.Prefix
-	Gateway netip.Addr
-}
-
-// Configuration is what a pod's link gets.
-type Configuration struct {
-	Addresses []Assignment
-	Routes    []Route
-}
-
-// Route is a route of a pod's link through a gateway.
-type Route struct {
-	To      netip.Prefix
-	Gateway netip.Addr
-}
-
-// Configure returns the configuration of a pod's link that has the leases.
-func (n Network) Configure(leases []Lease) (Configuration, error) {
-	var c Configuration
-	leases = slices.SortedFunc(slices.Values(leases), func(a, b Lease) int {
-		return cmp.Or(cmp.Compare(a.Address.BitLen(), b.Address.BitLen()), a.Address.Compare(b.Address))
-	})
-	for _, l := range leases {
-		family := n.family(l.Address)
-		if family == nil {
-			return Configuration{}, errors.New("no family of the network has address " + l.Address.String())
-		}
-		bits := family.Subnet.Bits()
-		if l.Address.Is6() {
-			bits = l.Address.BitLen()
-		}
-		c.Addresses = append(c.Addresses, Assignment{netip.PrefixFrom(l.Address, bits), family.Gateway})
-	}
-	for _, family := range n.families() {
-		if family.Subnet.Addr().Is6() {
-			c.Routes = append(c.Routes, Route{family.Subnet, family.Gateway})
-		}
-		for _, to := range n.Routes {
-			if to.Addr().Is4() == family.Gateway.Is4() {
-				c.Routes = append(c.Routes, Route{to, family.Gateway})
-			}
-		}
-	}
-	return c, nil
 }

@@ -113,3 +113,20 @@ func End(leases []Lease, at time.Time, ended func(Lease) bool) []Lease {
 	}
 	return changed
 }
+
+// Boot is the boot of a node.
+type Boot struct {
+	ID   string
+	Time time.Time
+}
+
+// EndOfBoots ends the leases of pods that an earlier boot of the node ended. It returns those that it changed. Their
+// addresses rest from the boot on. A lease without a boot is a file that no program can read: it is as old as the file.
+func EndOfBoots(leases []Lease, boot Boot) []Lease {
+	return End(leases, boot.Time, func(l Lease) bool {
+		if l.BootID == "" {
+			return l.Since.Before(boot.Time)
+		}
+		return l.BootID != boot.ID
+	})
+}

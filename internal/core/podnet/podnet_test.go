@@ -93,7 +93,7 @@ func TestAllocate(t *testing.T) {
 		"one freed by a clock far ahead":          {network(ipv4("10.0.4.16/28"), nil), freed(used("10.0.4.16"), start.Add(time.Hour)), "10.0.4.16"},
 		"none of a draining prefix":               {network(draining, nil), nil, "10.0.4.32"},
 		"none that EC2 reserves":                  {network(ipv4("10.0.4.0/28"), nil), nil, "10.0.4.4"},
-		"both families":                           {network(ipv4("10.0.4.16/28"), ipv6()), nil, "10.0.4.16 2001:db8:0:4:5::"},
+		"both families":                           {network(ipv4("10.0.4.16/28"), ipv6()), nil, "10.0.4.16 2001:db8:0:4:5::1"},
 		"HostDevice: those of the interface":      {own, freed(used("10.0.4.70"), start), "10.0.4.70 10.0.4.71"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,14 +158,14 @@ func TestUnavailable(t *testing.T) {
 func TestConfigure(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28"), ipv6())
 	n.Routes = []netip.Prefix{prefix("10.60.0.0/16"), prefix("::/0")}
-	got, err := n.Configure(used("2001:db8:0:4:5::", "10.0.4.16"))
+	got, err := n.Configure(used("2001:db8:0:4:5::1", "10.0.4.16"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := podnet.Configuration{
 		Addresses: []podnet.Assignment{
 			{Address: prefix("10.0.4.16/24"), Gateway: address("10.0.4.1")},
-			{Address: prefix("2001:db8:0:4:5::/128"), Gateway: address("fe80:ec2::1")},
+			{Address: prefix("2001:db8:0:4:5::1/80"), Gateway: address("fe80:ec2::1")},
 		},
 		Routes: []podnet.Route{
 			{To: prefix("10.60.0.0/16"), Gateway: address("10.0.4.1")},
@@ -182,18 +182,18 @@ func TestUsage(t *testing.T) {
 	n := network(ipv4("10.0.4.16/28", "10.0.4.32/28"), ipv6())
 	n.IPv4.Prefixes[1].Draining = true
 	gone := start.Add(-30 * time.Second)
-	leases := append(used("10.0.4.16", "2001:db8:0:4:5::", "10.0.4.99"), freed(used("10.0.4.32"), gone)...)
+	leases := append(used("10.0.4.16", "2001:db8:0:4:5::1", "10.0.4.99"), freed(used("10.0.4.32"), gone)...)
 	got := n.Usage(leases, start)
 	want := podnet.Usage{
 		IPv4: podnet.FamilyUsage{Used: 2, Resting: 1, Free: 15, Prefixes: []podnet.PrefixUsage{
 			{Prefix: n.IPv4.Prefixes[0], Used: 1, Free: 15},
 			{Prefix: n.IPv4.Prefixes[1], Resting: 1, IdleSince: gone},
 		}},
-		IPv6: podnet.FamilyUsage{Used: 1, Free: 1<<48 - 1, Prefixes: []podnet.PrefixUsage{{Prefix: n.IPv6.Prefixes[0], Used: 1, Free: 1<<48 - 1}}},
+		IPv6: podnet.FamilyUsage{Used: 1, Free: 1<<48 - 2, Prefixes: []podnet.PrefixUsage{{Prefix: n.IPv6.Prefixes[0], Used: 1, Free: 1<<48 - 2}}},
 		Pods: []podnet.PodUsage{
 			{Name: "upf/pod-10.0.4.16", Addresses: []netip.Addr{address("10.0.4.16")}},
 			{Name: "upf/pod-10.0.4.99", Addresses: []netip.Addr{address("10.0.4.99")}},
-			{Name: "upf/pod-2001:db8:0:4:5::", Addresses: []netip.Addr{address("2001:db8:0:4:5::")}},
+			{Name: "upf/pod-2001:db8:0:4:5::1", Addresses: []netip.Addr{address("2001:db8:0:4:5::1")}},
 		},
 	}
 	if diff := cmp.Diff(want, got, addresses); diff != "" {

@@ -131,22 +131,22 @@ func (f Family) prefixUsage(p Prefix, leases []Lease, now time.Time) PrefixUsage
 	return use
 }
 
-// size is how many addresses of the prefix pods may have.
+// size is how many addresses of the prefix pods may have. Only its first ones and its last one may be unusable.
 func (f Family) size(p Prefix) int64 {
 	bits := p.CIDR.Addr().BitLen() - p.CIDR.Bits()
 	size := int64(math.MaxInt64)
 	if bits < 63 {
 		size = int64(1) << bits
 	}
-	reserved := []netip.Addr{f.Gateway}
-	for a, i := f.Subnet.Addr(), 0; i < reservedFirst; a, i = a.Next(), i+1 {
-		reserved = append(reserved, a)
+	edges := []netip.Addr{p.CIDR.Addr(), lastOf(p.CIDR), f.Gateway}
+	for a := range f.first() {
+		edges = append(edges, a)
 	}
-	reserved = slices.DeleteFunc(reserved, func(a netip.Addr) bool { return !p.CIDR.Contains(a) })
-	slices.SortFunc(reserved, netip.Addr.Compare)
-	size -= int64(len(slices.Compact(reserved)))
-	if last := lastOf(p.CIDR); f.reserved(last) {
-		size--
+	slices.SortFunc(edges, netip.Addr.Compare)
+	for _, a := range slices.Compact(edges) {
+		if p.CIDR.Contains(a) && !f.usable(p, a) {
+			size--
+		}
 	}
 	return size
 }

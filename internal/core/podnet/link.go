@@ -1,0 +1,111 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnet
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/internal/core/hostnet"
+)
+
+const (
+	// RulePriority is the priority of the rule of each address in a pod.
+	RulePriority = 30000
+	// firstTable is added to the index of a link: the route table of that link in its pod. The indexes of links are
+	// unique in a network namespace, so several networks in one pod have tables of their own.
+	firstTable = 1000
+)
+
+// Assignment is an address as a pod's link has it. The network that the address is in is on the link.
+type Assignment struct {
+	Address netip.Prefix
+	Gateway netip.Addr
+}
+
+// Configuration is what a pod's link gets.
+type Configuration struct {
+	Addresses []Assignment
+	Routes    []Route
+}
+
+// Route is a route of a pod's link through a gateway.
+type Route struct {
+	To      netip.Prefix
+	Gateway netip.Addr
+}
+
+// Configure returns the configuration of a pod's link that has the leases, IPv4 first.
+func (n Network) Configure(leases []Lease) (Configuration, error) {
+	var c Configuration
+	leases = slices.SortedFunc(slices.Values(leases), func(a, b Lease) int {
+		return cmp.Or(cmp.Compare(a.Address.BitLen(), b.Address.BitLen()), a.Address.Compare(b.Address))
+	})
+	for _, l := range leases {
+		family := n.family(l.Address)
+		if family == nil {
+			return Configuration{}, fmt.Errorf("network %s has no family of address %v", n.Name, l.Address)
+		}
+		c.Addresses = append(c.Addresses, Assignment{family.onLink(l.Address), family.Gateway})
+	}
+	for _, family := range n.families() {
+		if family.Subnet.Addr().Is6() {
+			c.Routes = append(c.Routes, Route{family.Subnet, family.Gateway})
+		}
+		for _, to := range n.Routes {
+			if to.Addr().Is4() == family.Gateway.Is4() {
+				c.Routes = append(c.Routes, Route{to, family.Gateway})
+			}
+		}
+	}
+	return c, nil
+}
+
+// onLink returns the address with the network that is on its link. That is the subnet with IPv4. With IPv6 it is the
+// prefix, which the pods of one interface share: EC2 answers no neighbor solicitation for addresses of a prefix, so all
+// other addresses of the subnet are behind the router.
+func (f Family) onLink(a netip.Addr) netip.Prefix {
+	if a.Is4() {
+		return netip.PrefixFrom(a, f.Subnet.Bits())
+	}
+	for _, p := range f.Prefixes {
+		if p.CIDR.Contains(a) {
+			return netip.PrefixFrom(a, p.CIDR.Bits())
+		}
+	}
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// Routing returns the rules and routes of a pod's link: replies leave by the link that has the address they come from. The
+// connected route stays in the main table, so that sockets without an address reach the subnet; a copy is in the table.
+func Routing(link int, addresses []Assignment) ([]hostnet.Rule, []hostnet.Route) {
+	var rules []hostnet.Rule
+	var routes []hostnet.Route
+	table := firstTable + link
+	add := func(to netip.Prefix, gateway netip.Addr) {
+		route := hostnet.Route{Table: table, To: to, Gateway: gateway, Link: link, Protocol: hostnet.Protocol}
+		if !slices.Contains(routes, route) {
+			routes = append(routes, route)
+		}
+	}
+	for _, a := range addresses {
+		address := a.Address.Addr()
+		rules = append(rules, hostnet.Rule{
+			Priority: RulePriority, From: netip.PrefixFrom(address, address.BitLen()), Table: table, Protocol: hostnet.Protocol,
+		})
+		if !a.Address.IsSingleIP() {
+			add(a.Address.Masked(), netip.Addr{})
+		}
+		if a.Gateway.IsValid() {
+			everywhere := netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+			if address.Is4() {
+				everywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+			}
+			add(everywhere, a.Gateway)
+		}
+	}
+	return rules, routes
+}
