@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/internal/join"
 )
 
-// TestAttachingIsAnnounced: what shall be ready for an interface on the host can be, before the link is there.
+// TestAttachingIsAnnounced checks that the host learns of an interface before its link appears, so that it can prepare.
 func TestAttachingIsAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -53,8 +53,8 @@ func (s *scene) ipv6Of(subnetID string) map[string]string {
 	return all
 }
 
-// TestIPv6FromTheStartOfTheSubnet: with useIPsFromStartOfSubnet both addresses have the same place in their blocks, unless somebody
-// else has that of IPv6: then EC2 picks.
+// TestIPv6FromTheStartOfTheSubnet checks useIPsFromStartOfSubnet: both addresses have the same offset in their blocks.
+// If another interface has the IPv6 address at that offset, EC2 chooses one.
 func TestIPv6FromTheStartOfTheSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/join"
 )
 
-// An interface of a process that died before it could attach it is nobody's in particular, and goes when its instance does.
+// A process that dies before it attaches an interface leaves it unattached. The clean-up deletes the interface when its
+// instance ends.
 func TestWhatWasNeverAttachedIsFoundWhenItsInstanceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -66,7 +67,8 @@ func TestTheEndOfAnInstance(t *testing.T) {
 	})
 }
 
-// What a NodeENI has on an instance that ended is the controller's to delete: it knows whether the NodeENI lost its finalizer.
+// What a NodeENI has on an instance that ended is the controller's to delete: it knows whether the NodeENI lost its
+// finalizer.
 func TestABurialLeavesNodeENIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)

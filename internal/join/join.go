@@ -3,9 +3,9 @@
 
 // Package join gives an instance the interfaces of its networks before it joins a cluster, or while it does.
 //
-// It is what a lifecycle hook and the boot of a node have in common, and works like the controller: it looks at the
-// instance, has package plan decide, and carries the plan out, until package lifecycle judges that nothing is missing or
-// that something never comes. It keeps no state: whoever tries next finds in the tags what was begun.
+// The lifecycle hook and the boot of a node share it. It works like the controller: it reads the instance, package plan
+// computes a plan, and it executes the plan, until package lifecycle reports that nothing is missing or that something
+// is not available. It keeps no state: the next attempt finds in the tags what an earlier one began.
 package join
 
 import (
@@ -39,7 +39,8 @@ const (
 	detachTimeout = time.Minute
 	// maxParallelMembers is how many interfaces of an instance are worked on at the same time.
 	maxParallelMembers = 16
-	// maxRounds is how many plans are made on one look: one after the calls for each interface, and each interface needs some three.
+	// maxRounds is how many plans are made on one look: one after the calls for each interface, and each interface
+	// needs some three.
 	maxRounds = 3 * maxParallelMembers
 )
 
@@ -58,7 +59,7 @@ type Options struct {
 	Cloud  Cloud
 	// Addresses chooses the addresses of interfaces that are to have the lowest one free.
 	Addresses executor.Addresses
-	// Attaching, if set, is told the MAC address of an interface before it is attached.
+	// Attaching, if set, receives the MAC address of an interface before the interface is attached.
 	Attaching func(ctx context.Context, mac string)
 	// Now tells the time.
 	Now func() time.Time
@@ -81,9 +82,9 @@ func New(o Options) *Joiner {
 // Request says what to do for an instance.
 type Request struct {
 	InstanceID string
-	// NothingRunning, if set, is asked whether nothing runs on the instance yet. If so, all its networks' interfaces go when a required
-	// one cannot be had; otherwise only those that this request made or attached. It is asked at that moment, since a request
-	// can rest on old news.
+	// NothingRunning, if set, reports whether nothing runs on the instance yet. If a required network is not available
+	// and nothing runs, Ensure removes the interfaces of all networks; otherwise it removes only those that this
+	// request made or attached. Ensure calls it at that moment, because the request can be old.
 	NothingRunning func(context.Context) bool
 	// Timeout is how long to wait for what may come right.
 	Timeout time.Duration
@@ -95,16 +96,17 @@ type Result struct {
 	Instance eni.Instance
 	// Limits are what the type of the instance can carry.
 	Limits eni.Limits
-	// Members are the networks' interfaces, without those that were taken away again; Served those of NodeENIs, and those
-	// without an owner, that do for one.
+	// Members are the interfaces of the networks, without those that a rollback removed. Served are the interfaces of
+	// NodeENIs, and those without an owner, that satisfy a network.
 	Members []plan.Member
 	Served  []eni.Interface
-	// Attached counts the interfaces that this request attached, those that were taken away again included.
+	// Attached counts the interfaces that this request attached, including those that a rollback removed.
 	Attached int
 }
 
-// Ensure gives the instance its interfaces. When a required one cannot be had, none is left behind: what cannot be taken
-// away in time carries tags by which it is found. An error means that the context ended before anything was certain.
+// Ensure gives the instance its interfaces. When a required one is not available, it removes all of them. Interfaces
+// that it cannot remove in time have tags that identify them for garbage collection. An error means that the context
+// ended before the result was certain.
 func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 	r := j.newRun(request.InstanceID)
 	until := j.Now().Add(request.Timeout)
@@ -139,7 +141,8 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 	}
 }
 
-// PrepareTermination makes sure that the interfaces of an instance that waits to be terminated go with it, or are deleted.
+// PrepareTermination makes sure that the interfaces of an instance that waits to be terminated go with it, or are
+// deleted.
 func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) error {
 	r := j.newRun(instanceID)
 	if _, err := r.watch.DescribeInstance(ctx, instanceID); err != nil {
@@ -153,11 +156,12 @@ func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) erro
 	return nil
 }
 
-// ErrInstanceRunning says that EC2 shows an instance as alive that is said to have ended: the news is wrong, or what EC2 shows is old.
+// ErrInstanceRunning says that EC2 shows an instance as alive that is said to have ended: the news is wrong, or what
+// EC2 shows is old.
 var ErrInstanceRunning = errors.New("EC2 shows the instance as alive")
 
-// CleanUpTerminated deletes what is left of an instance that has ended, and waits for EC2 to let go of what does not go by itself. It
-// does nothing for an instance that lives, and says so with [ErrInstanceRunning].
+// CleanUpTerminated deletes the interfaces that a terminated instance leaves, and waits until EC2 detaches those that
+// EC2 deletes itself. It does nothing for a running instance and returns [ErrInstanceRunning].
 func (j *Joiner) CleanUpTerminated(ctx context.Context, instanceID string) error {
 	r := j.newRun(instanceID)
 	for {
@@ -185,7 +189,8 @@ func outlivesInstance(r inventory.Record) bool {
 	return r.Attachment == nil || !r.Attachment.DeleteOnTermination
 }
 
-// Importable says which interfaces of an instance without an owner become members of networks; see [importer.FindUnowned].
+// Importable says which interfaces of an instance without an owner become members of networks; see
+// [importer.FindUnowned].
 func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Result, error) {
 	look, err := j.Cloud.DescribeInstance(ctx, instanceID)
 	if err != nil {
@@ -200,7 +205,8 @@ func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Re
 	return importer.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
 }
 
-// Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays attached.
+// Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays
+// attached.
 func (j *Joiner) Import(ctx context.Context, m importer.Match) error {
 	n := slices.IndexFunc(j.Config.Networks, func(n lifecycle.Network) bool { return n.Name == m.Member.NodeENI })
 	return j.Cloud.PutTags(ctx, m.Interface.ID, m.Member.Tags(j.Now(), j.Config.Networks[n].Tags))

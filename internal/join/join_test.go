@@ -174,7 +174,7 @@ func TestAnInstanceGetsItsNetworks(t *testing.T) {
 	})
 }
 
-// Whoever tries next finds in the tags, or with the token, what was begun.
+// The next attempt finds what a dead process began, by the tags or by the client token.
 func TestAnybodyFinishesWhatADeadProcessBegan(t *testing.T) {
 	for calls := range 9 {
 		t.Run(fmt.Sprintf("after %d calls", calls), func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// What another request gave to an instance in use is not taken away because a network is added that cannot be had.
+// A new network that is not available does not remove an interface that another request gave to an instance in use.
 func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -350,7 +350,8 @@ func TestAWorkingInterfaceOfALiveInstanceStays(t *testing.T) {
 	})
 }
 
-// What a NodeENI has taken over a moment ago is not undone: EC2 is asked again before anything is taken away.
+// A rollback does not remove an interface that a NodeENI adopted a moment ago: it reads EC2 again before it removes
+// anything.
 func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -365,7 +366,7 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 					}
 				}
 			}
-			time.Sleep(5 * time.Second) // until EC2 shows it to everybody
+			time.Sleep(5 * time.Second) // time.Sleep(5 * time.Second) // until EC2 returns it to all readers
 			return true
 		}
 		if result := s.ensure(t.Context(), s.joiner(), join.Request{NothingRunning: takesOver, Timeout: 30 * time.Second}); result.Outcome != lifecycle.Failed {
@@ -422,7 +423,8 @@ func TestWhatTheControllerMadeIsNotMadeAgain(t *testing.T) {
 	})
 }
 
-// What is taken away again is not said to be there: a boot would label its node with networks that it lost.
+// The result does not report a removed interface as present: a boot would label its node with networks that the node
+// lost.
 func TestAFailureDoesNotClaimWhatIsUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)
@@ -437,7 +439,7 @@ func TestAFailureDoesNotClaimWhatIsUndone(t *testing.T) {
 	})
 }
 
-// An interface of the published Multus functions does for a network where it is: no second one is made beside it.
+// An interface of the published Multus functions serves a network: Ensure does not create a second one.
 func TestAnInterfaceWithoutAnOwnerServesANetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t)

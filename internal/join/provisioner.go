@@ -30,7 +30,7 @@ type run struct {
 	created  map[string]bool
 	attached int
 	look     eni.InstanceSnapshot
-	// failed is set when the last round had a call that failed, which is reason to look anew.
+	// failed is set when a call of the last round failed, which is a reason to read again.
 	failed   bool
 	failures int
 	limits   eni.Limits
@@ -92,8 +92,8 @@ func (r *run) settle(ctx context.Context) error {
 	return err
 }
 
-// compute plans for the instance. Members are made with the time of its start as their generation, so that everybody who
-// tries asks EC2 with the same token.
+// compute plans for the instance. The generation of its members is the time at which the instance was launched, so that
+// all processes that try use the same client token.
 func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits, inFlight []plan.Action) plan.Plan {
 	for _, claim := range d.Claims {
 		for _, wish := range claim.Interfaces {
@@ -186,8 +186,8 @@ func (r *run) recordCreated(action plan.Action) {
 	}
 }
 
-// rollBack takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each attempt: a
-// NodeENI may have taken one over since the last time.
+// rollBack takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each
+// attempt: a NodeENI may have taken one over since the last time.
 func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, detachTimeout)
 	defer cancel()
@@ -205,10 +205,10 @@ func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, w
 	r.Log.Warn("not everything could be taken away; it carries tags by which it is found", "instance", r.instanceID)
 }
 
-// rolledBack reports whether an interface goes when a required one cannot be had.
+// rolledBack reports whether the rollback removes an interface when a required network is not available.
 func (r *run) rolledBack(id string, unused bool) bool { return unused || r.created[id] }
 
-// withoutRolledBack leaves out of a result what undo took away, or left for others to take away.
+// withoutRolledBack removes from a result the interfaces that the rollback removed, or left to garbage collection.
 func (r *run) withoutRolledBack(result Result, unused bool) Result {
 	result.Members = slices.DeleteFunc(slices.Clone(result.Members), func(m plan.Member) bool {
 		return m.Interface == nil || r.rolledBack(m.Interface.ID, unused)

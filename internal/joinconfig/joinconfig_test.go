@@ -48,7 +48,7 @@ func TestParametersByName(t *testing.T) {
 			t.Errorf("%s is passed over: %v", former, err)
 		}
 	}
-	// A tag of an instance is whoever's.
+	// Any user of an instance can set its tags.
 	if got := joinconfig.Parameters(map[string]string{"SubnetIds": "x"}); len(got) != 0 {
 		t.Errorf("%v", got)
 	}

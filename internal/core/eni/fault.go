@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Class says what a failed EC2 call means for whoever made it. It is a closed set: every error code of EC2 falls into
-// one class, and decisions are made on classes, never on error texts.
+// Class says what a failed EC2 call means for its caller. The set is closed: every error code of EC2 has one class, and
+// decisions use classes, never error texts.
 type Class string
 
 // The classes of failure, and what to do about each.
@@ -20,7 +20,7 @@ const (
 	Transient Class = "Transient"
 	// NotFound: EC2 does not know the interface, attachment or instance (yet, or any more).
 	NotFound Class = "NotFound"
-	// SlotTaken: another interface holds the device index. Look again and choose anew.
+	// SlotTaken: another interface has the device index. Read the instance again and choose another slot.
 	SlotTaken Class = "SlotTaken"
 	// Busy: the interface is attached or still detaching. Look again.
 	Busy Class = "Busy"
@@ -64,8 +64,8 @@ func (f *APIError) Error() string {
 // Unwrap returns the cause.
 func (f *APIError) Unwrap() error { return f.Err }
 
-// ErrorClass returns the class of the fault in err's chain. An error that is no Fault counts as Transient, since nothing is known of
-// its effect.
+// ErrorClass returns the class of the fault in err's chain. An error that is no Fault counts as Transient, since
+// nothing is known of its effect.
 func ErrorClass(err error) Class {
 	var fault *APIError
 	if errors.As(err, &fault) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// InstanceTag is a tag by which instances of the cluster are told from others.
+// InstanceTag is a tag that distinguishes the instances of the cluster from others.
 type InstanceTag struct {
 	Key string
 	// Value is the value that the tag must have, unless AnyValue is set.
@@ -16,8 +16,8 @@ type InstanceTag struct {
 	AnyValue bool
 }
 
-// ParseInstanceTag reads KEY=VALUE, or KEY for any value. Keys of EC2 tags can contain an equals sign; such a key cannot be
-// written here.
+// ParseInstanceTag reads KEY=VALUE, or KEY for any value. Keys of EC2 tags can contain an equals sign; such a key
+// cannot be written here.
 func ParseInstanceTag(text string) (InstanceTag, error) {
 	key, value, valued := strings.Cut(text, "=")
 	if key == "" || key != strings.TrimSpace(key) {

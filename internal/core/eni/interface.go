@@ -60,7 +60,7 @@ type Interface struct {
 	Addresses
 
 	Tags map[string]string
-	// RequesterManaged is set on interfaces that an AWS service made for itself; nobody else may change them.
+	// RequesterManaged is set on interfaces that an AWS service made for itself. Only that service may change them.
 	RequesterManaged bool
 
 	// Attachment is nil while the interface is attached to nothing.
@@ -69,7 +69,7 @@ type Interface struct {
 
 // Addresses are the addresses and delegated prefixes of an interface.
 type Addresses struct {
-	// PrimaryIPv4 is the address the interface was made with; it cannot be taken away.
+	// PrimaryIPv4 is the address that the interface was created with. EC2 never removes it.
 	PrimaryIPv4   netip.Addr
 	SecondaryIPv4 []netip.Addr
 	IPv4Prefixes  []netip.Prefix
@@ -79,7 +79,8 @@ type Addresses struct {
 	PublicIP, CarrierIP netip.Addr
 }
 
-// Prefixes returns all that an interface holds of its subnet: single addresses as prefixes of their full length, then delegated prefixes.
+// Prefixes returns all that an interface holds of its subnet: single addresses as prefixes of their full length, then
+// delegated prefixes.
 func (a Addresses) Prefixes() []netip.Prefix {
 	var all []netip.Prefix
 	for _, address := range slices.Concat([]netip.Addr{a.PrimaryIPv4}, a.SecondaryIPv4, a.IPv6) {
@@ -151,15 +152,16 @@ type Spec struct {
 	DeleteOnTermination bool
 	// LowestFree makes its primary IPv4 address the lowest one free in its subnet, instead of any.
 	LowestFree bool
-	// MatchIPv4Suffix makes its IPv6 address, if it has one and LowestFree is set, the one at the same place of the subnet's IPv6
-	// block as its primary IPv4 address has in the IPv4 block, where that can be had.
+	// MatchIPv4Suffix gives the interface the IPv6 address whose offset in the subnet's IPv6 block equals the offset of
+	// its primary IPv4 address in the IPv4 block. It applies if the interface has an IPv6 address, LowestFree is set
+	// and that address is free.
 	MatchIPv4Suffix bool
 	AddressCounts
 }
 
-// AddressCounts says how many addresses of each kind an interface shall have beside its primary IPv4 address. At most
-// one IPv4 and one IPv6 count is above zero: EC2 takes exactly one form per family
-// (EC2 API reference, CreateNetworkInterface).
+// AddressCounts says how many addresses of each kind an interface has in addition to its primary IPv4 address. At most
+// one IPv4 count and one IPv6 count is above zero: EC2 accepts exactly one form per family (EC2 API reference,
+// CreateNetworkInterface).
 type AddressCounts struct {
 	SecondaryIPv4, IPv4Prefixes, IPv6, IPv6Prefixes int
 }

@@ -5,12 +5,13 @@ package eni
 
 import "strings"
 
-// Metadata is what an instance is told about itself. It lags behind EC2, and knows no tags of interfaces.
+// Metadata is what the instance metadata service reports. It lags behind EC2 and has no tags of interfaces.
 type Metadata struct {
 	InstanceID string
 	// PrimaryMAC is the address of the primary interface.
 	PrimaryMAC string
-	// Interfaces are those attached, the primary one included. The Attachment of one whose slot is not known yet is nil.
+	// Interfaces are those attached, the primary one included. The Attachment of one whose slot is not known yet is
+	// nil.
 	Interfaces []Interface
 }
 

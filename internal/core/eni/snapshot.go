@@ -5,10 +5,10 @@ package eni
 
 import "time"
 
-// InstanceSnapshot is one reading of everything EC2 shows about an instance: the instance itself, the interfaces attached to it
-// whoever owns them, and the unattached interfaces that carry our tags for it.
+// InstanceSnapshot is what EC2 returned for an instance at one time: the instance, all interfaces attached to it, and
+// the unattached interfaces that have our tags for it.
 type InstanceSnapshot struct {
-	// At is when the reading was begun: whatever changed later may be missing from it.
+	// At is when the read began. Later changes may be missing.
 	At         time.Time
 	Instance   Instance
 	Interfaces []Interface

@@ -19,7 +19,7 @@ import (
 // another, and none needs more than six.
 const maxRounds = 100
 
-// Outcome is what a plan comes to.
+// Outcome is the predicted result of a plan.
 type Outcome struct {
 	// Actions are all calls to make, in an order in which they could be made.
 	Actions []plan.Action
@@ -34,8 +34,8 @@ type Input struct {
 	Ledger map[identity.Key]int64
 }
 
-// Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to pass is
-// taken to happen.
+// Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to
+// pass is taken to happen.
 func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
 	m := newModel(d, facts, now)
 	var outcome Outcome
@@ -99,7 +99,7 @@ func (m *model) underway() bool {
 	return false
 }
 
-// finishCalls lets EC2 get done.
+// finishCalls completes all calls that EC2 still works on.
 func (m *model) finishCalls() {
 	m.now = m.now.Add(time.Second)
 	for id, i := range m.interfaces {

@@ -21,13 +21,13 @@ func forUserSpace(driver string) bool {
 	return slices.Contains([]string{VFIO, IGBUIO, UIOGeneric}, driver)
 }
 
-// Device is a device that shall be bound.
+// Device is a device to bind.
 type Device struct {
 	// Link is the interface. Its Device is where it was last seen, or "".
 	Link hostnet.Link
 	// Driver is one of the drivers for user space.
 	Driver string
-	// Expected is the bus address that somebody wrote down, or "". A device elsewhere is left alone.
+	// Expected is the configured bus address, or "". The agent does not touch a device at another address.
 	Expected string
 }
 

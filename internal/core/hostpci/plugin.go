@@ -18,7 +18,7 @@ type Resource struct {
 	Address, Driver string
 }
 
-// DefaultPrefix and DefaultResource name the resource of devices for which nobody chose a name.
+// DefaultPrefix and DefaultResource name the resource of devices for which the user chose no name.
 const (
 	DefaultPrefix   = "intel.com"
 	DefaultResource = DefaultPrefix + "/sriov_net"
@@ -48,8 +48,8 @@ type pluginSelector struct {
 // vendorAmazon is the PCI vendor ID of the Elastic Network Adapter.
 const vendorAmazon = "1d0f"
 
-// PluginConfig returns the configuration by which the SR-IOV network device plugin offers the resources, and no other
-// device of the node. It is the same in whatever order they are given.
+// PluginConfig returns the configuration that makes the SR-IOV network device plugin offer the resources, and no other
+// device of the node. It does not depend on the order of the resources.
 func PluginConfig(resources []Resource) []byte {
 	resources = slices.Clone(resources)
 	for n, r := range resources {

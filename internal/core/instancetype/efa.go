@@ -11,7 +11,7 @@ import (
 )
 
 // Architecture returns "arm64" or "amd64", as Kubernetes names them, by EC2's naming convention: a g among the letters
-// after the generation stands for Graviton (EC2 instance types guide, "Naming conventions").
+// after the generation means Graviton (EC2 instance types guide, "Naming conventions").
 func Architecture(instanceType string) string {
 	family, _, _ := strings.Cut(instanceType, ".")
 	digit := strings.IndexAny(family, "0123456789")
@@ -26,8 +26,8 @@ func Architecture(instanceType string) string {
 //go:embed efa.tsv
 var efaTable string
 
-// efas holds how many Elastic Fabric Adapters a type takes, 0 included: EC2's EfaInfo.MaximumEfaInterfaces. Of a type that
-// is missing nothing is known: the table is EC2's published answers of one day (hack/instancetypes).
+// efas holds how many Elastic Fabric Adapters a type takes, 0 included: EC2's EfaInfo.MaximumEfaInterfaces. Of a type
+// that is missing nothing is known: the table is EC2's published answers of one day (hack/instancetypes).
 var efas = sync.OnceValue(func() map[string]int {
 	known := map[string]int{}
 	for row := range strings.Lines(efaTable) {

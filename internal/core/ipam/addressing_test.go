@@ -18,7 +18,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// asText lets go-cmp compare addresses.
+// asText makes go-cmp compare addresses with ==.
 var asText = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func prefixes(texts ...string) []netip.Prefix {

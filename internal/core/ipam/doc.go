@@ -3,9 +3,10 @@
 
 // Package ipam finds the lowest free addresses of a subnet.
 //
-// Who keeps the upper part of a subnet for pods wants interfaces to fill it from the start. EC2 picks at random, so the
-// addresses have to be named in the call, and two that name the same one at the same time collide. There are two ways
-// not to: within one process, [Reservations] promises each address to one holder; between processes that cannot speak with
-// each other, everybody who waits for an address takes the free one at its own place in the queue ([Turn]), which all
-// of them compute alike from what EC2 shows. Whoever loses all the same looks again and has a new turn.
+// Users who reserve the upper part of a subnet for pods want interfaces to fill the subnet from its start. EC2 chooses
+// addresses at random, so multieni names the addresses in its calls, and two processes can name the same address at the
+// same time. Two mechanisms avoid that. Within one process, [Reservations] assigns each address to one holder.
+// Processes that cannot communicate rank all interfaces that wait for an address: each interface takes the free address
+// at its own rank ([Rank]), which all processes compute alike from EC2's answers. If two still choose the same address,
+// the one that EC2 refuses reads again and ranks again.
 package ipam

@@ -8,9 +8,9 @@ import (
 	"net/netip"
 )
 
-// WithIPv4Suffix returns the address that stands at the same place of an IPv6 subnet block as an IPv4 address does in its own: the
-// fifth beside the fifth. It reports false where an interface could not be given that address. As no two interfaces have one
-// IPv4 address, whoever chooses so needs no other agreement.
+// WithIPv4Suffix returns the address whose offset in an IPv6 subnet block equals the offset of an IPv4 address in its
+// own block: the fifth address of one for the fifth of the other. It returns false if an interface cannot get that
+// address. Two interfaces never share an IPv4 address, so processes that choose in this way do not collide.
 func WithIPv4Suffix(block netip.Prefix, address netip.Addr, s Subnet) (beside netip.Addr, free bool, err error) {
 	if !block.Contains(address) || !address.Is4() || !s.CIDR.IsValid() || !s.CIDR.Addr().Is6() {
 		return netip.Addr{}, false, nil

@@ -4,8 +4,8 @@
 package ipam
 
 // Rank returns how many of those that wait for an address of a subnet come before self, in the order of their names.
-// Self takes the free address of that number, counted from zero. As others are served, they leave the queue and their
-// addresses leave the free ones: everybody's choice stays the same, and no two have the same.
+// Self takes the free address at that index, counted from zero. An interface that gets its address leaves the queue,
+// and its address leaves the free ones: the choices of all others stay the same, and no two are equal.
 func Rank(waiting []string, self string) int {
 	before := map[string]bool{}
 	for _, w := range waiting {

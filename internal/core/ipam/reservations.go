@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// ReservationTTL is how long an address stays promised to a holder that is not heard of again. It covers the time that EC2
-// may take to show a new interface to everybody.
+// ReservationTTL is how long an address stays reserved for a holder that does not renew it. It covers the time until
+// EC2 returns a new interface to all readers.
 const ReservationTTL = 2 * time.Minute
 
-// Reservations are the addresses of subnets that were promised within this process and that EC2 need not show as used yet.
-// It is a plain value without a lock; the zero value is ready for use.
+// Reservations are the addresses of subnets that were promised within this process and that EC2 need not show as used
+// yet. It is a plain value without a lock; the zero value is ready for use.
 type Reservations struct {
 	byAddr map[addressKey]claim
 }
@@ -59,7 +59,8 @@ func (c *Reservations) Take(subnetID string, s Subnet, holder string, now time.T
 	return lowest[0], true, nil
 }
 
-// Taken records that EC2 called an address used which it did not show as used: nobody is promised it for a while.
+// Taken records that EC2 refused an address as used although no read returned it as used. No holder gets the address
+// for the next ReservationTTL.
 func (c *Reservations) Taken(subnetID string, addr netip.Addr, now time.Time) {
 	c.reserve(subnetID, addr, "", now)
 }

@@ -14,14 +14,14 @@ import (
 // sizing"; for IPv6 likewise).
 const keptAtStart = 4
 
-// Subnet is one address block of a subnet, and what of it cannot be had.
+// Subnet is one address block of a subnet, and the addresses in it that are not available.
 type Subnet struct {
 	// CIDR is the block, IPv4 or IPv6.
 	CIDR netip.Prefix
 	// Used are the addresses and the delegated prefixes of all interfaces in the subnet, of whichever family.
 	Used []netip.Prefix
-	// Reserved are the CIDR reservations of the subnet. An explicit one could be taken from by naming its addresses, and
-	// a prefix one could not; either was made to keep interfaces' own addresses out.
+	// Reserved are the CIDR reservations of the subnet. An explicit one could be taken from by naming its addresses,
+	// and a prefix one could not; either was made to keep interfaces' own addresses out.
 	Reserved []netip.Prefix
 }
 

@@ -17,8 +17,8 @@ import (
 // maxDescription is the most characters of an interface's description (EC2 API reference, CreateNetworkInterface).
 const maxDescription = 255
 
-// checkInterfaces refuses what EC2 would refuse of the interfaces of one instance, whatever its type. They are in the order
-// of their slots.
+// checkInterfaces reports what EC2 refuses in the interfaces of one instance regardless of the instance's type. The
+// interfaces are in the order of their slots.
 func (t NodeTemplate) checkInterfaces(interfaces []Interface) []Problem {
 	var problems []Problem
 	efaOnCard := map[int]Interface{}
@@ -179,7 +179,7 @@ func empty(value any) bool {
 // The most characters of a tag's key and value (EC2 user guide, "Tag restrictions").
 const maxTagKey, maxTagValue = 128, 256
 
-// CheckTags refuses tags that EC2 would refuse, and those whose keys belong to somebody else.
+// CheckTags reports tags that EC2 refuses, and tags whose keys are reserved for AWS, Kubernetes or multieni.
 func CheckTags(tags map[string]string, path string) []Problem {
 	owners := map[string]string{
 		"aws:": "AWS", identity.Prefix: "multieni, which recognises its own by them",
@@ -231,8 +231,8 @@ func (m *MetadataOptions) check() []Problem {
 	return problems
 }
 
-// interfacesOf reads the interfaces of merged data, in the order of their slots. What EC2 excludes of the members beside
-// those of [Interface] is refused here.
+// interfacesOf reads the interfaces of merged data and returns them in the order of their slots. It reports members
+// that EC2 refuses together with those of [Interface].
 func interfacesOf(d Document, declared []Interface) ([]Interface, []Problem) {
 	var interfaces []Interface
 	var problems []Problem

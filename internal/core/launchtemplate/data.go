@@ -165,7 +165,8 @@ type spot struct {
 	key, path string
 }
 
-// set gives a member its value. Saying the same again, or filling in what nobody chose, hides nothing.
+// set gives a member its value and reports the value that it hides. A layer hides nothing if it repeats the value, or
+// if only a default set the member before.
 func set(m *merged, at spot, value any, by Origin) {
 	in, key, path := at.in, at.key, at.path
 	was, present := in[key]
@@ -197,7 +198,7 @@ func slotOf(e map[string]any) eni.Slot {
 	return eni.Slot{Card: number(e["NetworkCardIndex"]), Device: number(e["DeviceIndex"])}
 }
 
-// equal compares as EC2 would be told.
+// equal compares two values in the form in which EC2 receives them.
 func equal(a, b any) bool { return bytes.Equal(encode(a), encode(b)) }
 
 // encode is canonical: encoding/json sorts the members of maps. What a document holds can always be encoded.
@@ -211,8 +212,8 @@ func encode(value any) []byte {
 	return bytes.TrimSpace(text.Bytes())
 }
 
-// renderer is the version of the rules by which documents come about. It is part of every hash, so that it is known when
-// another version of the program would ask for something else.
+// renderer is the version of the rules that make documents. Every hash includes it: the hash changes when another
+// version of the program renders the same declaration differently.
 const renderer = "v1"
 
 // Hash returns what tells the document from any other: 32 hexadecimal digits of SHA-256 over its canonical form.

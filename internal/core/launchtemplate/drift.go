@@ -21,7 +21,8 @@ type Class string
 const (
 	// Static fields are compared as they are declared: only a change of the node template makes a node differ.
 	Static Class = "Static"
-	// Dynamic fields stand for something that can change by itself: a node can differ without anybody's change.
+	// Dynamic fields refer to something that changes without a change of the declaration, for example a parameter that
+	// names an image. A node can then drift although no user changed the template.
 	Dynamic Class = "Dynamic"
 	// Behavioral fields say how things are gone about. No node differs because of them.
 	Behavioral Class = "Behavioral"
@@ -31,9 +32,10 @@ const (
 type Action string
 
 const (
-	// Repair mends the interface in place.
+	// Repair means that the controller updates the interface in place.
 	Repair Action = "Repair"
-	// Replace needs a new node. It is reported, and left to whoever replaces nodes.
+	// Replace means that only a new node removes the difference. multieni reports it; the program that replaces nodes
+	// decides.
 	Replace Action = "Replace"
 	// NoAction needs none: the field shows in no node.
 	NoAction Action = "None"
@@ -146,8 +148,8 @@ func CompareInterfaces(want Wanted, have []eni.Interface) []Difference {
 	return all
 }
 
-// counts reports whether an interface can have been launched with its instance: neither made by a service or the VPC CNI,
-// nor a trunk for branch interfaces.
+// counts reports whether an interface can have been launched with its instance: neither made by a service or the VPC
+// CNI, nor a trunk for branch interfaces.
 func counts(i eni.Interface) bool {
 	_, cni := i.Tags["node.k8s.amazonaws.com/instance_id"]
 	return !cni && !i.RequesterManaged && i.Type != "trunk" && i.Type != "branch"
@@ -185,8 +187,8 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 		strconv.FormatBool(w.DeleteOnTermination), strconv.FormatBool(i.Attachment.DeleteOnTermination))
 	note(association(w.PublicIP, i.PublicIP.IsValid()), "associatePublicIPAddress", asked(w.PublicIP), strconv.FormatBool(i.PublicIP.IsValid()))
 	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP), strconv.FormatBool(i.CarrierIP.IsValid()))
-	// All interfaces of a template are tagged alike. What the VPC CNI shall use is given to it later; nothing that it uses
-	// is ever taken from it.
+	// All interfaces of a template have the same tags. The controller tells the VPC CNI after launch which interfaces
+	// it manages. It never removes from the VPC CNI what the VPC CNI already uses.
 	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[identity.TagNoManage] == "true", "management", string(CNI), string(Unmanaged))
 	if w.unmanaged() {
 		// The VPC CNI adds prefixes to interfaces that are its own.
@@ -211,7 +213,7 @@ func (i Interface) AsLaunched(subnetID string) eni.Interface {
 	}
 }
 
-// given stands for the address that EC2 gives when asked to.
+// given returns a placeholder for the address that EC2 assigns when the template requests one.
 func given(asked *bool) netip.Addr {
 	if asked != nil && *asked {
 		return netip.IPv4Unspecified()
@@ -245,8 +247,8 @@ var dataFields = map[string]string{
 	mMetadata: "metadataOptions", mDevices: "blockDeviceMappings", mTags: "tags",
 }
 
-// CompareData holds the data an instance was launched with against that of now, without the interfaces. Members that come
-// from a referenced template or an override differ because of these.
+// CompareData holds the data an instance was launched with against that of now, without the interfaces. Members that
+// come from a referenced template or an override differ because of these.
 func CompareData(now Document, origins map[string]Origin, then Document) []Difference {
 	members := map[string]bool{}
 	for _, d := range []Document{now, then} {
@@ -278,7 +280,8 @@ func CompareData(now Document, origins map[string]Origin, then Document) []Diffe
 	return all
 }
 
-// withoutOurs leaves the tags out by which we recognise our own: the hash differs whenever anything does.
+// withoutOurs removes the tags that identify multieni's own resources. The hash is one of these tags, so it would
+// otherwise make every two versions differ.
 func withoutOurs(member string, value any) any {
 	if member != mTags {
 		return value

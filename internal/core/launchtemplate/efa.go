@@ -10,25 +10,25 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Layout says which EFA interfaces an instance type gets beside the declared ones.
+// Layout says which EFA interfaces an instance type gets in addition to the declared interfaces.
 type Layout string
 
 const (
 	// NoLayout adds nothing.
 	NoLayout Layout = "None"
-	// IPOptimized adds an EFA on every card that takes one, and no IP address beside the primary interface's.
+	// IPOptimized adds an EFA on every network card that supports one. Only the primary interface has an IP address.
 	IPOptimized Layout = "IPOptimized"
 	// BandwidthOptimized adds to that the IP interfaces that it takes to use all of the instance's IP bandwidth.
 	BandwidthOptimized Layout = "BandwidthOptimized"
 )
 
-// layoutSpec is how AWS wants the interfaces of a family arranged (EC2 user guide, "Maximize network bandwidth on Amazon EC2
-// instances with multiple network cards").
+// layoutSpec is how AWS wants the interfaces of a family arranged (EC2 user guide, "Maximize network bandwidth on
+// Amazon EC2 instances with multiple network cards").
 type layoutSpec struct {
 	// further is the device index of the EFA on the cards beyond the first.
 	further int
-	// every is on which of the further cards an IP interface adds bandwidth: every so many, beside the EFA; 0 when IP
-	// goes over the EFA itself, which then is of type efa.
+	// every is the distance between the further cards that get an IP interface in addition to the EFA: a card gets one
+	// if its index is a multiple of every. It is 0 when IP traffic uses the EFA itself, whose type is then efa.
 	every int
 }
 
@@ -44,8 +44,8 @@ func layoutFor(instanceType string) layoutSpec {
 	}
 }
 
-// Interfaces returns the interfaces an instance of the type gets: the declared ones, and those the layout adds where none is
-// declared. A type without EFA gets the declared ones only.
+// Interfaces returns the interfaces an instance of the type gets: the declared ones, and those the layout adds where
+// none is declared. A type without EFA gets the declared ones only.
 func (l Layout) Interfaces(instanceType string, limits eni.Limits, declared []Interface) []Interface {
 	all := slices.Clone(declared)
 	plain := l == NoLayout || l == ""
@@ -82,7 +82,8 @@ func (l Layout) shared(instanceType string, limits eni.Limits) bool {
 	return l == BandwidthOptimized && len(limits.Cards) > 1 && limits.EFAs >= len(limits.Cards) && layoutFor(instanceType).every == 0
 }
 
-// adapters are what the layout adds beside a primary interface that is an adapter itself, or is not.
+// adapters returns the interfaces that the layout adds. primaryIsEFA says whether the primary interface is itself an
+// EFA.
 func (l Layout) adapters(instanceType string, limits eni.Limits, primaryIsEFA bool) []Interface {
 	a := layoutFor(instanceType)
 	efa := eni.EFAOnly

@@ -78,7 +78,7 @@ func (f TypeFilter) matches(name string) bool {
 	return (len(f.Include) == 0 || slices.ContainsFunc(f.Include, matches)) && !slices.ContainsFunc(f.Exclude, matches)
 }
 
-// candidate returns why a type is no candidate whatever the interfaces are.
+// candidate returns why a type is not a candidate, before its interfaces are considered.
 func (t NodeTemplate) candidate(kind InstanceType) (TypeReason, string) {
 	switch {
 	case !t.Types.matches(kind.Name):

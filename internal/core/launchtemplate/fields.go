@@ -11,8 +11,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// defaults are what holds when nobody says otherwise: instance metadata by session only, and not from behind a pod's
-// network (AWS, "EKS best practices", restrict access to the instance profile).
+// defaults are the values that hold when no layer sets them: instance metadata requires a session and is not reachable
+// from a pod's network (AWS, "EKS best practices", restrict access to the instance profile).
 func defaults() Document {
 	return Document{mMetadata: map[string]any{"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1}}
 }
@@ -77,8 +77,8 @@ func (b BlockDevice) members() map[string]any {
 	return d
 }
 
-// members say where the interface is in every case, and what becomes of it: what EC2 does by default there depends on how
-// the instance is launched.
+// members say where the interface is in every case, and what becomes of it: what EC2 does by default there depends on
+// how the instance is launched.
 func (i Interface) members() map[string]any {
 	d := map[string]any{
 		"NetworkCardIndex": i.Slot.Card, "DeviceIndex": i.Slot.Device, "InterfaceType": string(i.kind()),
@@ -102,8 +102,9 @@ func (i Interface) kind() eni.Type {
 	return i.Type
 }
 
-// tags are what everything that is launched from the template carries. They are the same for all interfaces of a
-// template, so what the VPC CNI shall use is told apart after launch: it reads the tags when it starts.
+// tags returns the tags of all resources that are launched from the template. They are the same for all interfaces of a
+// template. The tags that tell the VPC CNI which interfaces to manage differ per interface, so the controller sets them
+// after launch: the VPC CNI reads tags when it starts.
 func (t NodeTemplate) tags(interfaces []Interface) []any {
 	ours := map[string]string{
 		identity.TagCluster: t.Cluster, identity.TagNodeTemplate: t.Name, identity.TagNodeTemplateUID: t.UID,

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Family is how a machine image is told what cluster to join.
+// Family is the family of a machine image. It determines how the node learns which cluster to join.
 type Family string
 
 const (
@@ -20,8 +20,8 @@ const (
 	Custom Family = "Custom"
 )
 
-// parameter, before the name of a Systems Manager parameter, stands for the image whose ID is in there (EC2 user guide, "Use
-// a Systems Manager parameter instead of an AMI ID").
+// parameter is the prefix of an image that is named by a Systems Manager parameter. EC2 resolves the parameter to the
+// ID of the image (EC2 user guide, "Use a Systems Manager parameter instead of an AMI ID").
 const parameter = "resolve:ssm:"
 
 // ImageParameter returns how the template names its image, if that is by a Systems Manager parameter, and else "".
@@ -47,8 +47,8 @@ type Image struct {
 	KubernetesVersion string
 }
 
-// standard is the image of the family itself: EC2 reads the parameter at launch, so that patches are picked up without a
-// new version of the template.
+// standard is the image of the family itself: EC2 reads the parameter at launch, so that patches are picked up without
+// a new version of the template.
 func (i Image) standard(family Family) (string, *Problem) {
 	if i.KubernetesVersion == "" {
 		return "", &Problem{ImageRequired, "spec.amiFamily", "the Kubernetes version that the image is for is not known; set spec.amiSelector, or say the version"}

@@ -50,8 +50,9 @@ func (r Rendering) template(n Node) (Template, bool) {
 	return r.Templates[at], true
 }
 
-// Drift says how the node differs from one that would be launched now, and what mends that which can be mended in place.
-// Then is the data it was launched with; nil, when that is not known any more, lets only the interfaces count.
+// Drift returns how the node differs from one that would be launched now, and the updates in place that remove those
+// differences that can be removed. Parameter then is the data from which the node was launched. If it is nil because
+// the data is not known any more, Drift compares only the interfaces.
 func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, []plan.InPlaceUpdate) {
 	now, is := r.template(n)
 	if !is {
@@ -68,7 +69,8 @@ func (r Rendering) Drift(t NodeTemplate, n Node, then Document) ([]Difference, [
 	return all, inPlaceUpdates(t, now, n, all)
 }
 
-// staleImage says that the template names its image by a parameter, which stands for another image by now.
+// staleImage returns a difference if the template names its image by a parameter and the parameter now names another
+// image.
 func (r Rendering) staleImage(now Template, n Node) *Difference {
 	want := r.Images[now.ImageParameter()]
 	if want == "" || n.Image == "" || n.Image == want {
@@ -133,26 +135,29 @@ func inPlaceUpdate(mend *plan.InPlaceUpdate, field string, w Interface) bool {
 	return true
 }
 
-// SourceDrift says how a node that was launched from somebody else's launch template as it is differs: in the version.
+// SourceDrift returns the difference of a node that was launched directly from a launch template of another program:
+// only the version can differ.
 func SourceDrift(s Source, version int64) []Difference {
 	if version == s.Resolved {
 		return nil
 	}
 	f := Fields()["launchTemplateRef"]
 	if _, err := strconv.ParseInt(s.Version, 10, 64); err == nil {
-		f.Class = Static // a number stands for nothing but itself
+		f.Class = Static // f.Class = Static // a version number always names the same version
 	}
 	return []Difference{{
 		Field: "launchTemplateRef", Class: f.Class, Action: f.Action, Want: fmt.Sprintf("version %d", s.Resolved), Have: fmt.Sprintf("version %d", version),
 	}}
 }
 
-// NodeLabels are the labels of the node: those of a node template that speak of interfaces only for those it has.
+// NodeLabels returns the labels of the node. A label of the node template that describes an interface is included only
+// if the node has that interface.
 func (t NodeTemplate) NodeLabels(r Rendering, n Node) map[string]string {
 	return labels(t, r.present(n))
 }
 
-// NodeResources are what the node offers to pods by the number: the interfaces of each name that the VPC CNI has no use of.
+// NodeResources are what the node offers to pods by the number: the interfaces of each name that the VPC CNI has no use
+// of.
 func (t NodeTemplate) NodeResources(r Rendering, n Node) map[string]int {
 	resources := map[string]int{}
 	for _, i := range r.present(n) {

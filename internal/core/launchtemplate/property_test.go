@@ -47,8 +47,8 @@ func declared(t *rapid.T) []launchtemplate.Interface {
 	return all
 }
 
-// TestATemplateYieldsExactlyTheDeclaredInterfaces: whatever is rendered asks for the declared interfaces and no others, in
-// legal form, for every type that is called eligible; and what is not rendered is refused with a reason.
+// TestATemplateYieldsExactlyTheDeclaredInterfaces checks every type that is eligible: the rendered template requests
+// the declared interfaces and no others, in a form that EC2 accepts. What is not rendered is refused with a reason.
 func TestATemplateYieldsExactlyTheDeclaredInterfaces(t *testing.T) {
 	limits, _ := instancetype.Offline("p5en.48xlarge")
 	types := []launchtemplate.InstanceType{{Name: "p5en.48xlarge", Limits: limits}}
@@ -98,7 +98,8 @@ func slotsOf(interfaces []launchtemplate.Interface) []eni.Slot {
 	return slots
 }
 
-// TestAnInstanceAsLaunchedHasNotDrifted: whatever is launched as rendered is as wanted.
+// TestAnInstanceAsLaunchedHasNotDrifted checks that an instance that was launched from a rendered template has no
+// drift.
 func TestAnInstanceAsLaunchedHasNotDrifted(t *testing.T) {
 	limits, _ := instancetype.Offline("p5en.48xlarge")
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,11 +18,11 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// Rendering is what a node template comes to.
+// Rendering is the result of rendering a node template.
 type Rendering struct {
 	// Templates are the launch templates to be there, in the order of shape and zone; none when there are Problems.
 	Templates []Template
-	// Source is set when a template that somebody else keeps is used as it is.
+	// Source is set when a launch template of another program is used unchanged.
 	Source *Source
 	Zones  []ZoneVerdict
 	// Types has every known instance type, sorted by name.
@@ -30,8 +30,8 @@ type Rendering struct {
 	// Labels are what nodes are labelled with, so that pods can select among node templates.
 	Labels  map[string]string
 	Shadows []Shadow
-	// Images are what the Systems Manager parameters stand for now by which templates name their image, as far as somebody
-	// who can read them has filled it in.
+	// Images are the image IDs that Systems Manager parameters currently name, by parameter. The shell fills it in as
+	// far as it can read the parameters.
 	Images map[string]string
 	// Origins says which layer each member of the data comes from.
 	Origins  map[string]Origin
@@ -237,7 +237,7 @@ func (r *Rendering) add(s *shape, data Document, zone string, places []zonePlace
 	r.Templates = append(r.Templates, made)
 }
 
-// hashTags put the hash on everything that is launched, so that a node can be told from one of another version.
+// hashTags puts the hash on all resources that are launched, so that nodes of different versions can be distinguished.
 func hashTags(data Document, hash string) []any {
 	var specs []any
 	for _, spec := range data.objects(mTags) {
@@ -255,7 +255,8 @@ func sortInterfaces(data Document) {
 	})
 }
 
-// spreadGroups moves groups that stand beside the interfaces into those without any: EC2 refuses both at once.
+// spreadGroups moves security groups from the top level of the data to the interfaces that have none. EC2 refuses
+// groups at both places.
 func spreadGroups(m *merged) {
 	groups, beside := m.data[mGroupIDs]
 	if !beside {
@@ -271,8 +272,9 @@ func spreadGroups(m *merged) {
 	delete(m.origins, mGroupIDs)
 }
 
-// implyNoAddress leaves out what goes without saying, and what EC2 refuses to be told: that there is no public address where
-// there are several interfaces, and that there is no carrier address, which is one of Wavelength Zones alone.
+// implyNoAddress removes members that EC2 implies and refuses when they are explicit: that an instance with several
+// interfaces has no public address, and that an interface has no carrier address, which exists only in Wavelength
+// Zones.
 func implyNoAddress(m *merged) {
 	all := m.data.objects(mInterfaces)
 	for _, i := range all {

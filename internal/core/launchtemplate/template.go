@@ -17,7 +17,7 @@ type NodeTemplate struct {
 	// Name is the node template's, UID what tells it from a predecessor of that name; Cluster is as in ownership tags.
 	Name, UID, Cluster string
 
-	// Network is what the template's own selectors stand for. Interfaces without selectors of their own use it.
+	// Network is what the template's own selectors match. Interfaces without selectors of their own use it.
 	Network Network
 	// Interfaces are the declared interfaces, in any order. Without any, an instance gets its primary interface.
 	Interfaces []Interface
@@ -34,7 +34,7 @@ type NodeTemplate struct {
 	Tags            map[string]string
 
 	Types TypeFilter
-	// Source is a launch template that somebody else keeps, and Override what is laid over everything.
+	// Source is a launch template of another program. Override is laid over all other layers.
 	Source   *Source
 	Override Document
 	// Named are the subnets that Source and Override name by ID, as EC2 knows them.
@@ -63,8 +63,8 @@ type Interface struct {
 	PublicIP, CarrierIP        *bool
 	IPv4Prefixes, IPv6Prefixes int
 	Management                 Management
-	// Subnets and Groups are the interface's own; nil means that it uses those of the template. Ones that were declared
-	// and stand for nothing are empty and not nil.
+	// Subnets and Groups are the interface's own. nil means that the interface uses those of the template. An empty
+	// slice means that the interface has selectors that match nothing.
 	Subnets []eni.Subnet
 	Groups  []string
 }
@@ -130,10 +130,10 @@ type TypeFilter struct {
 	Include, Exclude []string
 }
 
-// Source is a version of a launch template that is kept by somebody else.
+// Source is a version of a launch template that another program maintains.
 type Source struct {
 	ID, Name string
-	// Version is what was asked for: a number, $Latest or $Default. Resolved is the number that it stood for.
+	// Version is the requested version: a number, $Latest or $Default. Resolved is its number.
 	Version  string
 	Resolved int64
 	// Autofill lets us fill in what the source leaves open; else it is used as it is.

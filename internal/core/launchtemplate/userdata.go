@@ -31,7 +31,8 @@ func userData(family Family, user string, c userdata.Cluster, n userdata.Node) (
 	}
 }
 
-// nodeadm writes a MIME message, of which nodeadm merges the NodeConfigs in order (nodeadm, "Configuration").
+// nodeadm writes a MIME message with several NodeConfigs. The program nodeadm merges them in their order (nodeadm,
+// "Configuration").
 func nodeadm(user string, c userdata.Cluster, n userdata.Node) (string, *Problem) {
 	theirs, err := userdata.Split(user)
 	if err != nil {

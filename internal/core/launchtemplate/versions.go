@@ -51,11 +51,12 @@ type Version struct {
 	Data        Document
 }
 
-// Reference is that somebody launches from a version of a launch template, or will when there is need.
+// Reference is a user of a version of a launch template: it launches instances from the version, or can do so later.
 type Reference struct {
 	// By is who, for people.
 	By string
-	// TemplateID or TemplateName says which template. Version is a number, $Latest or $Default; empty stands for $Default.
+	// TemplateID or TemplateName identifies the template. Version is a number, $Latest or $Default; empty means
+	// $Default.
 	TemplateID, TemplateName, Version string
 }
 
@@ -109,7 +110,8 @@ func (t NodeTemplate) Identity() map[string]string {
 }
 
 const (
-	// KeepVersions is how many versions of a launch template are kept whatever their age, for a way back.
+	// KeepVersions is the number of versions of a launch template that are kept regardless of their age, so that a user
+	// can go back to them.
 	KeepVersions = 10
 	// KeepFor is how long a launch template, or a version, that nothing refers to is kept: a launch under way and a
 	// group that is changed later refer to it without our seeing it.
@@ -118,14 +120,14 @@ const (
 	OrphanGrace = time.Hour
 )
 
-// IsOrphaned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a while ago,
-// and none of its versions is new.
+// IsOrphaned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a
+// while ago, and none of its versions is new.
 func IsOrphaned(versions []Version, seen, now time.Time) bool {
 	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool { return now.Sub(v.CreatedAt) < KeepFor })
 }
 
-// Prunable returns the versions that can be deleted: old ones that nothing was launched from, is launched from, or could
-// soon be. EC2 does not let go of the default version, which is the first.
+// Prunable returns the versions that can be deleted: old versions that no instance was launched from, and that nothing
+// launches from now or soon. The first version is the default version, which EC2 does not delete.
 func Prunable(versions []Version, current int64, inUse func(hash string) bool, now time.Time) []int64 {
 	ordered := slices.SortedFunc(slices.Values(versions), func(a, b Version) int { return int(b.Number - a.Number) })
 	var retired []int64

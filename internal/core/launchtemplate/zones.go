@@ -24,8 +24,8 @@ type ZoneVerdict struct {
 	Subnets map[eni.Slot][]string
 }
 
-// Choices are the subnets chosen before, by zone and slot. A choice stands while it can: free addresses go up and down,
-// and a new version of a template for each time would be of no use to anybody.
+// Choices are the subnets chosen before, by zone and slot. A choice stays while it is possible: the numbers of free
+// addresses change all the time, and each change would otherwise publish a new version.
 type Choices map[string]map[eni.Slot]string
 
 // zonePlacement is an interface with the subnets it can be in.
@@ -56,7 +56,8 @@ func (t NodeTemplate) narrow(p *zonePlacement) []Problem {
 	return nil
 }
 
-// intersect leaves of the subnets of all interfaces those that suit every one: whoever launches chooses one for all.
+// intersect returns the subnets that every interface can use. The program that launches an instance chooses one of them
+// for all its interfaces.
 func intersect(places []zonePlacement) []zonePlacement {
 	common := slices.DeleteFunc(slices.Clone(places[0].candidates), func(s eni.Subnet) bool {
 		return slices.ContainsFunc(places, func(p zonePlacement) bool {
@@ -75,8 +76,8 @@ func zoned(places []zonePlacement, own map[eni.Slot]bool) bool {
 	return slices.ContainsFunc(places, func(p zonePlacement) bool { return own[p.Slot] })
 }
 
-// ordinaryZone matches the names of zones in a region itself, such as us-east-1a. Those of Wavelength Zones are longer, such
-// as us-east-1-wl1-bos-wlz-1 (AWS Wavelength developer guide, "Available Wavelength Zones").
+// ordinaryZone matches the names of zones in a region itself, such as us-east-1a. Those of Wavelength Zones are longer,
+// such as us-east-1-wl1-bos-wlz-1 (AWS Wavelength developer guide, "Available Wavelength Zones").
 var ordinaryZone = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+[a-z]$`)
 
 func isOrdinaryZone(name string) bool { return ordinaryZone.MatchString(name) }
@@ -149,7 +150,8 @@ func inVPC(vpc string) string {
 	return " of VPC " + vpc
 }
 
-// zones judges the zones of a template that leaves the subnet to whoever launches: all interfaces are then in one.
+// zones evaluates the zones of a template that leaves the choice of the subnet to the launch: all interfaces are then
+// in one subnet.
 func zones(places []zonePlacement) []ZoneVerdict {
 	need := 0
 	for _, p := range places {

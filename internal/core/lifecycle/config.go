@@ -21,26 +21,27 @@ import (
 
 // Config is what an operator wants done with the instances that events tell of.
 type Config struct {
-	// Cluster is the owner written into the interfaces' tags: what the controller's --cluster-name says, if there is one.
+	// Cluster is the owner written into the interfaces' tags: what the controller's --cluster-name says, if there is
+	// one.
 	Cluster string `json:"cluster"`
-	// Trigger chooses instances by a tag. An instance that gives itself its networks needs none; one that is set says who else
-	// waits for addresses.
+	// Trigger chooses instances by a tag. An instance that gives itself its networks needs none; one that is set says
+	// who else waits for addresses.
 	Trigger Trigger `json:"trigger"`
 	// Groups are the Auto Scaling groups to serve, by name or with * and ?; all when there are none.
 	Groups []string `json:"groups,omitempty"`
 	// Hooks are the names of the lifecycle hooks that are ours to complete, by name or with * and ?. A hook that is not
 	// listed is left alone: EKS has its own on every managed node group.
 	Hooks []string `json:"hooks,omitempty"`
-	// OnFailure is what a hook is told when a required network cannot be had.
+	// OnFailure is the result that the lifecycle hook receives when a required network is not available.
 	OnFailure Policy `json:"onFailure,omitempty"`
 	// Networks are the interfaces that each instance gets.
 	Networks []Network `json:"networks"`
-	// Removed are the names of networks whose interfaces instances are to lose, though they live. One that is merely listed no
-	// more stays until its instance ends: another hook may want it.
+	// Removed are the names of networks whose interfaces instances are to lose, though they live. One that is merely
+	// listed no more stays until its instance ends: another hook may want it.
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Trigger is a tag of instances. An empty value stands for any.
+// Trigger is a tag of instances. An empty TagValue matches all values.
 type Trigger struct {
 	TagKey   string `json:"tagKey"`
 	TagValue string `json:"tagValue,omitempty"`
@@ -96,8 +97,8 @@ type Network struct {
 	SourceDestCheck     *bool             `json:"sourceDestCheck,omitempty"`
 	DeleteOnTermination *bool             `json:"deleteOnTermination,omitempty"`
 	IPv4Allocation      Allocation        `json:"ipv4Allocation,omitempty"`
-	// IPv6 gives each interface one IPv6 address where its subnet has them; with LowestFree the one at the place in the subnet's
-	// block that its IPv4 address has in that of IPv4.
+	// IPv6 gives each interface one IPv6 address where its subnet has them; with LowestFree the one at the place in the
+	// subnet's block that its IPv4 address has in that of IPv4.
 	IPv6 bool `json:"ipv6,omitempty"`
 	// MTU is that of the link in bytes; 0 for the largest inside a VPC.
 	MTU int `json:"mtu,omitempty"`
@@ -127,7 +128,8 @@ func withSingle(single string, list []string) []string {
 // Owns reports whether a hook is ours to complete.
 func (c Config) Owns(hook HookRef) bool { return matchesAny(c.Hooks, hook.Name) }
 
-// CheckTrigger returns an error if nothing chooses instances, which whoever serves others than itself needs.
+// CheckTrigger returns an error if nothing chooses the instances to serve. Every program that serves other instances
+// than its own needs a trigger.
 func (c Config) CheckTrigger() error {
 	if c.Trigger.TagKey == "" {
 		return fmt.Errorf("trigger.tagKey (%s): name the tag of the instances to serve; without it every instance would be", ParameterTagKey)
@@ -229,8 +231,8 @@ func (c Config) validate() error {
 	return errors.Join(mistakes...)
 }
 
-// networkName is what the names of networks look like: the rest of the label networking.k8s.aws/network.NAME, whose part behind the
-// slash has at most 63 characters (Kubernetes, "Labels and Selectors", syntax).
+// networkName is what the names of networks look like: the rest of the label networking.k8s.aws/network.NAME, whose
+// part behind the slash has at most 63 characters (Kubernetes, "Labels and Selectors", syntax).
 var networkName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,53}[A-Za-z0-9])?$`)
 
 func (n Network) validate() []string {
@@ -282,7 +284,7 @@ func (n Network) validateLink() []string {
 	return mistakes
 }
 
-// tags are the user's tags of an interface, and those that say how its link shall be.
+// tags returns the user's tags of an interface, and the tags that describe its link.
 func (n Network) tags() map[string]string {
 	tags := identity.LinkTags(n.MTU, n.Sysctls)
 	maps.Copy(tags, n.Tags)

@@ -16,13 +16,13 @@ import (
 // Desired is what the networks ask of one instance.
 type Desired struct {
 	plan.Desired
-	// Served are interfaces that fill a network's wish already, so that no second one is made: those of NodeENIs, and those
-	// without an owner.
+	// Served are interfaces that fill a network's wish already, so that no second one is made: those of NodeENIs, and
+	// those without an owner.
 	Served []eni.Interface
 }
 
-// Desired returns what the networks ask of the instance of a look. found holds what the selectors of each network stand for,
-// in the order of the networks.
+// Desired returns what the networks request for the instance of a snapshot. found holds the matches of the selectors of
+// each network, in the order of the networks.
 func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desired {
 	d := Desired{Desired: plan.Desired{
 		Cluster: c.Cluster, Node: cmp.Or(look.Instance.PrivateDNSName, look.Instance.ID), InstanceID: look.Instance.ID,
@@ -51,12 +51,12 @@ func (n Network) claim(found selector.Found, at selector.Location) plan.Claim {
 		FirstSlot: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, ExactSlot: n.DeviceIndexPolicy == "Exact",
 	}
 	found.DesiredInterfaces(&claim, at, n.spec)
-	// An interface more than there are wishes is nobody's mistake to mend while an instance joins.
+	// An instance that joins keeps an interface in excess of the desired ones: no user error is certain here.
 	claim.AllResolved = false
 	return claim
 }
 
-// spec is what the interface of a placement shall be.
+// spec returns the desired interface of a placement.
 func (n Network) spec(p selector.Placement, groupIDs []string) eni.Spec {
 	spec := eni.Spec{
 		Description: n.Description, Groups: groupIDs, Tags: n.tags(), SourceDestCheck: *n.SourceDestCheck,
@@ -69,8 +69,8 @@ func (n Network) spec(p selector.Placement, groupIDs []string) eni.Spec {
 	return spec
 }
 
-// servedBy returns an interface that fills the wish of a network: of a NodeENI, attached or on its way, in a subnet of the wish;
-// or without an owner, unless the network has its own there already.
+// servedBy returns an interface that fills the wish of a network: of a NodeENI, attached or on its way, in a subnet of
+// the wish; or without an owner, unless the network has its own there already.
 func (c Config) servedBy(look eni.InstanceSnapshot, network string, w plan.DesiredInterface, taken map[string]bool) *eni.Interface {
 	var unowned *eni.Interface
 	own := false

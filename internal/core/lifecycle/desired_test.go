@@ -183,7 +183,8 @@ func TestNodeOfAnInstance(t *testing.T) {
 	}
 }
 
-// An instance never gets two interfaces for one purpose: one that a NodeENI has there, or one without an owner, serves the network.
+// An instance never gets two interfaces for one purpose: one that a NodeENI has there, or one without an owner, serves
+// the network.
 func TestExistingInterfaceServesANetwork(t *testing.T) {
 	unowned := map[string]string{identity.TagNoManage: "true"}
 	network := identity.NetworkOwner("n3")
@@ -242,7 +243,8 @@ func TestExistingInterfaceServesOneNetwork(t *testing.T) {
 	}
 }
 
-// Each subnet of a network is either served or desired, in the order of the networks, whatever the instance has.
+// TestEverySubnetIsServedOrDesired checks that each subnet of a network is either served or desired, in the order of
+// the networks, regardless of the instance's interfaces.
 func TestEverySubnetIsServedOrDesired(t *testing.T) {
 	c := parsed(t, `{"name": "n3", "subnetNames": ["n3", "n6"], "securityGroupNames": ["n3"]}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle decides what to do when an instance is born or ends: the join-time way of giving nodes their
-// network interfaces.
+// Package lifecycle decides what to do when an instance launches or terminates: nodes can get their interfaces before
+// they join.
 //
-// [Decode] reads the many shapes in which AWS tells of it: Auto Scaling hooks and EC2 state changes, straight from
-// EventBridge, out of a queue, through a topic. An event is a hint and no more: it can come late, twice, in the wrong
-// order, never, or from somebody who made it up. So it only ever names an instance to look at; what is done follows
-// from what EC2 says of it. [Config] is what the operator wants done.
+// [Decode] reads all forms in which AWS reports launches and terminations: Auto Scaling hooks and EC2 state changes,
+// directly from EventBridge, from a queue, or through a topic. An event is only a hint: it can be late, duplicated, out
+// of order, lost or forged. It therefore names an instance and nothing else; EC2's state of that instance decides what
+// happens. [Config] is the configuration by the operator.
 package lifecycle

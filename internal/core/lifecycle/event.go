@@ -19,7 +19,7 @@ const (
 	Launching Kind = "Launching"
 	// Terminating instances wait in an Auto Scaling terminate hook.
 	Terminating Kind = "Terminating"
-	// Running instances reached that state, whoever launched them.
+	// Running instances reached that state, regardless of how they were launched.
 	Running Kind = "Running"
 	// Stopped instances are shutting down or terminated.
 	Stopped Kind = "Ended"
@@ -64,7 +64,7 @@ func malformed(format string, arguments ...any) error {
 	return &MalformedError{fmt.Errorf(format, arguments...)}
 }
 
-// message has the fields by which the shapes are told apart.
+// message has the fields that distinguish the forms of events.
 type message struct {
 	// EventBridge.
 	DetailType string          `json:"detail-type"`
@@ -104,8 +104,8 @@ const (
 	testNotification    = "autoscaling:TEST_NOTIFICATION"
 )
 
-// Decode reads a message in any of the shapes in which lifecycle events arrive: an EventBridge event, Auto Scaling's own
-// hook notification, its test notification, and each of them wrapped by SNS. Its error is a [MalformedError].
+// Decode reads a message in any of the shapes in which lifecycle events arrive: an EventBridge event, Auto Scaling's
+// own hook notification, its test notification, and each of them wrapped by SNS. Its error is a [MalformedError].
 func Decode(body []byte) (Event, error) {
 	m, err := parse(body)
 	if err != nil {
@@ -196,8 +196,8 @@ func stateEvent(m message) (Event, error) {
 	return e.checked()
 }
 
-// CheckPlace refuses an event that says it is of another account or region than the given; an empty one is any. Its error is a
-// [MalformedError].
+// CheckPlace refuses an event that says it is of another account or region than the given; an empty one is any. Its
+// error is a [MalformedError].
 func (e Event) CheckPlace(account, region string) error {
 	if account != "" && e.Account != "" && e.Account != account {
 		return malformed("it is of account %s, and this handler of account %s: correct the rule or the queue it comes from", e.Account, account)

@@ -130,7 +130,8 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// Whatever comes out of a queue, Decode says what it is or that it is nothing.
+// TestDecodeNeverNamesWhatIsNoInstance checks that Decode accepts any message of a queue: it classifies the message or
+// ignores it.
 func TestDecodeNeverNamesWhatIsNoInstance(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pieces := []string{launchEvent, launchDetail, terminateNotification, testNotification, stateChange("running")}

@@ -17,8 +17,8 @@ import (
 )
 
 // The parameters of the CloudFormation templates for Multus node groups. There is a parameter of subnets for each zone:
-// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without end and in any order of zones; or one for all, as in the template for
-// user data.
+// MultusSubnetsAz1, MultusSubnetsAz2 and so on, without end and in any order of zones; or one for all, as in the
+// template for user data.
 const (
 	ParameterSubnets  = "MultusSubnetsAz"
 	ParameterAllZones = "MultusSubnets"
@@ -31,8 +31,8 @@ const (
 	ParameterFailure  = "OnFailure"
 )
 
-// former holds the environment variables of the published Multus functions, and their templates' parameters that have another
-// name here, with the name here.
+// former holds the environment variables of the published Multus functions, and their templates' parameters that have
+// another name here, with the name here.
 var former = map[string]string{
 	"Az1SubnetIds": ParameterSubnets + "1", "Az2SubnetIds": ParameterSubnets + "2", "SubnetIds": ParameterSubnets + "1",
 	"SecGroupIds": ParameterGroups, "TargetNodeGroupTagKey": ParameterTagKey, "useStaticIPs": ParameterLowest,
@@ -69,9 +69,9 @@ type ZoneSubnets struct {
 // ofAllZones reports whether the list may hold the subnets of several zones.
 func (z ZoneSubnets) ofAllZones() bool { return z.Parameter == ParameterAllZones }
 
-// ParseParameters reads the parameters and checks them. The Nth subnet of each zone's list is the interface at device
-// index N. One security group stands for all of them; otherwise there must be as many groups as subnets in each list,
-// and they belong together in that order: then each list must be of one zone. Every mistake is in the error.
+// ParseParameters reads and checks the parameters. The Nth subnet of each zone's list is the interface at device index
+// N. A single security group applies to all interfaces. Otherwise each list has as many groups as subnets, they belong
+// together in that order, and each list must be of one zone. The error names every mistake.
 func ParseParameters(values map[string]string) (Parameters, error) {
 	mistakes := legacyNames(values)
 	var p Parameters

@@ -16,11 +16,11 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Ready: every required network is attached and as declared; optional ones are, or cannot be had.
+	// Ready: every required network is attached and as declared; every optional one is too, or is not available.
 	Ready Outcome = "Ready"
 	// Waiting: something is under way, or may come right.
 	Waiting Outcome = "Waiting"
-	// Failed: a required network cannot be had, and waiting mends nothing.
+	// Failed: a required network is not available, and waiting does not help.
 	Failed Outcome = "Failed"
 	// Gone: the instance has ended.
 	Gone Outcome = "Gone"
@@ -32,8 +32,8 @@ const TimedOut = "TimedOut"
 // Result is an outcome with its reasons.
 type Result struct {
 	Outcome Outcome
-	// Why says what is waited for or what failed; empty when Ready. Reason is a word for a failure: one of package plan's, or
-	// [TimedOut].
+	// Why says what is waited for or what failed; empty when Ready. Reason is a word for a failure: one of package
+	// plan's, or [TimedOut].
 	Why    string
 	Reason string
 	// Missing are the optional networks that the instance goes without.
@@ -65,14 +65,14 @@ func (c Config) Evaluate(state eni.InstanceState, d Desired, p plan.Plan) Result
 	return v
 }
 
-// settled reports whether nothing is left to do for a member. One that is attached can still wait to be mended after a call
-// that failed: until it goes with its instance, for example, nobody may conclude that it is as declared.
+// settled reports whether nothing is left to do for a member. An attached member may still wait for an update after a
+// failed call. Until the update succeeds, the member does not count as being as declared.
 func settled(m plan.Member) bool {
 	return m.Ready() && (m.Why.Reason == "" || m.Why.Reason == plan.Drifted)
 }
 
-// merge takes a member into account that is not there. Failure weighs more than waiting, and waiting more than an optional
-// network that cannot be had.
+// merge adds a member that is not ready to the result. A failure outweighs waiting; waiting outweighs an optional
+// network that is not available.
 func (c Config) merge(v Result, m plan.Member) Result {
 	why := fmt.Sprintf("network %s: %s", m.NodeENI, m.Why.Message)
 	if m.Why.Message == "" {
@@ -91,8 +91,8 @@ func (c Config) merge(v Result, m plan.Member) Result {
 	return v
 }
 
-// isPermanent reports whether waiting does not mend what keeps an interface from being attached. A full subnet and a limit of
-// the account can be mended from outside while an instance waits.
+// isPermanent reports whether waiting cannot resolve what keeps an interface from being attached. An operator can
+// resolve a full subnet or an account limit while an instance waits.
 func isPermanent(r plan.Reason) bool {
 	switch r {
 	case plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NoSuchNetworkCard,
@@ -103,8 +103,8 @@ func isPermanent(r plan.Reason) bool {
 	}
 }
 
-// Expire returns what becomes of a verdict when nothing is waited for any longer: a failure, unless only optional networks
-// are missing.
+// Expire returns what becomes of a verdict when nothing is waited for any longer: a failure, unless only optional
+// networks are missing.
 func (c Config) Expire(v Result, p plan.Plan) Result {
 	if v.Outcome != Waiting {
 		return v
@@ -125,7 +125,7 @@ func (c Config) Expire(v Result, p plan.Plan) Result {
 	return expired
 }
 
-// expired is the failure that a verdict comes to when nothing is waited for any longer.
+// expired returns the failure that replaces a result when the time to wait is over.
 func (v Result) expired(reason plan.Reason) Result {
 	failed := Result{Outcome: Failed, Why: "in the time there was: " + v.Why, Reason: string(reason)}
 	if reason == "" || reason == plan.InProgress {

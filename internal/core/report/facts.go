@@ -68,7 +68,7 @@ type Node struct {
 	Desired    int         `json:"desired"`
 	Attached   int         `json:"attached"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// Judged is by which generation of NodeENIs the interfaces were judged, by name.
+	// Judged has, by name, the generation of each NodeENI whose spec the controller last applied to the interfaces.
 	Judged map[string]int64 `json:"-"`
 }
 

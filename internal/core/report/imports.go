@@ -10,7 +10,7 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// ImportPlan are what taking over another controller's interfaces and objects comes to.
+// ImportPlan is the result of importing another controller's interfaces and objects.
 type ImportPlan struct {
 	Adopt  []ImportedInterface `json:"adopt"`
 	Passed []SkippedInterface  `json:"passed,omitempty"`

@@ -15,7 +15,7 @@ import (
 type Issue struct {
 	Reason  string `json:"reason"`
 	NodeENI string `json:"nodeENI"`
-	// Passing is set when nobody has to do anything.
+	// Passing is set when the issue resolves without a user.
 	Passing bool     `json:"passing"`
 	Nodes   []string `json:"nodes"`
 	// Message is that of the first node.
@@ -23,7 +23,7 @@ type Issue struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-// issues groups what is not as wanted, what needs somebody first, then what concerns most nodes.
+// issues groups what is not ready. Issues that need a user come first, then those that concern the most nodes.
 func issues(nodes []Node) []Issue {
 	type key struct{ nodeENI, reason string }
 	groups := map[key]*Issue{}

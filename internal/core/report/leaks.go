@@ -60,7 +60,8 @@ const (
 	WhatTagsEdited What = "TagsEdited"
 )
 
-// kinds are the kinds in the order in which they are told of, each with words that follow a number of interfaces.
+// kinds lists the kinds in the order in which the report prints them, each with the words that follow a number of
+// interfaces.
 var kinds = []struct {
 	What
 	words string
@@ -108,7 +109,8 @@ func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Ti
 	return v
 }
 
-// whatRetained says what an interface without a NodeENI is if the controller leaves it where it is, and nothing if it is a leak.
+// whatRetained says what an interface without a NodeENI is if the controller leaves it where it is, and nothing if it
+// is a leak.
 func whatRetained(i eni.Interface, member identity.Member, verdict identity.Verdict, known Evidence) What {
 	switch {
 	case i.Attachment == nil:

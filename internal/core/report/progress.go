@@ -16,7 +16,7 @@ type Progress struct {
 	NodeENIs                          int
 	// Waiting are the NodeENIs that are not ready, each with the reason for it.
 	Waiting []string
-	// Done is set when all are ready, Stuck when what is left waits for somebody.
+	// Done is set when all are ready. Stuck is set when all the rest waits for a user.
 	Done, Stuck bool
 }
 

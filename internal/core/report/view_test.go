@@ -87,7 +87,7 @@ func fleet() report.Fleet {
 	}
 }
 
-// large is five thousand nodes, of which every tenth has no subnet in its zone.
+// large is a fleet of five thousand nodes. Every tenth node has no subnet in its zone.
 func large() report.Fleet {
 	f := report.Fleet{NodeENIs: []report.NodeENI{nodeENI("multus-eni-config", "False", 5000, 5000, 4500)}}
 	for n := range 5000 {
@@ -395,7 +395,8 @@ func TestEveryReasonHasAdvice(t *testing.T) {
 	}
 }
 
-// TestANodeThatWasNotJudgedIsNotFine: its own status may be of before, and its NodeENI says why nothing newer is stored.
+// TestANodeThatWasNotJudgedIsNotFine: its own status may be of before, and its NodeENI says why nothing newer is
+// stored.
 func TestANodeThatWasNotJudgedIsNotFine(t *testing.T) {
 	nodeENI := report.NodeENI{
 		Name: "data", Generation: 2, Selector: map[string]string{"eni": "on"}, Accepted: true,

@@ -70,7 +70,7 @@ func (w *Why) explain(message string) bool {
 	return slices.ContainsFunc(w.Troubles, func(t Issue) bool { return strings.Contains(message, t.Message) })
 }
 
-// noteConditions adds what is false beside Ready, unless a trouble says it already.
+// noteConditions adds the false conditions other than Ready, unless an issue already has the same message.
 func (w *Why) noteConditions(conditions []Condition) {
 	for _, c := range conditions {
 		if c.Status == "False" && c.Type != "Ready" && !w.explain(c.Message) {
@@ -166,7 +166,8 @@ func WhyNode(f Fleet, n Node) Why {
 	return w
 }
 
-// unjudged says which NodeENIs the node's interfaces were not judged by as these are now, and reports whether there is one.
+// unjudged says which NodeENIs the node's interfaces were not judged by as these are now, and reports whether there is
+// one.
 func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
 	var names []string
 	for _, name := range meant {

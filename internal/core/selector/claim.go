@@ -14,14 +14,14 @@ import (
 // Location is where an instance is; the VPC is empty while it is not known.
 type Location struct{ Zone, VPCID string }
 
-// Found is what the selectors of one declaration stand for.
+// Found is what the selectors of one declaration match.
 type Found struct {
 	Subnets SubnetMatch
 	Groups  GroupMatch
 }
 
-// DesiredInterfaces works out what a claim wishes for at a place. The spec function says what the interface of a placement shall be, given
-// the IDs of its security groups.
+// DesiredInterfaces sets the desired interfaces of a claim at a location. The function spec returns the interface of a
+// placement with the given security groups.
 func (f Found) DesiredInterfaces(claim *plan.Claim, at Location, spec func(p Placement, groupIDs []string) eni.Spec) {
 	placements, _ := f.Subnets.ForZone(at.Zone, at.VPCID)
 	claim.AllResolved = len(f.Subnets.Unknown) == 0

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// MaxGroups is the most security groups an interface can have: 5 by default, 16 when the quota is raised (Amazon VPC user guide,
-// "Amazon VPC quotas").
+// MaxGroups is the most security groups an interface can have: 5 by default, 16 when the quota is raised (Amazon VPC
+// user guide, "Amazon VPC quotas").
 const MaxGroups = 16
 
 // GroupTerms choose security groups in exactly one of three forms. Every chosen group is applied.
@@ -36,8 +36,9 @@ func MatchGroups(terms GroupTerms, groups []eni.SecurityGroup) GroupMatch {
 	return GroupMatch{terms: terms, groups: groups}
 }
 
-// ForVPC returns the IDs of the chosen groups of the VPC, sorted and each once, and what is wrong with the terms there. An empty
-// vpcID stands for all VPCs together: a group is then unknown only if no VPC has it, and ambiguous only if one VPC has it twice.
+// ForVPC returns the IDs of the selected groups of the VPC, sorted and without duplicates, and the problems of the
+// terms there. An empty vpcID means all VPCs together: a group is then unknown only if no VPC has it, and ambiguous
+// only if one VPC has it twice.
 func (m GroupMatch) ForVPC(vpcID string) (ids []string, problems []plan.Problem) {
 	here := filter(m.groups, func(g eni.SecurityGroup) bool { return vpcID == "" || g.VPCID == vpcID })
 	var chosen []eni.SecurityGroup

@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// SubnetTerms choose subnets in exactly one of three forms. Each ID and each name is a term of its own and stands for
-// one interface per node; the tags together are one term.
+// SubnetTerms choose subnets in exactly one of three forms. Each ID and each name is a separate term and means one
+// interface per node; the tags together are one term.
 type SubnetTerms struct {
 	// IDs and Names are taken in the order listed; a name is the value of the Name tag.
 	IDs, Names []string
@@ -99,8 +99,8 @@ const (
 )
 
 // ForZone says which interfaces a node in the zone gets, and which matching subnets were passed over for it. An empty
-// vpcID means that the node's VPC is not known yet: then subnets of any VPC count. A subnet that two terms name, one by its ID
-// and one by its name, is placed once.
+// vpcID means that the node's VPC is not known yet: then subnets of any VPC count. A subnet that two terms name, one by
+// its ID and one by its name, is placed once.
 func (m SubnetMatch) ForZone(zone, vpcID string) (placements []Placement, passed []Skipped) {
 	placed := map[string]bool{}
 	for _, t := range m.matched {
@@ -123,8 +123,8 @@ func (m SubnetMatch) ForZone(zone, vpcID string) (placements []Placement, passed
 	return placements, passed
 }
 
-// NoSubnetProblem returns the problem of a place at which no matching subnet is of use, and nil where at least one is. It is also
-// nil when nothing matches anywhere, of which [SubnetMatch.Problems] speaks.
+// NoSubnetProblem returns the problem of a location at which no matching subnet is usable, and nil where at least one
+// is. It returns nil when nothing matches at any location: [SubnetMatch.Problems] reports that.
 func (m SubnetMatch) NoSubnetProblem(zone, vpcID string) *plan.Problem {
 	placements, passed := m.ForZone(zone, vpcID)
 	if len(placements) > 0 || len(passed) == 0 {

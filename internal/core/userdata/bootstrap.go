@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Family is the family of an image, by which it is known how a node starts.
+// Family is the family of an image. It determines how a node starts.
 type Family string
 
 // The families that eni-bootstrap can be started on.
@@ -34,8 +34,8 @@ const (
 // Bootstrap says how a node gives itself its interfaces before its kubelet starts.
 type Bootstrap struct {
 	Family Family
-	// Networks is what eni-bootstrap is told with --config. Instead, SSMParameter names where it stands, or the instance's
-	// tags hold the parameters.
+	// Networks is the configuration that eni-bootstrap receives with --config. Alternatively, SSMParameter names a
+	// parameter that holds it, or the instance's tags hold the parameters.
 	Networks, SSMParameter string
 	InstanceTags           bool
 	// ProgramURL and ProgramSHA256 say where nodes load the program from; without them it is in the image.
@@ -44,7 +44,7 @@ type Bootstrap struct {
 	Image string
 	// OnFailure is Fail, Taint or Continue.
 	OnFailure string
-	// Cluster is what self-managed nodes must be told to join; EKS tells it to those of a managed node group by itself.
+	// Cluster is what self-managed nodes need to join. EKS itself provides it to the nodes of a managed node group.
 	Cluster Cluster
 	// User is the user's own user data.
 	User string
@@ -138,7 +138,7 @@ func (b Bootstrap) linux() (string, error) {
 	return MIME(parts), nil
 }
 
-// joinScriptAL2 calls the program by which a node on Amazon Linux 2 joins its cluster.
+// joinScriptAL2 calls the program that makes a node on Amazon Linux 2 join its cluster.
 func (b Bootstrap) joinScriptAL2() string {
 	text := fmt.Sprintf("#!/bin/bash\nset -euo pipefail\n/etc/eks/bootstrap.sh '%s' --apiserver-endpoint '%s' --b64-cluster-ca '%s'",
 		b.Cluster.ClusterName, b.Cluster.Endpoint, b.Cluster.CA)
@@ -148,8 +148,8 @@ func (b Bootstrap) joinScriptAL2() string {
 	return text + "\n"
 }
 
-// bottlerocket writes settings. Bottlerocket has no shell: a container does the work before the kubelet starts, and is told
-// the networks by its user data.
+// bottlerocket writes settings. Bottlerocket has no shell: a bootstrap container attaches the interfaces before the
+// kubelet starts, and its user data has the networks.
 func (b Bootstrap) bottlerocket() (string, error) {
 	const table = "settings.bootstrap-containers.multieni"
 	ours := []string{table}

@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package userdata writes EC2 user data: what an instance is told when it boots for the first time.
+// Package userdata writes EC2 user data: the instructions that an instance follows when it boots for the first time.
 package userdata
 
 import (
@@ -25,8 +25,8 @@ const (
 	KindNodeConfig  = "application/node.eks.aws"
 )
 
-// boundary returns what parts user data: a text that appears in none of the parts. It is the same each time, so that a launch
-// template does not change.
+// boundary returns what parts user data: a text that appears in none of the parts. It is the same each time, so that a
+// launch template does not change.
 func boundary(parts []Part) string {
 	text := "multieni-part"
 	for n := 1; slices.ContainsFunc(parts, func(p Part) bool { return strings.Contains(p.Body, text) }); n++ {
@@ -50,7 +50,8 @@ func MIME(parts []Part) string {
 	return text.String()
 }
 
-// Split takes somebody's user data apart. It recognises what it is by how it begins; the error says why it is nothing known.
+// Split divides existing user data into its parts. It recognises the format by its first bytes; the error says why a
+// format is unknown.
 func Split(user string) ([]Part, error) {
 	begin := strings.TrimSpace(user)
 	switch {

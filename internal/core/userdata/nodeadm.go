@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Cluster is what a node must be told to join the cluster.
+// Cluster is what a node needs to know to join the cluster.
 type Cluster struct {
 	ClusterName, Endpoint string
 	// CA is the certificate authority of the API server, as base64 of PEM.
@@ -54,7 +54,8 @@ func (n Node) labelList() string {
 	return strings.Join(labels, ",")
 }
 
-// NodeConfig is the configuration of a node for nodeadm, which merges several in their order (nodeadm, "Configuration").
+// NodeConfig is the configuration of a node for nodeadm, which merges several in their order (nodeadm,
+// "Configuration").
 func NodeConfig(c Cluster, n Node) string {
 	var text strings.Builder
 	text.WriteString("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n")

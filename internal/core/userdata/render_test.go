@@ -97,7 +97,7 @@ func TestRenderNamesTheFlagToChange(t *testing.T) {
 	}
 }
 
-// The user's parts stay as they are, after ours; a self-managed node is told its cluster.
+// The user's parts follow ours unchanged; a self-managed node receives its cluster.
 func TestPartsAreInOrder(t *testing.T) {
 	const mine = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/cloud-config\n\n#cloud-config\n--B\n" +
 		"Content-Type: application/node.eks.aws\n\napiVersion: node.eks.aws/v1alpha1\n--B--\n"
@@ -313,7 +313,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// The same input gives the same user data, so that a launch template gets no version without a change; and what EC2 takes is not exceeded.
+// The same input gives the same user data, so that a launch template gets no version without a change; and what EC2
+// takes is not exceeded.
 func TestRenderIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := userdata.Bootstrap{

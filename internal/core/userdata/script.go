@@ -23,8 +23,9 @@ const (
 // endOfFile ends a file in the script.
 const endOfFile = "MULTIENI_END"
 
-// script installs the unit that runs the program, and starts it. Everything that can fail is left to the unit: should it
-// fail, systemd does not start the kubelet, at this boot or another, whatever cloud-init does with the script.
+// script installs and starts the unit that runs the program. Every step that can fail is in the unit. If the unit
+// fails, systemd does not start the kubelet, at this boot or a later one, regardless of how cloud-init handles the
+// script.
 func (b Bootstrap) script() (string, error) {
 	if slices.Contains(strings.Split(b.Networks, "\n"), endOfFile) {
 		return "", fmt.Errorf("--config has a line %s, which would end it", endOfFile)
@@ -52,8 +53,8 @@ func (b Bootstrap) script() (string, error) {
 	return text.String(), nil
 }
 
-// kubeletArguments has the kubelet of Amazon Linux 2 take our flags beside its others. Which of the units becomes the
-// kubelet's is up to /etc/eks/bootstrap.sh.
+// kubeletArguments makes the kubelet of Amazon Linux 2 use our flags in addition to its others. /etc/eks/bootstrap.sh
+// decides which of the units becomes the kubelet's.
 const kubeletArguments = `for unit in /etc/systemd/system/kubelet.service /etc/eks/containerd/kubelet-containerd.service; do
   if [ -f "$unit" ] && ! grep -q MULTIENI_KUBELET_ARGS "$unit"; then
     sed -i 's/\$KUBELET_EXTRA_ARGS/$KUBELET_EXTRA_ARGS $MULTIENI_KUBELET_ARGS/' "$unit"
