@@ -32,7 +32,7 @@ const (
 type Reader interface {
 	Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error)
 	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
-	SubnetReservations(ctx context.Context, subnetID string) ([]netip.Prefix, error)
+	SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error)
 }
 
 // subnets reads subnets, for many callers at once.
@@ -107,7 +107,11 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 		return blocks{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
 	}
 	reserved, err := s.reader.SubnetReservations(ctx, subnetID)
-	return blocks{ipam.Subnet{CIDR: known[0].CIDR, Reserved: reserved}, known[0].IPv6CIDR}, err
+	subnet := ipam.Subnet{CIDR: known[0].CIDR}
+	for _, r := range reserved {
+		subnet.Reserved = append(subnet.Reserved, r.CIDR)
+	}
+	return blocks{subnet, known[0].IPv6CIDR}, err
 }
 
 // forget makes the next reading of a subnet's interfaces a new one.

@@ -167,6 +167,6 @@ type reserved struct {
 	cidr netip.Prefix
 }
 
-func (r *reserved) SubnetReservations(context.Context, string) ([]netip.Prefix, error) {
-	return []netip.Prefix{r.cidr}, nil
+func (r *reserved) SubnetReservations(context.Context, string) ([]eni.SubnetReservation, error) {
+	return []eni.SubnetReservation{{CIDR: r.cidr, Type: eni.ReservationPrefix}}, nil
 }

@@ -6,7 +6,6 @@ package awsec2
 import (
 	"context"
 	"fmt"
-	"net/netip"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -25,8 +24,8 @@ func (c *Client) SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.I
 
 // SubnetReservations lists the CIDR reservations of a subnet, of both types and families. EC2 allows few of these
 // requests: 5 at once and one more per second (EC2 developer guide, "Request throttling for the Amazon EC2 API").
-func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]netip.Prefix, error) {
-	var all []netip.Prefix
+func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error) {
+	var all []eni.SubnetReservation
 	input := &ec2.GetSubnetCidrReservationsInput{SubnetId: aws.String(subnetID)}
 	for {
 		page, err := c.api.GetSubnetCidrReservations(ctx, input)
@@ -34,7 +33,9 @@ func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]net
 			return nil, fmt.Errorf("list the CIDR reservations of %s: %w", subnetID, toAPIError(err))
 		}
 		for _, r := range append(page.SubnetIpv4CidrReservations, page.SubnetIpv6CidrReservations...) {
-			all = append(all, prefix(r.Cidr))
+			all = append(all, eni.SubnetReservation{
+				ID: aws.ToString(r.SubnetCidrReservationId), CIDR: prefix(r.Cidr), Type: eni.ReservationType(r.ReservationType),
+			})
 		}
 		if aws.ToString(page.NextToken) == "" {
 			return all, nil

@@ -220,6 +220,24 @@ type Subnet struct {
 	Tags     map[string]string
 }
 
+// ReservationType is EC2's type of a subnet CIDR reservation.
+type ReservationType string
+
+// The types of EC2 (Amazon VPC user guide, "Subnet CIDR reservations").
+const (
+	// ReservationExplicit keeps its addresses for those who name them.
+	ReservationExplicit ReservationType = "explicit"
+	// ReservationPrefix keeps its space for delegated prefixes, and EC2 takes delegated prefixes from nowhere else.
+	ReservationPrefix ReservationType = "prefix"
+)
+
+// SubnetReservation is a part of a subnet that EC2 does not assign by itself.
+type SubnetReservation struct {
+	ID   string
+	CIDR netip.Prefix
+	Type ReservationType
+}
+
 // SecurityGroup is what EC2 says about one security group. Name is the group name; a Name tag is among Tags.
 type SecurityGroup struct {
 	ID, Name, VPCID string
