@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/awssim/sqs"
 )
 
-// ServiceBehavior is how long the services around EC2 take, and what they do where nobody outside knows for certain.
+// ServiceBehavior is how long the services around EC2 take, and what they do where AWS documents nothing.
 type ServiceBehavior struct {
 	AutoScaling autoscaling.Behavior
 	SQS         sqs.Behavior

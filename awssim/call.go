@@ -31,7 +31,7 @@ type request struct {
 	problem *apierror.Error
 }
 
-// answer is what a call came to.
+// answer is the result of a call.
 type answer struct {
 	output any
 	err    *apierror.Error
@@ -94,7 +94,7 @@ func (s *Simulator) serveCall(w http.ResponseWriter, r *http.Request, of service
 	}
 }
 
-// addressed lets an answer that names an address name the one that the request came to.
+// addressed replaces the address in an answer by the one that the request was sent to.
 func addressed(output any, r *http.Request) any {
 	if located, ok := output.(interface{ At(endpoint string) any }); ok {
 		return located.At(cmp.Or(r.URL.Scheme, "http") + "://" + cmp.Or(r.Host, r.URL.Host))
@@ -170,8 +170,8 @@ func (s *Simulator) carryOut(now time.Time, of service, operation operation, cal
 	return s.throughFaults(now, of, operation, input, call)
 }
 
-// allows decides by the caller's policy. Its access key is the name of its session as well: that of a role on an instance has
-// the instance's ID.
+// allows decides by the caller's policy. Its access key is the name of its session as well: that of a role on an
+// instance has the instance's ID.
 func (s *Simulator) allows(caller string, requests []iam.Request) bool {
 	policy := s.options.Policies[caller]
 	if policy == nil {

@@ -22,7 +22,7 @@ type Calls struct {
 
 // Tally is a number of calls.
 type Tally struct {
-	// Count is all calls, whatever the answer.
+	// Count is the number of all calls, regardless of the answer.
 	Count int `json:"count"`
 	// Throttled is those that were answered with RequestLimitExceeded, or the other services' word for it.
 	Throttled int `json:"throttled"`

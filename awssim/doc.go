@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package awssim is AWS for tests and demonstrations: the part of EC2 that has to do with network interfaces, and what
-// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, Lambda, parameters, instance metadata), over HTTP, for the
-// unmodified AWS SDKs and CLI.
+// prepares a node for them (Auto Scaling's lifecycle hooks, EventBridge, SQS, Lambda, parameters, instance metadata),
+// over HTTP, for the unmodified AWS SDKs and CLI.
 //
 //	sim, err := awssim.New(awssim.Options{World: awssim.ExampleWorld()})
 //	server, err := awssim.Listen(ctx, "127.0.0.1:0", sim)
@@ -13,7 +13,7 @@
 // call, …), with AWS's error codes; it takes the time that AWS takes, throttles with EC2's documented token buckets,
 // shows changes late, and fails on order. What it does not model it refuses by name: an answer is never made up.
 //
-// All services are at one address, so that AWS_ENDPOINT_URL is all that a program needs to be told.
+// All services are at one address: a program needs no setting other than AWS_ENDPOINT_URL.
 //
 // # Tour
 //
@@ -41,8 +41,8 @@
 // What each hook did to each instance, how it ended, and how many calls came too late is in
 // Simulator.AutoScalingGroups, as LifecycleActions.
 //
-// Events get lost, come twice and overtake each other with faults of the action DeliverEvent, whose resource is the name
-// of the rule; messages with those of ReceiveMessage, whose resource is the name of the queue:
+// Events get lost, come twice and overtake each other with faults of the action DeliverEvent, whose resource is the
+// name of the rule; messages with those of ReceiveMessage, whose resource is the name of the queue:
 //
 //	sim.AddFault(fault.Fault{Kind: fault.LoseRequest, Action: events.ActionDeliver, Probability: 0.1})
 //	sim.AddFault(fault.Fault{Kind: fault.Duplicate, Action: events.ActionDeliver, Probability: 0.2})
@@ -52,8 +52,8 @@
 // # A function
 //
 // A function is a program with Lambda's runtime API, such as a Go program with lambda.Start: the bootstrap of
-// provided.al2023. [Listen] runs as many as there is work for, with AWS_ENDPOINT_URL set to the simulator, and kills those
-// that run out of time. A rule invokes one as a target, an event source mapping with the messages of a queue:
+// provided.al2023. [Listen] runs as many as there is work for, with AWS_ENDPOINT_URL set to the simulator, and kills
+// those that run out of time. A rule invokes one as a target, an event source mapping with the messages of a queue:
 //
 //	world.Functions = []lambda.Function{{FunctionName: "hook", Command: []string{"/path/to/bootstrap"}, Timeout: 60}}
 //	world.EventSourceMappings = []lambda.EventSourceMapping{{
@@ -61,8 +61,8 @@
 //		FunctionResponseTypes: []string{lambda.ReportBatchItemFailures},
 //	}}
 //
-// How its invocations ended is in Simulator.Functions. It is killed at a call of its own to AWS, before or after that is
-// carried out, by the faults killBefore and killAfter; here at every seventh call, whatever it is:
+// How its invocations ended is in Simulator.Functions. It is killed at a call of its own to AWS, before or after that
+// is executed, by the faults killBefore and killAfter; here at every seventh call of any action:
 //
 //	sim.AddFault(fault.Fault{Kind: fault.KillAfter, Every: 7})
 package awssim

@@ -16,8 +16,8 @@ func (s *Simulator) poll(ctx context.Context, a *answer) error {
 	})
 }
 
-// await tries something again whenever anything in the account may have changed, until it is done, a time is reached (none,
-// if zero) or the context ends, whose error it returns. The attempts have the lock.
+// await tries something again whenever anything in the account may have changed, until it is done, a time is reached
+// (none, if zero) or the context ends, whose error it returns. The attempts have the lock.
 func (s *Simulator) await(ctx context.Context, until time.Time, try func() (isDone bool)) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -68,7 +68,7 @@ func (s *Simulator) sleep(ctx, changed context.Context, until time.Time) error {
 	return ctx.Err()
 }
 
-// tellPollers wakes whoever waits for a change. The caller has the lock.
+// tellPollers wakes all clients that wait for a change. The caller has the lock.
 func (s *Simulator) tellPollers() {
 	if s.wake != nil {
 		s.wake()

@@ -32,13 +32,13 @@ type Options struct {
 	// Behavior is how long EC2 takes and what it does; nil means [ec2.DefaultBehavior]. The zero ec2.Behavior takes no
 	// time at all, which suits most tests.
 	Behavior *ec2.Behavior
-	// ServiceBehavior is the same for the services around EC2; nil means [DefaultServiceBehavior], and the zero value again
-	// takes no time.
+	// ServiceBehavior is the same for the services around EC2; nil means [DefaultServiceBehavior], and the zero value
+	// again takes no time.
 	ServiceBehavior *ServiceBehavior
 	// Limits are the token buckets by action; nil means [DocumentedLimits]. An empty map means no throttling.
 	Limits map[string]Bucket
-	// Policies are what principals may do with EC2, by their access key ID. Whoever is not among them may do everything. Signatures
-	// are not checked.
+	// Policies are the permissions of principals in EC2, by access key ID. A principal without a policy may do
+	// everything. Signatures are not checked.
 	Policies map[string]*iam.Policy
 	// Seed of everything random. The same seed, world and calls give the same IDs, latencies and faults.
 	Seed uint64
@@ -48,7 +48,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// callStream is the stream of random numbers that the latencies of calls are drawn from: no other latency depends on them.
+// callStream is the stream of random numbers that the latencies of calls are drawn from: no other latency depends on
+// them.
 const callStream = 0xca11
 
 // Simulator is an account in a region. It is an http.Handler that speaks AWS's protocols, and under /_sim/ its own.
@@ -61,7 +62,7 @@ type Simulator struct {
 	control  http.Handler
 	runtime  http.Handler
 	tokens   imds.Tokens
-	// haveFunctions is closed when there has ever been a function, so that nobody looks after them before.
+	// haveFunctions is closed when the first function exists, so that no goroutine looks for invocations before.
 	haveFunctions chan struct{}
 	firstFunction sync.Once
 
@@ -71,7 +72,7 @@ type Simulator struct {
 	recorder *recorder
 	requests uint64
 	random   *rand.Rand      // of the latencies of calls
-	changed  context.Context // ends when something has changed; nil while nobody waits for that
+	changed  context.Context // ends when something has changed; nil while no client waits for that
 	wake     context.CancelFunc
 }
 
@@ -104,7 +105,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Reset goes back to the world: all resources, buckets, counts and faults begin anew.
+// Reset goes back to the world: all resources, buckets, counts and faults start again.
 func (s *Simulator) Reset() error {
 	now := s.clock.Now()
 	account, err := newAccount(s.options, now)
@@ -179,7 +180,7 @@ func (s *Simulator) Calls() Calls {
 	return s.recorder.calls()
 }
 
-// ResetCalls begins counting anew.
+// ResetCalls sets all counts to zero.
 func (s *Simulator) ResetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +260,8 @@ func (s *Simulator) Faults() []fault.Fault {
 	return s.account.faults.List(s.clock.Now())
 }
 
-// ServeHTTP answers AWS calls at /, the simulator's own ones under /_sim/, and those of functions that ask for work under
-// /_lambda/. The metadata services of instances are where package imds says.
+// ServeHTTP answers AWS calls at /, the simulator's own ones under /_sim/, and those of functions that ask for work
+// under /_lambda/. The metadata services of instances are where package imds says.
 func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if service, ok := s.metadataRequest(r); ok {
 		service.ServeHTTP(w, r)

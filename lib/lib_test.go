@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "write api.txt instead of comparing")
 
-// TestTheExampleCompiles builds the example of those who come from the aws-multi-eni-controller. The import path differs, and an
-// import is gone that the original does not use, with which no Go program compiles.
+// TestTheExampleCompiles builds the example of those who come from the aws-multi-eni-controller. The import path
+// differs, and an import is gone that the original does not use, with which no Go program compiles.
 func TestTheExampleCompiles(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "vet", "../examples/library-usage")
 	if out, err := command.CombinedOutput(); err != nil {
@@ -36,7 +36,7 @@ func TestTheExampleCompiles(t *testing.T) {
 	}
 }
 
-// TestAPI compares what is exported with what was promised: a line that goes or changes breaks somebody's program.
+// TestAPI compares the exported API with the promised one: a line that is removed or changed breaks users' programs.
 func TestAPI(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "doc", "-all", ".").CombinedOutput()
 	if err != nil {

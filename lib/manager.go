@@ -27,9 +27,9 @@ type ENIManager struct {
 	log logr.Logger
 }
 
-// NewENIManager returns a manager for a region; "" is the region of the SDK's configuration or the instance's own, and an
-// error if neither tells. Credentials are found by the SDK's chain, and the endpoint is that of AWS_ENDPOINT_URL if set. Nothing is asked of EC2
-// yet.
+// NewENIManager returns a manager for a region; "" is the region of the SDK's configuration or the instance's own, and
+// an error if neither tells. Credentials are found by the SDK's chain, and the endpoint is that of AWS_ENDPOINT_URL if
+// set. Nothing is asked of EC2 yet.
 func NewENIManager(ctx context.Context, region string, logger logr.Logger) (*ENIManager, error) {
 	if region == "" {
 		var err error
@@ -51,12 +51,13 @@ func NewENIManagerWithConfig(cfg aws.Config, logger logr.Logger) *ENIManager {
 	}})}
 }
 
-// ENIOptions say what an interface shall be.
+// ENIOptions are the desired attributes of an interface.
 type ENIOptions struct {
 	SubnetID         string
 	SecurityGroupIDs []string
 	Description      string
-	// DeviceIndex, NetworkCardIndex and DeleteOnTermination say where and how it is attached; creating does not use them.
+	// DeviceIndex, NetworkCardIndex and DeleteOnTermination say where and how it is attached; creating does not use
+	// them.
 	DeviceIndex, NetworkCardIndex int
 	DeleteOnTermination           bool
 	// Tags go into the call that creates the interface.
@@ -64,8 +65,8 @@ type ENIOptions struct {
 	// ClientToken, at most 64 ASCII characters, makes creating again return the interface of the first time. Without
 	// one each call makes another interface.
 	ClientToken string
-	// SecondaryPrivateIPAddressCount and IPv4PrefixCount are how many addresses or /28 prefixes it gets beside its
-	// primary address; at most one of the two.
+	// SecondaryPrivateIPAddressCount and IPv4PrefixCount are how many addresses or /28 prefixes the interface gets in
+	// addition to its primary address; at most one of the two is above zero.
 	SecondaryPrivateIPAddressCount, IPv4PrefixCount int
 }
 
@@ -83,8 +84,8 @@ func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string,
 }
 
 // AdoptENI returns the interface of the subnet that carries all tags of the options, and creates it only when there is
-// none; adopted says which. The tags must tell it from all others: several that match are an error. EC2 finds an interface
-// by its tags only some moments after it was made; where that matters, give a ClientToken as well.
+// none; adopted says which. The tags must tell it from all others: several that match are an error. EC2 finds an
+// interface by its tags only some moments after it was made; where that matters, give a ClientToken as well.
 func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID string, adopted bool, err error) {
 	if len(options.Tags) == 0 {
 		return "", false, errors.New("adopt an interface: without tags it cannot be told from others")
@@ -123,8 +124,8 @@ type AttachOptions struct {
 	DeleteOnTermination bool
 }
 
-// Attach begins to attach an interface and returns the ID of the attachment, by which it is detached again. When only
-// DeleteOnTermination cannot be set, the ID comes with the error.
+// Attach begins to attach an interface and returns the ID of the attachment, which DetachENI needs. When only
+// DeleteOnTermination cannot be set, Attach returns both the ID and the error.
 func (m *ENIManager) Attach(ctx context.Context, eniID, instanceID string, options AttachOptions) (attachmentID string, err error) {
 	slot := eni.Slot{Card: options.NetworkCardIndex, Device: options.DeviceIndex}
 	attachment, err := m.ec2.AttachInterface(ctx, eniID, instanceID, slot)

@@ -21,8 +21,8 @@ type Placement struct {
 	Blocked, Message string
 }
 
-// PlanENIs says which slots further interfaces would take on an instance, and what would block each, in the order of the
-// options. Nothing is changed.
+// PlanENIs says which slots further interfaces would take on an instance, and what would block each, in the order of
+// the options. Nothing is changed.
 func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []ENIOptions) ([]Placement, error) {
 	look, err := m.ec2.DescribeInstance(ctx, instanceID)
 	if err != nil {
@@ -56,5 +56,5 @@ func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []
 	return placements, nil
 }
 
-// planned stands for the names that a plan on paper has no use for.
+// planned is a placeholder for names that a plan without calls does not need.
 const planned = "plan"

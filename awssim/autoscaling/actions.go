@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// GroupSettings is what a group can be told. In an update, what is unset stays.
+// GroupSettings are the settings of a group. An update keeps what is unset.
 type GroupSettings struct {
 	AutoScalingGroupName             string                       `query:"AutoScalingGroupName"`
 	LaunchTemplate                   *LaunchTemplateSpecification `query:"LaunchTemplate"`
@@ -106,8 +106,8 @@ func set[T any](into, value *T) {
 	}
 }
 
-// checkPlaces looks the launch templates and the subnets up, and the zones of those. A group that names a template by one of
-// ID and name shows both.
+// checkPlaces looks the launch templates and the subnets up, and the zones of those. A group that names a template by
+// one of ID and name shows both.
 func (m *Model) checkPlaces(g *Group) error {
 	call := ec2.Call{Now: m.timeline.Now()}
 	for _, c := range g.choices() {
@@ -194,7 +194,8 @@ type TerminateInstanceOutput struct {
 	Activity *Activity `json:"activity" xml:"Activity"`
 }
 
-// TerminateInstanceInAutoScalingGroup ends an instance, which is replaced unless the group shall shrink.
+// TerminateInstanceInAutoScalingGroup terminates an instance. The group replaces it unless the request decrements the
+// desired capacity.
 func (m *Model) TerminateInstanceInAutoScalingGroup(in *TerminateInstanceInput) (*TerminateInstanceOutput, error) {
 	if in.ShouldDecrementDesiredCapacity == nil {
 		return nil, validation("1 validation error detected: Value null at 'shouldDecrementDesiredCapacity' failed to satisfy constraint: Member must not be null")

@@ -42,8 +42,8 @@ type PutLifecycleHookInput struct {
 // Nothing is the answer of actions that have nothing to say.
 type Nothing struct{}
 
-// PutLifecycleHook adds or changes a hook. It holds only instances that come after it. A notification target gets a test
-// message.
+// PutLifecycleHook adds or changes a hook. It holds only instances that come after it. A notification target gets a
+// test message.
 func (m *Model) PutLifecycleHook(in *PutLifecycleHookInput) (*Nothing, error) {
 	g, err := m.group(in.AutoScalingGroupName)
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *Model) beginHooks(g *Group, instance *Instance, transition string) bool
 	return len(instance.actions) > 0
 }
 
-// beat starts the timer of an action anew.
+// beat restarts the timer of an action.
 func (m *Model) beat(g *Group, instance *Instance, a *action) {
 	a.deadline = m.timeline.Now().Add(time.Duration(a.hook.HeartbeatTimeout) * time.Second)
 	if a.deadline.After(a.last) {
@@ -167,7 +167,7 @@ func (m *Model) announce(g *Group, instance *Instance, a *action) {
 	for key, value := range detail {
 		message[key] = value
 	}
-	// The target was there when the hook was made; nobody is told that it is gone.
+	// The target existed when the hook was created; a target that was deleted since gets no notification.
 	_ = m.notify(&a.hook, message)
 }
 
@@ -193,7 +193,7 @@ func (a *action) end(now time.Time, result string, by EndedBy) {
 	a.Ended, a.Result, a.EndedBy = now, result, by
 }
 
-// endActions ends whatever else holds an instance.
+// endActions ends all other actions that hold an instance.
 func (m *Model) endActions(instance *Instance, result string) {
 	for _, a := range instance.actions {
 		a.end(m.timeline.Now(), result, ByTermination)
@@ -228,7 +228,7 @@ func (m *Model) CompleteLifecycleAction(in *CompleteLifecycleActionInput) (*Noth
 	return &Nothing{}, nil
 }
 
-// RecordLifecycleActionHeartbeat gives more time to whoever holds an instance.
+// RecordLifecycleActionHeartbeat extends the time of the hook that holds an instance.
 func (m *Model) RecordLifecycleActionHeartbeat(in *LifecycleActionInput) (*Nothing, error) {
 	g, instance, a, err := m.action(*in)
 	if err != nil {

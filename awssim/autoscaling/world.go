@@ -15,10 +15,10 @@ import (
 	"github.com/multieni/multieni/awssim/timeline"
 )
 
-// Behavior is how long Auto Scaling takes, and what it does where nobody outside knows for certain.
+// Behavior is how long Auto Scaling takes, and what it does where AWS documents nothing.
 type Behavior struct {
-	// Hook is from the time an instance runs until its hooks begin: it "completes its startup sequence" and then waits (Amazon
-	// EC2 Auto Scaling user guide, "Lifecycle hooks").
+	// Hook is from the time an instance runs until its hooks begin: it "completes its startup sequence" and then waits
+	// (Amazon EC2 Auto Scaling user guide, "Lifecycle hooks").
 	Hook time.Duration
 	// HookWhilePending lets hooks begin that long after the launch, when EC2 may still call the instance pending.
 	HookWhilePending bool

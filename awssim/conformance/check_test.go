@@ -70,7 +70,7 @@ func refusedOnSimulator(codes string, do call) func(*testing.T, *endpoint) {
 	}
 }
 
-// refusedSomehow is for requests that EC2 refuses with a code nobody has documented.
+// refusedSomehow is for requests that EC2 refuses with an undocumented code.
 func refusedSomehow(do call) func(*testing.T, *endpoint) {
 	return func(t *testing.T, ec *endpoint) {
 		t.Helper()

@@ -62,8 +62,8 @@ type madeIDs struct {
 	instances, interfaces, templates, fleets, spotFleets []string
 }
 
-// open connects to the endpoint of the environment, or to a simulator of this test alone,
-// and removes at the end whatever the test made.
+// open connects to the endpoint of the environment, or to a simulator of this test alone, and removes at the end
+// everything that the test created.
 func open(t *testing.T) *endpoint {
 	t.Helper()
 	return openWith(t, simulator{speed: 300})
@@ -110,7 +110,8 @@ func (ec *endpoint) retryer() aws.Retryer {
 	})
 }
 
-// final tells that a 500 without a code of EC2 is no failure that passes: an emulator answers so where it has a mistake.
+// final tells that a 500 without a code of EC2 is no failure that passes: an emulator answers so where it has a
+// mistake.
 func final(err error) aws.Ternary {
 	answer, answered := errors.AsType[*awshttp.ResponseError](err)
 	if answered && answer.HTTPStatusCode() == http.StatusInternalServerError && slices.Contains([]string{"", "UnknownError"}, codeOf(err)) {
@@ -135,7 +136,7 @@ func (ec *endpoint) useEnvironment(t *testing.T) {
 	}
 }
 
-// remember is an SDK middleware: whatever a call creates is noted before the row sees the answer.
+// remember is an SDK middleware: it records what a call creates before the row gets the answer.
 func (m *madeIDs) remember(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("remember",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (

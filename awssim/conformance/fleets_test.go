@@ -34,7 +34,7 @@ func (ec *endpoint) createFleet(t *testing.T, in *ec2.CreateFleetInput) string {
 	return *out.FleetId
 }
 
-// awaitFleet waits until the fleet is as it shall be.
+// awaitFleet waits until the fleet has the expected state.
 func (ec *endpoint) awaitFleet(t *testing.T, id, what string, is func(types.FleetData) bool) (found types.FleetData) {
 	t.Helper()
 	ec.await(t, "fleet "+id+" "+what, func(ctx context.Context) (string, error) {
@@ -53,7 +53,7 @@ func (ec *endpoint) awaitFleet(t *testing.T, id, what string, is func(types.Flee
 	return found
 }
 
-// instanceOfFleet is the one that a fleet shall have, when it runs.
+// instanceOfFleet returns the only instance of a fleet, when it runs.
 func (ec *endpoint) instanceOfFleet(t *testing.T, id string) string {
 	t.Helper()
 	ec.awaitFleet(t, id, "full", has(1))

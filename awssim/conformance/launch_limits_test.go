@@ -36,7 +36,7 @@ func TestLaunchTemplateQuotas(t *testing.T) {
 	})
 }
 
-// TestElasticFabricAdapterLaunches needs an instance type with two network cards, each of which takes one adapter.
+// TestElasticFabricAdapterLaunches needs an instance type with two network cards that each support one EFA.
 func TestElasticFabricAdapterLaunches(t *testing.T) {
 	ec := open(t)
 	if ec.multiCardType == "" {

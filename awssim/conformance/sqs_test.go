@@ -64,7 +64,7 @@ func (q mailbox) receive(t *testing.T, wait int32) *queues.Message {
 	return &out.Messages[0]
 }
 
-// permit lets EventBridge send to the queue, which AWS wants to be told.
+// permit allows EventBridge to send to the queue, as AWS requires.
 func (q mailbox) permit(t *testing.T) {
 	t.Helper()
 	policy := fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},`+

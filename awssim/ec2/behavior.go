@@ -28,19 +28,20 @@ func (l Latency) Draw(random *rand.Rand) time.Duration {
 	return low + time.Duration(random.Int64N(int64(high-low)))
 }
 
-// Behavior is how long EC2 takes, and what it does where nobody outside knows for certain.
+// Behavior is how long EC2 takes, and what it does where AWS documents nothing.
 //
 // The zero Behavior takes no time: every change is done, and visible, when the call returns.
 //
-// Latencies are estimates from what clients have observed; each says from whom. The other fields are switches for
+// Latencies are estimates from what clients have observed; each names its source. The other fields are switches for
 // behaviour that is not documented: the zero value is the choice of the simulator, for the reason given.
 type Behavior struct {
-	// Calls is how long the calls of each action take, from the request to the answer. EC2 does the work in the middle of
-	// that time. Actions that are missing take no time; nil means that no call does. See [CallLatencies].
+	// Calls is how long the calls of each action take, from the request to the answer. EC2 does the work in the middle
+	// of that time. Actions that are missing take no time; nil means that no call does. See [CallLatencies].
 	Calls map[string]Latency
-	// Visibility is from a change until describe calls show it. EC2 documents eventual consistency without figures. Most
-	// reads right after a change are current: "aws ec2 wait network-interface-available" and AWS's VPC resource controller
-	// have no retry for an unknown interface. Terraform retries reads of new resources for seconds, and 30 s have been seen.
+	// Visibility is from a change until describe calls show it. EC2 documents eventual consistency without figures.
+	// Most reads right after a change are current: "aws ec2 wait network-interface-available" and AWS's VPC resource
+	// controller have no retry for an unknown interface. Terraform retries reads of new resources for seconds, and 30 s
+	// have been seen.
 	Visibility Latency
 	// Available is from CreateNetworkInterface until the interface is available. Normally at once: EC2 says that the
 	// call is synchronous (aws/aws-sdk#301).
@@ -90,8 +91,8 @@ type Behavior struct {
 	DeleteInUseCode string
 	// RefuseSecondDetach makes detaching what is detaching IncorrectState. By default it succeeds and changes nothing.
 	RefuseSecondDetach bool
-	// ShowDetaching gives the interface the status detaching while its attachment is. By default it stays in-use: the
-	// other status is in EC2's model, but nobody has reported to have seen it.
+	// ShowDetaching gives the interface the status detaching while its attachment is. By default it stays in-use: EC2's
+	// API model has the other status, but no published observation does.
 	ShowDetaching bool
 	// ForceDetachKeepsSlot leaves the slot usable after a forced detach. By default the device index stays taken until
 	// the instance was stopped, as EC2's documentation warns.
@@ -101,8 +102,8 @@ type Behavior struct {
 	PrefixesWithTagsFail bool
 
 	// PublicWithSeveralInterfaces gives an instance with several interfaces the public address of a subnet with
-	// MapPublicIpOnLaunch. By default it gets none, which is what EC2 documents; zalando-incubator/kubernetes-on-aws#8733
-	// relies on the opposite.
+	// MapPublicIpOnLaunch. By default it gets none, which is what EC2 documents;
+	// zalando-incubator/kubernetes-on-aws#8733 relies on the opposite.
 	PublicWithSeveralInterfaces bool
 	// RefuseHighDeviceIndex refuses a device index that is not below the number of interfaces of its card. By default
 	// only the count matters: EC2 documents no upper bound of the index, and Karpenter assumes this one.
@@ -138,8 +139,8 @@ func DefaultBehavior() Behavior {
 	}
 }
 
-// LaggingBehavior is [DefaultBehavior] but that every change is hidden from describe calls for up to two seconds. Programs
-// that believe the first answer after a change fail against it at once, and not once in a hundred times.
+// LaggingBehavior is [DefaultBehavior] but that every change is hidden from describe calls for up to two seconds.
+// Programs that believe the first answer after a change fail against it at once, and not once in a hundred times.
 func LaggingBehavior() Behavior {
 	behavior := DefaultBehavior()
 	behavior.Visibility = Latency{Max: 2 * time.Second}

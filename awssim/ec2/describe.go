@@ -63,7 +63,7 @@ type look struct {
 	only string // resource that alone is seen late; empty: all are
 }
 
-// at is the time as of which the reader sees the resource.
+// at returns the time whose state of the resource the reader sees.
 func (l look) at(id string) time.Time {
 	if l.only == "" || l.only == id {
 		return l.now.Add(-l.age)
@@ -248,7 +248,7 @@ func matches(pattern, have string) bool {
 	return have == ""
 }
 
-// pageToken says after which resource the next page begins, in a form that invites nobody to read it.
+// pageToken encodes the resource after which the next page begins, in a form that clients do not parse.
 func (m *Model) pageToken(action, lastID string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(action + "|" + strconv.FormatUint(m.seed, 16) + "|" + lastID))
 }

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// CreateFleetInput is the request of CreateFleet. An instant fleet launches once and answers with what came of it; those of
-// the other types launch afterwards, and one of type maintain launches again what is terminated.
+// CreateFleetInput is the request of CreateFleet. An instant fleet launches once and answers with what came of it;
+// those of the other types launch afterwards, and one of type maintain launches again what is terminated.
 type CreateFleetInput struct {
 	Type                        string                `query:"Type"`
 	LaunchTemplateConfigs       []FleetTemplateConfig `query:"LaunchTemplateConfigs"`
@@ -39,7 +39,7 @@ type FleetOverrides struct {
 	Priority         string `query:"Priority" json:"priority,omitempty"`
 }
 
-// TargetCapacity is how many instances a fleet shall have.
+// TargetCapacity is the desired number of instances of a fleet.
 type TargetCapacity struct {
 	TotalTargetCapacity       *int   `query:"TotalTargetCapacity" json:"totalTargetCapacity"`
 	OnDemandTargetCapacity    *int   `query:"OnDemandTargetCapacity" json:"onDemandTargetCapacity,omitempty"`

@@ -49,7 +49,8 @@ type DescribeImagesOutput struct {
 	NextToken string   `json:"nextToken,omitempty"`
 }
 
-// DescribeImages lists the images of the world file. A deprecated one shows itself to its owner, by its ID, or on request.
+// DescribeImages lists the images of the world file. A deprecated one shows itself to its owner, by its ID, or on
+// request.
 func (m *Model) DescribeImages(c Call, in *DescribeImagesInput) (*DescribeImagesOutput, error) {
 	page := in.Page
 	if len(in.Owners) > 0 {
@@ -131,7 +132,8 @@ func (m *Model) buildImage(spec Image) {
 	m.images.put(spec.ImageID, &spec, m.now(), m.now())
 }
 
-// parameterPrefix, before the name of a Systems Manager parameter, stands for the image ID that the parameter holds.
+// parameterPrefix is the prefix of an image that is named by a Systems Manager parameter: EC2 uses the image ID that
+// the parameter holds.
 const parameterPrefix = "resolve:ssm:"
 
 // Parameter reads a parameter of Systems Manager.

@@ -5,7 +5,7 @@ package ec2
 
 import "strings"
 
-// filterInstance is a filter by which controllers read what they care about.
+// filterInstance is the filter with which controllers read single instances.
 const filterInstance = "instance-id"
 
 // DescribeInstancesInput is the request of DescribeInstances.

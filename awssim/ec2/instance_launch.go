@@ -254,7 +254,7 @@ func (m *Model) removeLaunched(instanceID string) {
 	}
 }
 
-// Launch makes instances beside the EC2 API, as a world file does.
+// Launch makes instances without a call of the EC2 API, as a world file does.
 func (m *Model) Launch(c Call, spec WorldInstance) ([]*Instance, error) {
 	m.Advance(c.Now)
 	return m.launchSpec(spec)

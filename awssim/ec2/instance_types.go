@@ -87,7 +87,7 @@ func (m *Model) DescribeInstanceTypes(c Call, in *DescribeInstanceTypesInput) (*
 		}
 	}
 	if in.MaxResults == nil && len(in.InstanceTypes) == 0 {
-		// EC2 pages by itself when nobody asks for a size.
+		// EC2 pages by itself when the request has no page size.
 		in = &DescribeInstanceTypesInput{Page: in.Page}
 		in.MaxResults = new(maxTypesPerPage)
 	}

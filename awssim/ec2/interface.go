@@ -198,7 +198,7 @@ func interfaceQuota() *Error {
 	return refuse("NetworkInterfaceLimitExceeded", "The maximum number of network interfaces has been reached.")
 }
 
-// addGrant gives the interface addresses, beside those that it has.
+// addGrant gives the interface addresses in addition to its own.
 func (m *Model) addGrant(eni *NetworkInterface, g grant) {
 	eni.PrivateIPAddresses = slices.Clone(eni.PrivateIPAddresses)
 	if g.primary.IsValid() {

@@ -160,7 +160,7 @@ func (p *pool) grant(w wish) (grant, error) {
 	return g, nil
 }
 
-// grantGiven comes first, so that no address that was asked for by name goes to somebody who takes any.
+// grantGiven comes first, so that no request without a named address gets an address that another request names.
 func (p *pool) grantGiven(g *grant, w wish) error {
 	if w.primary != "" {
 		address, err := p.takeNamed(w.primary)

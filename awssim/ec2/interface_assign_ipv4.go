@@ -89,7 +89,7 @@ func (m *Model) canAssign(action string, eni *NetworkInterface, w wish) error {
 	return w.validate()
 }
 
-// assign gives an interface what is wished for, beside what it has. A refusal takes nothing.
+// assign gives an interface the requested addresses in addition to its own. A refusal changes nothing.
 func (m *Model) assign(eni *NetworkInterface, w wish) (grant, error) {
 	pool := m.pools[eni.SubnetID]
 	g, err := pool.grant(w)
@@ -115,7 +115,7 @@ func (m *Model) fitsWhereItIs(eni *NetworkInterface) error {
 	return fitsAddresses(eni, limits)
 }
 
-// moveNotAllowed is how the Assign actions say that somebody has an address.
+// moveNotAllowed is the error of the Assign actions for an address that another interface has.
 func moveNotAllowed(err error, w wish) error {
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == "InvalidIPAddress.InUse" && len(w.ipv4.given) > 0 {
 		return invalidValue("%v assigned, but move is not allowed.", w.ipv4.given)
@@ -132,8 +132,8 @@ func holds(eni *NetworkInterface) func(string) bool {
 	}
 }
 
-// release lets others take the addresses that interfaces of the subnet hold as secondary ones, and returns these
-// interfaces. They keep their records until it is known whether somebody did.
+// release frees the addresses that interfaces of the subnet hold as secondary ones, and returns these interfaces. They
+// keep their records until it is known whether another interface took an address.
 func (m *Model) release(subnetID string, addresses []string) []*NetworkInterface {
 	var holders []*NetworkInterface
 	for _, eni := range m.interfaces.indexed(indexKey("subnet-id", subnetID)) {

@@ -217,7 +217,7 @@ func (m *Model) indexFits(where slot, card instancetypes.Card) error {
 	return nil
 }
 
-// attach begins an attachment, of which the caller gives the instance and what is optional, and returns its ID.
+// attach begins an attachment and returns its ID. The caller sets the instance and the optional fields.
 func (m *Model) attach(eni *NetworkInterface, where slot, a Attachment) string {
 	a.AttachmentID = m.id("eni-attach")
 	a.InstanceOwnerID = m.account

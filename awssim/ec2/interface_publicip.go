@@ -13,7 +13,7 @@ import (
 // ZoneTypeWavelength is the type of zones whose subnets have carrier addresses.
 const ZoneTypeWavelength = "wavelength-zone"
 
-// publicAddress returns a fresh address of 198.18.0.0/15, which nobody has: RFC 2544 keeps it for benchmarks.
+// publicAddress returns an unused address of 198.18.0.0/15, which RFC 2544 reserves for benchmarks.
 func (m *Model) publicAddress() netip.Addr {
 	m.publics++
 	base := [4]byte{198, 18, 0, 0}

@@ -9,8 +9,8 @@ import (
 	"github.com/multieni/multieni/awssim/instancetypes"
 )
 
-// doubts is everything because of which no instance can be launched from the data alone, whatever the request adds that
-// it leaves open.
+// doubts returns every reason for which no instance can be launched from the data alone, regardless of what a request
+// adds to it.
 func (m *Model) doubts(data LaunchTemplateData) []ValidationError {
 	var found []ValidationError
 	doubt := func(err error) {

@@ -128,7 +128,7 @@ func (m *Model) DescribeLaunchTemplates(c Call, in *DescribeLaunchTemplatesInput
 	return &DescribeLaunchTemplatesOutput{found, next}, nil
 }
 
-// Filters by which tables of templates are searched. The second is not EC2's.
+// Filters for the tables of templates. The second is not EC2's.
 const (
 	filterTemplateName = "launch-template-name"
 	filterTemplate     = "(launch-template-id)"
@@ -340,7 +340,7 @@ func (m *Model) presentVersion(version *LaunchTemplateVersion, l look) *LaunchTe
 	return &shown
 }
 
-// resolved shows the image ID that a parameter stands for, if asked to.
+// resolved replaces a parameter by the image ID that it holds, if the request asks for it.
 func (m *Model) resolved(version *LaunchTemplateVersion, resolve bool) (*LaunchTemplateVersion, error) {
 	if !resolve {
 		return version, nil

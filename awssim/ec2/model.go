@@ -61,7 +61,7 @@ type Model struct {
 type Options struct {
 	World    World
 	Behavior Behavior
-	// Faults may be nil. Whoever adds to the set later changes what the model does.
+	// Faults may be nil. A fault that is added to the set later changes what the model does.
 	Faults *fault.Set
 	// Seed of everything random: IDs, latencies, lags.
 	Seed uint64
@@ -71,7 +71,7 @@ type Options struct {
 	Timeline *timeline.Timeline
 }
 
-// Call is what the model knows of a request beside its parameters.
+// Call is what the model knows of a request in addition to its parameters.
 type Call struct {
 	// Now is the time of the request.
 	Now time.Time

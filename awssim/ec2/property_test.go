@@ -17,7 +17,7 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// TestInvariants lets anybody do anything at any time, and looks at what is true after each step.
+// TestInvariants makes random calls at random times, and checks the invariants after each step.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a := newAccount(rt)

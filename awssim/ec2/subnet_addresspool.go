@@ -158,7 +158,7 @@ func (p *pool) take6() netip.Addr {
 	return address
 }
 
-// takeThis6 takes a given address of the subnet, and tells whether it was free and in nobody's prefix.
+// takeThis6 takes a given address of the subnet, and reports whether it was free and in no assigned prefix.
 func (p *pool) takeThis6(a netip.Addr) bool {
 	if p.used6[a] || p.prefixes6[netip.PrefixFrom(a, ipv6PrefixBits).Masked()] {
 		return false

@@ -19,14 +19,14 @@ type table[T any] struct {
 	entries map[string]*entry[T]
 	order   idSet // of all entries, the deleted included
 	index   map[string]*idSet
-	// unsettled are the resources whose latest version cannot be seen by everybody yet.
+	// unsettled are the resources whose latest version is not visible to all readers yet.
 	unsettled idSet
 }
 
 // entry is the history of one resource, oldest first.
 type entry[T any] struct {
 	versions    []version[T]
-	hiddenUntil time.Time // nobody sees it before
+	hiddenUntil time.Time // no reader sees it before
 }
 
 type version[T any] struct {
@@ -102,7 +102,7 @@ func (t *table[T]) put(id string, value *T, now, visible time.Time) {
 	}
 }
 
-// prune drops versions whose successor everybody sees since before the limit.
+// prune drops versions whose successor has been visible to all readers since before the limit.
 func (e *entry[T]) prune(limit time.Time) {
 	drop := 0
 	for drop+1 < len(e.versions) && e.versions[drop+1].visible.Before(limit) {

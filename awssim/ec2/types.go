@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The types of this file are EC2's own, as its responses show them. Their json tags are EC2's names in lower camel case,
-// as in /_sim/state; an xml tag stands where the wire has another name. Values of these types that a method of Model
-// returned never change.
+// The types of this file are EC2's own, as its responses show them. Their json tags are EC2's names in lower camel
+// case, as in /_sim/state; an xml tag stands where the wire has another name. Values of these types that a method of
+// Model returned never change.
 
 // Tags of a resource, by key.
 type Tags map[string]string
@@ -105,7 +105,7 @@ type PrivateIPAddress struct {
 	Primary          bool       `json:"primary"`
 }
 
-// Association is an address outside of the VPC that stands for a primary private one.
+// Association is a public or carrier address that is mapped to a primary private address.
 type Association struct {
 	PublicIP      netip.Addr `json:"publicIp,omitzero"`
 	PublicDNSName string     `json:"publicDnsName,omitempty"`
@@ -173,7 +173,8 @@ type Instance struct {
 	poisoned         []slot // by a forced detach, until the instance was stopped
 }
 
-// InstanceConstants are what EC2 always shows of an instance and the simulator does not model. /_sim/state leaves them out.
+// InstanceConstants are what EC2 always shows of an instance and the simulator does not model. /_sim/state leaves them
+// out.
 type InstanceConstants struct {
 	Reason              string     `json:"-" xml:"reason"`
 	RootDeviceName      string     `json:"-" xml:"rootDeviceName"`

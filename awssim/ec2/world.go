@@ -29,13 +29,13 @@ type World struct {
 	Subnets []WorldSubnet `json:"subnets"`
 	// SecurityGroups of the VPCs.
 	SecurityGroups []WorldSecurityGroup `json:"securityGroups,omitempty"`
-	// NetworkInterfaces that belong to nobody's instance, such as those of a load balancer.
+	// NetworkInterfaces that belong to no instance, for example those of a load balancer.
 	NetworkInterfaces []WorldInterface `json:"networkInterfaces,omitempty"`
 	// Instances that run from the beginning.
 	Instances []WorldInstance `json:"instances,omitempty"`
 	// Images that can be launched. Without any, every image ID can.
 	Images []Image `json:"images,omitempty"`
-	// Parameters of Systems Manager, by name: image IDs, and whatever else a program keeps there.
+	// Parameters of Systems Manager, by name: image IDs, and anything else that a program stores there.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// LaunchTemplates that exist from the beginning, each with one version.
 	LaunchTemplates []WorldLaunchTemplate `json:"launchTemplates,omitempty"`

@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events is a model of Amazon EventBridge's default bus: rules choose events by pattern and send them to queues and
-// functions. Schedules, other buses, and targets that rewrite their input are not modelled, and refused.
+// Package events is a model of Amazon EventBridge's default bus: rules choose events by pattern and send them to queues
+// and functions. Schedules, other buses, and targets that rewrite their input are not modelled, and refused.
 //
-// Delivery is best effort, as EventBridge says of the events of Auto Scaling. Faults of the action DeliverEvent, with the
-// rule's name as resource, make it worse: loseRequest loses an event, duplicate delivers it twice, and delay (with jitter)
-// holds events back so that they overtake each other.
+// Delivery is best effort, as EventBridge says of the events of Auto Scaling. Faults of the action DeliverEvent, with
+// the rule's name as resource, make it worse: loseRequest loses an event, duplicate delivers it twice, and delay (with
+// jitter) holds events back so that they overtake each other.
 package events
 
 import (
@@ -79,7 +79,7 @@ type Options struct {
 	Seed            uint64
 	// Latency draws how long a delivery takes.
 	Latency func(*rand.Rand) time.Duration
-	// Deliver gives an event to a target. An error, of a target that there is not, is not told to anybody.
+	// Deliver gives an event to a target. The bus ignores its error, which means that the target does not exist.
 	Deliver func(targetARN, body string) error
 }
 

@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault describes what should go wrong in the simulator, when, and how often.
+// Package fault describes what goes wrong in the simulator, when, and how often.
 //
-// A [APIError] is data: its kind, which calls it is for, and how often it strikes. A [Set] holds the faults in force;
-// whoever can do the damage asks [Set.Draw] at the point where it would happen. The request-handling kinds (throttle,
-// error, lost requests and replies, delay) are drawn by the HTTP server for any action, the others by the model of the
-// service that they are about. Nothing here knows what a kind does.
+// A [Fault] is data: its kind, the calls that it applies to, and how often it strikes. A [Set] holds the faults in
+// force; the code that can cause the damage calls [Set.Draw] at the point where it would happen. The request-handling
+// kinds (throttle, error, lost requests and replies, delay) are drawn by the HTTP server for any action, the others by
+// the model of their service. This package does not know what a kind does.
 //
 // A set is deterministic: the same seed, faults and draws give the same strikes.
 package fault
@@ -74,7 +74,8 @@ const (
 	HideNew Kind = "hideNew"
 	// StuckAttaching keeps a new attachment in "attaching" until it is detached.
 	StuckAttaching Kind = "stuckAttaching"
-	// NoEffect accepts ModifyNetworkInterfaceAttribute and leaves the attribute as it is, as if somebody set it back at once.
+	// NoEffect accepts ModifyNetworkInterfaceAttribute and leaves the attribute unchanged, as if another program
+	// reverted it at once.
 	NoEffect Kind = "noEffect"
 	// StuckDetaching keeps an attachment in "detaching" until it is detached by force.
 	StuckDetaching Kind = "stuckDetaching"
@@ -95,8 +96,8 @@ const (
 	ForgetToken Kind = "forgetToken"
 )
 
-// Kinds of messages and events. Their action is ReceiveMessage, with the queue's name as resource, or DeliverEvent, with
-// that of the EventBridge rule; LoseRequest and Delay, which takes Jitter, are for DeliverEvent too.
+// Kinds of messages and events. Their action is ReceiveMessage, with the queue's name as resource, or DeliverEvent,
+// with that of the EventBridge rule; LoseRequest and Delay, which takes Jitter, are for DeliverEvent too.
 const (
 	// Duplicate delivers a second time: a message stays visible, an event comes twice.
 	Duplicate Kind = "duplicate"

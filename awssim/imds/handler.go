@@ -26,7 +26,7 @@ const maxTTL = 21600 // seconds
 
 // Source is where the service of one instance knows everything from.
 type Source interface {
-	// Metadata is of the instance now; an error means that there is nobody to answer.
+	// Metadata is the current metadata of the instance; an error means that no instance answers.
 	Metadata() (*ec2.Metadata, error)
 	// Now is the simulated time.
 	Now() time.Time
@@ -73,7 +73,7 @@ var version = regexp.MustCompile(`^(latest|\d{4}-\d{2}-\d{2}|1\.0)$`)
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	md, err := h.source.Metadata()
 	if err != nil {
-		// No instance, no service: nobody answers.
+		// Without an instance there is no service: the connection ends without an answer.
 		panic(http.ErrAbortHandler)
 	}
 	options := md.Instance.MetadataOptions

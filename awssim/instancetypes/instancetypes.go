@@ -3,9 +3,10 @@
 
 // Package instancetypes is what the simulator's DescribeInstanceTypes knows: about 1,400 EC2 instance types.
 //
-// described.tsv has nearly all of them as EC2 itself describes them; hack/instancetypes writes it from published answers of
-// EC2. Of the others, interfaces, network cards and addresses come from the table that AWS publishes as a Go package
-// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), and what that table leaves out is zero, which means unknown.
+// described.tsv has nearly all of them as EC2 itself describes them; hack/instancetypes writes it from published
+// answers of EC2. Of the others, interfaces, network cards and addresses come from the table that AWS publishes as a Go
+// package (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), and what that table leaves out is zero, which means
+// unknown.
 package instancetypes
 
 import (
@@ -86,8 +87,9 @@ func Names() []string {
 	return slices.Compact(names)
 }
 
-// undescribed is a type as AWS's Go package has it. Every type without IPv6 is described, and where there is IPv6 an interface
-// takes as many addresses of it as of IPv4. Nothing says the generation: it is told as current, as most types are.
+// undescribed returns a type from the data of AWS's Go package. Every type without IPv6 is described, so an interface
+// of the type has as many IPv6 addresses as IPv4 addresses. The package does not say the generation: the type counts as
+// current, as most types do.
 func undescribed(name string, limits *vpc.VPCLimits) Type {
 	t := Type{
 		Name: name, MaxInterfaces: limits.Interface, IPv4PerInterface: limits.IPv4PerInterface,

@@ -18,11 +18,11 @@ import (
 // Function is a program, with its settings.
 type Function struct {
 	FunctionName string `json:"functionName"`
-	// Command starts the program, which is a bootstrap for a custom runtime such as provided.al2023. Without a command
-	// the program is somebody else's to start, with AWS_LAMBDA_RUNTIME_API set to HOST:PORT/_lambda/FUNCTION/NAME and any
-	// name that no other process has.
+	// Command starts the program, which is a bootstrap for a custom runtime, for example provided.al2023. Without a
+	// command, another program starts it with AWS_LAMBDA_RUNTIME_API set to HOST:PORT/_lambda/FUNCTION/NAME and a name
+	// that no other process has.
 	Command []string `json:"command,omitempty"`
-	// Environment of the program, beside what Lambda sets.
+	// Environment of the program, in addition to what Lambda sets.
 	Environment map[string]string `json:"environment,omitempty"`
 	// Timeout of an invocation in seconds; 0 means 3.
 	Timeout int `json:"timeout,omitempty"`
@@ -63,7 +63,8 @@ type EventSourceMapping struct {
 	BatchSize int `json:"batchSize,omitempty"`
 	// FunctionResponseTypes with ReportBatchItemFailures lets the function name the messages that it has not done.
 	FunctionResponseTypes []string `json:"functionResponseTypes,omitempty"`
-	// MaximumConcurrency is how many batches are worked on at once; 0 means as many as the function may have environments.
+	// MaximumConcurrency is how many batches are worked on at once; 0 means as many as the function may have
+	// environments.
 	MaximumConcurrency int `json:"maximumConcurrency,omitempty"`
 }
 
@@ -122,7 +123,7 @@ type invocation struct {
 	payload  json.RawMessage
 	deadline time.Time
 	attempt  int
-	// done is told how it ended; an empty failure is success.
+	// done receives the result of the invocation; an empty failure means success.
 	done func(response json.RawMessage, failure string)
 }
 

@@ -27,8 +27,8 @@ func (m *Model) FunctionNames() []string { return slices.Sorted(maps.Keys(m.func
 // Settings are those of a function.
 func (m *Model) Settings(name string) Function { return m.functions[name].Function }
 
-// Begin returns the names of the environments that a function needs beside those it has, for what is waiting. Whoever
-// calls it is to start them.
+// Begin returns the names of the environments that a function needs, in addition to its existing ones, for the
+// invocations that wait. The caller must start them.
 func (m *Model) Begin(functionName string) []string {
 	f := m.functions[functionName]
 	idle, all := 0, 0
@@ -67,7 +67,8 @@ func (m *Model) End(functionName, environmentName, reason string) {
 	delete(f.environments, environmentName)
 }
 
-// Kill ends whatever an environment is at: its process is killed. It tells whether there is one of that name alive.
+// Kill ends the invocation of an environment: its process is killed. It reports whether an environment of that name is
+// alive.
 func (m *Model) Kill(environmentName string) bool {
 	for _, f := range m.functions {
 		if e := f.environments[environmentName]; e != nil && !e.killed {
@@ -122,8 +123,8 @@ func (m *Model) asking(functionName, environmentName string) (*function, *enviro
 	return f, e, nil
 }
 
-// Next returns the next invocation of an environment, or nil while there is none. An environment that asks while it is at
-// one has given that up.
+// Next returns the next invocation of an environment, or nil while there is none. An environment that asks while it is
+// at one has given that up.
 func (m *Model) Next(functionName, environmentName string) (*Invocation, error) {
 	f, e, err := m.asking(functionName, environmentName)
 	if err != nil {

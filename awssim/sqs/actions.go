@@ -288,7 +288,7 @@ type ChangeMessageVisibilityInput struct {
 	VisibilityTimeout int `json:"VisibilityTimeout"`
 }
 
-// ChangeMessageVisibility says anew when a received message can be received again.
+// ChangeMessageVisibility changes when a received message can be received again.
 func (m *Model) ChangeMessageVisibility(in *ChangeMessageVisibilityInput) (*Nothing, error) {
 	q, err := m.queueAt(in.QueueURL)
 	if err != nil {

@@ -25,7 +25,7 @@ type QueueURL struct {
 	QueueURL string `json:"QueueUrl"`
 }
 
-// At is the answer to a request that came to an address.
+// At returns the answer to a request that was sent to an endpoint.
 func (q QueueURL) At(endpoint string) any { return &QueueURL{urlAt(endpoint, q.QueueURL)} }
 
 // urlAt replaces the address in a queue's URL by another one. Some clients send requests for a queue to its URL.
@@ -87,7 +87,7 @@ type ListQueuesOutput struct {
 	NextToken string   `json:"NextToken,omitempty"`
 }
 
-// At is the answer to a request that came to an address.
+// At returns the answer to a request that was sent to an endpoint.
 func (o ListQueuesOutput) At(endpoint string) any {
 	urls := make([]string, len(o.QueueURLs))
 	for i, url := range o.QueueURLs {

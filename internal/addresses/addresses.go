@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses finds the lowest free address of a subnet for an interface that is about to be made: it reads what
-// package ipam decides on.
+// Package addresses finds the lowest free address of a subnet for an interface that is about to be created. It reads
+// EC2; package ipam decides.
 //
-// A [Reservations] is for a process that makes all interfaces of its cluster itself, or nearly so: it promises each address once. A
-// [Ranked] is for processes that know nothing of each other, such as a function that runs once for each instance: everybody
-// takes the address at its own place among those who wait.
+// A [Reservations] is for a process that creates all or nearly all interfaces of its cluster: it assigns each address
+// once. A [Ranked] is for processes that do not know each other, for example a function that runs once for each
+// instance: each process takes the address at its own rank among those who wait.
 package addresses
 
 import (
@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// reservationsTTL is how long the reservations of a subnet are kept: people seldom make one, and EC2 allows few questions.
+	// reservationsTTL is how long the reservations of a subnet are kept: people seldom make one, and EC2 allows few
+	// questions.
 	reservationsTTL = 10 * time.Minute
 	// subnetUseTTL is how long a listing of a subnet's interfaces serves those who ask at the same time.
 	subnetUseTTL = 500 * time.Millisecond
@@ -72,7 +73,7 @@ func (s *subnets) read(ctx context.Context, subnetID string) (ipam.Subnet, []eni
 	return subnet, interfaces, nil
 }
 
-// beside is WithIPv4Suffix of [executor.Addresses] for both implementations.
+// Both implementations of [executor.Addresses] use it for WithIPv4Suffix.
 func (s *subnets) beside(ctx context.Context, subnetID string, address netip.Addr) (netip.Addr, error) {
 	constant, err := s.blocks(ctx, subnetID)
 	if err != nil || !constant.ipv6.IsValid() {

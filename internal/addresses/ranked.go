@@ -21,11 +21,11 @@ var _ executor.Addresses = (*Ranked)(nil)
 // Instances lists the instances that get interfaces of networks, and are not on their way out.
 type Instances func(context.Context) ([]eni.Instance, error)
 
-// WaitingNodes returns the names of those who want an address of a subnet on an instance, and of those of them that have an
-// interface there already, by [Name].
+// WaitingNodes returns the names of those who want an address of a subnet on an instance, and of those of them that
+// have an interface there already, by [Name].
 type WaitingNodes func(ctx context.Context, subnetID string, instance eni.Instance) (members []identity.Member, err error)
 
-// Ranked lets everybody who waits for an address take the free one at its own place. It is safe for concurrent use.
+// Ranked assigns the free addresses to the interfaces that wait for one by their rank. It is safe for concurrent use.
 type Ranked struct {
 	subnets   *subnets
 	instances Instances

@@ -1,10 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootstrap gives an instance its interfaces while it boots, before the kubelet starts, and makes their links usable.
+// Package bootstrap gives an instance its interfaces while it boots, before the kubelet starts, and makes their links
+// usable.
 //
-// What was done is written down. When the instance boots again and instance metadata still shows all of it, nothing is asked
-// of EC2: the links are configured anew and that is all.
+// It stores what it did in a checkpoint. When the instance boots again and instance metadata still has all of it,
+// bootstrap only configures the links again and makes no call to EC2.
 package bootstrap
 
 import (
@@ -43,7 +44,7 @@ type Options struct {
 	LeaveOnly func(ctx context.Context, macs []string)
 	// Dir is where the record is kept.
 	Dir string
-	// MTU of the links; 0 stands for the largest inside a VPC.
+	// MTU of the links; 0 means the largest inside a VPC.
 	MTU int
 	// LinkTimeout is how long to wait for links.
 	LinkTimeout time.Duration
@@ -57,8 +58,8 @@ type Report struct {
 	Failed string
 }
 
-// Run brings the instance's interfaces and links up. Its error means that not even the instance is known; everything else
-// that goes wrong is in the report.
+// Run brings the instance's interfaces and links up. Its error means that not even the instance is known; everything
+// else that goes wrong is in the report.
 func Run(ctx context.Context, o Options) (Report, error) {
 	metadata, err := o.Metadata(ctx)
 	if err != nil {

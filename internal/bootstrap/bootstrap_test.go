@@ -96,7 +96,7 @@ func (i *instance) boot(t *testing.T, dir string) bootstrap.Report {
 	return report
 }
 
-// At each boot the network manager is told to leave the links alone, before they are configured.
+// Each boot makes the network manager ignore the links before it configures them.
 func TestTheNetworkManagerIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -136,8 +136,8 @@ func TestBootsOfADisk(t *testing.T) {
 	})
 }
 
-// However the system calls it, and though it comes seconds after its attachment, the link is found by its address, and made
-// usable: up, with the MTU of a VPC, and without the address that the system gave it by DHCP.
+// However the system calls it, and though it comes seconds after its attachment, the link is found by its address, and
+// made usable: up, with the MTU of a VPC, and without the address that the system gave it by DHCP.
 func TestLinks(t *testing.T) {
 	for _, name := range []string{"eth1", "ens6", "enp40s0"} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,8 @@ spec:
 	}
 }
 
-// Where no nodeadm takes an expression, the number of pods is worked out: the VPC CNI has fewer interfaces to give addresses by.
+// Where no nodeadm takes an expression, the number of pods is worked out: the VPC CNI has fewer interfaces to give
+// addresses by.
 func TestTheNumberOfPods(t *testing.T) {
 	two := []bootstrap.Interface{{Network: "n3"}, {Network: "n6", NetworkCardIndex: 1}}
 	for name, tc := range map[string]struct {

@@ -23,13 +23,14 @@ import (
 // checkpointFile is the record's file name.
 const checkpointFile = "bootstrap.json"
 
-// Checkpoint is what a boot did. It is kept on the disk, which an image can be made of: it counts for one instance only.
+// Checkpoint is what a boot did. It is kept on the disk, which an image can be made of: it counts for one instance
+// only.
 type Checkpoint struct {
 	InstanceID string      `json:"instanceID"`
 	Interfaces []Interface `json:"interfaces"`
 	// Lacking are the optional networks that the instance goes without.
 	Lacking []string `json:"lacking,omitempty"`
-	// Limits are what the instance can carry, by which the number of its pods follows from that of its interfaces.
+	// Limits are the limits of the instance, which determine the number of its pods from the number of its interfaces.
 	Limits eni.Limits `json:"limits"`
 }
 

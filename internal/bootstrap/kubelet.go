@@ -52,8 +52,8 @@ func (r Report) NodeConfig(taint bool) string {
 	return text.String()
 }
 
-// Environment is a file for EnvironmentFile= of a systemd unit, for kubelets that nodeadm does not start. These take a number
-// of pods and no expression, and the last that is given counts. It depends on the processors of the node.
+// Environment is a file for EnvironmentFile= of a systemd unit, for kubelets that nodeadm does not start. These take a
+// number of pods and no expression, and the last that is given counts. It depends on the processors of the node.
 func (r Report) Environment(taint bool, processors int) string {
 	flags := r.flags(taint)
 	if pods := r.maxPods(processors); pods > 0 {
@@ -62,8 +62,9 @@ func (r Report) Environment(taint bool, processors int) string {
 	return fmt.Sprintf("MULTIENI_KUBELET_ARGS=%q\n", strings.Join(flags, " "))
 }
 
-// maxPods is how many pods find an address beside our interfaces, and never more than EKS lets nodes of managed node groups
-// have (Amazon EKS user guide, "Choose an optimal Amazon EC2 node instance type"); 0 when there is nothing to correct.
+// maxPods returns the number of pods that get an address when the instance also has our interfaces, at most the number
+// that EKS allows in managed node groups (Amazon EKS user guide, "Choose an optimal Amazon EC2 node instance type"). It
+// returns 0 when no correction is needed.
 func (r Report) maxPods(processors int) int {
 	ours := r.onCard0()
 	if ours == 0 || !r.Limits.Known() || r.Limits.IPv4 == 0 {

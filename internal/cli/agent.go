@@ -27,7 +27,7 @@ are its own.`,
 	}
 }
 
-// execProgram runs the program beside this one in its stead. It returns only if that fails.
+// execProgram replaces this process by the program in the same folder. It returns only if that fails.
 func execProgram(program string, args []string) error {
 	this, err := os.Executable()
 	if err == nil {

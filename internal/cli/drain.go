@@ -75,7 +75,7 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 		},
 	}
 	o.Bind(command.Flags())
-	o.MetricsAddress, o.ProbeAddress = "0", "0" // beside a controller of the same host
+	o.MetricsAddress, o.ProbeAddress = "0", "0" // a controller may run on the same host
 	command.Flags().BoolVar(&yes, "yes", false, "do it")
 	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "for how long to wait")
 	return command
@@ -127,8 +127,9 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 	}
 }
 
-// pauseNodeTemplates takes the finalizers off the AWSNodeTemplates, which nobody would do once multieni is removed. The pause
-// keeps a controller that still runs from putting them back. It says how many were changed by somebody else meanwhile.
+// pauseNodeTemplates removes the finalizers of the AWSNodeTemplates: no controller does so once multieni is
+// uninstalled. The pause keeps a controller that still runs from adding them again. It returns how many another client
+// changed meanwhile.
 func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err error) {
 	var all v1alpha1.AWSNodeTemplateList
 	if err := listed(api.List(ctx, &all)); err != nil {

@@ -103,8 +103,8 @@ func newManager(access *rest.Config, o options.Controller, lock resourcelock.Int
 	return mgr, mgr.Add(restore)
 }
 
-// metricsOptions let anybody read the metrics by HTTP or, if they are secure, those by HTTPS whom the API server grants get on
-// the path /metrics. Without a certificate of its own the endpoint signs one itself.
+// metricsOptions serve the metrics by HTTP to every client. If they are secure, they serve them by HTTPS to clients
+// that the API server grants get on the path /metrics. Without a configured certificate the endpoint signs its own.
 func metricsOptions(o options.Controller) metricsserver.Options {
 	served := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if o.MetricsSecure {
@@ -114,8 +114,8 @@ func metricsOptions(o options.Controller) metricsserver.Options {
 	return served
 }
 
-// addProbes makes the process live while it answers, and ready once its caches are filled. EC2 has no say in either:
-// restarting a controller mends no throttled account.
+// addProbes makes the process live while it answers, and ready once its caches are filled. Neither depends on EC2: a
+// restart of the controller does not help a throttled account.
 func addProbes(mgr manager.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// components are the commands that the image can be told to run by its COMPONENT variable.
+// components are the commands that the COMPONENT variable of the image selects.
 var components = map[string]string{
 	"eni-controller": "controller",
 	"eni-manager":    "agent",

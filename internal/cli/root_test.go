@@ -15,7 +15,7 @@ import (
 	"github.com/multieni/multieni/internal/cli"
 )
 
-// The component that a container's environment names stands for a command, unless one is given.
+// The component in a container's environment selects a command, unless the arguments name one.
 func TestArguments(t *testing.T) {
 	cases := map[string]struct {
 		component   string
@@ -40,7 +40,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// The agent is a program beside this one, which takes its arguments and its place. If it is not there that is said.
+// The agent is a program in the same folder, which replaces this process and gets its arguments. If it does not exist,
+// the error says so.
 func TestAgentIsTheProgramBeside(t *testing.T) {
 	dir := t.TempDir()
 	program, agent := filepath.Join(dir, "multieni"), filepath.Join(dir, "eni-manager")

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Backoff returns how long an object waits after an error. What fails is mostly EC2 or the API server for everybody at
-// once, so the first wait is not tiny, and the last is short enough to notice that it is over.
+// Backoff returns how long an object waits after an error. Most errors are an outage of EC2 or of the API server that
+// concerns all objects at once. The first wait is therefore not tiny, and the last is short enough to notice the end of
+// the outage.
 func Backoff() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, time.Minute)
 }

@@ -52,8 +52,8 @@ func TrimNode(object any) (any, error) {
 	return slim, nil
 }
 
-// TrimState is a cache transform that keeps all of a NodeENIState but its managed fields, in less memory: a decoder leaves
-// room at the end of slices, and makes a string anew for every object that holds it.
+// TrimState is a cache transform that keeps all of a NodeENIState except its managed fields, in less memory: a decoder
+// leaves spare capacity in slices, and allocates a string for every object that contains it.
 func TrimState(object any) (any, error) {
 	state, ok := object.(*v1alpha1.NodeENIState)
 	if !ok {

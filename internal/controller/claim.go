@@ -22,7 +22,7 @@ func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 	}
 }
 
-// ResolveClaim works out what a NodeENI wishes for at a place, from what its selectors stand for.
+// ResolveClaim sets the desired interfaces of a NodeENI at a location from the matches of its selectors.
 func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
 	found.DesiredInterfaces(claim, at, func(_ selector.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
 }

@@ -29,7 +29,7 @@ func (f *Fence) Wrap(lock resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: lock, fence: f}
 }
 
-// Check returns an error when the lease may have passed to somebody else.
+// Check returns an error when another process may have acquired the lease.
 func (f *Fence) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +60,8 @@ func (g *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 	return g.noting(record, func() error { return g.Interface.Update(ctx, record) })
 }
 
-// noting notes the time before a call that succeeds: the lease counts from when the server took it, which is later. A
-// record that names nobody, or another, gives the lease up.
+// noting records the time before a call that succeeds: the lease counts from when the server accepted the call, which
+// is later. A record without a holder, or with another one, ends the lease.
 func (g *fencedLock) noting(record resourcelock.LeaderElectionRecord, call func() error) error {
 	begun := g.fence.Now()
 	if record.HolderIdentity != g.Identity() {

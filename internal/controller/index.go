@@ -16,17 +16,17 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// The fields by which objects are found.
+// The fields of the cache's indexes.
 const (
 	stateOwners  = "nodeENIUIDs"
 	stateLacking = "lackingNodeENIUIDs"
 )
 
-// InstanceIDs is the field by which Nodes and NodeENIStates are found by their instances.
+// InstanceIDs is the index of Nodes and NodeENIStates by instance.
 const InstanceIDs = "instanceIDs"
 
-// Index indexes NodeENIStates by the UIDs of the NodeENIs they speak of, and of those they lack interfaces of, and both them
-// and Nodes by their instances.
+// Index indexes NodeENIStates by the UIDs of the NodeENIs they name and of the NodeENIs that lack interfaces. It
+// indexes both NodeENIStates and Nodes by instance.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, i := range []struct {
 		object client.Object
@@ -65,12 +65,12 @@ func Indexed(object client.Object, field string) []string {
 	return nil
 }
 
-// OfInstance is the list option for the Nodes, and for the NodeENIStates, that speak of an instance.
+// OfInstance is the list option for the Nodes, and for the NodeENIStates, of an instance.
 func OfInstance(id string) client.ListOption {
 	return client.MatchingFields{InstanceIDs: id}
 }
 
-// StatesOf is the list option for the NodeENIStates that speak of a NodeENI.
+// StatesOf is the list option for the NodeENIStates that name a NodeENI.
 func StatesOf(uid types.UID) client.ListOption {
 	return client.MatchingFields{stateOwners: string(uid)}
 }
@@ -80,7 +80,7 @@ func StatesNotReady(uid types.UID) client.ListOption {
 	return client.MatchingFields{stateLacking: string(uid)}
 }
 
-// Owners returns the UIDs of the NodeENIs that a state speaks of, in its ledger or its status, each once.
+// Owners returns the UIDs of the NodeENIs that the ledger or the status of a state names, without duplicates.
 func Owners(state *v1alpha1.NodeENIState) []string {
 	uids := OwnersInSpec(state.Spec)
 	for _, i := range state.Status.Interfaces {
@@ -93,8 +93,9 @@ func Owners(state *v1alpha1.NodeENIState) []string {
 	return slices.Compact(uids)
 }
 
-// OwnersNotReady returns the UIDs of the NodeENIs of which an interface is not attached, or about to leave, each once. What could
-// never be had, for example for want of a subnet in the zone, is not lacked: it would keep every rollout from beginning.
+// OwnersNotReady returns the UIDs of the NodeENIs that have an interface that is not attached or is about to be
+// detached, without duplicates. An interface that was never possible, for example because there is no subnet in the
+// zone, does not count: it would block every rollout.
 func OwnersNotReady(state *v1alpha1.NodeENIState) []string {
 	var uids []string
 	for _, i := range state.Status.Interfaces {

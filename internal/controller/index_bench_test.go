@@ -19,7 +19,8 @@ import (
 	"github.com/multieni/multieni/test/synctest/kubeapi"
 )
 
-// BenchmarkStatesLacking is the reading that a node's turn costs: which of 5,000 nodes lack an interface of a NodeENI, up to two.
+// BenchmarkStatesLacking is the reading that a node's turn costs: which of 5,000 nodes lack an interface of a NodeENI,
+// up to two.
 func BenchmarkStatesLacking(b *testing.B) {
 	for _, lacking := range []int{0, 1, 100, 5000} {
 		b.Run(fmt.Sprintf("%d of 5000 lack one", lacking), func(b *testing.B) {
@@ -38,7 +39,7 @@ func BenchmarkStatesLacking(b *testing.B) {
 	}
 }
 
-// cached is a cache that has heard of states of nodes, some of which lack an interface.
+// cached is a cache with the states of nodes. Some of them lack an interface.
 func cached(b *testing.B, states, lacking int) client.Reader {
 	b.Helper()
 	scheme := runtime.NewScheme()

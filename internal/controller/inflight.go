@@ -32,7 +32,7 @@ func (f *InFlight) Enter() (leave func()) {
 	}
 }
 
-// Mark stands for this moment.
+// Mark returns a value that represents the current moment.
 func (f *InFlight) Mark() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,7 +26,8 @@ func SpecOrLifeChanged() predicate.Predicate {
 	}}
 }
 
-// NodeIdentityChanged passes updates of a Node's labels and identity, and a pause or its end; not heartbeats and the like.
+// NodeIdentityChanged passes updates of a Node's labels and identity, and a pause or its end; not heartbeats and the
+// like.
 func NodeIdentityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -34,8 +35,8 @@ func NodeIdentityChanged() predicate.Predicate {
 	}}
 }
 
-// StatusChanged passes updates of what we report ourselves. A report can rest on a cache that had not seen the one before,
-// and then was not corrected: it is looked at again once the cache shows it.
+// StatusChanged passes updates of what we report ourselves. A report can rest on a cache that had not seen the one
+// before, and then was not corrected: it is looked at again once the cache shows it.
 func StatusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(reported(e.ObjectOld), reported(e.ObjectNew))
@@ -58,7 +59,7 @@ func reported(object client.Object) any {
 	}
 }
 
-// Paused reports whether somebody wants nothing changed for the object.
+// Paused reports whether a user paused the object.
 func Paused(object client.Object) bool {
 	_, is := object.GetAnnotations()[v1alpha1.PausedAnnotation]
 	return is

@@ -10,18 +10,19 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// PreviousLedgers remembers what earlier processes had written into the ledgers of nodes when this one first read them, and what of
-// that is settled. A ledger is written before anything is made, so it speaks for its node; one that is missing, or was lost
-// since, says nothing. The zero value is ready for use.
+// PreviousLedgers remembers what earlier processes had written into the ledgers of nodes when this one first read them,
+// and what of that is settled. A ledger is written before anything is made, so it speaks for its node; one that is
+// missing, or was lost since, says nothing. The zero value is ready for use.
 type PreviousLedgers struct {
 	mu sync.Mutex
-	// open holds, by node, the UIDs of the NodeENIs that its ledger spoke of and that are not settled. A node that had no
-	// ledger is in none, and in read.
+	// open holds, by node, the UIDs of the NodeENIs that its ledger named and that are not settled. A node without a
+	// ledger is not in open, but it is in read.
 	open map[string]map[string]bool
 	read map[string]bool
 }
 
-// Read notes the ledger of a node, nil if it has none. Only the first one counts: what is in later ones is this process' own.
+// Read notes the ledger of a node, nil if it has none. Only the first one counts: what is in later ones is this
+// process' own.
 func (l *PreviousLedgers) Read(node string, state *v1alpha1.NodeENIState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,8 @@ func (l *PreviousLedgers) Settled(node string, nodeENIUIDs ...string) {
 	}
 }
 
-// AllAccountedFor reports whether ledgers account for all that earlier processes can have made for a NodeENI on the nodes it selects:
-// each had one, and what any ledger said of the NodeENI is settled.
+// AllAccountedFor reports whether ledgers account for all that earlier processes can have made for a NodeENI on the
+// nodes it selects: each had one, and what any ledger said of the NodeENI is settled.
 func (l *PreviousLedgers) AllAccountedFor(nodeENIUID string, selected []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +64,7 @@ func (l *PreviousLedgers) AllAccountedFor(nodeENIUID string, selected []string) 
 	return !slices.ContainsFunc(selected, func(node string) bool { return l.open[node] == nil })
 }
 
-// OwnersInSpec returns the UIDs of the NodeENIs that a ledger speaks of, each once.
+// OwnersInSpec returns the UIDs of the NodeENIs that a ledger names, without duplicates.
 func OwnersInSpec(spec v1alpha1.NodeENIStateSpec) []string {
 	var uids []string
 	add := func(members []v1alpha1.Member) {

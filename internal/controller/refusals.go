@@ -12,19 +12,19 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// runTimeReads are the reads of EC2 without which nodes cannot be given interfaces. Without DescribeInstanceTypes a table of
-// known types serves, and a read of addresses is told of with the interface that needs it.
+// runTimeReads are the EC2 reads that multieni needs to give interfaces to nodes. DescribeInstanceTypes is not among
+// them: a table of known types replaces it. An interface that needs a refused read of addresses reports it itself.
 var runTimeReads = []string{"DescribeInstances", "DescribeNetworkInterfaces", "DescribeSecurityGroups", "DescribeSubnets"}
 
-// Refusals knows which reads EC2 refuses the controller's role for want of permission, as EC2 last answered. It is safe for
-// concurrent use; the zero value knows of none.
+// Refusals knows which reads EC2 refuses because the controller's role has no permission, as of EC2's last answer. It
+// is safe for concurrent use; the zero value has none.
 type Refusals struct {
 	mu      sync.Mutex
 	refused map[string]bool
 	changed []func()
 }
 
-// Note takes in how EC2 answered an action; the class is empty for success. Whoever watches is told of what is new.
+// Note records how EC2 answered an action; the class is empty for success. It notifies the watchers of a change.
 func (r *Refusals) Note(action string, class eni.Class) {
 	is := class == eni.Unauthorized
 	if !is && class != "" || !slices.Contains(runTimeReads, action) && action != "DescribeInstanceTypes" {

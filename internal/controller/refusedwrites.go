@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// RejectedWrites remember which objects of ours the API server refuses to store as they are to be: no write of the same object can
-// tell of that. The zero value is ready for use.
+// RejectedWrites remember which objects of ours the API server refuses to store as they are to be: no write of the same
+// object can tell of that. The zero value is ready for use.
 type RejectedWrites struct {
 	mu      sync.Mutex
 	said    map[ObjectRef]string
@@ -87,7 +87,7 @@ func (r *RejectedWrites) Wake() <-chan struct{} {
 	return r.channel()
 }
 
-// Changed returns the names of the NodeENIStates of which a refusal began or ended since the last call.
+// Changed returns the names of the NodeENIStates whose refusal began or ended since the last call.
 func (r *RejectedWrites) Changed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

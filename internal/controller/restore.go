@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/revision"
 )
 
-// Restore ends a controller when etcd was restored from a backup. Caches could be filled anew, but what a controller
-// remembers of its own writes and of absences is from before the restore as well: a new process begins without both.
+// Restore ends a controller when etcd was restored from a backup. Caches could be filled again, but the controller's
+// own writes and absences in its memory are from before the restore as well: a new process begins without both.
 type Restore struct {
 	found chan error
 }

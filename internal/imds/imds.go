@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imds asks the instance metadata service, version 2, what the instance knows about itself and its interfaces. It needs
-// no AWS credentials. Tokens, and what to do about them, are the SDK's business.
+// Package imds asks the instance metadata service, version 2, what the instance knows about itself and its interfaces.
+// It needs no AWS credentials. Tokens, and what to do about them, are the SDK's business.
 package imds
 
 import (
@@ -28,8 +28,8 @@ import (
 // Client asks one instance's service.
 type Client struct{ client *imds.Client }
 
-// New returns a client of the instance's own service, or of the one that the variable AWS_EC2_METADATA_SERVICE_ENDPOINT names;
-// AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE=IPv6 is for instances that have nothing else. Nothing is requested yet.
+// New returns a client of the instance's own service, or of the one that the variable AWS_EC2_METADATA_SERVICE_ENDPOINT
+// names; AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE=IPv6 is for instances that have nothing else. Nothing is requested yet.
 func New() (*Client, error) {
 	var o imds.Options
 	if err := o.EndpointMode.SetFromString(os.Getenv(endpointMode)); err != nil {
@@ -41,7 +41,8 @@ func New() (*Client, error) {
 // endpointMode is the variable that the SDK reads only together with its files of credentials.
 const endpointMode = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"
 
-// version2 keeps a client from asking without a token where none is given: an answer to that can come from anybody.
+// version2 prevents the client from asking without a token when it gets none: any host could answer a request without a
+// token.
 func version2(o *imds.Options) { o.EnableFallback = aws.FalseTernary }
 
 // Of returns a client that asks through the SDK's.
@@ -97,8 +98,9 @@ func (c *Client) readInterface(ctx context.Context, mac string, m eni.Metadata) 
 	return i, nil
 }
 
-// slotOf returns the slot, unless it is not known yet: the device number of a new interface reads 0 for a while, which is
-// true of the primary interface only. Instances with one network card do not name it. An unreadable number is no slot.
+// slotOf returns the slot, unless it is not known yet: the device number of a new interface reads 0 for a while, which
+// is true of the primary interface only. Instances with one network card do not name it. An unreadable number is no
+// slot.
 func slotOf(card, device string, primary bool) (slot eni.Slot, known bool) {
 	deviceIndex, errDevice := strconv.ParseUint(device, 10, 31)
 	cardIndex, errCard := strconv.ParseUint(cmp.Or(card, "0"), 10, 31)

@@ -366,7 +366,7 @@ func TestWhatANodeENITookOverIsNotUndone(t *testing.T) {
 					}
 				}
 			}
-			time.Sleep(5 * time.Second) // time.Sleep(5 * time.Second) // until EC2 returns it to all readers
+			time.Sleep(5 * time.Second) // until EC2 returns it to all readers
 			return true
 		}
 		if result := s.ensure(t.Context(), s.joiner(), join.Request{NothingRunning: takesOver, Timeout: 30 * time.Second}); result.Outcome != lifecycle.Failed {

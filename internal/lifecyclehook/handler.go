@@ -1,13 +1,13 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecyclehook answers the events of instances' lives: it gives those that join their interfaces, completes the
-// lifecycle actions that wait for that, and cleans up after those that end.
+// Package lifecyclehook answers the events of instances' lives: it gives those that join their interfaces, completes
+// the lifecycle actions that wait for that, and cleans up after those that end.
 //
-// An event is a hint. What is done rests on what EC2 and Auto Scaling say when it is handled: which group an instance is in,
-// in which hook it waits, and whether it is being terminated. So events can come twice, late, in another order, forged, or not
-// at all as long as another one or a tick comes. A [Handler] handles one; [Serve] takes them from a queue, and [Lambda] from
-// AWS Lambda.
+// An event is a hint. What is done rests on what EC2 and Auto Scaling say when it is handled: which group an instance
+// is in, in which hook it waits, and whether it is being terminated. So events can come twice, late, in another order,
+// forged, or not at all as long as another one or a tick comes. A [Handler] handles one; [Serve] takes them from a
+// queue, and [Lambda] from AWS Lambda.
 package lifecyclehook
 
 import (
@@ -28,11 +28,13 @@ import (
 )
 
 const (
-	// groupTag is the tag by which Auto Scaling marks the instances of a group.
+	// groupTag is the tag with which Auto Scaling marks the instances of a group.
 	groupTag = "aws:autoscaling:groupName"
-	// scheduledConcurrency is how many instances a tick looks at together. Looks at about the same time share their calls.
+	// scheduledConcurrency is how many instances a tick looks at together. Looks at about the same time share their
+	// calls.
 	scheduledConcurrency = 64
-	// deadlineMargin is how long before the end of a handling's time it is given back, so that hooks can still be answered.
+	// deadlineMargin is how long before the end of a handling's time it is given back, so that hooks can still be
+	// answered.
 	deadlineMargin = 10 * time.Second
 )
 
@@ -45,12 +47,12 @@ type AutoScaling interface {
 	Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error
 	// Heartbeat gives a lifecycle action its whole time again.
 	Heartbeat(ctx context.Context, hook lifecycle.HookRef, instanceID string) error
-	// Waiting returns the hooks in which an instance waits for its launch or its termination, by kind [lifecycle.Launching] or
-	// [lifecycle.Terminating].
+	// Waiting returns the hooks in which an instance waits for its launch or its termination, by kind
+	// [lifecycle.Launching] or [lifecycle.Terminating].
 	Waiting(ctx context.Context, instanceID string, kind lifecycle.Kind) ([]lifecycle.HookRef, error)
 }
 
-// Instances is what handling events asks of EC2 beside what the joiner does.
+// Instances is what the handler needs from EC2 in addition to what the joiner does.
 type Instances interface {
 	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
@@ -67,8 +69,8 @@ type Joiner interface {
 // Options are what a Handler works with.
 type Options struct {
 	Config lifecycle.Config
-	// Account and Region are where the instances are. Events that say they are of elsewhere are refused; any are taken where a
-	// field is empty. In AWS Lambda the account is the function's.
+	// Account and Region are where the instances are. Events that say they are of elsewhere are refused; any are taken
+	// where a field is empty. In AWS Lambda the account is the function's.
 	Account, Region string
 	Instances       Instances
 	AutoScaling     AutoScaling
@@ -81,7 +83,8 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Result is how the handling of an event ended: beside these, a [lifecycle.Outcome] of the instance that was prepared.
+// Result is how the handling of an event ended: one of these or, for an instance that was prepared, its
+// [lifecycle.Outcome].
 type Result string
 
 // The results.
@@ -106,11 +109,11 @@ type Handled struct {
 type Prepared struct {
 	// Attached is how many interfaces were attached for it.
 	Attached int
-	// Failure is why a required network cannot be had, in a word; empty when none is missing for good.
+	// Failure is the reason for which a required network is not available; empty when none is permanently missing.
 	Failure string
 }
 
-// Observer is told what is done, from many goroutines.
+// Observer receives what the handler did, from many goroutines.
 type Observer interface {
 	Handled(Handled)
 	Prepared(Prepared)
@@ -125,8 +128,8 @@ type Handler struct {
 // New returns a Handler.
 func New(o Options) *Handler { return &Handler{Options: o} }
 
-// Handle handles one message. A [lifecycle.MalformedError] will be no better the next time; any other error is reason to
-// handle the message again.
+// Handle handles one message. A [lifecycle.MalformedError] will be no better the next time; any other error is reason
+// to handle the message again.
 func (h *Handler) Handle(ctx context.Context, body []byte) error {
 	begin := time.Now()
 	event, err := lifecycle.Decode(body)
@@ -171,8 +174,8 @@ func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, er
 	}
 }
 
-// launch gives an instance its interfaces and answers the event's hook, if Auto Scaling says that the instance waits in it.
-// Otherwise the event is old or forged: it is then no more than news of an instance that runs.
+// launch gives an instance its interfaces and answers the event's hook, if Auto Scaling says that the instance waits in
+// it. Otherwise the event is old or forged: it is then no more than news of an instance that runs.
 func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, error) {
 	waits, err := h.confirmed(ctx, event)
 	if err != nil {
@@ -187,8 +190,8 @@ func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, er
 	return h.once(event, func() (Result, error) { return h.handleLaunch(ctx, event, h.ownHooks(event.Hook)) })
 }
 
-// terminate sees that an instance that waits to be terminated takes its interfaces along, and does nothing to one of which only
-// the event says so. It never keeps an instance waiting.
+// terminate removes the interfaces of an instance that waits for its termination. It does nothing if only the event,
+// and not EC2, says so. It never delays the termination.
 func (h *Handler) terminate(ctx context.Context, event lifecycle.Event) (Result, error) {
 	leaves, err := h.confirmed(ctx, event)
 	if err != nil {
@@ -205,7 +208,8 @@ func (h *Handler) terminate(ctx context.Context, event lifecycle.Event) (Result,
 	})
 }
 
-// confirmed reports whether Auto Scaling says that the instance is in the group and waits in the hook that the event names.
+// confirmed reports whether Auto Scaling says that the instance is in the group and waits in the hook that the event
+// names.
 func (h *Handler) confirmed(ctx context.Context, event lifecycle.Event) (bool, error) {
 	waiting, err := h.recent.waiting(event, func() ([]lifecycle.HookRef, error) {
 		return h.AutoScaling.Waiting(ctx, event.InstanceID, event.Kind)
@@ -220,8 +224,8 @@ func (h *Handler) once(event lifecycle.Event, handle func() (Result, error)) (Re
 	return h.recent.result(event, handle)
 }
 
-// handleLaunch gives an instance its interfaces, and tells the hooks that wait for it: those given, and without any those that Auto
-// Scaling names.
+// handleLaunch gives an instance its interfaces, and tells the hooks that wait for it: those given, and without any
+// those that Auto Scaling names.
 func (h *Handler) handleLaunch(ctx context.Context, event lifecycle.Event, hooks []lifecycle.HookRef) (Result, error) {
 	look, err := h.Instances.DescribeInstance(ctx, event.InstanceID)
 	if err != nil {
@@ -294,7 +298,8 @@ func endsBefore(ctx context.Context, by time.Duration) (context.Context, context
 	return context.WithCancel(ctx)
 }
 
-// hooks returns those of ours in which Auto Scaling keeps a launching instance: the event of the hook may have been lost.
+// hooks returns those of ours in which Auto Scaling keeps a launching instance: the event of the hook may have been
+// lost.
 func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle.HookRef, error) {
 	if len(h.Config.Hooks) == 0 || instance.Tags[groupTag] == "" {
 		return nil, nil
@@ -303,8 +308,8 @@ func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle
 	return h.ownHooks(waiting...), err
 }
 
-// waits reports whether Auto Scaling keeps an instance out of service for a hook of ours. The event that says so can be one
-// of long ago, redriven from the dead letters.
+// waits reports whether Auto Scaling keeps an instance out of service for a hook of ours. The event that says so can be
+// one of long ago, redriven from the dead letters.
 func (h *Handler) waits(ctx context.Context, instanceID string) bool {
 	waiting, err := h.AutoScaling.Waiting(ctx, instanceID, lifecycle.Launching)
 	if err != nil {
@@ -432,8 +437,8 @@ func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int
 	return held
 }
 
-// groupOf is the Auto Scaling group of an instance, "" if it has none: that of the event for a launch, which Auto Scaling has
-// confirmed, else that of the tag, which only Auto Scaling can write.
+// groupOf is the Auto Scaling group of an instance, "" if it has none: that of the event for a launch, which Auto
+// Scaling has confirmed, else that of the tag, which only Auto Scaling can write.
 func groupOf(event lifecycle.Event, instance eni.Instance) string {
 	if event.Kind == lifecycle.Launching {
 		return event.Hook.Group

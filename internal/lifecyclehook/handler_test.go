@@ -38,7 +38,7 @@ type world struct {
 	mu   sync.Mutex
 	did  []string
 	told []lifecyclehook.Handled
-	// prepared is what was told of instances.
+	// prepared is what the observer received about instances.
 	prepared []lifecyclehook.Prepared
 	tags     map[string]string
 	// state is the instance's, outcome what becomes of preparing it, and takes how long that is.
@@ -148,7 +148,8 @@ func hookEvent(transition, hook string) string {
 		transition, hook, id)
 }
 
-// named returns the hook that a notification names, in which Auto Scaling keeps the instance if it is true; nil for other events.
+// named returns the hook that a notification names, in which Auto Scaling keeps the instance if it is true; nil for
+// other events.
 func named(body string) []lifecycle.HookRef {
 	event, err := lifecycle.Decode([]byte(body))
 	if err != nil || event.Hook.Name == "" {
@@ -272,7 +273,8 @@ func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 	})
 }
 
-// A tick cleans up after instances that are no more, and names networks that stay on others though nobody lists them.
+// A scheduled check cleans up after terminated instances. It reports networks that stay on other instances although no
+// configuration lists them.
 func TestATickLooksAtWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(instanceID, network string) eni.Interface {

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// EmbeddedMetrics writes lines of which CloudWatch makes metrics, into the log of a function (CloudWatch user guide,
+// EmbeddedMetrics writes lines into the log of a function, from which CloudWatch makes metrics (CloudWatch user guide,
 // "Specification: Embedded metric format").
 type EmbeddedMetrics struct{ To io.Writer }
 
@@ -47,7 +47,7 @@ type metric struct {
 	value      int64
 }
 
-// metricDirective says which members of a line are metrics, and by which others they are told apart.
+// metricDirective says which members of a line are metrics, and which are their dimensions.
 type metricDirective struct {
 	Namespace  string
 	Dimensions [][]string
@@ -72,9 +72,9 @@ func (e EmbeddedMetrics) write(dimensions map[string]string, metrics ...metric) 
 	_, _ = e.To.Write(append(text, '\n'))
 }
 
-// Lambda handles an invocation of AWS Lambda: an event of EventBridge, or a batch of messages from a queue, each with such an
-// event or with a notification of Auto Scaling. Of a batch it names the messages that are to come again, so that the others
-// do not. The queue's event source mapping must have ReportBatchItemFailures for that.
+// Lambda handles an invocation of AWS Lambda: an event of EventBridge, or a batch of messages from a queue, each with
+// such an event or with a notification of Auto Scaling. Of a batch it names the messages that are to come again, so
+// that the others do not. The queue's event source mapping must have ReportBatchItemFailures for that.
 func (h *Handler) Lambda(ctx context.Context, payload json.RawMessage) (any, error) {
 	var batch events.SQSEvent
 	if err := json.Unmarshal(payload, &batch); err != nil || len(batch.Records) == 0 {

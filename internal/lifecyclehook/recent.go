@@ -10,12 +10,13 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
-// recentTTL is how long an answer about an instance is used for further messages of the same kind. A queue that anybody fills costs
-// one look at each instance in this time. A message that failed comes again later than this (visibility).
+// recentTTL is how long the answer about an instance serves further messages of the same kind. A flood of messages
+// therefore costs one read of each instance in this time. A message that failed is delivered again later than this
+// (visibility).
 const recentTTL = 30 * time.Second
 
-// recent remembers what was answered about instances a moment ago, so that a flood of messages about one instance costs no
-// more calls than one message. Its zero value is ready to use, by many goroutines.
+// recent remembers what was answered about instances a moment ago, so that a flood of messages about one instance costs
+// no more calls than one message. Its zero value is ready to use, by many goroutines.
 type recent struct {
 	mu      sync.Mutex
 	results map[lifecycle.Event]*answer[Result]

@@ -63,8 +63,8 @@ var subnets = map[string]string{
 	"us-east-1a": "subnet-0f59b4f14737be9ad", "us-east-1b": "subnet-0bb0000000000000b", "us-east-1c": "subnet-0bb0000000000000c",
 }
 
-// Instances in three zones, each with a launch event that comes twice, late, or never, to processes that share
-// nothing, of which every other one is killed, while EC2 throttles and loses answers. A tick comes now and then.
+// Instances start in three zones. Each has a launch event that is duplicated, late or lost. The processes share
+// nothing, every other one is killed, and EC2 throttles and loses answers. Scheduled checks run now and then.
 func TestScaleOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const instances = 45

@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// What a stop cuts off shows in the log, and alarms nobody; errors before it do.
+// Calls that a stop interrupts appear in the log below the level of errors; errors before the stop keep theirs.
 func TestCalm(t *testing.T) {
 	var out bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())

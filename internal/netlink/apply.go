@@ -91,7 +91,8 @@ func route(r hostnet.Route) *netlink.Route {
 	case r.Gateway.Is4():
 		route.Gw = r.Gateway.AsSlice()
 		if r.Protocol == hostnet.Protocol {
-			// The link holds no address of the subnet by which the kernel would know that the router is there.
+			// The link has no address of the router's subnet, so the kernel does not know that the link reaches the
+			// router.
 			route.Flags = int(netlink.FLAG_ONLINK)
 		}
 	case r.Gateway.Is6():

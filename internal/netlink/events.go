@@ -62,12 +62,12 @@ func (h *Host) read() {
 func (h *Host) notify() {
 	select {
 	case h.events <- struct{}{}:
-	default: // somebody is to look anyway
+	default: // a signal is pending already
 	}
 }
 
-// relevant reports whether an event is about more than routes that are nobody's business here: there is one for every
-// pod that comes or goes.
+// relevant reports whether an event concerns more than routes of pods. Those do not matter here, and there is one event
+// for every pod that starts or stops.
 func relevant(messages []syscall.NetlinkMessage) bool {
 	for _, m := range messages {
 		if m.Header.Type != unix.RTM_NEWROUTE && m.Header.Type != unix.RTM_DELROUTE {

@@ -21,10 +21,11 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// Facts takes a snapshot. Of the devices, given by bus address, it is told which have their link in another namespace.
+// Facts takes a snapshot. devices are the bus addresses to search in other network namespaces: the snapshot says which
+// of them have their link there.
 //
-// The parts of a snapshot are read one after the other. What changes in between raises an event, so a snapshot that does
-// not fit together is followed by one that does.
+// It reads the parts of a snapshot one after the other. A change in between raises an event, so a consistent snapshot
+// follows an inconsistent one.
 func (h *Host) Facts(devices []string) (hostnet.Facts, error) {
 	var facts hostnet.Facts
 	links, err := h.links()
@@ -195,7 +196,7 @@ func (h *Host) routes(facts *hostnet.Facts) error {
 	return nil
 }
 
-// byOthers reports whether the protocol is one by which routes come along with addresses.
+// byOthers reports whether the protocol is one that adds routes together with addresses.
 func byOthers(protocol int) bool { return protocol == unix.RTPROT_DHCP || protocol == unix.RTPROT_RA }
 
 func convertRoute(family int, r netlink.Route) hostnet.Route {

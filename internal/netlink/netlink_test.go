@@ -115,7 +115,7 @@ func TestConfigureAndGiveBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			node, vpc := netlinktest.New(t), netlinktest.New(t)
 			node.Attach("ens6", mac(1), vpc, "peer1")
-			node.Attach("ens7", mac(2), vpc, "peer2") // nobody asked for this one
+			node.Attach("ens7", mac(2), vpc, "peer2") // no NodeENI declares this one
 			c.setUp(node)
 			host := open(t, node, netlink.Options{})
 			before := node.State()
@@ -222,7 +222,8 @@ func ask(n *netlinktest.Namespace, from netip.Addr, to string) (byte, error) {
 	return answer[0], err
 }
 
-// A flap takes the routes, a network manager gives addresses and routes: one pass mends it, whatever the link is called.
+// A flap removes the routes, a network manager adds addresses and routes: one pass repairs the link, regardless of its
+// name.
 func TestDisturbances(t *testing.T) {
 	cases := map[string]func(node *netlinktest.Namespace){
 		"flap": func(node *netlinktest.Namespace) { node.IP("link set ens6 down"); node.IP("link set ens6 up") },

@@ -21,7 +21,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// Keep makes the folder hold one file of ours for each MAC address, and no others of ours. It reports whether it changed any.
+// Keep makes the folder hold one file of ours for each MAC address, and no others of ours. It reports whether it
+// changed any.
 func Keep(dir string, macs []string) (changed bool, err error) {
 	want := map[string]string{}
 	for _, mac := range macs {
@@ -76,9 +77,9 @@ func Replace(path string, content []byte) (replaced bool, err error) {
 // reloadTime is how long systemd-networkd may take to read its files.
 const reloadTime = 10 * time.Second
 
-// Manager is the systemd-networkd of a host that boots. Its files are gone with a reboot, and made anew after it: at a reboot
-// Amazon Linux 2023 of EKS waits until networkd has configured the links that it configured at the boot before
-// (nodeadm-boot-hook), and gives up after a minute on one that is to be left alone.
+// Manager is the systemd-networkd of a host that boots. A reboot removes its files, and the boot creates them again. At
+// a reboot Amazon Linux 2023 of EKS waits until networkd has configured the links that it configured at the previous
+// boot (nodeadm-boot-hook); for a link that networkd must ignore, it gives up after a minute.
 type Manager struct {
 	// Run is the folder /run/systemd. Without a folder netif in it there is no networkd, and nothing is done.
 	Run string
@@ -87,8 +88,8 @@ type Manager struct {
 	Log    *slog.Logger
 }
 
-// Leave has networkd leave the link with the MAC address alone, beside others. It may come before the link does. What goes
-// wrong is said in the log: an address that networkd gives to a link is taken away all the same.
+// Leave makes networkd ignore the link with the MAC address, in addition to those of earlier calls. The link need not
+// exist yet. Leave logs its errors and returns none: the agent removes an address that networkd adds to the link.
 func (m Manager) Leave(ctx context.Context, mac string) {
 	m.change(ctx, func(dir string) (bool, error) {
 		name, text, err := hostnet.Networkd(mac)

@@ -74,7 +74,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// What is not wanted any more is taken back, and nothing of anybody else.
+// LeaveOnly removes the files for links that are not desired any more, and keeps the files of other programs.
 func TestLeaveOnly(t *testing.T) {
 	h := newHost(t, "netif", "network")
 	const theirs = "70-eks-ens6.network"
@@ -97,7 +97,7 @@ func TestAHostWithoutNetworkd(t *testing.T) {
 	}
 }
 
-// A networkd that does not answer is told of, and holds nobody up.
+// The log reports a networkd that does not answer, and the boot continues.
 func TestNetworkdFails(t *testing.T) {
 	h := newHost(t, "netif")
 	h.err = errors.New("it is not there")

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodetemplate reads AWSNodeTemplates and turns them into values of package launchtemplate, for the controller and for
-// the command line. What their selectors stand for is found out by others and filled in.
+// Package nodetemplate converts AWSNodeTemplates into values of package launchtemplate, for the controller and for the
+// command line. Its callers resolve the selectors.
 package nodetemplate
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/core/userdata"
 )
 
-// idsKey stands for the things themselves in a selector, as in Karpenter's v1alpha1 API.
+// idsKey is the key of a selector that lists IDs, as in Karpenter's v1alpha1 API.
 const idsKey = "aws-ids"
 
 // Convert returns the node template as a value, its selectors not resolved. The override is not checked against EC2's
@@ -121,7 +121,7 @@ func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 	return nil
 }
 
-// AsItIs reports whether nodes are launched from somebody else's launch template as it is.
+// AsItIs reports whether nodes are launched from another program's launch template without changes.
 func AsItIs(spec v1alpha1.AWSNodeTemplateSpec) bool {
 	return spec.LaunchTemplateRef != nil && (spec.Autofill == nil || !*spec.Autofill)
 }

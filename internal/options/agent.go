@@ -21,7 +21,7 @@ type Agent struct {
 
 	// CheckInterval is the time between two looks at the links when nothing seems to change.
 	CheckInterval time.Duration
-	// DefaultMTU is in bytes; 0 stands for 9001.
+	// DefaultMTU is in bytes; 0 means 9001.
 	DefaultMTU int
 
 	// ENIPattern, IgnoreInterfaces and PrimaryInterface keep links from being touched, by name.
@@ -33,8 +33,8 @@ type Agent struct {
 	Taint        string
 	ReapplyTaint bool
 
-	// Sysfs is where devices are given to drivers. NetworkdDir and SRIOVConfig are a folder and a file of the host that are
-	// kept up to date, StateDir is a folder of the agent's own; none if empty.
+	// Sysfs is where devices are given to drivers. NetworkdDir and SRIOVConfig are a folder and a file of the host that
+	// are kept up to date, StateDir is a folder of the agent's own; none if empty.
 	Sysfs, NetworkdDir, SRIOVConfig, StateDir string
 
 	ProbeAddress string

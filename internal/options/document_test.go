@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/options"
 )
 
-// The document for users has every flag of the agent, and every variable in it sets the flag beside it.
+// The document for users lists every flag of the agent, and every variable in it sets the flag in the same row.
 func TestAgentSettingsAreDocumented(t *testing.T) {
 	document, err := os.ReadFile("../../docs/node-agent.md")
 	if err != nil {

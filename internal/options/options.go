@@ -1,7 +1,7 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options holds the settings of the commands: their flags, the environment variables that stand for them, and
+// Package options holds the settings of the commands: their flags, the environment variables that set the flags, and
 // their defaults. A flag wins over its variable, a variable over the default.
 package options
 
@@ -23,11 +23,13 @@ import (
 // Controller is the settings of `multieni controller`.
 type Controller struct {
 	Region, ClusterName string
-	// InstanceTags are tags of which an instance must have one to get interfaces, KEY=VALUE or KEY; all do if there are none.
+	// InstanceTags are tags, KEY=VALUE or KEY. An instance gets interfaces if it has one of them; without InstanceTags
+	// all instances do.
 	InstanceTags []string
 
 	MetricsAddress, ProbeAddress string
-	// MetricsSecure has the metrics served by HTTPS to whom the API server lets read them, with the certificate of MetricsCertDir.
+	// MetricsSecure has the metrics served by HTTPS to whom the API server lets read them, with the certificate of
+	// MetricsCertDir.
 	MetricsSecure           bool
 	MetricsCertDir          string
 	LeaderElect             bool
@@ -61,7 +63,7 @@ type Logging struct {
 	Format string
 }
 
-// variables are the environment variables that stand for flags.
+// variables are the environment variables that set flags, by flag.
 var variables = map[string]string{
 	"cluster-name":               "CLUSTER_NAME",
 	"instance-tags":              "INSTANCE_TAGS",
@@ -128,7 +130,7 @@ func (l *Logging) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&l.Format, "log-format", "text", "form of the log: text or json")
 }
 
-// FromEnvironment sets the flags that were not given from the environment variables that stand for them.
+// FromEnvironment sets the flags that the command line does not have from their environment variables.
 func FromEnvironment(flags *pflag.FlagSet) error {
 	for name, variable := range variables {
 		flag := flags.Lookup(name)

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pci reads which drivers the host's PCI network devices have, and gives devices to drivers, through sysfs alone:
-// no programs are run and no modules are loaded. What shall be bound to what is package hostpci's business.
+// Package pci reads which drivers the host's PCI network devices have, and binds devices to drivers, through sysfs
+// alone: it runs no programs and loads no modules. Package hostpci decides which driver a device gets.
 package pci
 
 import (
@@ -89,7 +89,8 @@ func (h *Host) Bind(b hostpci.Binding) error {
 	return fmt.Errorf("%s: %w", b, err)
 }
 
-// bind lets the kernel find a driver for the device anew (Documentation/ABI/testing/sysfs-bus-pci, driver_override).
+// bind makes the kernel search a driver for the device again (Documentation/ABI/testing/sysfs-bus-pci,
+// driver_override).
 func (h *Host) bind(b hostpci.Binding) error {
 	if err := h.write(h.path("devices", b.Address, "driver_override"), b.Driver+"\n"); err != nil {
 		return err
@@ -139,7 +140,7 @@ func names(folder string) ([]string, error) {
 	return slices.Sorted(slices.Values(all)), nil
 }
 
-// write writes to a file that is there: sysfs makes files, nobody else does.
+// write writes to an existing file. Only the kernel creates files in sysfs.
 func write(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	instancesTTL = 10 * time.Minute
 )
 
-// LaunchReader is what resolving a node template asks of EC2 beside subnets and groups. What EC2 does not have is no error,
-// except for a launch template.
+// LaunchReader is what resolving a node template reads from EC2 in addition to subnets and groups. A resource that EC2
+// does not have is no error, except for a launch template.
 type LaunchReader interface {
 	InstanceTypes(context.Context) ([]launchtemplate.InstanceType, error)
 	Image(ctx context.Context, tags map[string]string) (id, architecture string, err error)
@@ -40,7 +40,7 @@ type LaunchReader interface {
 // Image is a machine image that was found; ID is empty for none.
 type Image struct{ ID, Architecture string }
 
-// Source is a version of somebody else's launch template, and when it was read.
+// Source is a version of another program's launch template, and when it was read.
 type Source struct {
 	launchtemplate.Version
 	ReadAt time.Time
@@ -104,8 +104,8 @@ func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
 	})
 }
 
-// Source returns a version of a launch template, by ID or else by name. An alias is read anew after the time to follow; a
-// number stands for the same as long as the template is there.
+// Source returns a version of a launch template, by ID or else by name. It reads an alias again after the time to
+// follow. A version number always names the same version while the template exists.
 func (l *Launches) Source(ctx context.Context, templateID, name, version string) (Source, error) {
 	return l.sources.Get(ctx, strings.Join([]string{templateID, name, version}, "\n"), func(ctx context.Context) (Source, time.Duration, error) {
 		at := l.now()
@@ -114,7 +114,8 @@ func (l *Launches) Source(ctx context.Context, templateID, name, version string)
 	})
 }
 
-// InstancesOf returns the version of somebody else's launch template that each instance was launched from, by instance.
+// InstancesOf returns, by instance, the version of another program's launch template that the instance was launched
+// from.
 func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[string]int64, error) {
 	return l.instances.Get(ctx, templateID, func(ctx context.Context) (map[string]int64, time.Duration, error) {
 		versions, err := l.reader.InstancesLaunchedFrom(ctx, templateID)
@@ -122,8 +123,8 @@ func (l *Launches) InstancesOf(ctx context.Context, templateID string) (map[stri
 	})
 }
 
-// ImagesOf returns the image that each instance of a node template was launched with, by instance. Those that were launched
-// in the last minutes may be missing.
+// ImagesOf returns the image that each instance of a node template was launched with, by instance. Those that were
+// launched in the last minutes may be missing.
 func (l *Launches) ImagesOf(ctx context.Context, nodeTemplateUID string) (map[string]string, error) {
 	return l.launched.Get(ctx, nodeTemplateUID, func(ctx context.Context) (map[string]string, time.Duration, error) {
 		images, err := l.reader.ImagesOf(ctx, identity.TagNodeTemplateUID, nodeTemplateUID)

@@ -25,7 +25,8 @@ type Reader interface {
 type Options struct {
 	// Fresh is for complete answers. Subnets and groups seldom change.
 	Fresh time.Duration
-	// Doubtful is for answers in which something that was named is missing: somebody is probably about to make it.
+	// Doubtful is how long an answer is kept that lacks something that was named: a user is probably about to create
+	// it.
 	Doubtful time.Duration
 	// Now tells the time.
 	Now func() time.Time

@@ -3,13 +3,13 @@
 
 // Package revision notices that etcd was restored from a backup.
 //
-// Revisions of a restored etcd go on from that of the backup. An informer that saw later ones asks the API server for what
-// comes after the last of them. The API server accepts the watch and sends nothing until etcd has counted that far again,
-// and the informer shows objects as they were before the restore. A restore breaks every watch, so the time to look is
-// when an informer watches again: one small list, about every eight minutes for each informer.
+// Revisions of a restored etcd go on from that of the backup. An informer that saw later ones asks the API server for
+// what comes after the last of them. The API server accepts the watch and sends nothing until etcd has counted that far
+// again, and the informer shows objects as they were before the restore. A restore breaks every watch, so the time to
+// look is when an informer watches again: one small list, about every eight minutes for each informer.
 //
-// Not noticed is a restore after which etcd counts past the informer's revision before it watches again, which takes half
-// a minute at most: a backup that is younger than that.
+// Not noticed is a restore after which etcd counts past the informer's revision before it watches again, which takes
+// half a minute at most: a backup that is younger than that.
 package revision
 
 import (
@@ -37,9 +37,9 @@ func Compare(known, current string) error {
 		current, known))
 }
 
-// Guard returns the source of an informer with a look at the API server's current revision before each request that names
-// one. Where that went back, restored is called and the request fails with [Compare]'s error, on which an informer lists
-// everything anew.
+// Guard returns the source of an informer that compares the API server's current revision before each request that
+// names one. If the revision went back, Guard calls restored, and the request fails with [Compare]'s error, after which
+// an informer lists everything again.
 func Guard(source cache.ListerWatcher, restored func(error)) cache.ListerWatcher {
 	g := guard{source: cache.ToListerWatcherWithContext(source), restored: restored}
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: g.list, WatchFuncWithContext: g.watch}, source)

@@ -100,7 +100,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A list that shall be no older than a lost revision would be refused for a minute before the informer asks for any.
+// The API server would delay a list that requires a lost revision for a minute before it refuses the list.
 func TestGuardFailsAListFromTheFutureAtOnce(t *testing.T) {
 	server := &source{version: "5"}
 	guarded := cache.ToListerWatcherWithContext(revision.Guard(server, func(error) {}))

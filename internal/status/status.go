@@ -27,11 +27,11 @@ import (
 type State int
 
 const (
-	// Progressing objects are on their way without anybody's help.
+	// Progressing objects become ready without a user.
 	Progressing State = iota
 	// Ready objects are as declared.
 	Ready
-	// Stalled objects wait for somebody to change something.
+	// Stalled objects wait until a user changes something.
 	Stalled
 )
 
@@ -90,7 +90,7 @@ func Write(ctx context.Context, c client.Client, owner string, object client.Obj
 	patch := &unstructured.Unstructured{Object: map[string]any{"status": content["status"]}}
 	patch.SetGroupVersionKind(gvk)
 	patch.SetName(object.GetName())
-	// The UID makes the write fail for a successor of the same name, of which this status does not speak.
+	// The UID makes the write fail for a successor of the same name: this status does not describe it.
 	patch.SetUID(object.GetUID())
 	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(owner), client.ForceOwnership)
 	if err != nil {

@@ -26,7 +26,7 @@ func anyOutcome(rt *rapid.T) status.Outcome {
 	}
 }
 
-// anyMore draws the conditions that come beside the three.
+// anyMore draws conditions in addition to the three.
 func anyMore(rt *rapid.T) []metav1.Condition {
 	all := []metav1.Condition{{Type: v1alpha1.ConditionSubnetsResolved}, {Type: v1alpha1.ConditionSecurityGroupsResolved}}
 	all = all[:rapid.IntRange(0, 2).Draw(rt, "more")]

@@ -24,7 +24,7 @@ type nodeTemplates struct {
 	nodes, drifted, read *prometheus.Desc
 }
 
-// RegisterNodeTemplates registers the gauges of AWSNodeTemplates, of which the function tells by name.
+// RegisterNodeTemplates registers the gauges of the AWSNodeTemplates that the function returns by name.
 func RegisterNodeTemplates(registry prometheus.Registerer, all func() map[string]NodeTemplate, now func() time.Time) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "awsnodetemplate", name), help, append([]string{"awsnodetemplate"}, labels...), nil)

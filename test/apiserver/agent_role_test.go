@@ -34,10 +34,11 @@ var metadataOfOthers = map[string]string{
 	"owner":                           `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"y"}]}}`,
 }
 
-// guarded is a kind of which an agent may write a part.
+// guarded is a kind that an agent may write a part of.
 type guarded struct {
 	kind schema.GroupVersionKind
-	// others are patches of its spec and status that no agent may write; own are patches that an agent may write for its node.
+	// others are patches of its spec and status that no agent may write; own are patches that an agent may write for
+	// its node.
 	others, own map[string]string
 }
 
@@ -82,8 +83,8 @@ var guards = map[string]guarded{
 	},
 }
 
-// Each resource, subresource and verb of the shipped role writes nothing of another node, creates nothing, and writes nothing of
-// its own node but what the agent has to write. A rule that this test does not know fails it.
+// Each resource, subresource and verb of the shipped role writes nothing of another node, creates nothing, and writes
+// nothing of its own node but what the agent has to write. A rule that this test does not know fails it.
 func TestAgentRoleWritesNothingElse(t *testing.T) {
 	admin := everything(t, server.Config)
 	for _, file := range []string{"config/rbac/agent.yaml", "config/admission/agent.yaml"} {
@@ -132,7 +133,8 @@ type fence struct {
 	part  string
 }
 
-// refuses tries each patch, as a merge patch and as an apply by force, and wants the object as it was, to its resource version.
+// refuses tries each patch, as a merge patch and as an apply by force, and wants the object as it was, to its resource
+// version.
 func (f fence) refuses(t *testing.T, agent client.Client, patches ...map[string]string) {
 	t.Helper()
 	before := f.object(t, "node-a")

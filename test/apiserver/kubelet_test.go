@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A kubelet writes neither labels nor annotations of multieni on its Node, through the Node and through its status; what kubelets
-// have to write, it writes. Others than kubelets are not held back.
+// A kubelet writes neither labels nor annotations of multieni on its Node, through the Node and through its status;
+// what kubelets have to write, it writes. Others than kubelets are not held back.
 func TestKubeletsWriteNoKeysOfOurs(t *testing.T) {
 	admin := everything(t, server.Config)
 	applyFile(t, admin, "config/admission/kubelet.yaml")
@@ -74,7 +74,8 @@ func TestKubeletsWriteNoKeysOfOurs(t *testing.T) {
 	}
 }
 
-// letKubeletsWrite gives the group of kubelets the role that Kubernetes has for them: the test's API server has no node authorizer.
+// letKubeletsWrite gives the group of kubelets the role that Kubernetes has for them: the test's API server has no node
+// authorizer.
 func letKubeletsWrite(t *testing.T, admin client.Client) {
 	t.Helper()
 	binding := parse(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: kubelets},
@@ -97,6 +98,6 @@ func inForce(t *testing.T, write func() error) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the policy is not in force: %v", err)
 		}
-		time.Sleep(50 * time.Millisecond) // the API server tells nobody when it has
+		time.Sleep(50 * time.Millisecond) // the API server has no event for it
 	}
 }

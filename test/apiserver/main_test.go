@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver_test asks a real API server what it makes of our kinds: whether the examples apply, what a person
-// is told about a mistake, what status, columns and server-side apply do.
+// Package apiserver_test checks our kinds with a real API server: whether the examples apply, which errors a user sees,
+// and what status, columns and server-side apply do.
 package apiserver_test
 
 import (
@@ -50,7 +50,7 @@ func start() error {
 	server = &envtest.Environment{
 		BinaryAssetsDirectory:    programs,
 		CRDs:                     definitions,
-		ControlPlaneStartTimeout: 2 * time.Minute, // seconds on an idle machine, far more beside a compiler
+		ControlPlaneStartTimeout: 2 * time.Minute, // seconds on an idle machine, much longer while a compiler runs
 	}
 	if _, err := server.Start(); err != nil {
 		return fmt.Errorf("start an API server: %w", err)
@@ -81,8 +81,8 @@ func get[T client.Object](t *testing.T, c client.Client, object T) T {
 	return stored
 }
 
-// applyStatus applies what the owner has to say. The client writes the server's whole answer into status, so that a
-// second apply of the same value would claim everybody's fields: build it anew each time.
+// applyStatus applies the status of an owner. The client writes the server's whole answer into status, so a second
+// apply of the same value would claim the fields of all owners: build the value again each time.
 func applyStatus(t *testing.T, c client.Client, status runtime.ApplyConfiguration, owner client.FieldOwner) {
 	t.Helper()
 	if err := c.Status().Apply(t.Context(), status, owner); err != nil {

@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Ten mistakes that people make. Package config/crd tests every rule without a server; here is what a person is told.
+// Ten common mistakes of users. Package config/crd tests every rule without a server; this test checks the errors that
+// users see.
 func TestBadNodeENIsAreRefused(t *testing.T) {
 	tooManyTags := map[string]any{}
 	for i := range 10_000 {

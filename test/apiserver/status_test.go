@@ -91,7 +91,7 @@ func TestLargestAttachmentListIsStored(t *testing.T) {
 	}
 }
 
-// Controller and agent write one status under server-side apply; neither takes away what the other wrote.
+// Controller and agent write one status under server-side apply; neither removes what the other wrote.
 func TestFieldOwnersKeepApart(t *testing.T) {
 	c := connect(t)
 	object := plainState("ip-10-0-0-1.us-west-2.compute.internal")

@@ -27,7 +27,8 @@ const notes = "charts/multieni/templates/NOTES.txt"
 // quoted is what stands between quotes, or parentheses that a shell fills in.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`)
 
-// named are the commands that a page names, between fences and within lines, each on one line and with Q for what is quoted.
+// named are the commands that a page names, between fences and within lines, each on one line and with Q for what is
+// quoted.
 func named(page documents.Page) []string {
 	var all []string
 	add := func(text string) {
@@ -61,8 +62,8 @@ func withNotes(t *testing.T) []documents.Page {
 // ours is a command of one of our programs: what it is of, and what it is given.
 var ours = regexp.MustCompile(`^(?:(multieni|kubectl eni|multieni-dev) ([a-z][a-z-]*(?: [^=]*)?)|(eni-manager) (--.*))$`)
 
-// Commands of ours that documents name exist, with the flags that they are given. That they do what is said of them, the
-// stories of test/scenario see.
+// Commands of ours that documents name exist, with the flags that they are given. That they do what is said of them,
+// the stories of test/scenario see.
 func TestOurCommandsExist(t *testing.T) {
 	programs := map[string]func() *cobra.Command{
 		"multieni": cli.New, "kubectl eni": cli.NewPlugin, "multieni-dev": devcli.New, "eni-manager": enimanager.New,
@@ -95,7 +96,7 @@ func misuse(program *cobra.Command, args []string) error {
 		err = command.ParseFlags(rest)
 	}
 	if errors.Is(err, pflag.ErrHelp) || err != nil && strings.Contains(err.Error(), "invalid argument") {
-		return nil // what stands for a value need be none
+		return nil // a placeholder of a value need not exist
 	}
 	return err
 }

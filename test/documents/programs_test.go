@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestTheProgramsForNodesAreBuilt runs the commands by which a reader builds the programs for other machines, as they stand, in a
-// folder that has what a checkout has. No story does: they take half a minute with what is cached.
+// TestTheProgramsForNodesAreBuilt runs the documented commands that build the programs for other machines, unchanged,
+// in a folder with the files of a checkout. No story does: they take half a minute with a warm cache.
 func TestTheProgramsForNodesAreBuilt(t *testing.T) {
 	if _, err := exec.LookPath("zip"); err != nil {
 		t.Skip("needs zip, as the page does")

@@ -52,7 +52,7 @@ func newAPIGate(t *testing.T, config *rest.Config) *apiGate {
 		Transport:     transport,
 		FlushInterval: -1, // watches are streams
 		ErrorLog:      log.New(io.Discard, "", 0),
-		// Whoever cannot be reached does not answer.
+		// A server that cannot be reached does not answer.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { hangUp() },
 	}
 	g.Server = httptest.NewUnstartedServer(g)

@@ -17,9 +17,9 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestAChangeIsToldHeldAndRolledOut gives a NodeENI another subnet. That is told, and nothing else; it stays so while the
-// NodeENI is paused, though replacement is asked for by then; and then one node after the other follows, also while the
-// controller is killed.
+// TestAChangeIsToldHeldAndRolledOut gives a NodeENI another subnet. The status reports the drift, and nothing else
+// changes. It stays so while the NodeENI is paused, although replacement is requested by then. Then one node after the
+// other follows, also while the controller is killed.
 func TestAChangeIsToldHeldAndRolledOut(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -76,7 +76,8 @@ func (s *stage) change(n *v1alpha1.NodeENI, change func(*v1alpha1.NodeENI)) {
 	s.must(s.kube.Patch(s.Context(), n, client.MergeFrom(before)))
 }
 
-// says waits until a NodeENI gives the reason why it is not ready, and counts interfaces that differ from what is wanted.
+// says waits until a NodeENI gives the reason why it is not ready, and counts interfaces that differ from what is
+// wanted.
 func (s *stage) says(n *v1alpha1.NodeENI, reason string, drifted int32) {
 	s.Helper()
 	s.eventually(afterwards, fmt.Sprintf("NodeENI %s says %s", n.Name, reason), func() string {
@@ -89,7 +90,7 @@ func (s *stage) says(n *v1alpha1.NodeENI, reason string, drifted int32) {
 	})
 }
 
-// lacking returns the nodes with interfaces of which less than count are attached.
+// lacking returns the nodes with interfaces that have less than count of them attached.
 func (s *stage) lacking(count int) []string {
 	attached := map[string]int{}
 	for _, i := range s.cloud.State().NetworkInterfaces {

@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// TestTwoClusters lets two clusters live in one VPC that have the same names for everything: nodes, NodeENIs, labels.
-// Whatever one does, and however it starts anew, it never touches what the other has.
+// TestTwoClusters runs two clusters in one VPC that have the same names for everything: nodes, NodeENIs, labels. No
+// action of one cluster, restarts included, ever changes what the other has.
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	cloud := simulate(t, fleet("node", "node"), speed, nil)

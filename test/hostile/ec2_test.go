@@ -17,9 +17,9 @@ import (
 const speed = 10
 
 // afterwards is what a test waits at most for what must come. It only keeps a test from hanging, on however busy a
-// machine: failed calls are tried again after half a minute at the latest, and new interfaces are doubted for two minutes.
-// That there is not more work than there must be is judged by counting calls, and how long it takes in test/synctest,
-// where time does not depend on the machine.
+// machine: failed calls are tried again after half a minute at the latest, and new interfaces are doubted for two
+// minutes. That there is not more work than there must be is judged by counting calls, and how long it takes in
+// test/synctest, where time does not depend on the machine.
 const afterwards = 10 * time.Minute
 
 // The least number of calls for one interface.
@@ -50,8 +50,8 @@ func TestLostResponses(t *testing.T) {
 	s.atMost(16*callsToAttach + 6*callsToRemove + 4*strikes)
 }
 
-// TestLostRequests loses a third of all calls, reads too, before EC2 hears of them, and keeps the client waiting for a fifth
-// of the others.
+// TestLostRequests loses a third of all calls, reads too, before EC2 hears of them, and keeps the client waiting for a
+// fifth of the others.
 func TestLostRequests(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -70,8 +70,8 @@ func TestLostRequests(t *testing.T) {
 	s.atMost(16*callsToAttach + 4*strikes)
 }
 
-// TestThrottling refuses every call to EC2 while nodes get and lose interfaces: at first those that change something, then
-// reads too.
+// TestThrottling refuses every call to EC2 while nodes get and lose interfaces: at first those that change something,
+// then reads too.
 func TestThrottling(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -90,8 +90,8 @@ func TestThrottling(t *testing.T) {
 	s.endure(promised/2, r)
 	s.heal()
 	during := len(s.calls()) - before
-	// Interfaces are asked for and detached at the least pace there is, which finds out whether EC2 is better; nothing else is
-	// begun before.
+	// Interfaces are asked for and detached at the least pace there is, which finds out whether EC2 is better; nothing
+	// else is begun before.
 	const members, actions = 8 + 4, 2
 	refill := awssim.DocumentedLimits()["CreateNetworkInterface"].Refill
 	if most := actions*int(ratelimit.MinShare*refill*promised.Seconds()*speed) + 2*members; during == 0 || during > most {
@@ -106,8 +106,8 @@ func TestThrottling(t *testing.T) {
 	s.atMost(16*callsToAttach + 4*callsToRemove + during)
 }
 
-// TestReadsLag answers every read with what was true up to a minute ago, each time of another age, and knows nothing of
-// new interfaces for a while. The controller is killed in the midst of it, and begins anew with readings that lag.
+// TestReadsLag answers every read with the state of up to a minute ago, each time of a different age, and hides new
+// interfaces for a while. The controller is killed in between, and starts again with stale reads.
 func TestReadsLag(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), 1, nil), 1)

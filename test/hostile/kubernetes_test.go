@@ -72,7 +72,7 @@ func TestConflicts(t *testing.T) {
 }
 
 // TestAPIOutage cuts the controller off from the API server for a while, twice: once by the network, once because the
-// server is killed and started again. Labels change while nobody can see it.
+// server is killed and restarted. Labels change while the controller cannot see it.
 func TestAPIOutage(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -109,7 +109,7 @@ func (s *stage) restartAPIServer(pause time.Duration) {
 	again := exec.CommandContext(s.Context(), command[0], command[1:]...)
 	s.must(again.Start())
 	s.Cleanup(func() {
-		// It ends as it is told to, by the signal.
+		// It ends after the signal, as requested.
 		_ = again.Process.Kill()
 		_ = again.Wait()
 	})
@@ -143,8 +143,8 @@ func (s *stage) apiServer() (pid int, command []string) {
 	return 0, nil
 }
 
-// TestKilledAgainAndAgain kills the controller eight times while it is at work: at the first call for a node, the second
-// and so on, by turns before EC2 hears of the call and before the answer comes back.
+// TestKilledAgainAndAgain kills the controller eight times while it is at work: at the first call for a node, the
+// second and so on, by turns before EC2 hears of the call and before the answer comes back.
 func TestKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)
@@ -210,7 +210,7 @@ func TestStoppedLongerThanTheLease(t *testing.T) {
 	}
 
 	asked := len(old.cloud.recorded())
-	s.unlabel(nodeName("node", 1)) // something to do for whoever believes to lead
+	s.unlabel(nodeName("node", 1)) // work for a replica that still believes it leads
 	s.must(old.send(syscall.SIGCONT))
 	select {
 	case <-old.Exited():

@@ -64,9 +64,10 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// deletedOnce asserts that each interface took one call to delete, apart from those that EC2 refused for their rate, that
-// nothing else was called, and that the calls came at the pace of EC2's documented limits: few are refused. That none is, and
-// that they come no slower either, is asserted in test/synctest, where that does not depend on the machine.
+// deletedOnce asserts that each interface took one call to delete, apart from those that EC2 refused for their rate,
+// that nothing else was called, and that the calls came at the pace of EC2's documented limits: few are refused. That
+// none is, and that they come no slower either, is asserted in test/synctest, where that does not depend on the
+// machine.
 func (s *stage) deletedOnce(ids []string) {
 	s.Helper()
 	tried := map[string]int{}
@@ -119,8 +120,8 @@ func (s *stage) interfaces(ids []string) map[string]*ec2.NetworkInterface {
 	return found
 }
 
-// orphan is the tags of an interface that was made for a NodeENI, an hour ago, of which nobody knows any more. Some name
-// a node that is there, some one that is long gone.
+// orphan returns the tags of an interface that was created an hour ago for a NodeENI that does not exist any more. Some
+// name an existing node, some a deleted one.
 func (s *stage) orphan(n int) map[string]string {
 	m := identity.Member{
 		Cluster: s.name, NodeENI: "forgotten", Node: nodeName("node", n%fleetSize), InstanceID: instanceID(0, n%fleetSize),

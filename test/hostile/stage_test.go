@@ -70,7 +70,7 @@ func simulate(t *testing.T, world awssim.World, speed float64, limits map[string
 	return cloud
 }
 
-// setStage starts an API server beside a simulated EC2.
+// setStage starts an API server next to a simulated EC2.
 func setStage(t *testing.T, cloud *awssim.Simulator, speed float64) *stage {
 	t.Helper()
 	dir := t.TempDir()
@@ -117,7 +117,7 @@ func (s *stage) persist(write func() error) {
 	s.must(retry.OnError(patience, isBusy, write))
 }
 
-// create makes an object, which may be there already after an attempt of which nothing was heard.
+// create creates an object. The object may exist already after an attempt whose answer was lost.
 func (s *stage) create(object client.Object) {
 	s.Helper()
 	s.persist(func() error { return client.IgnoreAlreadyExists(s.kube.Create(s.Context(), object)) })
@@ -169,7 +169,7 @@ func (s *stage) apply(nodeENIs ...*v1alpha1.NodeENI) {
 	}
 }
 
-// run starts a controller, of which flags given later win over those that fit it to the simulator.
+// run starts a controller. The given flags win over the flags that adapt it to the simulator.
 func (s *stage) run(flags ...string) *replica { return s.runAs("", flags...) }
 
 func (s *stage) runAs(user string, flags ...string) *replica {
@@ -227,7 +227,7 @@ func (s *stage) endure(d time.Duration, replicas ...*replica) {
 	<-over
 }
 
-// eventually waits until something is so. What it is instead is told if it never is.
+// eventually waits for a condition, and fails with the state instead of it.
 func (s *stage) eventually(within time.Duration, what string, condition func() (instead string)) {
 	s.Helper()
 	begun := time.Now()

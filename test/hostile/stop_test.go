@@ -13,8 +13,8 @@ import (
 	"github.com/multieni/multieni/awssim/fault"
 )
 
-// TestAnOrdinaryStopIsNoError stops a leader whose calls to EC2 are under way. What that cuts off is no mistake that
-// somebody has to look at.
+// TestAnOrdinaryStopIsNoError stops a leader while its calls to EC2 are in flight. The interrupted calls are no errors
+// that an operator has to look at.
 func TestAnOrdinaryStopIsNoError(t *testing.T) {
 	t.Parallel()
 	s := setStage(t, simulate(t, fleet("node"), speed, nil), speed)

@@ -29,7 +29,7 @@ var zones = []string{"us-east-1a", "us-east-1b"}
 func subnet(zone, colour int) string { return fmt.Sprintf("subnet-0000000000000%d00%d", zone, colour) }
 
 // fleet is the account with a fleet of instances for each prefix, named PREFIX-0 and on, in the zones by turns. An
-// m5.xlarge takes three interfaces beside its primary one.
+// m5.xlarge supports three interfaces in addition to its primary one.
 func fleet(prefixes ...string) awssim.World {
 	world := awssim.World{World: ec2.World{
 		Region:         region,

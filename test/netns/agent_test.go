@@ -30,7 +30,7 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// patience is how long anything may take on a busy machine that runs an API server beside the test.
+// patience is how long one step may take on a busy machine that also runs an API server.
 const patience = 20 * time.Second
 
 // ready checks that the node takes pods and says so everywhere.
@@ -75,7 +75,7 @@ func tainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
 }
 
-// From a node nobody promised anything to one that takes pods, and back: whatever the system calls the link.
+// A node without interfaces becomes one that accepts pods, and goes back, regardless of the name of the link.
 func TestLifeOfALink(t *testing.T) {
 	for _, name := range []string{"eth1", "ens6", "enp39s0"} {
 		t.Run(name, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
-// That the controller does not know an interface is no reason to take it away: its state may be gone, or new, or it may be
-// looking for what EC2 does not show.
+// That the controller does not know an interface is no reason to take it away: its state may be gone, or new, or it may
+// be looking for what EC2 does not show.
 func TestForgotten(t *testing.T) {
 	state := func() *v1alpha1.NodeENIState {
 		return &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: v1alpha1.NodeENIStateSpec{
@@ -193,7 +193,7 @@ func TestForgotten(t *testing.T) {
 	n.becomes(patience, ready)
 }
 
-// Instance metadata says why a link may be missing, and which one is not to be touched whatever default routes say.
+// Instance metadata says why a link may be missing, and which link must not be changed regardless of default routes.
 func TestMetadata(t *testing.T) {
 	const here = "i-0123456789abcdef0"
 	cases := map[string]struct {
@@ -256,7 +256,8 @@ func TestCommandsOfTheDocument(t *testing.T) {
 	}
 }
 
-// A lost link is told of in time, and keeps pods away where that is asked for; what nobody requires is not waited for.
+// The agent reports a lost link in time, and keeps pods away if that is configured. It does not wait for an optional
+// link.
 func TestLoss(t *testing.T) {
 	cases := map[string]struct {
 		reapply, optional bool
@@ -288,8 +289,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// Two interfaces, and somebody who flaps, renames, readdresses and strips them: they are mended within two seconds each
-// time, nothing else is touched, and then there is peace.
+// Another program flaps, renames and strips two links and changes their addresses. The agent repairs them within two
+// seconds each time and changes nothing else; afterwards there are no more operations.
 func TestAdversary(t *testing.T) {
 	n := newNode(t, "adversary", false)
 	n.Attach("ens6", mac(1), n.vpc, "peer1")
@@ -321,8 +322,8 @@ func TestAdversary(t *testing.T) {
 // long reports whether tests may run as long as they are worth it.
 func long() bool { return os.Getenv("MULTIENI_LONG") != "" }
 
-// How long it takes from the moment a link is there until its node takes pods. The node is watched, not asked all the time,
-// which would take the processor from whoever is measured.
+// TestLatency measures the time from the moment a link exists until its node accepts pods. It watches the node instead
+// of polling it: polling would take CPU time from the measured programs.
 func TestLatency(t *testing.T) {
 	times := 20
 	if long() {
@@ -406,7 +407,7 @@ const disturbedNames = 1000
 
 func disturbedName(n int) string { return fmt.Sprintf("eth%d", n) }
 
-// mended waits until nothing is left to do for the links, and returns how long that took.
+// It waits until the links need no operation, and returns how long that took.
 func (n *node) mended(links []hostnet.Link) time.Duration {
 	n.t.Helper()
 	begin := time.Now()
@@ -426,10 +427,10 @@ func (n *node) mended(links []hostnet.Link) time.Duration {
 	}
 }
 
-// peace checks that while nobody disturbs the links, looking at them changes nothing.
+// peace checks that reconciling undisturbed links changes nothing.
 func (n *node) peace() {
 	n.t.Helper()
-	time.Sleep(time.Second) // the last disturbance was mended, its echoes have been heard
+	time.Sleep(time.Second) // the last disturbance is repaired, and its events have arrived
 	before := n.changes.Load()
 	time.Sleep(3 * time.Second) // several resyncs
 	if changes := n.changes.Load() - before; changes != 0 {

@@ -124,8 +124,8 @@ func (n *bootingNode) serve() {
 	n.endpoint = server.URL()
 }
 
-// plugIn makes the links that EC2's attachments bring, down and without any configuration, and removes those of interfaces
-// that were detached.
+// plugIn makes the links that EC2's attachments bring, down and without any configuration, and removes those of
+// interfaces that were detached.
 func (n *bootingNode) plugIn() {
 	attached := map[string]bool{}
 	interfaces := slices.DeleteFunc(n.sim.State().NetworkInterfaces, func(i *ec2.NetworkInterface) bool {
@@ -180,11 +180,11 @@ func (n *bootingNode) sysfs() string {
 type outcome struct {
 	exit   int
 	output string
-	// kubelet is what nodeadm is told.
+	// kubelet is the configuration that nodeadm receives.
 	kubelet string
 }
 
-// boot runs the program as its unit does, with the kernel at work beside it.
+// boot runs the program as its unit does, concurrently with the kernel.
 func (n *bootingNode) boot(arguments ...string) outcome {
 	n.t.Helper()
 	networks, kubelet := filepath.Join(n.dir, "networks.yaml"), filepath.Join(n.dir, "kubelet.yaml")
@@ -216,7 +216,7 @@ func (n *bootingNode) boot(arguments ...string) outcome {
 		select {
 		case err = <-ended:
 			running = false
-		case <-time.After(20 * time.Millisecond): // hot plugging, which nobody announces
+		case <-time.After(20 * time.Millisecond): // hot plugging has no other signal
 			n.plugIn()
 		}
 	}
@@ -310,8 +310,8 @@ func (n *bootingNode) fault(f fault.Fault) {
 	}
 }
 
-// From metadata to configured links, and again when the node boots again: then with nothing asked of EC2, which may as well
-// be out of order.
+// From metadata to configured links, and again when the node boots again: then with nothing asked of EC2, which may as
+// well be out of order.
 func bootAndReboot(t *testing.T, program string) {
 	n := newBootingNode(t, program)
 	first := n.boot()
@@ -365,8 +365,8 @@ func bootCutShort(t *testing.T, program string) {
 	n.usable()
 }
 
-// Without a required network the node stays away, or joins as the policy says and not in silence. No half of its networks
-// stays.
+// Without a required network the node stays away, or joins as the policy says and not in silence. No half of its
+// networks stays.
 func bootThatFails(t *testing.T, program string) {
 	for name, tc := range map[string]struct {
 		fault fault.Fault

@@ -82,7 +82,7 @@ func TestLifeOfADevice(t *testing.T) {
 		t.Errorf("systemd-networkd is told %v", got)
 	}
 
-	unseen := i // the controller looks for it, which is no reason to let go of the device, or to forget it
+	unseen := i // the controller looks for it, which is no reason to release the device or to delete its record
 	unseen.Phase, unseen.MACAddress, unseen.ENIID = v1alpha1.PhaseCreating, "", ""
 	n.promise(unseen)
 	n.becomes(patience, func(node *corev1.Node, state *v1alpha1.NodeENIState) string {
@@ -111,7 +111,8 @@ func TestLifeOfADevice(t *testing.T) {
 	}
 }
 
-// A file of somebody else is not overwritten, which the log and the queue say; all else goes on.
+// The agent does not overwrite a file of another program. The log and the status report that, and all other work
+// continues.
 func TestForeignPluginConfig(t *testing.T) {
 	n := newNamespaces(t, "foreign-config")
 	path := filepath.Join(t.TempDir(), "config.json")

@@ -39,8 +39,8 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// server is started once for all tests of the package, each of which has nodes of its own. It is nil without root, with
-// which every test needs to begin.
+// server is started once for all tests of the package; each test has nodes of its own. It is nil without root, which
+// every test checks first.
 var server *envtest.Environment
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -106,7 +106,7 @@ type node struct {
 	readOnly []hostnet.Setting
 	// stopAgent ends the agent, if it runs.
 	stopAgent func()
-	// configure, if set, changes what the agent is told.
+	// configure, if set, changes the agent's options.
 	configure func(*agent.Options)
 }
 
@@ -174,7 +174,7 @@ func (n *node) open() *netlink.Host {
 	return host
 }
 
-// device lets the links that stand for interfaces pass for physical ones.
+// device makes the links that represent interfaces look like physical ones.
 func device(name, mac string) string {
 	if strings.HasPrefix(mac, "02:") && !strings.HasPrefix(name, "pod") {
 		return "0000:00:" + mac[15:] + ".0"

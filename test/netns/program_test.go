@@ -41,13 +41,14 @@ const (
 	maxIdle = 0.02
 )
 
-// contained runs a program as a container without privileges would: with one capability, a root file system and /proc/sys
-// that are read-only, and a /sys that shows the link as that of a PCI device.
+// contained runs a program as a container without privileges would: with one capability, a root file system and
+// /proc/sys that are read-only, and a /sys that shows the link as that of a PCI device.
 const contained = `mount --bind "$SYSFS" /sys && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
 mount -o remount,bind,ro / &&
 exec setpriv --bounding-set=-all,+net_admin --inh-caps=-all,+net_admin --no-new-privs "$@"`
 
-// The program itself, with exactly its capability, makes a node ready once the API server is there, and costs it next to nothing.
+// The program itself, with exactly its capability, makes a node ready once the API server is there, and costs it next
+// to nothing.
 func TestProgram(t *testing.T) {
 	n := newNamespaces(t, "program")
 	for _, tool := range []string{"unshare", "setpriv", "mount"} {
@@ -75,7 +76,7 @@ func TestProgram(t *testing.T) {
 	if long() {
 		watched = time.Minute
 	}
-	time.Sleep(settles) // the kernel's books are looked at, here and below, which nobody announces
+	time.Sleep(settles) // here and below: the kernel's state is read, which has no events
 	before := processor(t, process)
 	time.Sleep(watched)
 	used := processor(t, process) - before

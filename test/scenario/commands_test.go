@@ -35,7 +35,7 @@ const patience = time.Minute
 // command is a command of a story. With an exclamation mark before it neg is set.
 type command = func(ts *testscript.TestScript, neg bool, args []string)
 
-// commands are what stories know beside the commands of testscript.
+// commands are the commands of stories in addition to those of testscript.
 func commands() map[string]command {
 	return map[string]command{
 		// [!] kubectl ARGUMENTS: the real one.
@@ -59,7 +59,7 @@ func commands() map[string]command {
 		"ec2-quiet": quiet,
 		// ec2-calls-at-least ACTION N: waits for that many calls.
 		"ec2-calls-at-least": awaitCalls,
-		// ec2-refuse [ACTION]: has EC2 allow nobody that action; without one it refuses nothing any more.
+		// ec2-refuse [ACTION]: makes EC2 refuse that action to all principals; without one it refuses nothing any more.
 		"ec2-refuse": refuse,
 		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
 		"ec2-terminate": terminate,
@@ -68,9 +68,10 @@ func commands() map[string]command {
 		"ec2-launch-from": launchFrom,
 		// ec2-user-data AWSNODETEMPLATE: prints the user data of the launch template that its status names first.
 		"ec2-user-data": showUserData,
-		// drifts AWSNODETEMPLATE NODE TABLE: makes each change of the table, sees what the node says, and takes it back.
+		// drifts AWSNODETEMPLATE NODE TABLE: makes each change of the table, sees what the node says, and takes it
+		// back.
 		"drifts": drifts,
-		// ec2-foreign-template NAME FILE: makes a launch template of somebody else's, or a new version of it.
+		// ec2-foreign-template NAME FILE: makes a launch template of another program, or a new version of it.
 		"ec2-foreign-template": foreignTemplate,
 		// asg create NAME AWSNODETEMPLATE | delete NAME: an Auto Scaling group that is scaled to zero.
 		"asg": group, "ec2-fleet": fleet,
@@ -78,7 +79,7 @@ func commands() map[string]command {
 		"ssm-put": putParameter,
 		// ec2-born NODE: prints the interfaces of its instance.
 		"ec2-born": born,
-		// ec2-event NODE STATE: prints the event by which EC2 tells of a state of its instance.
+		// ec2-event NODE STATE: prints the event with which EC2 reports a state of its instance.
 		"ec2-event": showEvent,
 		// ec2-metadata NODE: prints where the metadata of its instance is.
 		"ec2-metadata": showMetadata,
@@ -124,7 +125,7 @@ func controller(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// eventually waits until something is so. What it is instead is told if it never is.
+// eventually waits for a condition, and fails with the state instead of it.
 func eventually(ts *testscript.TestScript, condition func() (instead string)) {
 	var instead string
 	err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, patience, true,

@@ -38,8 +38,8 @@ func (s *stage) sdk() *ec2sdk.Client {
 	})
 }
 
-// launchFrom launches an instance from what the status of an AWSNodeTemplate names, in the zone that is given: as a fleet
-// does, in the nodes' subnet of the zone, where the launch template leaves that open.
+// launchFrom launches an instance from what the status of an AWSNodeTemplate names, in the zone that is given: as a
+// fleet does, in the nodes' subnet of the zone, where the launch template leaves that open.
 func launchFrom(ts *testscript.TestScript, neg bool, args []string) {
 	name, instance, instanceType, zone := args[0], args[1], args[2], args[3]
 	s, ctx := on(ts), context.Background()
@@ -133,8 +133,8 @@ func showUserData(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s\n", text)
 }
 
-// drifts changes an AWSNodeTemplate as each line of a table says, waits until the node says that it differs in the field of
-// the line, in the class of the line, and changes it back. A line is: FIELD CLASS JSON-PATCH.
+// drifts changes an AWSNodeTemplate as each line of a table says, waits until the node says that it differs in the
+// field of the line, in the class of the line, and changes it back. A line is: FIELD CLASS JSON-PATCH.
 func drifts(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	for line := range strings.Lines(ts.ReadFile(args[2])) {
@@ -169,7 +169,7 @@ func (s *stage) awaitDrift(ts *testscript.TestScript, name, reason, field string
 	})
 }
 
-// foreignTemplate makes a launch template that is somebody else's, or a new version of it, which becomes the latest.
+// foreignTemplate makes a launch template of another program, or a new version of it, which becomes the latest.
 func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	var data types.RequestLaunchTemplateData
@@ -186,8 +186,8 @@ func foreignTemplate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// group makes an Auto Scaling group that could launch from what the status of an AWSNodeTemplate names, and does not, or
-// deletes one.
+// group makes an Auto Scaling group that could launch from what the status of an AWSNodeTemplate names, and does not,
+// or deletes one.
 func group(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	api := autoscaling.New(autoscaling.Options{
@@ -208,8 +208,8 @@ func group(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// fleet asks for an EC2 Fleet that stays, and has no instances yet, of what the status of an AWSNodeTemplate names, and leaves
-// its ID in $FLEET; or it deletes all fleets.
+// fleet asks for an EC2 Fleet that stays, and has no instances yet, of what the status of an AWSNodeTemplate names, and
+// leaves its ID in $FLEET; or it deletes all fleets.
 func fleet(ts *testscript.TestScript, _ bool, args []string) {
 	s, ctx := on(ts), context.Background()
 	if args[0] == "delete" {

@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scenario_test tells stories: a user's commands, as they are typed, and what must come of them.
+// Package scenario_test runs stories: a user's commands, as they are typed, and their expected results.
 //
-// Each file below testdata is one story, told to the real kubectl, the real controller, a real API server and the
-// simulated AWS. The programs are this test binary, run again as multieni or multieni-dev, so that the race detector and
-// coverage see them. commands_test.go has the commands that stories know beside those of testscript: kubectl, the
-// controller's life, and what EC2 holds. A story of the controller begins with the example world, or with its own
+// Each file below testdata is one story, run with the real kubectl, the real controller, a real API server and the
+// simulated AWS. The programs are this test binary, run again as multieni or multieni-dev, so that the race detector
+// and coverage include them. commands_test.go has the commands of stories in addition to those of testscript: kubectl,
+// the controller's life, and what EC2 holds. A story of the controller begins with the example world, or with its own
 // world.yaml.
 package scenario_test
 
@@ -188,8 +188,8 @@ func (s *stage) start() error {
 	return err
 }
 
-// The access keys of those who may do what their IAM policies allow: the controller, the lifecycle hook, and each instance
-// under its ID. The others in a story may do everything.
+// The access keys of those who may do what their IAM policies allow: the controller, the lifecycle hook, and each
+// instance under its ID. The others in a story may do everything.
 const (
 	controllerKey = "controller"
 	hookKey       = "hook"

@@ -26,7 +26,8 @@ func TestAlertsHaveARunbook(t *testing.T) {
 	}
 }
 
-// Each reason that an object or a command can give is told of in the page on troubleshooting.
+// TestReasonsAreTold checks that the page on troubleshooting describes each reason that an object or a command can
+// report.
 func TestReasonsAreTold(t *testing.T) {
 	page := read(t, "docs/troubleshooting.md")
 	reason := regexp.MustCompile(`(?m)^\t\w+ +(?:Type)?Reason = "(\w+)"`)

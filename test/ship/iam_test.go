@@ -92,7 +92,7 @@ func tagged(key, value string) []string {
 	return []string{"TagSpecification.1.ResourceType=network-interface", "TagSpecification.1.Tag.1.Key=" + key, "TagSpecification.1.Tag.1.Value=" + value}
 }
 
-// create makes an interface as somebody who may do everything.
+// create makes an interface with all permissions.
 func (a account) create(tags ...string) (id string) {
 	a.Helper()
 	code, body := a.call("root", "CreateNetworkInterface", append([]string{"SubnetId=" + a.subnet()}, tags...)...)
@@ -121,7 +121,7 @@ func (a account) instanceIn(zone string) string {
 	return ""
 }
 
-// attach attaches an interface as somebody who may do everything.
+// attach attaches an interface with all permissions.
 func (a account) attach(id, index string) (attachmentID string) {
 	a.Helper()
 	code, body := a.call("root", "AttachNetworkInterface", "NetworkInterfaceId="+id, "InstanceId="+a.instance(), "DeviceIndex="+index)
@@ -144,7 +144,8 @@ func shipped(t *testing.T) func(awsec2.Component) []byte {
 	}
 }
 
-// guided returns the policy that the command of the guide prints for the cluster "ours", and for other components the shipped one.
+// guided returns the policy that the command of the guide prints for the cluster "ours", and for other components the
+// shipped one.
 func guided(t *testing.T) func(awsec2.Component) []byte {
 	t.Helper()
 	guide, err := os.ReadFile("../../docs/getting-started-eks.md")
@@ -186,7 +187,7 @@ func (r *refusals) refuse(name, action string, parameters ...string) {
 	}
 }
 
-// everything tries all calls with somebody else's interface, which is attached at the index.
+// everything tries all calls with another owner's interface, which is attached at the index.
 func (r *refusals) everything(whose, id, attachment string) {
 	r.Helper()
 	on := "NetworkInterfaceId=" + id
@@ -206,7 +207,7 @@ func (r *refusals) everything(whose, id, attachment string) {
 	r.refuse(whose, "DeleteTags", "ResourceId.1="+id, "Tag.1.Key=Name")
 }
 
-// whatever tries calls that have nothing to do with interfaces of others.
+// These calls do not concern interfaces of other owners.
 func (r *refusals) whatever() {
 	r.Helper()
 	own := r.create(tagged(identity.TagCluster, "ours")...)
@@ -222,8 +223,8 @@ func (r *refusals) whatever() {
 	r.refuse("launching an instance", "RunInstances", "ImageId=ami-1", "InstanceType=m5.large", "MinCount=1", "MaxCount=1")
 }
 
-// The policy that the guide creates refuses the controller what is not the cluster's, and what it has no business with:
-// somebody else's interface, one of another cluster, instances without the cluster's tag, and more.
+// The policy that the guide creates refuses the controller everything outside the cluster: an interface without an
+// owner, one of another cluster, instances without the cluster's tag, and more.
 func TestControllerMayNot(t *testing.T) {
 	r := refusals{account: accountWith(t, guided(t)), who: "controller"}
 	r.everything("nobody's", r.create(), r.attach(r.create(), "1"))
@@ -238,7 +239,8 @@ func TestControllerMayNot(t *testing.T) {
 	}
 }
 
-// The files of deploy/iam, which name no cluster, refuse what carries no cluster's tag. They do not tell clusters apart.
+// The files of deploy/iam, which name no cluster, refuse what carries no cluster's tag. They do not tell clusters
+// apart.
 func TestShippedPoliciesRefuseWhatIsNobodys(t *testing.T) {
 	for _, who := range []string{"controller", "lifecycle-hook"} {
 		t.Run(who, func(t *testing.T) {
@@ -249,7 +251,8 @@ func TestShippedPoliciesRefuseWhatIsNobodys(t *testing.T) {
 	}
 }
 
-// With the same calls on what is the cluster's own it gets by. All stories of test/scenario run under the policy as well.
+// With the same calls on what is the cluster's own it gets by. All stories of test/scenario run under the policy as
+// well.
 func TestControllerMay(t *testing.T) {
 	a := newAccount(t)
 	in := "SubnetId=" + a.subnet()
@@ -274,8 +277,8 @@ func TestControllerMay(t *testing.T) {
 	}
 }
 
-// What another node has, and nodes themselves but its own, the role of a node may not touch: with its own interfaces it may do
-// all that eni-bootstrap does.
+// What another node has, and nodes themselves but its own, the role of a node may not touch: with its own interfaces it
+// may do all that eni-bootstrap does.
 func TestANodeMayTouchWhatIsItsOwn(t *testing.T) {
 	a := newAccount(t)
 	instance := a.instance()
@@ -346,7 +349,8 @@ func TestANodeKeepsToItsSubnets(t *testing.T) {
 	}
 }
 
-// The operator adopts what is nobody's, and removes what is the cluster's; interfaces of other clusters are safe.
+// The operator can adopt interfaces without an owner and remove the cluster's own; interfaces of other clusters are
+// safe.
 func TestOperator(t *testing.T) {
 	a := newAccount(t)
 	nobodys, theirs, ours := a.create(), a.create(tagged(identity.TagCluster, "theirs")...), a.create(tagged(identity.TagCluster, "ours")...)

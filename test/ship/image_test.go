@@ -23,12 +23,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// maxCompressed is the size limit of the image in bytes. The aws-multi-eni-controller's takes 22 MB. Authentication of those who
-// read metrics, by the library of the API server, adds 1.6 MB to ours.
+// maxCompressed is the size limit of the image in bytes. The aws-multi-eni-controller's takes 22 MB. Authentication of
+// those who read metrics, by the library of the API server, adds 1.6 MB to ours.
 const maxCompressed = 24e6
 
-// image is the image of this machine's architecture as `make image` writes it: the layout, and a folder of the programs out
-// of it.
+// image is the image of this machine's architecture as `make image` writes it: the layout, and a folder of the programs
+// out of it.
 type image struct {
 	layout, programs string
 	// builder is what built it.
@@ -173,7 +173,7 @@ func (i image) unpackLayer(digest string) error {
 	}
 }
 
-// The image has nothing in it but the programs and what TLS needs, runs as nobody, and is small.
+// The image contains only the programs and what TLS needs, runs as an unprivileged user, and is small.
 func TestImage(t *testing.T) {
 	i := built(t)
 	if i.compressed > maxCompressed {
@@ -231,7 +231,8 @@ cp "$PROGRAMS"/* "$2"
 	}
 }
 
-// The programs in the image are static ones that know their version, and COMPONENT says what the one that runs by itself is.
+// The programs in the image are static ones that know their version, and COMPONENT says what the one that runs by
+// itself is.
 func TestProgramsOfTheImage(t *testing.T) {
 	i := built(t)
 	for name, c := range map[string]struct {

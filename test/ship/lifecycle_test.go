@@ -298,8 +298,8 @@ func (s *site) nothingIsLeft() {
 	}
 }
 
-// finishNamespaces does what Kubernetes' own controller does with namespaces that are deleted, which works only if
-// nothing in them waits for somebody.
+// finishNamespaces replaces Kubernetes' own controller of deleted namespaces. It succeeds only if no object in them
+// waits for a controller.
 func (s *site) finishNamespaces() {
 	s.Helper()
 	for _, name := range []string{"eni-controller-system", "eni-manager-system"} {
@@ -387,7 +387,7 @@ func (s *site) uninstallInUse() {
 	s.helm("uninstall", release)
 	s.stop()
 	s.nothingIsLeft()
-	s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // nobody holds them
+	s.kubectl("delete", "awsnodetemplate", "--all", "--timeout=30s") // they have no finalizers any more
 }
 
 func (s *site) uninstallWithoutController() {
@@ -448,7 +448,7 @@ func (s *site) restartWithoutLedgers() {
 	if s.owned(id) != "attached" {
 		s.Errorf("the live interface is %q", s.owned(id))
 	}
-	s.stop() // it would wait for two minutes, since it found no ledgers; whoever starts now finds them
+	s.stop() // it would wait for two minutes, since it found no ledgers; the next process finds them
 	s.runJobs()
 	s.helm("uninstall", release)
 	s.nothingIsLeft()

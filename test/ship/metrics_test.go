@@ -70,7 +70,7 @@ func scrape(t *testing.T, url, token string) scraped {
 		return scraped{}
 	}
 	defer response.Body.Close()
-	body, _ := io.ReadAll(response.Body) // a TLS server resets the connection of whoever speaks HTTP to it
+	body, _ := io.ReadAll(response.Body) // a TLS server resets the connection of a client that uses HTTP
 	return scraped{response.StatusCode, string(body)}
 }
 

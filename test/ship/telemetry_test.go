@@ -99,8 +99,8 @@ func (s *site) wantTraces() {
 	}
 }
 
-// What must never be in a log or a trace. The controller works with the credentials, and the user data is that of a node
-// template it publishes.
+// What must never be in a log or a trace. The controller works with the credentials, and the user data is that of a
+// node template it publishes.
 const (
 	secretKey    = "a-secret-access-key"
 	sessionToken = "a-session-token"
@@ -109,7 +109,7 @@ const (
 
 var secretEnvironment = []string{"AWS_SECRET_ACCESS_KEY=" + secretKey, "AWS_SESSION_TOKEN=" + sessionToken}
 
-// declareSecrets has launch templates made whose user data is nobody's business.
+// declareSecrets declares launch templates whose user data must stay secret.
 func (s *site) declareSecrets() {
 	s.Helper()
 	file := filepath.Join(filepath.Dir(s.Kubeconfig), "node-template.yaml") // kubectl takes the commas of s.TempDir for several files

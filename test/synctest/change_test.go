@@ -52,8 +52,8 @@ func shapes(c *bubble.Cluster) []shape {
 	return all
 }
 
-// TestChangesInPlaceReachTheFleet changes everything that can be changed on a live interface, address counts up and then
-// down, and counts the calls.
+// TestChangesInPlaceReachTheFleet changes everything that can be changed on a live interface, address counts up and
+// then down, and counts the calls.
 func TestChangesInPlaceReachTheFleet(t *testing.T) {
 	const nodes = 40
 	synctest.Test(t, func(t *testing.T) {
@@ -230,8 +230,8 @@ func TestAFullSubnet(t *testing.T) {
 	})
 }
 
-// TestAnAttachThatGetsStuck never ends the attaches of one instance. It is tried again ever more seldom, a person hears
-// of it, and nobody else is affected.
+// TestAnAttachThatGetsStuck never ends the attaches of one instance. The controller retries with growing backoff,
+// reports it to users, and serves all other instances.
 func TestAnAttachThatGetsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())
@@ -264,8 +264,8 @@ func TestAnAttachThatGetsStuck(t *testing.T) {
 	})
 }
 
-// TestADetachThatGetsStuck never ends the detaches of one instance unless it is forced. That happens after its time and not
-// sooner, once, and is said; nobody else is affected.
+// TestADetachThatGetsStuck never ends the detaches of one instance unless they are forced. The controller forces each
+// once, after its timeout and not sooner, and reports that; all other instances are unaffected.
 func TestADetachThatGetsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())

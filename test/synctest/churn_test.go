@@ -92,7 +92,7 @@ func struck(faults []fault.Fault) string {
 	return strings.Join(words, ", ")
 }
 
-// drain waits until no object is left that something has yet to let go: states of nodes that nothing is promised to.
+// drain waits until no object waits for its removal: NodeENIStates without members.
 func drain(c *bubble.Cluster, within time.Duration) {
 	c.Helper()
 	begun := time.Now()
@@ -168,9 +168,9 @@ func (p people) relabel() {
 	}
 }
 
-// edit changes what a NodeENI wants: the description, or, of one of them, whether there is a second subnet in each zone.
-// Both of them may select the same nodes, which take three interfaces beside their primary one, and all that is wanted
-// must be possible.
+// edit changes what a NodeENI declares: the description or, for one of them, whether there is a second subnet in each
+// zone. Both of them may select the same nodes. A node supports three interfaces in addition to its primary one, and
+// the sum of all declarations must be possible.
 func (p people) edit() {
 	p.Helper()
 	n := p.someNodeENI()
@@ -189,7 +189,7 @@ func (p people) edit() {
 	p.Must(p.User.Patch(p.Context(), n, client.MergeFrom(before)))
 }
 
-// redeclare deletes a NodeENI, or makes those anew that were deleted.
+// redeclare deletes a NodeENI, or creates deleted ones again.
 func (p people) redeclare() {
 	p.Helper()
 	if n := p.someNodeENI(); n != nil && p.IntN(2) == 0 {

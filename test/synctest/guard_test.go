@@ -74,7 +74,7 @@ func events(c *bubble.Cluster, reason string) int {
 }
 
 // TestASelectorThatReachesTheWholeFleetRampsUp changes a selector from a few nodes to all, as a typing error would, and
-// back when somebody has noticed.
+// back when the user notices.
 func TestASelectorThatReachesTheWholeFleetRampsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())

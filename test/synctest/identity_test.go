@@ -133,8 +133,8 @@ func TestAnInstanceThatEndsIsNoMoreWork(t *testing.T) {
 	})
 }
 
-// TestARestoredEtcd forgets a NodeENI whose interfaces are in use, as an etcd that is restored to a time before does. People hear
-// of it, and have a day before anything is detached; on paused nodes nothing ever is.
+// TestARestoredEtcd forgets a NodeENI whose interfaces are in use, as an etcd that is restored to a time before does.
+// People hear of it, and have a day before anything is detached; on paused nodes nothing ever is.
 func TestARestoredEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, nodes := inUse(t)
@@ -169,8 +169,8 @@ func TestARestoredEtcd(t *testing.T) {
 	})
 }
 
-// TestARestoredEtcdWithoutLedgers forgets the states as well: then nothing but tags says whose the interfaces are, and they stay
-// where they are. People hear of that.
+// TestARestoredEtcdWithoutLedgers forgets the states as well: then nothing but tags says whose the interfaces are, and
+// they stay where they are. People hear of that.
 func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, nodes := inUse(t)
@@ -191,8 +191,8 @@ func TestARestoredEtcdWithoutLedgers(t *testing.T) {
 	})
 }
 
-// TestANodeENIThatWasLostIsCreatedAgain has the user create the NodeENI again, at once or after the alarm. It takes over what
-// is in use: nothing is detached, and nothing is made.
+// TestANodeENIThatWasLostIsCreatedAgain has the user create the NodeENI again, at once or after the alarm. It takes
+// over what is in use: nothing is detached, and nothing is made.
 func TestANodeENIThatWasLostIsCreatedAgain(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "after the alarm": 20 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -278,8 +278,8 @@ func forget(c *bubble.Cluster, object client.Object) {
 	c.Must(client.IgnoreNotFound(c.User.Patch(c.Context(), object, client.MergeFrom(before))))
 }
 
-// TestLeaksGoAlthoughTheControllerStartsAgainAndAgain starts it anew every four minutes: what it suspects is lost each
-// time.
+// TestLeaksGoAlthoughTheControllerStartsAgainAndAgain restarts the controller every four minutes, and each restart
+// loses its absences.
 func TestLeaksGoAlthoughTheControllerStartsAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := bubble.World()

@@ -17,8 +17,8 @@ func callsTakeTime() bubble.Latencies {
 	return bubble.Latencies{EC2: ec2.CallLatencies(), Kubernetes: 10 * time.Millisecond}
 }
 
-// TestInterfacesOfANodeDoNotWaitForEachOther has nodes join one by one, each of which gets two interfaces that ask for the same
-// device index, and counts for how many the calls for one interface waited for those for the other.
+// TestInterfacesOfANodeDoNotWaitForEachOther lets nodes join one by one. Each gets two interfaces that request the same
+// device index. The test counts for how many nodes the calls for one interface waited for those for the other.
 func TestInterfacesOfANodeDoNotWaitForEachOther(t *testing.T) {
 	const nodes = 20
 	synctest.Test(t, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestInterfacesOfANodeDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// TestRemovalFollowsEC2sRate removes the interfaces of many nodes at once: calls of several hundred milliseconds do not hold the
-// fleet below EC2's rate.
+// TestRemovalFollowsEC2sRate removes the interfaces of many nodes at once: calls of several hundred milliseconds do not
+// hold the fleet below EC2's rate.
 func TestRemovalFollowsEC2sRate(t *testing.T) {
 	const nodes = 100
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestRemovalFollowsEC2sRate(t *testing.T) {
 				last = call.At
 			}
 		}
-		// 50 at once, of which 70 % are used at first, and 5 more per second, of which 70 % and then more are used.
+		// The bucket has 50 at once, and 70 % of them are used at first. It gets 5 more per second, and 70 % and then
+		// more are used.
 		if took := last.Sub(begun); took > 22*time.Second {
 			t.Errorf("%d interfaces were detached in %s", nodes, took)
 		}

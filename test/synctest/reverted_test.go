@@ -15,8 +15,9 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// TestAChangeThatDoesNotLast has EC2 accept each change of an attribute and keep none. The interface is ready all the same, the
-// change is made ever more seldom, and the NodeENI says what does not last and shows what EC2 has.
+// TestAChangeThatDoesNotLast makes EC2 accept each change of an attribute and keep none. The interface is ready
+// nevertheless, the controller repeats the change with growing backoff, and the NodeENI reports which attribute does
+// not last and shows EC2's value.
 func TestAChangeThatDoesNotLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble.New(t, bubble.World())

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command image builds the container image of multieni without a container engine: an index of one image per
-// architecture, each the static programs on nothing, and beside it a bill of materials. It writes an OCI layout, and
-// pushes it when told to. Run it from the root of the checkout.
+// architecture, each with static programs and no base image, and a software bill of materials. It writes an OCI layout,
+// and pushes it with --push. Run it from the root of the checkout.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// settings are what the command was told.
+// settings are the flags of the command.
 type settings struct {
 	out, version, push string
 	arches             []string
@@ -110,8 +110,8 @@ func (s settings) image(ctx context.Context, arch string) (v1.Image, error) {
 	return image, writeBill(folder, s.version, s.made, s.out+"-sbom-"+arch+".spdx.json")
 }
 
-// config is what the image says about itself. It runs as nobody in particular; the component is an argument or the
-// environment variable COMPONENT.
+// config is the configuration of the image. It runs as an unprivileged user without a name; an argument or the
+// environment variable COMPONENT selects the component.
 func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 	config := &v1.ConfigFile{
 		Architecture: arch, OS: "linux", Created: v1.Time{Time: s.made},
@@ -129,8 +129,8 @@ func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 	return config
 }
 
-// programs are what is in the image, by their packages. Agents run a program of their own, which is small, because every node
-// of a cluster pays for its memory.
+// programs are what is in the image, by their packages. Agents run a program of their own, which is small, because
+// every node of a cluster pays for its memory.
 func programs() []string { return []string{"multieni", "eni-manager"} }
 
 func (s settings) build(ctx context.Context, arch, folder string) error {
@@ -138,8 +138,8 @@ func (s settings) build(ctx context.Context, arch, folder string) error {
 		return err
 	}
 	flags := "-s -w -X github.com/multieni/multieni/internal/version.release=" + s.version
-	// Without what calls methods by name (net/rpc of Lambda's library, the traces of gRPC's), the linker drops the methods
-	// that nobody calls: a third of the image.
+	// The programs contain no code that calls methods by name (net/rpc of Lambda's library, the traces of gRPC's). The
+	// linker can therefore drop all methods without a call: a third of the image.
 	arguments := []string{"build", "-trimpath", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", flags, "-o", folder}
 	for _, program := range programs() {
 		arguments = append(arguments, "./cmd/"+program)

@@ -33,7 +33,8 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// The exit codes beside 0, which means that every network is there, and 1, which means that the command was used wrongly.
+// The exit codes other than 0, which means that every network is attached, and 1, which means a wrong usage of the
+// command.
 const (
 	// Partial means that an optional network is missing.
 	Partial = 10

@@ -125,8 +125,8 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 	d.clock(cloud)
 }
 
-// clock compares the clock of this machine with EC2's, which the answers so far have told. In the controller's pod it is that of
-// the controller.
+// clock compares the clock of this machine with EC2's, which the answers so far have told. In the controller's pod it
+// is that of the controller.
 func (d *doctor) clock(cloud ec2) {
 	ahead := cloud.clock.Ahead()
 	if ahead.Abs() > controller.ClockTolerance {
@@ -140,7 +140,7 @@ func (d *doctor) clock(cloud ec2) {
 // startController is what to do where no controller is at work.
 const startController = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
 
-// deletions names the NodeENIs that are to be deleted, of which no controller has taken note.
+// deletions names the NodeENIs whose deletion no controller has noticed.
 func (d *doctor) deletions(o objects) {
 	for _, n := range o.fleet().NodeENIs {
 		if n.Deleting && n.Unheard {

@@ -87,7 +87,7 @@ func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, s
 	return drafts, skipped, nil
 }
 
-// removedNodes says of which planned NodeENIs no node carries the labels.
+// removedNodes names the planned NodeENIs whose selector matches no node.
 func (d *dryRun) removedNodes() (said []string) {
 	for _, n := range d.nodeENIs {
 		selector := controller.Selector(n.Spec)
@@ -108,7 +108,7 @@ func (d *dryRun) concerns(node *corev1.Node) bool {
 	return slices.ContainsFunc(d.nodeENIs, selects) || slices.ContainsFunc(d.before, selects)
 }
 
-// resolve finds out what the selectors of all NodeENIs stand for.
+// resolve finds the matches of the selectors of all NodeENIs.
 func (d *dryRun) resolve(ctx context.Context) error {
 	resolve := resolver.New(d.cloud, resolver.Options{Fresh: time.Hour, Doubtful: time.Hour, Now: time.Now})
 	for i := range d.nodeENIs {

@@ -74,7 +74,7 @@ users: [{name: test, user: {}}], clusters: [{name: test, cluster: {server: "` + 
 	return c
 }
 
-// discovery serves the groups that doctor and import read beside those of the server in memory.
+// discovery serves the API groups that doctor and import read in addition to those of the server in memory.
 func discovery() map[string]any {
 	group := func(name, version string) metav1.APIGroup {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version}
@@ -233,7 +233,7 @@ func (c *cluster) block(reason, message string) {
 	c.write(&state)
 }
 
-// stall says in the status that somebody has to change something.
+// stall reports in the status that a user must change something.
 func (c *cluster) stall() {
 	c.t.Helper()
 	c.block("NoSubnetInZone", "no subnet of the NodeENI is in us-east-1a; add one")

@@ -171,7 +171,7 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
 	}
 	if i.from == fromFunction {
-		return // the VPC's other interfaces with that tag are of other clusters, or of nobody who uses Kubernetes
+		return // the VPC's other interfaces with that tag belong to other clusters, or to no Kubernetes cluster
 	}
 	for _, instanceID := range slices.Sorted(maps.Keys(byInstance)) {
 		for _, one := range byInstance[instanceID] {
@@ -196,7 +196,8 @@ func (i *importRun) view() report.ImportPlan {
 	return v
 }
 
-// isOtherControllerStopped refuses to go on while the other controller runs: it would make anew what it no longer finds.
+// isOtherControllerStopped returns an error while the other controller runs: it would create again what it no longer
+// finds.
 func (i *importRun) isOtherControllerStopped(ctx context.Context) error {
 	if i.from != fromController {
 		return nil

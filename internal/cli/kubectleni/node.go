@@ -50,7 +50,7 @@ shows what the NodeENIState knows.`,
 	return c
 }
 
-// picture draws a node with what EC2 shows of it, if that can be had.
+// picture draws a node with what EC2 returns about it, if a read succeeds.
 func (c *cloud) picture(ctx context.Context, api client.Client, node report.Node) report.NodeMap {
 	if node.InstanceID == "" {
 		return report.NewNodeMap(node, nil, eni.Limits{}, "the node is no EC2 instance")

@@ -22,7 +22,7 @@ import (
 // output is how a command prints.
 type output struct {
 	format string
-	// formats are those that the command knows beside text.
+	// formats are the formats that the command supports in addition to text.
 	formats []string
 }
 

@@ -86,7 +86,7 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 	return planned, nil
 }
 
-// rates are those at which a controller with default settings asks EC2 while nobody else does.
+// rates are the request rates of a controller with default settings in an account without other clients.
 func rates() map[string]forecast.Rate {
 	all := map[string]forecast.Rate{}
 	for action, bucket := range awsec2.DocumentedBuckets() {

@@ -41,7 +41,8 @@ func read(ctx context.Context, api client.Reader) (objects, error) {
 	return o, nil
 }
 
-// readWanted leaves out the states, of which there are none before multieni is installed, nor their definition.
+// readWanted reads everything except NodeENIStates: before multieni is installed, neither they nor their definition
+// exist.
 func readWanted(ctx context.Context, api client.Reader) (objects, error) {
 	var o objects
 	var nodeENIs v1alpha1.NodeENIList

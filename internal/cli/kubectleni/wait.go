@@ -94,7 +94,7 @@ func (w *waiting) run(ctx context.Context) error {
 	}
 }
 
-// over says what was still missing when the time was over, or somebody lost patience.
+// over reports what was still missing when the time was over or the user interrupted the command.
 func (w *waiting) over(ctx context.Context, last report.Progress) error {
 	switch {
 	case !errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -134,8 +134,8 @@ func (w *waiting) look(ctx context.Context) (report.Progress, error) {
 	return w.confirm(ctx, facts)
 }
 
-// confirm looks whether the NodeENIs that say that they are ready know of all their nodes: whoever labels a node and
-// waits would otherwise be told of the moment before.
+// confirm checks whether the status of each ready NodeENI counts all its nodes. Without it, a user who labels a node
+// and then waits would get the result from before the label.
 func (w *waiting) confirm(ctx context.Context, facts []report.NodeENI) (report.Progress, error) {
 	for i := range facts {
 		var nodes metav1.PartialObjectMetadataList

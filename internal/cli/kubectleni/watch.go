@@ -19,7 +19,7 @@ type screen struct {
 	output
 }
 
-// bind adds the flags, and the formats beside text that the command can print.
+// bind adds the flags, and the formats in addition to text that the command supports.
 func (s *screen) bind(c *cobra.Command, formats ...string) {
 	s.access.bind(c.Flags())
 	s.output.bind(c, formats...)

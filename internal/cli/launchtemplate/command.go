@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package launchtemplate holds the commands of multieni that show what an AWSNodeTemplate comes to, without asking EC2 or
-// Kubernetes.
+// Package launchtemplate holds the commands of multieni that show the result of an AWSNodeTemplate without calls to EC2
+// or Kubernetes.
 package launchtemplate
 
 import (

@@ -122,7 +122,7 @@ type published struct {
 	zone, shape string
 }
 
-// published returns the launch templates to name: those of the status, or what stands for them.
+// published returns the launch templates to name: those of the status, or placeholders.
 func (l loaded) published() []published {
 	var all []published
 	for _, t := range l.object.Status.LaunchTemplates {
@@ -140,7 +140,7 @@ func (l loaded) published() []published {
 	return all
 }
 
-// subnets are those of the status that a launcher may choose from, or what stands for them.
+// subnets returns the subnets of the status that a launcher may choose from, or placeholders.
 func (l loaded) subnets() []string {
 	var ids []string
 	for _, z := range l.object.Status.Zones {

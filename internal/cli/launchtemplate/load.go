@@ -22,7 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/nodetemplate"
 )
 
-// anyZone stands for the zones that are not known offline.
+// anyZone is the placeholder for zones that are unknown offline.
 const anyZone = "ZONE"
 
 // plenty is how many addresses the subnets have that are not known offline.
@@ -118,7 +118,7 @@ func groups(terms selector.GroupTerms) []string {
 	return append([]string{}, terms.IDs...)
 }
 
-// named are the subnets that the source and the override name: whatever they are called, they are taken to be there.
+// named returns the subnets that the source and the override name. They are assumed to exist.
 func named(t launchtemplate.NodeTemplate) []eni.Subnet {
 	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil {

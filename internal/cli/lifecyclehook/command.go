@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecyclehook is the command of the lifecycle hook's handler. It knows nothing of Kubernetes, so that it can be
-// a small program of its own in AWS Lambda.
+// Package lifecyclehook is the command of the lifecycle hook's handler. It knows nothing of Kubernetes, so that it can
+// be a small program of its own in AWS Lambda.
 package lifecyclehook
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// lambdaRuntime is the variable by which AWS Lambda tells a custom runtime where to ask for work.
+// lambdaRuntime is the variable with the address at which a custom runtime of AWS Lambda receives its invocations.
 const lambdaRuntime = "AWS_LAMBDA_RUNTIME_API"
 
 // options are the flags of the command.

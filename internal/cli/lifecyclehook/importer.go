@@ -19,7 +19,7 @@ import (
 	"github.com/multieni/multieni/internal/version"
 )
 
-// groupTag is the tag by which Auto Scaling marks the instances of a group.
+// groupTag is the tag with which Auto Scaling marks the instances of a group.
 const groupTag = "aws:autoscaling:groupName"
 
 func newImport(o *options) *cobra.Command {

@@ -95,8 +95,9 @@ func deployed(t *testing.T, size int) awssim.World {
 	return w
 }
 
-// A hundred instances in three zones, prepared by the function as it is deployed and built. It is killed at each of its calls, in
-// the middle of a batch, while EventBridge loses, repeats and delays events, the queue repeats and reorders them, and EC2 throttles.
+// A hundred instances in three zones, prepared by the function as it is deployed and built. It is killed at each of its
+// calls, in the middle of a batch, while EventBridge loses, repeats and delays events, the queue repeats and reorders
+// them, and EC2 throttles.
 func TestScaleOutByTheFunction(t *testing.T) {
 	const size = 100
 	kills := killsOf(
@@ -137,14 +138,14 @@ func killsOf(actions ...string) []fault.Fault {
 	return kills
 }
 
-// The calls by which an instance gets two interfaces and its hook is completed, and how often each is made.
+// The calls that give an instance two interfaces and complete its hook, and how often each is made.
 var changes = map[string]int{
 	"CreateNetworkInterface": 2, "ModifyNetworkInterfaceAttribute": 4, "AttachNetworkInterface": 2, "CompleteLifecycleAction": 1,
 }
 
-// At whichever call that changes something the function is killed, before it had an effect or before the answer came: the
-// next event finishes what was begun, and nothing is made twice. To be killed at a call that only reads is the same as to be
-// killed after the one before it.
+// At whichever call that changes something the function is killed, before it had an effect or before the answer came:
+// the next event finishes what was begun, and nothing is made twice. To be killed at a call that only reads is the same
+// as to be killed after the one before it.
 func TestTheFunctionIsKilledAtEveryCall(t *testing.T) {
 	type death struct {
 		fault.Fault
@@ -209,7 +210,8 @@ func scaleOut(t *testing.T, w awssim.World, faults ...fault.Fault) *scene {
 	return &scene{sim, time.Now().Add(2 * time.Minute)}
 }
 
-// await waits until so many instances are in service. A schedule sends a tick now and then, by the clock of the machine.
+// await waits until so many instances are in service. A schedule sends a tick now and then, by the clock of the
+// machine.
 func (s *scene) await(t *testing.T, size int, tick time.Duration) {
 	t.Helper()
 	next := time.Now().Add(tick)
@@ -224,7 +226,8 @@ func (s *scene) await(t *testing.T, size int, tick time.Duration) {
 	}
 }
 
-// completedOnce checks that the hook let each instance into service by a call of the function, and that no call came too late.
+// completedOnce checks that the hook let each instance into service by a call of the function, and that no call came
+// too late.
 func (s *scene) completedOnce(t *testing.T) {
 	t.Helper()
 	waited := map[string]int{}
@@ -272,7 +275,8 @@ func (s *scene) has(t *testing.T) []string {
 	return all
 }
 
-// check wants one interface for each instance, at device 1, and the addresses of each subnet to be those from its start.
+// check wants one interface for each instance, at device 1, and the addresses of each subnet to be those from its
+// start.
 func check(t *testing.T, sim *awssim.Simulator, size int) {
 	t.Helper()
 	of := map[string]int{}

@@ -48,7 +48,7 @@ func (m *meters) Handled(h lifecyclehook.Handled) {
 // Prepared implements [lifecyclehook.Observer].
 func (m *meters) Prepared(p lifecyclehook.Prepared) { m.events.Prepared(p.Attached, p.Failure) }
 
-// watch has the requests of clients with this configuration counted, each once, whatever the SDK does about its failures.
+// watch counts the requests of clients with this configuration, each once, regardless of the SDK's retries.
 func (m *meters) watch(cfg aws.Config) aws.Config {
 	cfg.APIOptions = append(slices.Clip(cfg.APIOptions), func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("CountRequests",
@@ -84,7 +84,7 @@ func (m *meters) serve(ctx context.Context, address string, log *slog.Logger) er
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // whoever is being answered asks again elsewhere
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // clients with a pending request retry elsewhere
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics at %s: %w", listener.Addr(), err)

@@ -21,7 +21,8 @@ import (
 	"github.com/multieni/multieni/internal/cli/lifecyclehook"
 )
 
-// The command beside a queue, with AWS's own client of it: what was handled is deleted, though it came twice and out of order.
+// The command serves a queue with AWS's own client: it deletes every message that it handled, although messages are
+// duplicated and out of order.
 func TestScaleOutBesideAQueue(t *testing.T) {
 	const size = 6
 	world := deployed(t, size)
@@ -93,7 +94,7 @@ func TestScaleOutBesideAQueue(t *testing.T) {
 // secretKey must be in no log.
 const secretKey = "a-secret-access-key"
 
-// freeAddress returns an address that nobody listens at.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

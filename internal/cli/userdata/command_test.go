@@ -127,7 +127,7 @@ func TestTheFormOfLaunchTemplates(t *testing.T) {
 
 var documented = regexp.MustCompile(`(?m)^ *multieni userdata render ((?:.*\\\n)*.*)$`)
 
-// The commands of the documentation do what it says, beside the file of networks that it shows.
+// The documented commands do what the document says, with the file of networks that it shows.
 func TestTheDocumentedCommands(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/multus-node-groups.md")
 	if err != nil {

@@ -51,7 +51,7 @@ type cloud struct {
 	source     launchtemplate.Version
 	images     map[string]string // by instance
 	references []launchtemplate.Reference
-	unasked    error // why nobody may see the references
+	unasked    error // why the references cannot be read
 	refuse     error
 	calls      []string
 }
@@ -394,8 +394,8 @@ func TestANodeIsLabelledAndTellsOfItsDrift(t *testing.T) {
 	}
 }
 
-// TestAPatchedImageIsDrift: the image of a family is named by a parameter, which stands for another one without that anything
-// is changed here.
+// TestAPatchedImageIsDrift checks an image that a parameter of its family names: AWS lets the parameter name another
+// image, and nothing changes in the declaration.
 func TestAPatchedImageIsDrift(t *testing.T) {
 	object := declared()
 	object.Spec.AMIFamily, object.Spec.AMISelector, object.Spec.UserData = v1alpha1.AMIFamily(launchtemplate.AL2023), nil, ""

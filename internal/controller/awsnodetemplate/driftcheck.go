@@ -40,8 +40,8 @@ func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
 	return all
 }
 
-// checkDrift holds every node that was launched from the node template against what is declared now, in the order of their
-// names. While the node template cannot be rendered, nothing is said of a difference.
+// checkDrift holds every node that was launched from the node template against what is declared now, in the order of
+// their names. While the node template cannot be rendered, nothing is said of a difference.
 func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	nodes, err := r.nodesByInstance(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	return fleet, err
 }
 
-// describeNewNodes looks at the instances of nodes that have joined since the last listing: it shows what they were launched with.
-// Those that were there before the first listing are known from it.
+// describeNewNodes looks at the instances of nodes that have joined since the last listing: it shows what they were
+// launched with. Those that were there before the first listing are known from it.
 func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*corev1.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(200)
@@ -134,8 +134,8 @@ func (r *Reconciler) checkLaunchedDrift(ctx context.Context, nodes map[string]*c
 	return fleet, nil
 }
 
-// images are those of the instances, where it matters: if a template names its image by a parameter, a node can be out of
-// date without that anything was changed here. What may not be asked is a warning.
+// images are those of the instances, where it matters: if a template names its image by a parameter, a node can be out
+// of date without that anything was changed here. What may not be asked is a warning.
 func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, error) {
 	f.rendering.Images = map[string]string{}
 	for _, template := range f.rendering.Templates {
@@ -176,8 +176,8 @@ func (r *Reconciler) adopted(ctx context.Context) (map[string]bool, error) {
 	return ids, nil
 }
 
-// checkVersionsDrift asks EC2 which version of somebody else's launch template each instance was launched from: its interfaces
-// have no tags of ours.
+// checkVersionsDrift reads from EC2 which version of the source's launch template each instance was launched from. The
+// interfaces of these instances have no tags of multieni.
 func (r *Reconciler) checkVersionsDrift(ctx context.Context, nodes map[string]*corev1.Node, f *facts) ([]node, error) {
 	versions, err := r.Launches.InstancesOf(ctx, f.template.Source.ID)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *Reconciler) checkVersionsDrift(ctx context.Context, nodes map[string]*c
 	return fleet, nil
 }
 
-// updateNodes hands what can be mended in place to the node reconciler, unless it is only to be reported.
+// updateNodes passes the updates in place to the node reconciler, unless the policy only reports them.
 func (r *Reconciler) updateNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, fleet []node) {
 	byInstance, names := map[string][]plan.InPlaceUpdate{}, map[string]string{}
 	if object.Spec.DriftPolicy.InPlace != v1alpha1.InPlaceReport {

@@ -25,8 +25,8 @@ type facts struct {
 	// source is when the launch template referred to was read.
 	sourceReadAt time.Time
 
-	// offers are the versions to launch from now, warnings what EC2 had to say of them, and refusal why it would not launch
-	// from one that was to be offered.
+	// offers are the versions to launch from now, warnings what EC2 had to say of them, and refusal why it would not
+	// launch from one that was to be offered.
 	offers   []templateVersion
 	warnings []string
 	refusal  error
@@ -38,8 +38,8 @@ type facts struct {
 	fleet []node
 }
 
-// gather finds out what the node template stands for, and renders it. What is wrong with it is among the rendering's
-// problems; an error is one of asking.
+// gather reads what the node template refers to, and renders it. The rendering's problems say what is wrong with the
+// template; an error means that a read failed.
 func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (facts, error) {
 	f := facts{now: r.Now()}
 	t, err := nodetemplate.Convert(object, r.Cluster)

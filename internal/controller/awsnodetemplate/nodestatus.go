@@ -151,7 +151,7 @@ func condition(n *corev1.Node) *corev1.NodeCondition {
 	return &n.Status.Conditions[at]
 }
 
-// labelChanges are the labels to set, and to take away: null. Only labels of ours are taken away.
+// labelChanges returns the labels to set and, as null, the labels to remove. It removes only multieni's own labels.
 func labelChanges(have, want map[string]string) map[string]any {
 	changes := map[string]any{}
 	for key, value := range want {
@@ -167,7 +167,8 @@ func labelChanges(have, want map[string]string) map[string]any {
 	return changes
 }
 
-// capacityChanges are the resources to set, and to take away. A null in a patch of a status takes a member away.
+// capacityChanges returns the resources to set and, as null, the resources to remove. A null in a patch of a status
+// removes the member.
 func capacityChanges(have corev1.ResourceList, want map[string]int) map[string]any {
 	changes := map[string]any{}
 	for name, count := range want {

@@ -4,9 +4,9 @@
 // Package awsnodetemplate looks after AWSNodeTemplate objects: it keeps launch templates in EC2 that say what they
 // declare, and tells of every node launched from them whether it still is as one launched now.
 //
-// What is to be rendered, and what a difference means, package launchtemplate decides. Here facts are gathered for it, what it
-// renders is tried and published as a numbered version, and the result is reported: on the object, on its nodes, and to the
-// node reconciler, which repairs interfaces in place.
+// What is to be rendered, and what a difference means, package launchtemplate decides. Here facts are gathered for it,
+// what it renders is tried and published as a numbered version, and the result is reported: on the object, on its
+// nodes, and to the node reconciler, which repairs interfaces in place.
 package awsnodetemplate
 
 import (
@@ -63,9 +63,10 @@ type Options struct {
 	Resolver *resolver.Resolver
 	Launches *resolver.Launches
 	EC2      EC2
-	// References are who launches from which launch templates, beside the instances that run.
+	// References returns the users of launch templates other than running instances.
 	References func(context.Context) ([]launchtemplate.Reference, error)
-	// CheckOverride reports a member of an override that EC2 does not have. A nil one means that overrides are not allowed.
+	// CheckOverride reports a member of an override that EC2 does not have. A nil one means that overrides are not
+	// allowed.
 	CheckOverride func(launchtemplate.Document) error
 	// KubernetesVersion returns the minor version of the API server, such as 1.35.
 	KubernetesVersion func() (string, error)
@@ -74,8 +75,8 @@ type Options struct {
 	Repairs     *controller.InPlaceUpdates
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// SourceRefresh is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often EC2's launch
-	// templates are listed.
+	// SourceRefresh is how often what can change by itself is looked at: aliases, images, nodes. Relist is how often
+	// EC2's launch templates are listed.
 	SourceRefresh, Relist time.Duration
 	// Concurrency is how many node templates are worked on at the same time.
 	Concurrency int
@@ -155,7 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 // tidy deletes what nothing wants any more, while it is known what is wanted.
 func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	if f.rendering.Problems != nil || f.refusal != nil || f.unseen || controller.Paused(object) {
-		return nil //nolint:nilerr // the refusal is told in the status; it only says that what is wanted is not settled
+		return nil //nolint:nilerr // the status reports the refusal; which templates are wanted is not settled
 	}
 	err := r.collect(ctx, f)
 	if errors.Is(err, errReferrersUnknown) {
@@ -185,7 +186,8 @@ func (r *Reconciler) next(f facts) time.Duration {
 	return r.SourceRefresh
 }
 
-// addFinalizer puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that is paused.
+// addFinalizer puts the finalizer on. Nothing is made in EC2 for a node template without it, and nothing for one that
+// is paused.
 func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.AWSNodeTemplate) error {
 	before := object.DeepCopy()
 	if controller.Paused(object) || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
@@ -198,8 +200,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.AWSNodeT
 	return nil
 }
 
-// removeFinalizer deletes the launch templates once no node that was launched from them runs, and no group refers to them. Then it
-// takes the finalizer off.
+// removeFinalizer deletes the launch templates once no node that was launched from them runs, and no group refers to
+// them. Then it takes the finalizer off.
 func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNodeTemplate) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
@@ -258,7 +260,7 @@ func (r *Reconciler) Counts() map[string]Counts {
 	return maps.Clone(r.standings)
 }
 
-// CollectTemplates deletes launch templates that have outlived their node template, for whatever reason.
+// CollectTemplates deletes launch templates whose node template no longer exists, regardless of the reason.
 func (r *Reconciler) CollectTemplates(ctx context.Context) error {
 	if err := r.Observer.WaitSynced(ctx); err != nil {
 		return err

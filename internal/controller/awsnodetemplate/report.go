@@ -157,7 +157,7 @@ func instanceTypes(verdicts []launchtemplate.TypeVerdict) v1alpha1.TemplateInsta
 	return all
 }
 
-// source says what the reference stands for, and since when that is known.
+// source returns the version that the reference resolves to, and since when.
 func source(before *v1alpha1.TemplateSource, f facts) *v1alpha1.TemplateSource {
 	s := f.template.Source
 	if s == nil {

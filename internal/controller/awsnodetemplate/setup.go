@@ -39,7 +39,8 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// collectPeriodically sweeps until the context ends. Whoever never had a node template need not allow it.
+// collectPeriodically collects launch templates until the context ends. Its permissions are optional for users without
+// node templates.
 func (r *Reconciler) collectPeriodically(ctx context.Context) error {
 	for {
 		select {

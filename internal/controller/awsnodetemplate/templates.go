@@ -27,7 +27,8 @@ type templateVersion struct {
 	version  int64
 }
 
-// maxPublishAttempts is how many instance types EC2 is asked about before its refusal is believed: not every zone has every type.
+// maxPublishAttempts is how many instance types EC2 is asked about before its refusal is believed: not every zone has
+// every type.
 const maxPublishAttempts = 3
 
 // choices are the subnets that the published versions name.
@@ -48,8 +49,8 @@ func (r *Reconciler) choices(ctx context.Context, object *v1alpha1.AWSNodeTempla
 	return choices, nil
 }
 
-// publish makes the versions that are not there yet, and offers those from which EC2 would launch. Where it would not, the
-// version that was offered before stays.
+// publish makes the versions that are not there yet, and offers those from which EC2 would launch. Where it would not,
+// the version that was offered before stays.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f *facts) error {
 	for _, template := range f.rendering.Templates {
 		name := f.template.TemplateName(template)
@@ -97,8 +98,8 @@ func refusal(err error) error {
 	}
 }
 
-// try has EC2 say whether it would launch. Where it may not be asked, that is a warning: a launch needs permissions that
-// the controller need not have.
+// try has EC2 say whether it would launch. Where it may not be asked, that is a warning: a launch needs permissions
+// that the controller need not have.
 func (r *Reconciler) try(ctx context.Context, f *facts, o templateVersion) error {
 	subnet := ""
 	if o.Zone == "" {
@@ -141,7 +142,8 @@ func anySubnet(zones []launchtemplate.ZoneVerdict) string {
 	return some
 }
 
-// collect deletes the launch templates and versions of the node template that nothing refers to any more, after a while.
+// collect deletes the launch templates and versions of the node template that nothing refers to any more, after a
+// while.
 func (r *Reconciler) collect(ctx context.Context, f facts) error {
 	launched := r.Observer.LaunchedFrom(f.template.UID)
 	hashes := map[string]bool{}
@@ -178,7 +180,8 @@ type kept struct {
 	unwanted, orphaned time.Time
 }
 
-// of returns the launch templates of a node template; its name is enough to tell them, since it is unique in the cluster.
+// of returns the launch templates of a node template; its name is enough to tell them, since it is unique in the
+// cluster.
 func (s *templateCache) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
 	if s.now().Sub(s.listedAt) >= s.fresh {
 		if err := s.list(ctx); err != nil {
@@ -271,7 +274,7 @@ func (s *templateCache) put(ctx context.Context, t launchtemplate.NodeTemplate, 
 		return err
 	})
 	if eni.ErrorClass(err) == eni.NotFound {
-		s.listedAt = time.Time{} // somebody has deleted it
+		s.listedAt = time.Time{} // another program deleted it
 	}
 	if err != nil {
 		return v, nil, err
@@ -297,8 +300,8 @@ func (s *templateCache) create(ctx context.Context, t launchtemplate.NodeTemplat
 	return v, warnings, nil
 }
 
-// withToken makes a call with the hash as its token, by which it can be made again when its answer is lost. EC2 does not
-// take a token again once what it made is gone, deleted by somebody else: then the time makes another.
+// withToken makes a call with the hash as its client token, so that the call can be repeated when its answer is lost.
+// EC2 refuses the token after another program deleted what the call made: withToken then adds the time to the token.
 func (s *templateCache) withToken(hash string, call func(token string) error) error {
 	err := call(hash)
 	if eni.ErrorClass(err) == eni.IdempotencyMismatch {
@@ -355,7 +358,7 @@ func (s *templateCache) collect(ctx context.Context, nodeTemplate string, curren
 	return nil
 }
 
-// dispose deletes a launch template that nobody refers to; else its time begins anew.
+// dispose deletes a launch template without referrers. If it has one, its time to live starts again.
 func (s *templateCache) dispose(ctx context.Context, k *kept) error {
 	referrers, err := s.referrers(ctx, k)
 	if err != nil {
@@ -411,7 +414,8 @@ func (s *templateCache) remove(ctx context.Context, k *kept) error {
 	return nil
 }
 
-// clear deletes all launch templates of a node template, unless somebody refers to one of them, whom it returns.
+// clear deletes all launch templates of a node template. If one of them has referrers, it deletes none and returns
+// them.
 func (s *templateCache) clear(ctx context.Context, nodeTemplate string) (referrers []launchtemplate.Reference, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -438,8 +442,9 @@ func (s *templateCache) clear(ctx context.Context, nodeTemplate string) (referre
 	return nil, nil
 }
 
-// sweep deletes the launch templates whose node template is gone and did not take them along, as one does whose finalizer
-// was taken off by hand. They go once they are old and were seen so twice, and while nothing that runs comes from them.
+// sweep deletes the launch templates whose node template is gone and did not take them along, as one does whose
+// finalizer was taken off by hand. They go once they are old and were seen so twice, and while nothing that runs comes
+// from them.
 func (s *templateCache) sweep(ctx context.Context, there func(nodeTemplate string) bool, running func(nodeTemplateUID string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

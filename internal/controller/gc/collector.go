@@ -49,7 +49,8 @@ type Options struct {
 type Collector struct {
 	Options
 	mu sync.Mutex
-	// suspects are the absences of the NodeENIs' UIDs that are missed; convicts are those found missing again long enough after.
+	// suspects are the absences of the missing NodeENIs, by UID. The next field has the UIDs found missing again after
+	// the grace period: garbage collection deletes their interfaces.
 	suspects map[string]Missing
 	convicts map[string]bool
 }
@@ -61,7 +62,8 @@ func New(options Options) *Collector {
 
 // Missing is that of a NodeENI.
 type Missing struct {
-	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they are.
+	// Since is when it was first missed; Grace is for how long from then on its attached interfaces are left where they
+	// are.
 	Since time.Time
 	Grace time.Duration
 	// logged is the grace that the log has told of.
@@ -75,7 +77,7 @@ func (s *Collector) Gone(uid string) (a Missing, gone bool) {
 	return s.suspects[uid], s.convicts[uid]
 }
 
-// MassLoss reports whether NodeENIs are missing of which so many were missed at once that they seem to be lost.
+// MassLoss reports whether so many NodeENIs were missing at once that they rather were lost than deleted.
 func (s *Collector) MassLoss() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +136,8 @@ func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Du
 	return next, nil
 }
 
-// grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are. Those
-// that a NodeENI has taken over count as well: they were without theirs until then.
+// grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are.
+// Those that a NodeENI has taken over count as well: they were without theirs until then.
 func (s *Collector) grace(watch *observer.Observer, alive map[string]time.Time) (orphans int, grace time.Duration) {
 	now, takenOver := s.Now(), 0
 	attached := watch.Attached(func(r inventory.Record) bool {
@@ -152,7 +154,8 @@ func (s *Collector) grace(watch *observer.Observer, alive map[string]time.Time) 
 	return orphans, identity.OrphanGrace(orphans+takenOver, attached)
 }
 
-// evaluateAll takes one look at all NodeENIs into account, and returns those that are convicted, and when to look again.
+// evaluateAll records one list of all NodeENIs. It returns the UIDs whose interfaces garbage collection deletes, and
+// when to list again.
 func (s *Collector) evaluateAll(owners []string, alive map[string]time.Time, grace time.Duration) (convicts []string, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +203,7 @@ func (s *Collector) news(uid string) (grace time.Duration, isNews bool) {
 	return absence.Grace, isNews
 }
 
-// forget drops what is remembered of NodeENIs of which no interface is left.
+// forget drops the state of NodeENIs that have no interface left.
 func (s *Collector) forget(owners []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -145,8 +145,8 @@ func observe(t *testing.T, c *cloud, now func() time.Time) *observer.Observer {
 	return watch
 }
 
-// TestWhatIsGoneIsForgotten lets all interfaces of a convicted NodeENI go. A reading that shows one of them again begins
-// anew.
+// TestWhatIsGoneIsForgotten removes all interfaces of a collected NodeENI. A read that returns one of them again starts
+// from the beginning.
 func TestWhatIsGoneIsForgotten(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
@@ -165,7 +165,8 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNetworksAreNoLeaks has interfaces that instances got before they joined: no NodeENI was ever to be there for them.
+// TestNetworksAreNoLeaks has interfaces that instances got before they joined: no NodeENI was ever to be there for
+// them.
 func TestNetworksAreNoLeaks(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
@@ -183,7 +184,8 @@ func TestNetworksAreNoLeaks(t *testing.T) {
 	}
 }
 
-// TestALoss has interfaces in use of many NodeENIs, or orphans in use of nobody, when the API server forgets their owners.
+// TestALoss has interfaces in use of many NodeENIs, or orphans in use without any owner, when the API server loses
+// their owners.
 func TestALoss(t *testing.T) {
 	many := []string{"a", "b", "c", "d"}
 	for name, tc := range map[string]struct {
@@ -221,8 +223,8 @@ func TestALoss(t *testing.T) {
 	}
 }
 
-// TestTheLastOfALossIsNotGivenUp has lost NodeENIs created again, one after the other, until what is left of the loss would
-// not be one by itself. It keeps the time that it was given.
+// TestTheLastOfALossIsNotGivenUp has lost NodeENIs created again, one after the other, until what is left of the loss
+// would not be one by itself. It keeps the time that it was given.
 func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
@@ -242,8 +244,8 @@ func TestTheLastOfALossIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestALeaderThatBeginsInTheMiddleOfARestore was not there when many NodeENIs were missed. All but one have been created again
-// and have taken over what is in use; made for them it was not.
+// TestALeaderThatBeginsInTheMiddleOfARestore was not there when many NodeENIs were missed. All but one have been
+// created again and have taken over what is in use; made for them it was not.
 func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	for name, tc := range map[string]struct {
@@ -274,8 +276,8 @@ func TestALeaderThatBeginsInTheMiddleOfARestore(t *testing.T) {
 	}
 }
 
-// TestTheLogHasARemovalOnce looks on while interfaces in use wait for the end of their grace, and while a loss around them
-// makes that longer.
+// TestTheLogHasARemovalOnce looks on while interfaces in use wait for the end of their grace, and while a loss around
+// them makes that longer.
 func TestTheLogHasARemovalOnce(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }

@@ -143,7 +143,7 @@ func SourceDrift(s Source, version int64) []Difference {
 	}
 	f := Fields()["launchTemplateRef"]
 	if _, err := strconv.ParseInt(s.Version, 10, 64); err == nil {
-		f.Class = Static // f.Class = Static // a version number always names the same version
+		f.Class = Static // a version number always names the same version
 	}
 	return []Difference{{
 		Field: "launchTemplateRef", Class: f.Class, Action: f.Action, Want: fmt.Sprintf("version %d", s.Resolved), Have: fmt.Sprintf("version %d", version),

@@ -77,7 +77,8 @@ func build(ctx context.Context, src source, dir string, meter *meter) error {
 	return nil
 }
 
-// compile compiles the packages of the module in dir, with their modules, into output, and tells meter about each package.
+// compile compiles the packages of the module in dir, with their modules, into output, and tells meter about each
+// package.
 func compile(ctx context.Context, dir, ldflags, output string, meter *meter, packages ...string) error {
 	meter.enter("downloading modules")
 	dependencies, err := runGo(ctx, dir, append([]string{"list", "-deps"}, packages...)...)
@@ -121,8 +122,8 @@ func watchBuild(output io.Reader, meter *meter) (complaints string) {
 	return other.String()
 }
 
-// goCommand is the go command in dir, for a module that stands alone and a
-// program that runs on this machine, whatever the environment says.
+// goCommand is the go command in dir, for a stand-alone module and a program that runs on this machine, regardless of
+// the environment.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -194,7 +194,7 @@ func TestDirWithoutSourceAndIndex(t *testing.T) {
 	}
 }
 
-// What was compiled is of the exact version, and it is there: nothing is downloaded beside it.
+// Dir prefers the exact version that was compiled before, and downloads nothing.
 func TestDirPrefersWhatWasCompiled(t *testing.T) {
 	checkout(t)
 	compiled := dir(t)

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// A meter tells a person how far a build is: on a terminal in one line that is
-// written anew each second, elsewhere in a plain line every 15 seconds. Builds
-// that end within the first interval print nothing.
+// A meter tells a person how far a build is: on a terminal in one line that it redraws each second, elsewhere in a
+// plain line every 15 seconds. Builds that end within the first interval print nothing.
 type meter struct {
 	out      io.Writer
 	what     string // is built

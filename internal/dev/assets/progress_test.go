@@ -14,7 +14,7 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// Where nobody watches a terminal, a line each 15 seconds says how far it is.
+// Without a terminal, one line each 15 seconds says how far the build is.
 func TestProgressInALog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

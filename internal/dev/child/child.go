@@ -1,10 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package child runs the real controller, the program multieni, as a child process beside a simulated AWS.
+// Package child runs the real controller, the program multieni, as a child process next to a simulated AWS.
 //
-// [Controller] finds or builds it and fits it to how fast the simulator lives. A [Process] can be stopped as an operator
-// stops it, or killed as by a machine that burns down.
+// [Controller] finds or builds it and adapts its flags to the speed of the simulator. A [Process] can be stopped as an
+// operator stops it, or killed as when its machine fails.
 package child
 
 import (
@@ -64,7 +64,7 @@ func Start(o Options) (*Process, error) {
 // PID is the ID of the process.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Exited is closed when the process has ended, for whatever reason.
+// Exited is closed when the process has ended, regardless of the reason.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Err is how the process ended. It waits until it has.

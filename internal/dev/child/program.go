@@ -15,15 +15,15 @@ import (
 // name is the program that has the controller.
 const name = "multieni"
 
-// Controller returns what to run as the controller beside a simulator that lives speed times as fast as the world. Env and
-// Log are left to the caller.
+// Controller returns the options that run the controller with a simulator whose time is speed times as fast as real
+// time. The caller sets Env and Log.
 func Controller(ctx context.Context, speed float64, progress io.Writer) (Options, error) {
 	path, err := program(ctx, progress)
 	return Options{Program: path, Args: Flags(speed)}, err
 }
 
-// program returns the path of the program: the one that lies beside this one, as after "make build", else one built
-// from the checkout into its bin folder. That takes a while the first time, so progress is told.
+// program returns the path of the program: the one in the folder of this one, as after "make build", else one built
+// from the checkout into its bin folder. The first build takes a while and reports its progress.
 func program(ctx context.Context, progress io.Writer) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

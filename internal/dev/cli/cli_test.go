@@ -75,7 +75,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What is missing outside a checkout is told before anything starts.
+// Up reports what is missing outside a checkout before it starts anything.
 func TestUpOutsideACheckout(t *testing.T) {
 	for name, row := range map[string]struct {
 		args []string

@@ -41,14 +41,14 @@ type Options struct {
 	// Audit, if set, is the file to which an API server of our own writes an event for every request that changes
 	// something.
 	Audit string
-	// Logger is told about events. Nil means silence.
+	// Logger receives events. Nil means silence.
 	Logger *slog.Logger
 	// Progress shows a person that the first build of the API server is not
 	// stuck. Nil means os.Stderr.
 	Progress io.Writer
 }
 
-// A Cluster is a running Kubernetes API beside a running simulator.
+// A Cluster is a running Kubernetes API together with a running simulator.
 type Cluster struct {
 	Config     *rest.Config      // an administrator's access to the API server
 	Kubeconfig string            // path of the same as a file

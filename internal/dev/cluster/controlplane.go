@@ -20,12 +20,11 @@ import (
 	"github.com/multieni/multieni/internal/dev/assets"
 )
 
-// serverTimeout is how long etcd and kube-apiserver may each take to start or to
-// stop: three seconds when they have a machine to themselves, far more beside a
-// compiler.
+// serverTimeout is how long etcd and kube-apiserver may each take to start or to stop: three seconds on an idle
+// machine, much longer while a compiler runs.
 const serverTimeout = 2 * time.Minute
 
-// controlPlane is a Kubernetes API, ours or somebody else's.
+// controlPlane is a Kubernetes API: our own, or an existing one.
 type controlPlane struct {
 	config     *rest.Config
 	kubeconfig string // path
@@ -129,8 +128,7 @@ func startEnvironment(programs, data, logs, audit string) (*envtest.Environment,
 
 func logFile(dir, program string) string { return filepath.Join(dir, program+".log") }
 
-// useControlPlane is the cluster that kubeconfig leads to. Its kubectl is the
-// one in PATH: whoever has a cluster has that.
+// useControlPlane is the cluster that kubeconfig leads to. It uses the kubectl in PATH, which users of a cluster have.
 func useControlPlane(kubeconfig string) (*controlPlane, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -151,7 +149,7 @@ func installCRDs(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	// The default of ten seconds is too little beside a compiler.
+	// The default of ten seconds is too short while a compiler runs.
 	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: serverTimeout}); err != nil {
 		return fmt.Errorf("install the definitions of our kinds: %w", err)
 	}

@@ -76,7 +76,7 @@ func (c *checker) interfaces(holds []holding) {
 	}
 }
 
-// find looks for a wanted interface by where it is, whatever its tags say of the node.
+// find looks for a desired interface by its location, regardless of the node that its tags name.
 func (c *checker) find(among map[string]*ec2.NetworkInterface, want holding) *ec2.NetworkInterface {
 	instance := c.instanceOf(want.node)
 	for _, i := range among {

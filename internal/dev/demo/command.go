@@ -59,7 +59,7 @@ func quote(word string) string {
 	return word
 }
 
-// terminate ends the instance of a node behind everybody's back.
+// terminate ends the instance of a node in EC2, without informing Kubernetes.
 type terminate struct{ node string }
 
 func (c terminate) typed(t *teller) (string, func(context.Context) (string, error)) {

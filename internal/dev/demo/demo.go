@@ -31,7 +31,7 @@ type Options struct {
 	Kubeconfig string
 	// Speed is how many times faster than EC2 the simulator lives.
 	Speed float64
-	// Kills is how often the controller is killed at random moments, beside the once that is part of the story; Seed
+	// Kills is how often the controller is killed at random moments, in addition to the one time in the story; Seed
 	// decides the moments.
 	Kills int
 	Seed  uint64
@@ -92,8 +92,8 @@ func setUp(ctx context.Context, o Options) (*teller, error) {
 	return t, nil
 }
 
-// enter looks around for the first time. The story is told in a cluster without NodeENIs, or those of others would be
-// taken for a part of it.
+// enter reads the cluster for the first time. The story needs a cluster without NodeENIs: it would otherwise count
+// those of others as its own.
 func (t *teller) enter(ctx context.Context) (err error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

@@ -33,7 +33,7 @@ const (
 	vpc     = "vpc-0b1f1e5a2c3d4e5f6"
 )
 
-// scene is a world of one NodeENI and three instances, the first of which has its interface.
+// scene is a world of one NodeENI and three instances. The first instance has its interface.
 type scene struct {
 	state     ec2.State
 	attached  *ec2.NetworkInterface

@@ -17,7 +17,7 @@ type chapter struct {
 
 // step is something a user does, and what must have come of it.
 type step struct {
-	// say is what the reader is told first.
+	// say is the text that the reader sees first.
 	say string
 	// do are the commands, as a user types them.
 	do []command
@@ -63,7 +63,7 @@ type holding struct {
 	device                int
 }
 
-// obstacle is an interface that cannot be had, and the reason the user must be told.
+// obstacle is an interface that is not available, and the reason that the user must see.
 type obstacle struct {
 	nodeENI, node string
 	reason        plan.Reason

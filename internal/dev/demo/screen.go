@@ -14,14 +14,14 @@ import (
 	"golang.org/x/term"
 )
 
-// widest is how wide the story is told at most, and where there is no terminal to ask.
+// widest is the largest width of the story, and its width without a terminal.
 const widest = 100
 
 // breath is how long a person may look at a step that is done.
 const breath = 1500 * time.Millisecond
 
-// screen shows the story. On a terminal a live table stands below the text and is drawn anew in its place. Elsewhere
-// each change of it is a line of its own, without any escape code, and the table comes once it is settled.
+// screen shows the story. On a terminal it redraws a live table below the text. Elsewhere it writes each change of the
+// table as a separate line, without any escape code, and the table itself once it is settled.
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil if out is none
@@ -125,8 +125,8 @@ func (s *screen) back() string {
 	return fmt.Sprintf("\x1b[%dA\x1b[J", s.lines)
 }
 
-// crop keeps a text within height lines: what has scrolled off a terminal cannot be drawn over. A height of 0 or less is
-// none that is known.
+// crop keeps a text within height lines: what has scrolled off a terminal cannot be drawn over. A height of 0 or less
+// is none that is known.
 func crop(text string, height int) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	if height <= 1 || len(lines) <= height {

@@ -23,7 +23,7 @@ const (
 	multusC = "subnet-0bb0000000000000c" // us-east-1c, network multus
 )
 
-// The nodes by zone. Beside its primary interface the first of each takes three, the second two.
+// The nodes by zone. In addition to its primary interface, the first of each supports three, the second two.
 var (
 	inA = []string{"node-a1", "node-a2"}
 	inB = []string{"node-b1", "node-b2"}

@@ -54,7 +54,7 @@ func New() (*Namespace, error) {
 	return n, nil
 }
 
-// Close lets go of the namespace.
+// Close releases the namespace.
 func (n *Namespace) Close() error { return n.file.Close() }
 
 // Path is a file that leads other programs into the namespace for as long as this one runs.
@@ -74,7 +74,7 @@ func (n *Namespace) Do(f func()) error {
 	return nil
 }
 
-// onThread runs f on a thread of its own, which ends with it: what f did to the thread is nobody else's problem.
+// onThread runs f on a new thread, which ends with f: changes that f makes to the thread affect no other code.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {

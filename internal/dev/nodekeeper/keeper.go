@@ -21,7 +21,7 @@ import (
 // pollPeriod is how soon a change of an instance shows on its node.
 const pollPeriod = 250 * time.Millisecond
 
-// A Keeper writes nodes until it is told to stop.
+// A Keeper writes nodes until it is stopped.
 type Keeper struct {
 	instances func() []Instance
 	nodes     cache.Cache

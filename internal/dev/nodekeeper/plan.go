@@ -3,15 +3,14 @@
 
 // Package nodekeeper keeps one Node object per simulated EC2 instance.
 //
-// In a real cluster three programs do that: the kubelet registers the node and
-// reports its health, the node lifecycle controller notices when it falls
-// silent, and the cloud node controller deletes it once the instance is
-// terminated. There are no such programs beside a simulator, so the keeper does
-// as they do. [Plan] decides, [Keeper] carries out.
+// In a real cluster three programs do that: the kubelet registers the node and reports its health, the node lifecycle
+// controller notices when the kubelet stops reporting, and the cloud node controller deletes the node once its instance
+// is terminated. With a simulator there are no such programs, so the keeper does their work. [Plan] decides, [Keeper]
+// executes.
 //
-// A keeper only ever touches nodes with [Label], so it can work in a cluster
-// that has nodes of its own. Of those it writes nothing but the status:
-// labels, annotations and taints are given at creation and the user's from then on.
+// A keeper only ever changes nodes with [Label], so it can work in a cluster that has nodes of its own. It sets labels,
+// annotations and taints when it creates a node; afterwards it writes nothing but the status, and the rest belongs to
+// the user.
 package nodekeeper
 
 import (
@@ -24,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Label marks the nodes that stand for a simulated instance. Its value is "true".
+// Label marks the nodes of simulated instances. Its value is "true".
 const Label = "networking.k8s.aws/simulated"
 
 // HeartbeatPeriod is how often the status of a node is written when nothing
@@ -166,7 +165,7 @@ func withReady(node *corev1.Node, instance Instance, now time.Time) *corev1.Node
 		if current.Status == wanted.Status {
 			wanted.LastTransitionTime = current.LastTransitionTime
 		}
-		if instance.State != running { // nobody is there to send one
+		if instance.State != running { // only a running instance sends one
 			wanted.LastHeartbeatTime = current.LastHeartbeatTime
 		}
 	}

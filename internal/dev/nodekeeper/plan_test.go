@@ -216,7 +216,7 @@ func TestReportLeavesTheRest(t *testing.T) {
 	}
 }
 
-// Whatever happened before, one plan is enough: the second finds nothing to do.
+// One plan is enough regardless of what happened before: the second plan has no action.
 func TestPlanSettles(t *testing.T) {
 	t.Parallel()
 	states := rapid.SampledFrom([]string{"pending", "running", "shutting-down", "terminated", "stopping", "stopped"})

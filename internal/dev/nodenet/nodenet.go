@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodenet gives simulated nodes a network: a namespace, in which a link appears for each interface that the
-// simulated EC2 has attached, and an agent that makes something of it. The links are of the kernel, and so is all that
-// the agents do to them; that they stand for devices is all that is pretended.
+// simulated EC2 has attached, and an agent that configures the links. The links, and all that the agents do to them,
+// are the kernel's. Only their role as EC2 devices is simulated.
 //
-// Every node has another way to name its links, as instance types and distributions do.
+// Every node names its links differently, as instance types and distributions do.
 package nodenet
 
 import (
@@ -68,7 +68,7 @@ type node struct {
 	linkName  func(device int) string
 	namespace *namespace.Namespace
 	host      *netlink.Host
-	// links are the names of its links by the interface they stand for.
+	// links are the names of its links by interface.
 	links map[string]string
 }
 
@@ -196,7 +196,7 @@ func (n *Network) keep(ctx context.Context) {
 	}
 }
 
-// attachedTo returns what EC2 has attached to the node's instance, beside its primary interface.
+// attachedTo returns the interfaces that EC2 has attached to the node's instance, without its primary interface.
 func attachedTo(state ec2.State, node string) map[string]*ec2.NetworkInterface {
 	instances := map[string]bool{}
 	for _, instance := range state.Instances {

@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Package netlinktest makes network namespaces for tests: a node in one, the VPC in others, with pairs of virtual links
-// between them that stand for network interfaces. The namespace of the test itself is never touched.
+// Package netlinktest makes network namespaces for tests: one is a node, others are the VPC, and pairs of virtual links
+// between them represent network interfaces. The tests never change their own namespace.
 package netlinktest
 
 import (
@@ -28,8 +28,8 @@ type Namespace struct {
 	inner *namespace.Namespace
 }
 
-// New makes a network namespace with only a loopback link, which is up. It skips the test, saying why, where that is not
-// possible.
+// New makes a network namespace with only a loopback link, which is up. It skips the test, saying why, where that is
+// not possible.
 func New(tb testing.TB) *Namespace {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -53,8 +53,8 @@ func (n *Namespace) Do(f func()) {
 	}
 }
 
-// DoContained is Do for what runs in a container without privileges: of all capabilities it has only the given ones, and
-// /proc/sys is read-only.
+// DoContained is Do for what runs in a container without privileges: of all capabilities it has only the given ones,
+// and /proc/sys is read-only.
 func (n *Namespace) DoContained(f func(), capabilities ...int) {
 	n.Do(func() {
 		if err := contain(capabilities); err != nil {
@@ -96,8 +96,8 @@ func (n *Namespace) IP(arguments string) string {
 	return output
 }
 
-// Attach attaches an interface with the MAC address to the node, as EC2 would: a link appears there, down. Its other end
-// appears in the VPC under the name peer, up.
+// Attach attaches an interface with the MAC address to the node, as EC2 would: a link appears there, down. Its other
+// end appears in the VPC under the name peer, up.
 func (n *Namespace) Attach(name, mac string, vpc *Namespace, peer string) {
 	n.tb.Helper()
 	if err := n.inner.Attach(name, mac, vpc.inner, peer); err != nil {

@@ -77,7 +77,7 @@ func nodes(count, fleet int) string {
 	return fmt.Sprintf("%d of %d nodes", count, fleet)
 }
 
-// left says how long the phase may still take, once that can be told.
+// left says how long the phase may still take, once that can be estimated.
 func (s *screen) left(done float64) string {
 	if done < 0.05 || done >= 1 {
 		return ""

@@ -94,7 +94,7 @@ func line(s scenario.Scenario) []scenario.Point {
 	return all
 }
 
-// Worst is the worst verdict of a report, by which a program may decide.
+// Worst returns the worst verdict of a report. A program may decide by it.
 func (r Report) Worst() scenario.Verdict {
 	rank := map[scenario.Verdict]int{scenario.Shown: 0, scenario.Pass: 1, scenario.Miss: 2, scenario.Failed: 3}
 	worst := scenario.Shown

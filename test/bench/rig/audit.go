@@ -35,7 +35,7 @@ func (e event) isOurs() bool {
 	return e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == user && e.ObjectRef.Resource != "leases"
 }
 
-// audit follows an audit log, of which it reads each line once.
+// audit follows an audit log and reads each line once.
 type audit struct {
 	path   string
 	read   int64 // bytes of whole lines

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// clock is EC2's time. How fast it goes can be changed: a fleet need not be waited for as long as the real EC2 takes, and
-// a controller's own time is measured beside an EC2 that takes its time. It implements awssim.Clock.
+// clock is EC2's time. Its speed can be changed: a test need not wait for a fleet as long as the real EC2 takes, and
+// measures a controller's own time against an EC2 of real speed. It implements awssim.Clock.
 type clock struct {
 	mu    sync.Mutex
 	base  time.Time // EC2's time at since

@@ -26,7 +26,7 @@ const (
 	images = 50
 )
 
-// launch makes the fleet and its Nodes, and whoever lives on them.
+// launch makes the fleet and its Nodes, and the programs that run on them.
 func (r *Rig) launch(ctx context.Context) error {
 	fmt.Fprintf(r.Progress, "      %d Nodes are made …\n", r.Nodes)
 	nodes, err := r.join(ctx, r.Nodes)
@@ -128,8 +128,8 @@ func (r *Rig) reportLinks(ctx context.Context, state *v1alpha1.NodeENIState) {
 	_ = r.kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership)
 }
 
-// holding counts, from EC2's truth, the nodes that have all their interfaces and the interfaces that are not as declared:
-// attached to a node in another subnet than its, missing, or attached to nothing.
+// holding counts, from EC2's truth, the nodes that have all their interfaces and the interfaces that are not as
+// declared: attached to a node in another subnet than its, missing, or attached to nothing.
 func (r *Rig) holding(declared bool) (ready, strays int) {
 	state := r.cloud.State()
 	unattached := 0

@@ -145,7 +145,7 @@ func (r *Rig) alive() error {
 	}
 }
 
-// await waits until something is so, for as long as anybody has patience.
+// await waits for a condition, until the context ends.
 func (r *Rig) await(ctx context.Context, every time.Duration, what string, is func() bool) error {
 	for begun := time.Now(); !is(); {
 		if err := r.alive(); err != nil {

@@ -26,8 +26,8 @@ const (
 	glance = 500 * time.Millisecond
 	// patience is how long anything is waited for.
 	patience = 20 * time.Minute
-	// calm is how long EC2 is not asked to change anything when a controller has come to rest, and busy the part of a core
-	// that it does not use then. One that never uses less is left to itself after busyTime.
+	// calm is how long EC2 is not asked to change anything when a controller has come to rest, and busy the part of a
+	// core that it does not use then. One that never uses less is left to itself after busyTime.
 	calm     = 3 * time.Second
 	busy     = 0.1
 	busyTime = time.Minute
@@ -35,8 +35,8 @@ const (
 	joins = 20
 )
 
-// Run runs one of the live scenarios. They build on each other: what comes after the first finds a fleet with interfaces,
-// and gets it if there is none yet; the last takes them away.
+// Run runs one of the live scenarios. They build on each other: what comes after the first finds a fleet with
+// interfaces, and gets it if there is none yet; the last takes them away.
 func (r *Rig) Run(ctx context.Context, s scenario.Scenario, show func(scenario.Progress)) (*scenario.Outcome, error) {
 	steps := map[string]func(context.Context, *measurement) error{
 		"a-live": r.coldStart, "c-live": r.joinIdle, "b-live": r.idle, "e-live": r.restart, "d1-live": r.undeclare,
@@ -84,7 +84,7 @@ func (m *measurement) settledFleet(ctx context.Context) error {
 	return m.run(ctx, m.speed)
 }
 
-// run starts the controller beside an EC2 of a speed, and lets it come to rest.
+// run starts the controller with an EC2 of a speed, and lets it become idle.
 func (r *Rig) run(ctx context.Context, speed float64) error {
 	r.clock.set(speed)
 	r.speed = speed
@@ -94,8 +94,8 @@ func (r *Rig) run(ctx context.Context, speed float64) error {
 	return r.rest(ctx)
 }
 
-// rest waits until EC2 is not asked for any change for a while, the audit log tells of no writes, and the controller is done
-// with what it does by itself, such as reading a fleet when it starts.
+// rest waits until EC2 is not asked for any change for a while, the audit log tells of no writes, and the controller is
+// done with what it does by itself, such as reading a fleet when it starts.
 func (r *Rig) rest(ctx context.Context) error {
 	changes, changed := -1, time.Now()
 	used, usedAt := -1.0, changed
@@ -304,7 +304,7 @@ func (r *Rig) callsFor(node *corev1.Node, since time.Time) []awssim.RecentCall {
 	})
 }
 
-// restart stops the controller and starts it anew, while a node joins.
+// restart stops the controller and starts it again, while a node joins.
 func (r *Rig) restart(ctx context.Context, m *measurement) error {
 	before, err := r.usage()
 	if err != nil {

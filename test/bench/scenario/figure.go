@@ -23,7 +23,8 @@ const (
 	Millicores Unit = "m"
 )
 
-// Bound is what a figure may be: AtMost, or with IsLeast at least, that value, counted in the figure's limit if OfLimit.
+// Bound is what a figure may be: AtMost, or with IsLeast at least, that value, counted in the figure's limit if
+// OfLimit.
 type Bound struct {
 	Value   float64 `json:"value"`
 	OfLimit bool    `json:"ofLimit,omitempty"`
@@ -49,7 +50,8 @@ type Figure struct {
 	Measured *float64 `json:"measured"`
 	// Limit is the best that anyone could do, if there is such a thing.
 	Limit *float64 `json:"limit,omitempty"`
-	// Target is what we hold ourselves to; Fail is beyond what is no miss but a defect. Without a target it is only shown.
+	// Target is what we hold ourselves to; Fail is beyond what is no miss but a defect. Without a target it is only
+	// shown.
 	Target *Bound `json:"target,omitempty"`
 	Fail   *Bound `json:"fail,omitempty"`
 }
@@ -65,8 +67,9 @@ const (
 	Failed Verdict = "FAIL"
 )
 
-// fair is the least limit in seconds that a figure is held against. What everybody needs at the beginning and in the end,
-// such as the time EC2 takes to attach the last interface, does not grow with the fleet, and would decide below it.
+// fair is the smallest limit in seconds that a figure is compared with. The constant costs at the beginning and at the
+// end, for example the time EC2 takes to attach the last interface, do not grow with the fleet, and would decide a
+// smaller figure.
 const fair = 300
 
 // isShort reports whether the figure would be held against a limit that decides nothing.

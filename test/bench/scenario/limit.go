@@ -12,11 +12,12 @@ import (
 // Buckets are EC2's token buckets by action.
 type Buckets map[string]awssim.Bucket
 
-// Documented returns the buckets that an account has until it asks for more (EC2 developer guide, "Request throttling").
+// Documented returns the buckets that an account has until it asks for more (EC2 developer guide, "Request
+// throttling").
 func Documented() Buckets { return awssim.DocumentedLimits() }
 
-// Left returns what remains of the buckets while others spend a part of each refill: a bucket of which less is spent than
-// flows in is full when we come.
+// Left returns what remains of the buckets while others use a part of each refill: a bucket is full at the start if
+// less is used than flows in.
 func (b Buckets) Left(taken float64) Buckets {
 	left := Buckets{}
 	for action, bucket := range b {
@@ -25,7 +26,8 @@ func (b Buckets) Left(taken float64) Buckets {
 	return left
 }
 
-// Takes is how long n calls of an action take at least: the bucket is full at first, and then each call waits for a token.
+// Takes is how long n calls of an action take at least: the bucket is full at first, and then each call waits for a
+// token.
 func (b Buckets) Takes(action string, n int) time.Duration {
 	bucket := b[action]
 	if n <= bucket.Capacity {

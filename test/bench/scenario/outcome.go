@@ -11,7 +11,7 @@ type Progress struct {
 	Seconds float64 `json:"seconds"`
 	// Ready is how many nodes are ready.
 	Ready int `json:"ready"`
-	// Done is the part of the work that is done, from 0 to 1, as far as that can be told.
+	// Done is the part of the work that is done, from 0 to 1, as far as it is known.
 	Done float64 `json:"done"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// InTime is how soon a node shall be ready that comes while others come and go.
+// InTime is how soon a node must be ready that joins while others join and leave.
 const InTime = time.Minute
 
 // virtual returns the scenarios in virtual time.

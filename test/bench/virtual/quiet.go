@@ -50,8 +50,8 @@ func joinIdle(s *stage) {
 	s.compare(scenario.Strays)
 }
 
-// joinOne lets a node join and returns how long after that it was ready, and how much of that nobody could have saved: the
-// unavoidable chain of its slowest interface.
+// joinOne lets a node join. It returns how long after that the node was ready, and the part of that time that no
+// controller can avoid: the calls and the attachment of its slowest interface.
 func (s *stage) joinOne() (took, unavoidable time.Duration) {
 	s.Helper()
 	node := s.Launch(1, pool)[0]
@@ -73,8 +73,9 @@ func (s *stage) joinOne() (took, unavoidable time.Duration) {
 	return s.readyAt(node.Name).Sub(begun), s.unavoidable(node, begun, shown)
 }
 
-// unavoidable returns how long EC2 took for a node's slowest interface, given when it showed each as attached: for the call
-// that makes it, and from the call to attach it until it is shown as attached. Without these nobody attaches anything.
+// unavoidable returns how long EC2 took for a node's slowest interface, given when it showed each as attached: the time
+// of the create call, and the time from the attach call until EC2 shows the interface as attached. No controller
+// attaches an interface in less time.
 func (s *stage) unavoidable(node *corev1.Node, begun time.Time, shown map[string]time.Time) (longest time.Duration) {
 	for _, attach := range s.callsFor(node, "AttachNetworkInterface", begun) {
 		for _, create := range s.callsFor(node, "CreateNetworkInterface", begun) {

@@ -22,8 +22,8 @@ type Event struct {
 	Outcome  *scenario.Outcome  `json:"outcome,omitempty"`
 }
 
-// Main runs a scenario, writes its events, and ends the process. A bubble needs a test around it, so this is one: what
-// goes wrong is told on standard output, as tests do, and by the exit code.
+// Main runs a scenario, writes its events, and ends the process. A bubble needs a test around it, so this is one: it
+// reports failures on standard output, as tests do, and by the exit code.
 func Main(s scenario.Scenario, events io.Writer) {
 	testing.Init()
 	// Those of this program are not for the testing package, which otherwise reads them.

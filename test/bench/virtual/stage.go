@@ -184,7 +184,7 @@ func (s *stage) await(within time.Duration, what string, is func() bool) {
 	}
 }
 
-// enter begins a part of the scenario, and says how its progress can be told.
+// enter begins a part of the scenario; done returns its progress.
 func (s *stage) enter(phase string, done func() float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

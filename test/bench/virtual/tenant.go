@@ -17,9 +17,9 @@ import (
 	"github.com/multieni/multieni/test/synctest/bubble"
 )
 
-// tenant is the VPC CNI on nodes of the account that come and go in groups, as Auto Scaling and Karpenter launch and end them:
-// each new node makes an interface, attaches it and changes an attribute; for each that ends one is detached and deleted.
-// Its calls are dry runs: EC2 throttles those like any other.
+// tenant is the VPC CNI on nodes of the account that come and go in groups, as Auto Scaling and Karpenter launch and
+// end them: each new node makes an interface, attaches it and changes an attribute; for each that ends one is detached
+// and deleted. Its calls are dry runs: EC2 throttles those like any other.
 type tenant struct {
 	cluster *bubble.Cluster
 	forms   map[string]url.Values
@@ -80,7 +80,7 @@ func (t *tenant) work(ctx context.Context) {
 	all.Wait()
 }
 
-// groups lets groups of nodes come or end, each node of which makes the calls one after the other.
+// groups makes groups of nodes join or leave. Each node of a group makes the calls one after the other.
 func (t *tenant) groups(ctx context.Context, random *rand.Rand, actions []string) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -145,8 +145,8 @@ func (t *tenant) reset() {
 	t.measured, t.taken = calls{}, map[string]int{}
 }
 
-// attaching is how long it takes at least to give nodes n interfaces beside what the tenant took since the reset. A bucket that
-// was full at first has its capacity to give, and then what flows in.
+// attaching returns the least time to give nodes n interfaces, after what the tenant took since the reset. A bucket
+// that was full at first provides its capacity, and then its refill.
 func (t *tenant) attaching(n int) (least time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,11 +1,11 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bubble is a Kubernetes cluster in an EC2 account, all of it within a testing/synctest bubble: the whole
-// controller, as many replicas of it as wanted, against package kubeapi and awssim. The stories of test/synctest and the
-// virtual half of test/bench are told with it.
+// Package bubble is a Kubernetes cluster in an EC2 account within a testing/synctest bubble: the whole controller, with
+// any number of replicas, against packages kubeapi and awssim. The stories of test/synctest and the virtual half of
+// test/bench use it.
 //
-// The reading tour: cluster.go is the world and the people in it, replica.go a controller with all that it says to EC2,
-// link.go what lies between a controller and the world, wanted.go the comparison of EC2's truth with what was declared,
-// people.go what people do.
+// The reading tour: cluster.go is the world and its users, replica.go a controller with all its requests to EC2,
+// link.go the connection between a controller and the world, wanted.go the comparison of EC2's state with the
+// declarations, people.go the actions of users.
 package bubble

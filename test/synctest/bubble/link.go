@@ -22,9 +22,9 @@ var errNoNetwork = errors.New("the network does not answer")
 // Link is what lies between a controller and a server: it can be cut, and it can lose what it carries.
 type Link struct {
 	server http.RoundTripper
-	// latency is from a request to its answer, beside what the server takes.
+	// latency is from a request to its answer, in addition to the time of the server.
 	latency time.Duration
-	// passed is told of every request that gets through, and what it returns of the answer.
+	// passed receives every request that gets through; the function that it returns runs at the answer.
 	passed func(*http.Request) (answered func())
 
 	mu     sync.Mutex
@@ -108,8 +108,8 @@ func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// latencyOf is how long a request takes. Events take no time: client-go's broadcaster holds a mutex during these requests, and
-// virtual time stands still for good when another goroutine waits for that.
+// latencyOf is how long a request takes. Events take no time: client-go's broadcaster holds a mutex during these
+// requests, and virtual time stands still for good when another goroutine waits for that.
 func (l *Link) latencyOf(r *http.Request) time.Duration {
 	if strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") {
 		return 0

@@ -90,7 +90,7 @@ func (c *Cluster) Console(action string, parameters ...string) {
 	}
 }
 
-// Eventually waits until something is so; while it is not, what is it instead is told.
+// Eventually waits for a condition. While the condition is false, instead returns the state instead of it.
 func (c *Cluster) Eventually(within time.Duration, what string, instead func() string) time.Duration {
 	c.Helper()
 	begun := time.Now()

@@ -22,7 +22,8 @@ import (
 // Member is an interface that is wanted, or there.
 type Member struct{ NodeENI, Instance, Subnet, Attachment, Description string }
 
-// Wanted returns the interfaces that the NodeENIs and Nodes ask for. It reads them anew, without the product's help.
+// Wanted returns the interfaces that the NodeENIs and Nodes request. It computes them again, without the product's
+// code.
 func (c *Cluster) Wanted() []Member {
 	c.Helper()
 	var nodes corev1.NodeList
@@ -96,7 +97,8 @@ func sorted(all []Member) []Member {
 	return all
 }
 
-// Converge waits until every status is at rest and EC2 has exactly the wanted interfaces, and returns how long that took.
+// Converge waits until every status is at rest and EC2 has exactly the wanted interfaces, and returns how long that
+// took.
 func (c *Cluster) Converge(within time.Duration) time.Duration {
 	c.Helper()
 	begun := time.Now()

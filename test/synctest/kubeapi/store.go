@@ -21,7 +21,7 @@ import (
 	"github.com/multieni/multieni/test/schema"
 )
 
-// history is how many changes of a kind are remembered. Who watches from before is told to list anew.
+// history is how many changes of a kind are kept. A watch from before must list again.
 const history = 1000
 
 // Server keeps the objects of one cluster, which begins with the namespaces default and kube-system. It is safe for
@@ -170,7 +170,7 @@ func (c *collection) agrees(before *object, after *unstructured.Unstructured) er
 	return apierrors.NewConflict(c.groupResource(), before.GetName(), fmt.Errorf("%s", why))
 }
 
-// keepIdentity undoes changes of what nobody can change.
+// keepIdentity reverts changes of immutable fields.
 func keepIdentity(before *object, after *unstructured.Unstructured) {
 	after.SetAPIVersion(before.GetAPIVersion())
 	after.SetKind(before.GetKind())

@@ -46,7 +46,7 @@ func (c *collection) bookmark(version int64, initialEventsEnd bool) []byte {
 		c.GroupVersion, c.name, version, annotations))
 }
 
-// tell remembers a change and sends it to whoever watches.
+// tell records a change and sends it to all watches.
 func (c *collection) tell(happened change) {
 	c.changes = append(c.changes, happened)
 	if len(c.changes) > 2*history {
