@@ -340,6 +340,15 @@ type InterfaceState struct {
 	// +kubebuilder:validation:items:MaxLength=43
 	IPv6Prefixes []string `json:"ipv6Prefixes,omitempty"`
 
+	// requestedAddresses are the addresses and prefixes of the interface, without
+	// the primary address, that EC2 chose for the counts of the NodeENI. The
+	// controller unassigns no others: another program assigned them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=43
+	RequestedAddresses []string `json:"requestedAddresses,omitempty"`
+
 	// subnetID is the subnet of the interface.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32

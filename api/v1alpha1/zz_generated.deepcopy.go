@@ -406,6 +406,11 @@ func (in *InterfaceState) DeepCopyInto(out *InterfaceState) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.RequestedAddresses != nil {
+		in, out := &in.RequestedAddresses, &out.RequestedAddresses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.SecurityGroupIDs != nil {
 		in, out := &in.SecurityGroupIDs, &out.SecurityGroupIDs
 		*out = make([]string, len(*in))

@@ -30,6 +30,9 @@ type Recorder interface {
 	// attributes of the interface end concurrently.
 	RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect)
 	Deleted(now time.Time, id string)
+	// RecordRequested records the addresses that EC2's answer to a call named. Before are the requested ones before
+	// the call, as the plan knows them.
+	RecordRequested(now time.Time, id string, before, added, removed eni.Addresses)
 	// RecordUnansweredCreate records a create call without an answer: EC2 may have created an interface.
 	RecordUnansweredCreate(now time.Time, nodeENIUID string)
 }
@@ -116,8 +119,28 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	if made.Status == eni.Pending {
 		made.Status = eni.Available
 	}
+	a.notes.RecordRequested(a.Now(), made.ID, eni.Addresses{}, requestedOf(c.Spec.AddressCounts, made.Addresses), eni.Addresses{})
 	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }})
 	return nil
+}
+
+// requestedOf returns the addresses that EC2 chose for the counts of a create call. EC2 returns the present addresses of
+// the interface to a repetition of the call, so that a form with another number of them has addresses of others.
+func requestedOf(asked eni.AddressCounts, made eni.Addresses) eni.Addresses {
+	have, requested := made.Counts(), eni.Addresses{}
+	if have.SecondaryIPv4 == asked.SecondaryIPv4 {
+		requested.SecondaryIPv4 = made.SecondaryIPv4
+	}
+	if have.IPv4Prefixes == asked.IPv4Prefixes {
+		requested.IPv4Prefixes = made.IPv4Prefixes
+	}
+	if have.IPv6 == asked.IPv6 {
+		requested.IPv6 = made.IPv6
+	}
+	if have.IPv6Prefixes == asked.IPv6Prefixes {
+		requested.IPv6Prefixes = made.IPv6Prefixes
+	}
+	return requested
 }
 
 // maxAddressAttempts bounds the addresses that one action requests from EC2. Reads seldom miss more than one or two
@@ -250,6 +273,9 @@ func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddress
 		call = a.cloud.AssignIPv6
 	}
 	added, err := call(ctx, id, more.Addresses, more.Prefixes)
+	if err == nil {
+		a.notes.RecordRequested(a.Now(), id, more.Requested, added, eni.Addresses{})
+	}
 	return func(i eni.Interface) eni.Interface {
 		i.SecondaryIPv4 = slices.Concat(i.SecondaryIPv4, added.SecondaryIPv4)
 		i.IPv4Prefixes = slices.Concat(i.IPv4Prefixes, added.IPv4Prefixes)
@@ -260,10 +286,15 @@ func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddress
 }
 
 func (a *Applier) unassign(ctx context.Context, id string, fewer plan.UnassignAddresses) error {
+	call := a.cloud.UnassignIPv4
 	if fewer.Family == plan.IPv6 {
-		return a.cloud.UnassignIPv6(ctx, id, fewer.Surplus)
+		call = a.cloud.UnassignIPv6
 	}
-	return a.cloud.UnassignIPv4(ctx, id, fewer.Surplus)
+	err := call(ctx, id, fewer.Surplus)
+	if err == nil {
+		a.notes.RecordRequested(a.Now(), id, fewer.Requested, eni.Addresses{}, fewer.Surplus)
+	}
+	return err
 }
 
 // note records the effect of a call on an interface.

@@ -341,9 +341,10 @@ type silent struct{}
 func (silent) RecordCall(time.Time, eni.Interface, inventory.Effect) {}
 func (silent) RecordChange(time.Time, string, func(eni.Interface) eni.Interface, inventory.Effect) {
 }
-func (silent) Deleted(time.Time, string)                {}
-func (silent) RecordUnansweredCreate(time.Time, string) {}
-func (silent) RecentlyCreated(time.Time, string) bool   { return false }
+func (silent) Deleted(time.Time, string)                                                      {}
+func (silent) RecordRequested(time.Time, string, eni.Addresses, eni.Addresses, eni.Addresses) {}
+func (silent) RecordUnansweredCreate(time.Time, string)                                       {}
+func (silent) RecentlyCreated(time.Time, string) bool                                         { return false }
 
 // TestRemovalsOfAnInstanceAreBounded removes interfaces of several instances with one applier: those of one instance are
 // bounded, and nothing but EC2's request rates bounds the instances.

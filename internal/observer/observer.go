@@ -290,6 +290,8 @@ type NodeInventory struct {
 	Since time.Time
 	// Launched are the interfaces the instance was launched with, from a launch template of ours.
 	Launched []eni.Interface
+	// Requested has, by interface ID, the addresses that EC2's answers to calls of this process named.
+	Requested map[string]eni.Addresses
 }
 
 // Of returns the inventory of an instance.
@@ -299,6 +301,7 @@ func (o *Observer) Of(instanceID string) NodeInventory {
 	return NodeInventory{
 		Owned: o.inventory.Of(instanceID), UsedGenerations: o.inventory.UsedGenerations(instanceID), RemovedExternally: o.inventory.RemovedExternally(instanceID),
 		MissingSince: o.missing[instanceID].since, Since: o.since, Launched: o.inventory.Launched(instanceID),
+		Requested: o.inventory.Requested(instanceID),
 	}
 }
 
@@ -401,6 +404,13 @@ func (o *Observer) RecordChange(now time.Time, id string, change func(eni.Interf
 	o.inventory.RecordChange(now, id, change, effect)
 	o.pollBackoff.Restart(id)
 	o.wakePoll()
+}
+
+// RecordRequested implements the recorder of the executor.
+func (o *Observer) RecordRequested(now time.Time, id string, before, added, removed eni.Addresses) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inventory.RecordRequested(now, id, before, added, removed)
 }
 
 // RecordUnansweredCreate implements the recorder of the executor.

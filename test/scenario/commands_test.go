@@ -61,6 +61,8 @@ func commands() map[string]command {
 		"ec2-calls-at-least": awaitCalls,
 		// ec2-refuse [ACTION]: makes EC2 refuse that action to all principals; without one it refuses nothing any more.
 		"ec2-refuse": refuse,
+		// [!] ec2-query ACTION KEY=VALUE...: makes a call of another program, and prints the answer.
+		"ec2-query": query,
 		// ec2-terminate NODE, ec2-launch NODE TYPE ZONE
 		"ec2-terminate": terminate,
 		"ec2-launch":    launch,

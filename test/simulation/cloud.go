@@ -34,8 +34,9 @@ type request struct {
 	// made is what a create answered with.
 	made *eni.Interface
 	slot eni.Slot
-	// attachment is what a detach names.
+	// attachment is what a detach names, and unassigns what a call for addresses takes away.
 	attachment string
+	unassigns  eni.Addresses
 }
 
 // CreateInterface implements [executor.Cloud].
@@ -170,7 +171,7 @@ func (c cloud) AssignIPv6(_ context.Context, id string, addresses, prefixes int)
 
 // UnassignIPv4 implements [executor.Cloud].
 func (c cloud) UnassignIPv4(_ context.Context, id string, surplus eni.Addresses) error {
-	return c.p.call(request{action: "UnassignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
+	return c.p.call(request{action: "UnassignPrivateIpAddresses", target: id, unassigns: surplus, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.UnassignPrivateIPAddresses(at, &ec2.UnassignPrivateIPAddressesInput{
 			NetworkInterfaceID: id, PrivateIPAddresses: texts(surplus.SecondaryIPv4, netip.Addr.String),
 			IPv4Prefixes: texts(surplus.IPv4Prefixes, netip.Prefix.String),
@@ -181,7 +182,7 @@ func (c cloud) UnassignIPv4(_ context.Context, id string, surplus eni.Addresses)
 
 // UnassignIPv6 implements [executor.Cloud].
 func (c cloud) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses) error {
-	return c.p.call(request{action: "UnassignIpv6Addresses", target: id, mutates: true}, func(at ec2.Call) error {
+	return c.p.call(request{action: "UnassignIpv6Addresses", target: id, unassigns: surplus, mutates: true}, func(at ec2.Call) error {
 		_, err := c.p.run.model.UnassignIPv6Addresses(at, &ec2.UnassignIPv6AddressesInput{
 			NetworkInterfaceID: id, IPv6Addresses: texts(surplus.IPv6, netip.Addr.String),
 			IPv6Prefixes: texts(surplus.IPv6Prefixes, netip.Prefix.String),

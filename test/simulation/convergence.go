@@ -340,7 +340,7 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			}
 			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
 		}
-		if wrong := claim.mismatch(i); wrong != "" && (wrong != "addresses" || !c.full(claim, i)) {
+		if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !c.full(claim, i)) {
 			return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {

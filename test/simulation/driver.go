@@ -53,6 +53,7 @@ func (r *run) step() {
 			break
 		}
 	}
+	r.moveForeignAddresses()
 	r.check()
 }
 

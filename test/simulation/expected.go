@@ -154,8 +154,9 @@ func zoneOf(node *corev1.Node) string {
 	return zone
 }
 
-// mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing.
-func (c expectedClaim) mismatch(i eni.Interface) string {
+// mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing. Requested are the
+// addresses that the product requested, as far as it knows.
+func (c expectedClaim) mismatch(i eni.Interface, requested eni.Addresses) string {
 	spec := c.nodeENI.Spec
 	switch {
 	case !sameMembers(i.Groups, spec.SecurityGroupIDs):
@@ -166,8 +167,7 @@ func (c expectedClaim) mismatch(i eni.Interface) string {
 		return "source/dest check"
 	case i.Attachment.DeleteOnTermination != ptr.Deref(spec.DeleteOnTermination, true):
 		return "delete on termination"
-	case len(i.SecondaryIPv4) != int(spec.SecondaryPrivateIPAddressCount), len(i.IPv4Prefixes) != int(spec.IPv4PrefixCount),
-		len(i.IPv6) != int(spec.IPv6AddressCount):
+	case c.wrongAddresses(i.Counts(), requested.Counts()):
 		return "addresses"
 	case i.Tags[identity.TagNoManage] != "true":
 		return "no_manage"

@@ -172,6 +172,7 @@ func (r *run) calling(p *process, q request) {
 		r.violate("I1", "%s %s %s, which is not of its cluster: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.holdingStill(p, q)
+	r.unassigning(p, q)
 	if exists {
 		r.touching(p, q, i)
 	}

@@ -73,6 +73,8 @@ type run struct {
 	// fallen is the first invariant that did not hold: the product turns a panic in the work for one object into an error.
 	fallen *Violation
 
+	foreign *foreignAddresses
+
 	// broken is the part that stays so after everything else is well.
 	broken breakage
 
@@ -101,7 +103,7 @@ func Run(o Options) Result {
 func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), now: beginning,
-		covers: NewCoverage(), scheme: runtime.NewScheme(),
+		foreign: newForeignAddresses(o.Seed), covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
 	defer func() {

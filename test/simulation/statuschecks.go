@@ -55,7 +55,7 @@ func (c *cluster) checkStatusTrue(s desiredSlot, claim expectedClaim, have []eni
 	}
 	asDeclared := 0
 	for _, i := range have {
-		if i.Ready() && claim.mismatch(i) == "" {
+		if i.Ready() && claim.mismatch(i, c.requested(i)) == "" {
 			asDeclared++
 		}
 	}

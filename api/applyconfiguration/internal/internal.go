@@ -464,6 +464,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+    - name: requestedAddresses
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: requestedDeviceIndex
       type:
         scalar: numeric

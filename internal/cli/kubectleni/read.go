@@ -162,6 +162,11 @@ func interfaceFacts(i v1alpha1.InterfaceState, links []v1alpha1.LinkState) repor
 		ENIID: i.ENIID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP, MAC: i.MACAddress,
 		Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}, Asked: int(i.RequestedDeviceIndex),
 	}
+	for _, address := range slices.Concat(i.SecondaryPrivateIPs, i.IPv4Prefixes, i.IPv6Addresses, i.IPv6Prefixes) {
+		if !slices.Contains(i.RequestedAddresses, address) {
+			facts.Foreign = append(facts.Foreign, address)
+		}
+	}
 	for _, d := range i.Drift {
 		facts.Drift = append(facts.Drift, fmt.Sprintf("%s: %s wanted, %s there", d.Field, d.Want, d.Have))
 	}

@@ -65,7 +65,7 @@ func (r *Reconciler) observe(
 		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, SubnetFullUntil: past.subnetFullUntil,
 		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
 	}
-	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
+	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return observed, err
 	}
 	if look == nil || look.Instance.Type == "" {
@@ -267,7 +267,7 @@ func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(
 }
 
 // addEvidence adds what NodeENIStates say of an instance's interfaces, under whichever name they know the instance.
-func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, observed *plan.Observed) error {
+func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID string, known observer.NodeInventory, observed *plan.Observed) error {
 	states, err := r.states(ctx, controller.OfInstance(instanceID))
 	if err != nil {
 		return err
@@ -289,6 +289,7 @@ func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID st
 			observed.Copies[u.ENIID] = u.Copy
 		}
 	}
+	observed.Requested = controller.RequestedAddresses(known.Requested, states...)
 	return nil
 }
 

@@ -229,7 +229,7 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 		Owned: known.Owned, UsedGenerations: known.UsedGenerations, ObservedSince: known.Since,
 		Ledger: s.ledger(instanceID), Backoffs: r.volatileOf(instanceID).backoffs,
 	}
-	if err := r.addEvidence(ctx, s, instanceID, &observed); err != nil {
+	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return s, result{}, err
 	}
 	p := plan.ReleaseInstance(observed, r.Now())

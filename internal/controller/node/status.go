@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/hostpci"
 	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
@@ -199,8 +200,9 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 	if i.PrimaryIPv4.IsValid() {
 		state.PrivateIP = i.PrimaryIPv4.String()
 	}
-	state.SecondaryPrivateIPs, state.IPv4Prefixes = joinWords(i.SecondaryIPv4), joinWords(i.IPv4Prefixes)
-	state.IPv6Addresses, state.IPv6Prefixes = joinWords(i.IPv6), joinWords(i.IPv6Prefixes)
+	state.SecondaryPrivateIPs, state.IPv4Prefixes = controller.Texts(i.SecondaryIPv4), controller.Texts(i.IPv4Prefixes)
+	state.IPv6Addresses, state.IPv6Prefixes = controller.Texts(i.IPv6), controller.Texts(i.IPv6Prefixes)
+	state.RequestedAddresses = controller.AddressTexts(m.Requested)
 	if i.Attachment != nil {
 		// Before that, which slot it will get is a matter of how well EC2 is known at the moment.
 		state.NetworkCardIndex, state.DeviceIndex = int32(i.Attachment.Slot.Card), int32(i.Attachment.Slot.Device)
@@ -275,14 +277,6 @@ func addDevice(state *v1alpha1.InterfaceState, spec v1alpha1.NodeENISpec) {
 	if state.DPDKResourceName == "" && (spec.EnableDPDK || spec.DPDKPCIAddress != "") {
 		state.DPDKResourceName = hostpci.DefaultResource
 	}
-}
-
-func joinWords[T fmt.Stringer](values []T) []string {
-	var all []string
-	for _, v := range values {
-		all = append(all, v.String())
-	}
-	return all
 }
 
 func clip(text string, length int) string {

@@ -91,6 +91,45 @@ func (a Addresses) Prefixes() []netip.Prefix {
 	return slices.Concat(all, a.IPv4Prefixes, a.IPv6Prefixes)
 }
 
+// Common returns the secondary addresses and prefixes that both have, in the order of a.
+func (a Addresses) Common(b Addresses) Addresses {
+	return a.filter(func(p netip.Prefix) bool { return slices.Contains(b.Prefixes(), p) })
+}
+
+// Without returns the secondary addresses and prefixes of a that b does not have.
+func (a Addresses) Without(b Addresses) Addresses {
+	return a.filter(func(p netip.Prefix) bool { return !slices.Contains(b.Prefixes(), p) })
+}
+
+// With returns the secondary addresses and prefixes of both.
+func (a Addresses) With(b Addresses) Addresses {
+	a, more := a.Without(Addresses{}), b.Without(a)
+	return Addresses{
+		SecondaryIPv4: slices.Concat(a.SecondaryIPv4, more.SecondaryIPv4), IPv4Prefixes: slices.Concat(a.IPv4Prefixes, more.IPv4Prefixes),
+		IPv6: slices.Concat(a.IPv6, more.IPv6), IPv6Prefixes: slices.Concat(a.IPv6Prefixes, more.IPv6Prefixes),
+	}
+}
+
+// filter returns the secondary addresses and prefixes that satisfy a condition. An address is a prefix of its full
+// length.
+func (a Addresses) filter(keep func(netip.Prefix) bool) Addresses {
+	address := func(one netip.Addr) bool { return keep(netip.PrefixFrom(one, one.BitLen())) }
+	return Addresses{
+		SecondaryIPv4: those(a.SecondaryIPv4, address), IPv4Prefixes: those(a.IPv4Prefixes, keep),
+		IPv6: those(a.IPv6, address), IPv6Prefixes: those(a.IPv6Prefixes, keep),
+	}
+}
+
+func those[T any](all []T, keep func(T) bool) []T {
+	var kept []T
+	for _, one := range all {
+		if keep(one) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
 // Attachment ties an interface to a slot of an instance.
 type Attachment struct {
 	ID         string

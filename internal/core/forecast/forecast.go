@@ -32,6 +32,8 @@ type Input struct {
 	Look   eni.InstanceSnapshot
 	Limits eni.Limits
 	Ledger map[identity.Key]int64
+	// Requested has, by interface ID, the addresses that multieni requested.
+	Requested map[string]eni.Addresses
 }
 
 // Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to
@@ -61,6 +63,7 @@ type model struct {
 	limits     eni.Limits
 	ledger     map[identity.Key]int64
 	interfaces map[string]eni.Interface
+	requested  map[string]eni.Addresses
 	now        time.Time
 	made       int
 }
@@ -68,7 +71,7 @@ type model struct {
 func newModel(d plan.Desired, facts Input, now time.Time) *model {
 	m := &model{
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
-		interfaces: map[string]eni.Interface{}, now: now,
+		interfaces: map[string]eni.Interface{}, requested: facts.Requested, now: now,
 	}
 	for _, i := range facts.Look.Interfaces {
 		m.interfaces[i.ID] = i.Clone()
@@ -86,7 +89,7 @@ func (m *model) observe() plan.Observed {
 		known.ObserveInterfaces(m.now, i)
 		look.Interfaces = append(look.Interfaces, i)
 	}
-	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, ReplaceAllowed: true}
+	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, Requested: m.requested, ReplaceAllowed: true}
 }
 
 // underway reports whether EC2 would still be at work.

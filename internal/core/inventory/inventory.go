@@ -83,6 +83,8 @@ type Inventory struct {
 	// asked has, by NodeENI UID, the time of the last create call without an answer.
 	asked    map[string]time.Time
 	launched launchInterfaces
+	// requested has, by interface ID, the addresses that EC2's answers to our calls named.
+	requested map[string]requested
 }
 
 type retired struct {
@@ -116,6 +118,7 @@ func New(cluster string) *Inventory {
 		unattached: map[string]bool{},
 		asked:      map[string]time.Time{},
 		launched:   newLaunched(),
+		requested:  map[string]requested{},
 	}
 }
 
@@ -417,6 +420,7 @@ func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Inte
 	changed := !known || was.Missing || was.Member != member
 	e, _ := v.entry(begun, member, seen)
 	e.newestReadBegan, e.LastRead = begun, begun
+	v.forgetUnassigned(begun, seen)
 	if !e.Confirmed && begun.Sub(e.ownedSince) >= StaleReadWindow {
 		e.Confirmed = true
 		changed = changed || v.hasSibling(e)
@@ -471,6 +475,7 @@ func (v *Inventory) drop(at time.Time, e *entry, lost bool) {
 func (v *Inventory) forget(now time.Time) {
 	maps.DeleteFunc(v.deleted, func(_ string, at time.Time) bool { return now.Sub(at) > retention })
 	v.evidence.forget(now, v.entries)
+	v.forgetRequested()
 	maps.DeleteFunc(v.asked, func(_ string, at time.Time) bool { return now.Sub(at) > retention })
 	maps.DeleteFunc(v.spent, func(_ string, of map[identity.Key]retired) bool {
 		maps.DeleteFunc(of, func(_ identity.Key, s retired) bool { return now.Sub(s.at) > retention })

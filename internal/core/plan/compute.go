@@ -108,6 +108,9 @@ type Member struct {
 	Why Problem
 	// Drift lists the differences that only a replacement can correct.
 	Drift []Drift
+	// Requested are the addresses and prefixes of the interface that EC2's answers to our calls named. Other programs
+	// assigned the others.
+	Requested eni.Addresses
 }
 
 // Ready reports whether the member is attached, and its use does not wait for a person. Pending updates in place do not
@@ -434,6 +437,9 @@ func (m *member) hasSlot() bool {
 // finish orders the result, prunes the ledger, and defers all calls if there was no fresh read of the instance.
 func (p *planner) finish() Plan {
 	for _, m := range p.members {
+		if m.Interface != nil {
+			m.Requested = m.Interface.Common(p.Requested[m.Interface.ID])
+		}
 		p.plan.Members = append(p.plan.Members, m.Member)
 	}
 	slices.SortStableFunc(p.plan.Members, func(a, b Member) int {

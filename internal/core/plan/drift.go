@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -32,8 +31,9 @@ func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift
 	return drift
 }
 
-// changes lists the attributes to update in place, in the order of the calls.
-func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []Attribute {
+// changes lists the attributes to update in place, in the order of the calls. Requested are the addresses of the
+// interface that multieni requested.
+func changes(wish DesiredInterface, tags map[string]string, i eni.Interface, requested eni.Addresses) []Attribute {
 	var wanted []Attribute
 	if a := i.Attachment; a != nil {
 		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: wish.Spec.DeleteOnTermination})
@@ -42,7 +42,7 @@ func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []A
 	if len(wish.Spec.Groups) > 0 {
 		wanted = append(wanted, Groups(wish.Spec.Groups))
 	}
-	wanted = append(wanted, addressChanges(wish.Spec.AddressCounts, i.Addresses)...)
+	wanted = append(wanted, addressChanges(wish.Spec.AddressCounts, i.Addresses, requested)...)
 
 	var todo []Attribute
 	for _, a := range wanted {
@@ -51,39 +51,6 @@ func changes(wish DesiredInterface, tags map[string]string, i eni.Interface) []A
 		}
 	}
 	return todo
-}
-
-// addressChanges brings address counts to the desired ones. It unassigns surplus addresses from the end, so that the
-// oldest stay, and does so before it assigns others, because both share one limit.
-func addressChanges(want eni.AddressCounts, have eni.Addresses) []Attribute {
-	surplus := eni.Addresses{
-		SecondaryIPv4: exceeding(have.SecondaryIPv4, want.SecondaryIPv4),
-		IPv4Prefixes:  exceeding(have.IPv4Prefixes, want.IPv4Prefixes),
-		IPv6:          exceeding(have.IPv6, want.IPv6),
-		IPv6Prefixes:  exceeding(have.IPv6Prefixes, want.IPv6Prefixes),
-	}
-	counts := have.Counts()
-	missing := eni.AddressCounts{
-		SecondaryIPv4: max(0, want.SecondaryIPv4-counts.SecondaryIPv4),
-		IPv4Prefixes:  max(0, want.IPv4Prefixes-counts.IPv4Prefixes),
-		IPv6:          max(0, want.IPv6-counts.IPv6),
-		IPv6Prefixes:  max(0, want.IPv6Prefixes-counts.IPv6Prefixes),
-	}
-	return []Attribute{
-		UnassignAddresses{Family: IPv4, Surplus: eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}},
-		UnassignAddresses{Family: IPv6, Surplus: eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}},
-		AssignAddresses{Family: IPv4, Addresses: missing.SecondaryIPv4, Had: counts},
-		AssignAddresses{Family: IPv4, Prefixes: missing.IPv4Prefixes, Had: counts},
-		AssignAddresses{Family: IPv6, Addresses: missing.IPv6, Had: counts},
-		AssignAddresses{Family: IPv6, Prefixes: missing.IPv6Prefixes, Had: counts},
-	}
-}
-
-func exceeding[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
-	if len(all) <= n {
-		return nil
-	}
-	return all[n:]
 }
 
 // addressProblem reports more addresses than one interface of the instance type supports.

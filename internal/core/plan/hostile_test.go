@@ -37,6 +37,8 @@ type hostile struct {
 	history  map[string][]version
 	due      map[string]time.Time
 	tokens   map[string]made
+	// foreign has, by interface, the addresses that another program assigned.
+	foreign map[string]eni.Addresses
 	// judge is asked before every call that touches an interface, and ends the test if the call is wrong.
 	judge func(operation string, target eni.Interface)
 	calls int
@@ -61,7 +63,8 @@ func newHostile(rt *rapid.T, limits eni.Limits) *hostile {
 		rt: rt, clock: start, limits: limits,
 		instance: eni.Instance{ID: instance, Type: "m5.xlarge", Zone: zone, VPCID: "vpc-1", State: eni.InstanceRunning},
 		history:  map[string][]version{}, due: map[string]time.Time{}, tokens: map[string]made{}, sent: map[string]string{},
-		judge: func(string, eni.Interface) {},
+		foreign: map[string]eni.Addresses{},
+		judge:   func(string, eni.Interface) {},
 	}
 	h.occupy(eni.Primary)
 	return h
@@ -403,6 +406,9 @@ func (h *hostile) UnassignIPv4(ctx context.Context, id string, surplus eni.Addre
 
 func (h *hostile) UnassignIPv6(_ context.Context, id string, surplus eni.Addresses) error {
 	return h.modify(id, func(i *eni.Interface) {
+		if theirs := surplus.Common(h.foreign[id]).Prefixes(); len(theirs) > 0 {
+			h.rt.Fatalf("unassigned %v of %s, which somebody else assigned", theirs, id)
+		}
 		i.SecondaryIPv4, i.IPv6 = without(i.SecondaryIPv4, surplus.SecondaryIPv4), without(i.IPv6, surplus.IPv6)
 		i.IPv4Prefixes, i.IPv6Prefixes = without(i.IPv4Prefixes, surplus.IPv4Prefixes), without(i.IPv6Prefixes, surplus.IPv6Prefixes)
 	})

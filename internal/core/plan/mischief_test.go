@@ -14,7 +14,7 @@ import (
 
 // mischief makes another program change the instance or an interface, and returns a description.
 func (h *hostile) mischief() string {
-	kinds := []string{"nothing", "attach", "leave", "detach", "delete", "stop", "start"}
+	kinds := []string{"nothing", "attach", "leave", "detach", "delete", "stop", "start", "assign", "unassign"}
 	kind := rapid.SampledFrom(kinds).Draw(h.rt, "mischief")
 	switch kind {
 	case "attach":
@@ -39,12 +39,33 @@ func (h *hostile) mischief() string {
 			h.drop(i.ID)
 			kind += " " + i.ID
 		}
+	case "assign":
+		if i, ok := h.pick(func(i eni.Interface) bool { return ownerOf(i) != "" && len(h.foreign[i.ID].Prefixes()) < 4 }); ok {
+			added := h.more(eni.Interface{}, rapid.SampledFrom([]int{4, 6}).Draw(h.rt, "family"), rapid.IntRange(0, 1).Draw(h.rt, "addresses"), rapid.IntRange(0, 1).Draw(h.rt, "prefixes")).Addresses
+			h.foreign[i.ID] = h.foreign[i.ID].With(added)
+			i.Addresses = withSecondary(i.Addresses, i.Addresses.With(added))
+			h.set(i)
+			kind += " " + i.ID
+		}
+	case "unassign":
+		if i, ok := h.pick(func(i eni.Interface) bool { return len(h.foreign[i.ID].Prefixes()) > 0 }); ok {
+			i.Addresses = withSecondary(i.Addresses, i.Addresses.Without(h.foreign[i.ID]))
+			delete(h.foreign, i.ID)
+			h.set(i)
+			kind += " " + i.ID
+		}
 	case "stop":
 		h.instance.State = eni.InstanceStopping
 	case "start":
 		h.instance.State = eni.InstanceRunning
 	}
 	return fmt.Sprintf("somebody: %s", kind)
+}
+
+// withSecondary returns addresses with other secondary addresses and prefixes.
+func withSecondary(a, secondary eni.Addresses) eni.Addresses {
+	secondary.PrimaryIPv4, secondary.PublicIP, secondary.CarrierIP = a.PrimaryIPv4, a.PublicIP, a.CarrierIP
+	return secondary
 }
 
 func (h *hostile) pick(fits func(eni.Interface) bool) (eni.Interface, bool) {

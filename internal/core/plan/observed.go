@@ -34,6 +34,9 @@ type Observed struct {
 	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as copies.
 	Recorded []Recorded
 	Copies   map[string]bool
+	// Requested has, by interface ID, the addresses and prefixes that EC2's answers to our calls named. The planner
+	// unassigns no others.
+	Requested map[string]eni.Addresses
 	// UsedGenerations has the highest generation of each member that cannot be used again.
 	UsedGenerations map[identity.Key]int64
 	// RemovedExternally has the times at which interfaces of members disappeared without a call of ours.

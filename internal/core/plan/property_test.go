@@ -38,7 +38,7 @@ type trouble struct {
 
 func newStory(rt *rapid.T, tr trouble) *story {
 	slots := rapid.IntRange(3, 8).Draw(rt, "interfaces the type takes")
-	s := &story{T: rt, cloud: newHostile(rt, eni.Limits{Cards: []int{slots}, Interfaces: slots, IPv4: 6, IPv6: 6}), intents: newIntents(rt)}
+	s := &story{T: rt, cloud: newHostile(rt, eni.Limits{Cards: []int{slots}, Interfaces: slots, IPv4: 15, IPv6: 15}), intents: newIntents(rt)}
 	if tr.strangers {
 		for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 4), 0, 2, rapid.ID).Draw(rt, "strangers") {
 			s.cloud.occupy(device(n))
@@ -226,10 +226,21 @@ func (s *story) attributes(claim plan.Claim, m plan.Member) {
 	i := *m.Interface
 	got := eni.Spec{
 		Description: i.Description, Groups: i.Groups, SourceDestCheck: i.SourceDestCheck,
-		DeleteOnTermination: i.Attachment.DeleteOnTermination, AddressCounts: i.Counts(),
+		DeleteOnTermination: i.Attachment.DeleteOnTermination, AddressCounts: s.requestedOf(i, want.AddressCounts),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.fail("%s differs (-want +got):\n%s", i.ID, diff)
+	}
+}
+
+// requestedOf returns the counts of an interface without the addresses above the desired counts that multieni has no
+// record of: the controller crashed before it, or another program assigned them.
+func (s *story) requestedOf(i eni.Interface, want eni.AddressCounts) eni.AddressCounts {
+	have, ours := i.Counts(), i.Common(s.c.requested()[i.ID]).Counts()
+	floor := func(want, have, ours int) int { return max(ours, min(have, want)) }
+	return eni.AddressCounts{
+		SecondaryIPv4: floor(want.SecondaryIPv4, have.SecondaryIPv4, ours.SecondaryIPv4), IPv4Prefixes: floor(want.IPv4Prefixes, have.IPv4Prefixes, ours.IPv4Prefixes),
+		IPv6: floor(want.IPv6, have.IPv6, ours.IPv6), IPv6Prefixes: floor(want.IPv6Prefixes, have.IPv6Prefixes, ours.IPv6Prefixes),
 	}
 }
 

@@ -73,12 +73,15 @@ const (
 	WaitingForDeviceRelease Reason = "WaitingForDeviceRelease"
 	// Retained: the interface stays as it is, because its removal is not confirmed.
 	Retained Reason = "Retained"
+	// AddressesKept: the interface keeps more addresses than its NodeENI asks for, because no record says that multieni
+	// requested them.
+	AddressesKept Reason = "AddressesKept"
 )
 
 // Transient reports whether the reason disappears without an action by a person.
 func (r Reason) Transient() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, "":
+	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, AddressesKept, "":
 		return true
 	default:
 		return false

@@ -105,10 +105,15 @@ func FieldOf(a Attribute) string {
 
 // equal reports whether two changes have the same desired value. The choice of unassigned addresses does not matter.
 func equal(a, b Attribute) bool {
-	if _, fewer := a.(UnassignAddresses); fewer {
+	switch a := a.(type) {
+	case UnassignAddresses:
 		return a.String() == b.String()
+	case AssignAddresses:
+		again, is := b.(AssignAddresses)
+		return is && a.String() == again.String() && a.Had == again.Had
+	default:
+		return reflect.DeepEqual(a, b)
 	}
-	return reflect.DeepEqual(a, b)
 }
 
 // withoutReverted turns attributes into changes of an interface. It defers changes that EC2 did not keep until they are

@@ -29,10 +29,12 @@ type restartable struct {
 	// crashes makes it crash at times; forgetful makes it lose even the ledger then.
 	crashes, forgetful bool
 
-	known      *inventory.Inventory
-	ledger     map[identity.Key]int64
-	setbacks   map[identity.Key]plan.Backoff
-	repeats    plan.RepeatedUpdates
+	known    *inventory.Inventory
+	ledger   map[identity.Key]int64
+	setbacks map[identity.Key]plan.Backoff
+	repeats  plan.RepeatedUpdates
+	// recorded are the requested addresses that the node's state has.
+	recorded   map[string]eni.Addresses
 	mayReplace bool
 	// since is the time of the last start.
 	since  time.Time
@@ -43,7 +45,7 @@ type restartable struct {
 }
 
 func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *restartable {
-	c := &restartable{rt: rt, cloud: cloud, desired: desired, mayReplace: true, ledger: map[identity.Key]int64{}}
+	c := &restartable{rt: rt, cloud: cloud, desired: desired, mayReplace: true, ledger: map[identity.Key]int64{}, recorded: map[string]eni.Addresses{}}
 	c.restart()
 	return c
 }
@@ -76,13 +78,14 @@ func (c *restartable) reconcile() (crashed bool) {
 	for range 12 {
 		o := plan.Observed{
 			Owned: c.known.Of(instance), UsedGenerations: c.known.UsedGenerations(instance), RemovedExternally: c.known.RemovedExternally(instance), Snapshot: look, Ledger: c.ledger, Backoffs: maps.Clone(c.setbacks),
-			ReplaceAllowed: c.mayReplace, ObservedSince: c.since, RepeatedUpdates: c.repeats,
+			ReplaceAllowed: c.mayReplace, ObservedSince: c.since, RepeatedUpdates: c.repeats, Requested: c.requested(),
 		}
 		if look != nil {
 			o.Limits = c.cloud.limits
 		}
 		c.last = plan.Compute(c.desired(), o, c.now())
 		c.next = c.last.RequeueAt
+		c.record(c.last)
 		c.known.Judged(c.now(), instance, c.last.Verified, denied(c.last))
 		if c.last.NeedsDescribe {
 			seen := c.cloud.look()
@@ -102,6 +105,22 @@ func (c *restartable) reconcile() (crashed bool) {
 	}
 	c.next = c.now()
 	return false
+}
+
+// requested returns the addresses that calls were answered with, as this process and the earlier ones know them.
+func (c *restartable) requested() map[string]eni.Addresses {
+	all := maps.Clone(c.recorded)
+	maps.Copy(all, c.known.Requested(instance))
+	return all
+}
+
+// record stores the requested addresses of a plan, as the node's state does.
+func (c *restartable) record(p plan.Plan) {
+	for _, m := range p.Members {
+		if m.Interface != nil {
+			c.recorded[m.Interface.ID] = m.Requested
+		}
+	}
 }
 
 // denied are the IDs of the interfaces that a plan retains as unverified.

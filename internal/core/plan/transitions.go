@@ -330,7 +330,7 @@ func (p *planner) stuck(m *member) Problem {
 }
 
 func (p *planner) updateInPlace(m *member) {
-	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), m.record.Interface)
+	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), m.record.Interface, p.Requested[m.record.ID])
 	if m.record.Tags[identity.TagNodeENIUID] != m.NodeENIUID {
 		// It was adopted. A process that identifies it by its tags would undo other changes, so the tags come first.
 		all := len(todo)
@@ -339,6 +339,7 @@ func (p *planner) updateInPlace(m *member) {
 	}
 	m.explainGroups(m.record.Interface)
 	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, m.record.Interface, m.record.LastRead, p.withoutThrottledTags(m, todo))...)
+	m.explainAddresses(p.Requested[m.record.ID])
 }
 
 // withoutThrottledTags removes tags from changes if EC2 refused to write them shortly before. They delay nothing else.

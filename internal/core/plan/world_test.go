@@ -36,7 +36,9 @@ type world struct {
 	serial     int
 	// verified are the interfaces that calls were made for: the process knows that they are ours.
 	verified map[string]bool
-	calls    int
+	// requested are the addresses that calls were answered with.
+	requested map[string]eni.Addresses
+	calls     int
 }
 
 func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
@@ -47,6 +49,7 @@ func newWorld(limits eni.Limits, foreign ...eni.Slot) *world {
 		interfaces: map[string]eni.Interface{},
 		tokens:     map[string]string{},
 		verified:   map[string]bool{},
+		requested:  map[string]eni.Addresses{},
 	}
 	for _, slot := range append([]eni.Slot{eni.Primary}, foreign...) {
 		w.occupy(slot)
@@ -82,6 +85,7 @@ func (w *world) apply(action plan.Action) {
 		i.Description, i.Groups = a.Spec.Description, slices.Clone(a.Spec.Groups)
 		i = w.assign(i, a.Spec.AddressCounts)
 		w.tokens[a.Member.Token()] = i.ID
+		w.requested[i.ID] = i.Addresses
 		w.interfaces[i.ID] = i
 	case plan.Attach:
 		i := w.must(a.InterfaceID)
@@ -106,7 +110,9 @@ func (w *world) apply(action plan.Action) {
 	case plan.Change:
 		i := w.must(a.InterfaceID)
 		if more, ok := a.To.(plan.AssignAddresses); ok {
+			had := i.Addresses
 			i = w.more(i, more)
+			w.requested[i.ID] = w.requested[i.ID].With(i.Without(had))
 		}
 		w.interfaces[i.ID] = a.To.Apply(i)
 	}
@@ -194,7 +200,7 @@ func (w *world) observe(ledger map[identity.Key]int64) plan.Observed {
 		}
 	}
 	known.Judged(w.now, instance, slices.Sorted(maps.Keys(w.verified)), nil)
-	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, UsedGenerations: map[identity.Key]int64{}}
+	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, Requested: w.requested, UsedGenerations: map[identity.Key]int64{}}
 }
 
 // ours returns the interfaces made for NodeENIs, by ID.

@@ -74,16 +74,18 @@ type Node struct {
 
 // Interface is one interface of a NodeENI on a node, as the NodeENIState tells.
 type Interface struct {
-	NodeENI   string   `json:"nodeENI"`
-	Ordinal   int      `json:"ordinal"`
-	Phase     string   `json:"phase"`
-	Reason    string   `json:"reason,omitempty"`
-	Message   string   `json:"message,omitempty"`
-	ENIID     string   `json:"eniID,omitempty"`
-	SubnetID  string   `json:"subnetID,omitempty"`
-	PrivateIP string   `json:"privateIP,omitempty"`
-	MAC       string   `json:"macAddress,omitempty"`
-	Slot      eni.Slot `json:"slot"`
+	NodeENI   string `json:"nodeENI"`
+	Ordinal   int    `json:"ordinal"`
+	Phase     string `json:"phase"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+	ENIID     string `json:"eniID,omitempty"`
+	SubnetID  string `json:"subnetID,omitempty"`
+	PrivateIP string `json:"privateIP,omitempty"`
+	// Foreign are the addresses and prefixes that multieni did not request: another program assigned them.
+	Foreign []string `json:"foreignAddresses,omitempty"`
+	MAC     string   `json:"macAddress,omitempty"`
+	Slot    eni.Slot `json:"slot"`
 	// Asked is the device index that the NodeENI asks for.
 	Asked int      `json:"requestedDeviceIndex"`
 	Drift []string `json:"drift,omitempty"`

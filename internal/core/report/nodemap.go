@@ -137,6 +137,9 @@ func ownerOf(i eni.Interface) string {
 	}
 }
 
+// mostForeign is how many addresses of other programs the picture names.
+const mostForeign = 2
+
 // slotView is an interface as its NodeENIState tells.
 func (i Interface) slotView() SlotView {
 	s := SlotView{
@@ -145,6 +148,9 @@ func (i Interface) slotView() SlotView {
 	}
 	if reason, _ := i.trouble(); reason != "" {
 		s.State += ", " + reason
+	}
+	if n := len(i.Foreign); n > 0 {
+		s.PrivateIP += fmt.Sprintf(" +%d of others: %s", n, strings.Join(i.Foreign[:min(n, mostForeign)], ", "))
 	}
 	if i.Slot.Device != i.Asked {
 		s.State += fmt.Sprintf(" (asked for %d)", i.Asked)

@@ -41,6 +41,10 @@ type InterfaceStateApplyConfiguration struct {
 	IPv6Addresses []string `json:"ipv6Addresses,omitempty"`
 	// ipv6Prefixes are the delegated IPv6 prefixes, /80 each.
 	IPv6Prefixes []string `json:"ipv6Prefixes,omitempty"`
+	// requestedAddresses are the addresses and prefixes of the interface, without
+	// the primary address, that EC2 chose for the counts of the NodeENI. The
+	// controller unassigns no others: another program assigned them.
+	RequestedAddresses []string `json:"requestedAddresses,omitempty"`
 	// subnetID is the subnet of the interface.
 	SubnetID *string `json:"subnetID,omitempty"`
 	// zone is the availability zone of the subnet.
@@ -222,6 +226,16 @@ func (b *InterfaceStateApplyConfiguration) WithIPv6Addresses(values ...string) *
 func (b *InterfaceStateApplyConfiguration) WithIPv6Prefixes(values ...string) *InterfaceStateApplyConfiguration {
 	for i := range values {
 		b.IPv6Prefixes = append(b.IPv6Prefixes, values[i])
+	}
+	return b
+}
+
+// WithRequestedAddresses adds the given value to the RequestedAddresses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RequestedAddresses field.
+func (b *InterfaceStateApplyConfiguration) WithRequestedAddresses(values ...string) *InterfaceStateApplyConfiguration {
+	for i := range values {
+		b.RequestedAddresses = append(b.RequestedAddresses, values[i])
 	}
 	return b
 }

@@ -1,0 +1,64 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// AddressTexts writes the secondary addresses and prefixes as a NodeENIState has them.
+func AddressTexts(a eni.Addresses) []string {
+	return slices.Concat(Texts(a.SecondaryIPv4), Texts(a.IPv4Prefixes), Texts(a.IPv6), Texts(a.IPv6Prefixes))
+}
+
+// Texts writes values one by one; nil without values.
+func Texts[T fmt.Stringer](values []T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+// parseAddresses reads what AddressTexts wrote.
+func parseAddresses(recorded []string) eni.Addresses {
+	var a eni.Addresses
+	for _, text := range recorded {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			if prefix.Addr().Is4() {
+				a.IPv4Prefixes = append(a.IPv4Prefixes, prefix)
+			} else {
+				a.IPv6Prefixes = append(a.IPv6Prefixes, prefix)
+			}
+		} else if address, err := netip.ParseAddr(text); err == nil {
+			if address.Is4() {
+				a.SecondaryIPv4 = append(a.SecondaryIPv4, address)
+			} else {
+				a.IPv6 = append(a.IPv6, address)
+			}
+		}
+	}
+	return a
+}
+
+// RequestedAddresses returns the requested addresses by interface ID: what this process knows of EC2's answers, and for
+// other interfaces what earlier processes recorded.
+func RequestedAddresses(known map[string]eni.Addresses, states ...v1alpha1.NodeENIState) map[string]eni.Addresses {
+	requested := map[string]eni.Addresses{}
+	for n := range states {
+		for _, i := range states[n].Status.Interfaces {
+			if len(i.RequestedAddresses) > 0 {
+				requested[i.ENIID] = parseAddresses(i.RequestedAddresses)
+			}
+		}
+	}
+	maps.Copy(requested, known)
+	return requested
+}

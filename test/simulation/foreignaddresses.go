@@ -1,0 +1,121 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// mostForeignAddresses is how many addresses others assign to one interface: the smallest instance type takes ten.
+const mostForeignAddresses = 2
+
+// foreignAddresses is a program that assigns addresses of its own to the product's interfaces, as scripts, sidecars and
+// VRRP hooks do. It has a random stream of its own, so that it shifts no other draw.
+type foreignAddresses struct {
+	random *rand.Rand
+	acts   bool
+	// on has, by interface, the addresses that it assigned and has not taken away.
+	on map[string][]netip.Addr
+}
+
+func newForeignAddresses(seed uint64) *foreignAddresses {
+	f := &foreignAddresses{random: rand.New(rand.NewPCG(seed, 0xf0)), on: map[string][]netip.Addr{}}
+	f.acts = f.random.IntN(3) == 0
+	return f
+}
+
+// moveForeignAddresses lets the other program act at times.
+func (r *run) moveForeignAddresses() {
+	f := r.foreign
+	if !f.acts || r.faults.off || f.random.IntN(25) > 0 {
+		return
+	}
+	var ours []eni.Interface
+	for _, c := range r.clusters {
+		for _, i := range r.truth().owned[c.name] {
+			if i.Attachment != nil && !r.watch.tampered(i.ID) {
+				ours = append(ours, i)
+			}
+		}
+	}
+	if len(ours) == 0 {
+		return
+	}
+	i := ours[f.random.IntN(len(ours))]
+	on := f.on[i.ID]
+	if len(on) >= mostForeignAddresses || len(on) > 0 && f.random.IntN(2) == 0 {
+		r.unassignForeign(i, on[0])
+		return
+	}
+	r.assignForeign(i)
+}
+
+func (r *run) assignForeign(i eni.Interface) {
+	cidr := ""
+	for _, s := range subnets {
+		if s.id == i.SubnetID {
+			cidr = s.cidr
+		}
+	}
+	block := netip.MustParsePrefix(cidr)
+	if block.Bits() > 24 {
+		return // no room beside the addresses that EC2 picks
+	}
+	bytes := block.Addr().As4()
+	bytes[3] = byte(200 + r.foreign.random.IntN(50))
+	address := netip.AddrFrom4(bytes)
+	_, err := r.model.AssignPrivateIPAddresses(r.call(), &ec2.AssignPrivateIPAddressesInput{
+		NetworkInterfaceID: i.ID, PrivateIPAddresses: []string{address.String()},
+	})
+	if err != nil {
+		return
+	}
+	r.note(nil, "somebody assigns %s to %s", address, i.ID)
+	r.foreign.on[i.ID] = append(r.foreign.on[i.ID], address)
+	r.judged("I15")
+	r.touched()
+}
+
+func (r *run) unassignForeign(i eni.Interface, address netip.Addr) {
+	r.note(nil, "somebody unassigns %s from %s", address, i.ID)
+	_, _ = r.model.UnassignPrivateIPAddresses(r.call(), &ec2.UnassignPrivateIPAddressesInput{
+		NetworkInterfaceID: i.ID, PrivateIPAddresses: []string{address.String()},
+	})
+	r.foreign.on[i.ID] = slices.DeleteFunc(r.foreign.on[i.ID], func(a netip.Addr) bool { return a == address })
+	r.touched()
+}
+
+// unassigning checks I15: a call unassigns no address that somebody else assigned.
+func (r *run) unassigning(p *process, q request) {
+	if theirs := q.unassigns.Common(eni.Addresses{SecondaryIPv4: r.foreign.on[q.target]}).SecondaryIPv4; len(theirs) > 0 {
+		r.violate("I15", "%s unassigns %v from %s, which somebody else assigned", p.name, theirs, q.target)
+	}
+}
+
+// requested returns what a NodeENIState records of an interface's addresses: those that the product requested.
+func (c *cluster) requested(i eni.Interface) eni.Addresses {
+	for _, object := range c.api.all(states) {
+		state := object.(*v1alpha1.NodeENIState)
+		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
+			return i.Common(requested)
+		}
+	}
+	return eni.Addresses{}
+}
+
+// wrongAddresses reports whether an interface has fewer addresses than its NodeENI asks for, or more requested ones. What no
+// record says to be requested stays.
+func (c expectedClaim) wrongAddresses(have, requested eni.AddressCounts) bool {
+	spec := c.nodeENI.Spec
+	wrong := func(want int32, have, requested int) bool { return have < int(want) || requested > int(want) }
+	return wrong(spec.SecondaryPrivateIPAddressCount, have.SecondaryIPv4, requested.SecondaryIPv4) ||
+		wrong(spec.IPv4PrefixCount, have.IPv4Prefixes, requested.IPv4Prefixes) || wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6)
+}
