@@ -50,7 +50,7 @@ type Options struct {
 	API  *API
 	Host Host
 	PCI  PCI
-	// Metadata asks the instance what it knows about itself; nil if there is nobody to ask.
+	// Metadata reads instance metadata; nil if there is none.
 	Metadata func(context.Context) (eni.Metadata, error)
 	// DefaultMTU is for interfaces whose NodeENI names none, in bytes.
 	DefaultMTU int
@@ -60,11 +60,11 @@ type Options struct {
 	ReapplyTaint bool
 	// Resync is the time between two looks at the host when nothing seems to change.
 	Resync time.Duration
-	// NetworkdDir, if set, takes a file for each interface by which systemd-networkd leaves it alone.
+	// NetworkdDir, if set, gets a file for each interface that makes systemd-networkd ignore its link.
 	NetworkdDir string
 	// PluginConfig, if set, is the file of the SR-IOV network device plugin that lists devices for pods.
 	PluginConfig string
-	// StateDir, if set, is a folder of the agent's own, by which it knows its interfaces while the API server is away.
+	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces for times without an API server.
 	StateDir string
 	Log      *slog.Logger
 }
@@ -76,7 +76,7 @@ type Agent struct {
 	devices map[string]string
 	// failed remembers what a device did not take, and since when.
 	failed map[hostpci.Binding]failure
-	// metadata is nil if there is nobody to ask.
+	// metadata is nil if there is no metadata service.
 	metadata *metadata
 	pace     *rate.Limiter
 	// recalled is the record of an earlier life, recorded the one of this life.
@@ -85,11 +85,12 @@ type Agent struct {
 }
 
 const (
-	// reconcilesPerSecond and reconcileBurst bound the work if somebody undoes ours again and again.
+	// reconcilesPerSecond and reconcileBurst bound the work if another program reverts the agent's changes again and
+	// again.
 	reconcilesPerSecond = 10
 	reconcileBurst      = 40
-	// rounds is how many looks at the host one pass takes at most: the kernel does more than it is told, so the first
-	// round may not be the last.
+	// rounds is how many passes over the host one reconciliation makes at most: operations have side effects in the
+	// kernel, so the first round may not be the last.
 	rounds = 4
 )
 
@@ -107,7 +108,7 @@ type snapshot struct {
 	// state and node are nil if there is no such object. They are not to be changed.
 	state *v1alpha1.NodeENIState
 	node  *corev1.Node
-	// recalled says that the state is a record's, as nobody knows yet what the API server has.
+	// recalled says that the state is from a checkpoint, because the state in the API server is not known yet.
 	recalled bool
 	// links are those of the kernel, devices those of programs in user space.
 	links   []hostnet.Link
@@ -120,8 +121,9 @@ type snapshot struct {
 	observed []hostnet.Observation
 }
 
-// reconcile makes the links as promised, says how far they are, and returns when to look again if nothing is heard before. A
-// failure to configure one link keeps neither the others from being configured nor anything from being reported.
+// reconcile makes the links as promised, says how far they are, and returns when to look again if nothing is heard
+// before. A failure to configure one link keeps neither the others from being configured nor anything from being
+// reported.
 func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	s := a.gather()
 	failure := a.configure(s)
@@ -134,11 +136,11 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))
 }
 
-// publish says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for this
-// node.
+// publish says on both objects how far the interfaces are. Neither write waits for the other: a pod may be waiting for
+// this node.
 func (a *Agent) publish(ctx context.Context, s *snapshot) error {
 	if s.recalled {
-		return nil // there is nobody to tell
+		return nil // there is no API server to report to
 	}
 	var reported, marked error
 	var writes sync.WaitGroup

@@ -30,8 +30,8 @@ import (
 // writeTimeout is how long a write may take: links are to be looked after meanwhile.
 const writeTimeout = 10 * time.Second
 
-// API is the Kubernetes API as far as an agent needs it: two objects by the name of the node. It is as small as that because
-// every node pays for the memory.
+// API is the Kubernetes API as far as an agent needs it: two objects by the name of the node. It is as small as that
+// because every node pays for the memory.
 type API struct {
 	node          string
 	states, nodes object
@@ -106,12 +106,12 @@ func (a *API) object(client rest.Interface, resource string, kind runtime.Object
 func (a *API) wake() {
 	select {
 	case a.changed <- struct{}{}:
-	default: // somebody is to look anyway
+	default: // a signal is pending already
 	}
 }
 
-// watch follows both objects until the context ends. While the API server is away it tries again, ever more seldom, and what
-// was known last stays known.
+// watch follows both objects until the context ends. While the API server is unreachable it retries with growing
+// backoff, and the last known state stays.
 func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	a.log = log
 	var both sync.WaitGroup
@@ -163,7 +163,8 @@ func trim(known any) (any, error) {
 	return known, nil
 }
 
-// isRelevant reports whether a change is one that the agent may have to act on: of a Node not heartbeats, but what it says there.
+// isRelevant reports whether a change is one that the agent may have to act on: of a Node not heartbeats, but what it
+// says there.
 func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)

@@ -42,7 +42,7 @@ func writeNetworkd(dir string, s *snapshot) error {
 	return err
 }
 
-// writePluginConfig lists the devices that pods can ask for. A file that somebody else wrote is not touched.
+// writePluginConfig lists the devices that pods can request. It does not change a file of another program.
 func writePluginConfig(path string, s *snapshot) error {
 	var resources []hostpci.Resource
 	for _, o := range s.observed {

@@ -26,8 +26,8 @@ import (
 	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
-// TestFilesOutliveAStart has files of an earlier life of the agent, of an interface that nothing says anything of. They go only
-// when the controller has said what the node has: until then somebody may use that interface.
+// TestFilesOutliveAStart has files of an earlier life of the agent, of an interface without any other record. The agent
+// removes them only when the controller has reported on the node: until then a pod may use that interface.
 func TestFilesOutliveAStart(t *testing.T) {
 	cases := map[string]struct {
 		reported int64
@@ -69,7 +69,8 @@ func TestFilesOutliveAStart(t *testing.T) {
 	}
 }
 
-// firstPass runs an agent until it has told the API server how the interfaces of its node are, which it does after its files.
+// firstPass runs an agent until it has told the API server how the interfaces of its node are, which it does after its
+// files.
 func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	t.Helper()
 	told := make(chan struct{}, 100)
@@ -97,8 +98,8 @@ func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 	}
 }
 
-// serveNode serves Node node-1 and its NodeENIState, which stay as they are. Patches are shown to patched, which may answer
-// them and reports whether it did.
+// serveNode serves Node node-1 and its NodeENIState, which stay as they are. Patches are shown to patched, which may
+// answer them and reports whether it did.
 func serveNode(t *testing.T, state *v1alpha1.NodeENIState, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
 	t.Helper()
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}

@@ -13,9 +13,9 @@ import (
 	"github.com/multieni/multieni/internal/core/hostpci"
 )
 
-// DesiredLinks returns the links that a node shall have, and the devices that programs in user space shall have: those of the
-// interfaces that EC2 attached or is attaching. What belongs to an interface that is being detached is given back before it
-// goes. There are none without a state.
+// DesiredLinks returns the desired links of a node, and the devices for programs in user space: those of the interfaces
+// that EC2 attached or is attaching. The agent restores the link or device of an interface that is being detached
+// before EC2 removes it. Without a state there are none.
 func DesiredLinks(state *v1alpha1.NodeENIState, defaultMTU int) (links []hostnet.Link, devices []hostpci.Device) {
 	if state == nil {
 		return nil, nil

@@ -24,8 +24,8 @@ const (
 	apiServerTimeout = 3 * time.Second
 )
 
-// Run looks after the links until the context ends: at every change of the host or of the node's objects, and from time to
-// time. It fails when nobody would tell of changes of the host any more.
+// Run reconciles the links until the context ends: at every change of the host or of the node's objects, and
+// periodically. It fails when the events of the host end.
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -60,7 +60,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// logFailure tells of a pass that failed. That others wrote an object meanwhile happens to every object that many write.
+// logFailure tells of a pass that failed. That others wrote an object meanwhile happens to every object that many
+// write.
 func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 	if apierrors.IsConflict(err) {
 		a.Log.Log(ctx, slog.Level(-1), "an object changed while it was written; it is tried again", "in", next, "err", err)
@@ -69,8 +70,8 @@ func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 	a.Log.Error("the interfaces of the node are not as they shall be, or that could not be said; it is tried again", "in", next, "err", err)
 }
 
-// prepare waits until it is known what the API server has. If that takes long it goes by what the node was promised in an
-// earlier life until it is known. It reports whether there is something to go by.
+// prepare waits until it is known what the API server has. If that takes long it goes by what the node was promised in
+// an earlier life until it is known. It reports whether there is something to go by.
 func (a *Agent) prepare(ctx context.Context) bool {
 	early, cancel := context.WithTimeout(ctx, apiServerTimeout)
 	defer cancel()
@@ -93,8 +94,8 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	return true
 }
 
-// await returns after the time, or when the host or an object of the node changes. It fails when nobody would tell that of the
-// host any more.
+// await returns after the time, or when the host or an object of the node changes. It fails when the events of the host
+// end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 	var changed <-chan struct{}
 	if a.API != nil {

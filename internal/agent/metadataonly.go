@@ -15,8 +15,9 @@ import (
 // metadataLag is how soon to ask instance metadata again while there is a link that it does not know.
 const metadataLag = 2 * time.Second
 
-// RunFromMetadata makes the links of all interfaces usable that instance metadata lists beside the primary one, until
-// the context ends. Nobody says which of them belong to whom, so it is for hosts where nobody else has interfaces.
+// RunFromMetadata makes the links of all interfaces in instance metadata usable, except the primary one, until the
+// context ends. Metadata does not say who owns an interface, so it is for hosts on which only multieni attaches
+// interfaces.
 func (a *Agent) RunFromMetadata(ctx context.Context) error {
 	var known *eni.Metadata
 	said := map[string]hostnet.State{}
@@ -50,7 +51,8 @@ func (a *Agent) readMetadata(ctx context.Context) (eni.Metadata, error) {
 	return a.Metadata(ctx)
 }
 
-// FromMetadata returns the links of all interfaces but the primary one, as far as their slots are known, named after these.
+// FromMetadata returns the links of all interfaces but the primary one, as far as their slots are known, named after
+// these.
 func FromMetadata(known eni.Metadata, defaultMTU int) []hostnet.Link {
 	var links []hostnet.Link
 	for _, i := range known.Interfaces {

@@ -58,7 +58,8 @@ func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// writeCondition writes one condition of the Node, leaves the others to whose they are, and returns what became of the Node.
+// writeCondition writes one condition of the Node, leaves the others to whose they are, and returns what became of the
+// Node.
 func (a *API) writeCondition(ctx context.Context, condition *corev1.NodeCondition) (*corev1.Node, error) {
 	content, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
 	if err != nil {
@@ -68,8 +69,8 @@ func (a *API) writeCondition(ctx context.Context, condition *corev1.NodeConditio
 	return node, a.nodes.patch(ctx, a.node, change{kind: types.StrategicMergePatchType, of: []string{"status"}, content: content}, node)
 }
 
-// writeNode writes what differs. Taints are replaced as a whole, so the version that was seen goes with it, which keeps us from
-// undoing what somebody else did to them meanwhile.
+// writeNode writes what differs. Taints are replaced as a whole, so the patch includes the resource version that was
+// read: the write then fails if another client changed the taints meanwhile.
 func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 	before, now = before.DeepCopy(), now.DeepCopy()
 	before.ResourceVersion = ""
@@ -88,7 +89,8 @@ func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 	return a.nodes.patch(ctx, a.node, change{kind: types.MergePatchType, content: content}, &corev1.Node{})
 }
 
-// setCondition puts the verdict into the conditions, and reports whether that is news. Its times move only with what it says.
+// setCondition puts the verdict into the conditions, and reports whether that is news. Its times move only with what it
+// says.
 func setCondition(node *corev1.Node, v Readiness) (news bool) {
 	now := metav1.Now()
 	condition := corev1.NodeCondition{

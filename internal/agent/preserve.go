@@ -10,9 +10,9 @@ import (
 	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
-// preserves reports whether what belongs to the MAC address, and is not wanted, is left as it is, because nobody says that it is
-// to go: to know nothing of an interface is no reason to lose it. So it is as long as the controller has not reported on the
-// node, and while it looks for an interface of the same NodeENI, which may be this one.
+// preserves reports whether the agent keeps what belongs to an undesired MAC address. A missing record of an interface
+// is no reason to remove its link. The agent keeps it until the controller has reported on the node, and while the
+// controller looks for an interface of the same NodeENI, which may be this one.
 func (s *snapshot) preserves(mac string) bool {
 	if s.state == nil || s.state.Status.ObservedGeneration == 0 {
 		return true
@@ -50,7 +50,7 @@ func (s *snapshot) changesPreserved(o hostnet.Operation) bool {
 	return n < 0 || !s.wants(s.facts.Links[n].MAC) && s.preserves(s.facts.Links[n].MAC)
 }
 
-// wants reports whether the MAC address is that of a link or a device that the node shall have.
+// wants reports whether the MAC address is that of a desired link or device of the node.
 func (s *snapshot) wants(mac string) bool {
 	for _, link := range s.links {
 		if link.MAC == mac {

@@ -14,8 +14,8 @@ import (
 
 // Readiness says whether the interfaces of a node are ready, in the words of a Node condition.
 type Readiness struct {
-	// Status is Unknown while nobody has promised the node any interface: then nothing can be said, and a node that was
-	// born with the taint waits.
+	// Status is Unknown while no ledger has an interface for the node: nothing is known then, and a node that started
+	// with the taint keeps it.
 	Status          corev1.ConditionStatus
 	Reason, Message string
 }

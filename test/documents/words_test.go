@@ -18,9 +18,6 @@ import (
 	"github.com/multieni/multieni/test/documents"
 )
 
-// uncleanPlaces lists the folders with Go comments and the pages that still have words of the glossary's last table, one a line.
-const uncleanPlaces = "testdata/unclean.txt"
-
 func words(t *testing.T) []documents.Word {
 	t.Helper()
 	words := documents.Words(read(t, filepath.Join(root, "docs/glossary.md")))
@@ -47,16 +44,8 @@ func TestPlainWords(t *testing.T) {
 			offences[page.Path] = append(offences[page.Path], offence.String())
 		}
 	}
-	unclean := strings.Fields(read(t, uncleanPlaces))
 	for _, place := range slices.Sorted(maps.Keys(offences)) {
-		if !slices.Contains(unclean, place) {
-			t.Errorf("%s:\n\t%s", place, strings.Join(offences[place], "\n\t"))
-		}
-	}
-	for _, place := range unclean {
-		if len(offences[place]) == 0 {
-			t.Errorf("%s is clean: remove its line from test/documents/%s", place, uncleanPlaces)
-		}
+		t.Errorf("%s:\n\t%s", place, strings.Join(offences[place], "\n\t"))
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 	leaseEnds    = 20 * time.Second
 )
 
-// cluster is one Kubernetes cluster, with everybody who works on it.
+// cluster is one Kubernetes cluster, with all that act on it.
 type cluster struct {
 	run       *run
 	name      string
@@ -27,7 +27,8 @@ type cluster struct {
 	earlier bool
 	// vanished are nodes that will be back.
 	vanished []*corev1.Node
-	// stripped is when somebody took the finalizer off a NodeENI, or when it was lost. Two clusters can have the same UIDs here.
+	// stripped is when a user removed the finalizer of a NodeENI, or when the NodeENI was lost. Two clusters can have
+	// the same UIDs here.
 	stripped map[string]time.Time
 	// unledgered are the instances whose ledgers were lost.
 	unledgered map[string]bool
@@ -45,7 +46,7 @@ func (r *run) newCluster(name string) *cluster {
 	return c
 }
 
-// isStripped reports whether somebody took the finalizer off a NodeENI.
+// isStripped reports whether a user removed the finalizer of a NodeENI.
 func (c *cluster) isStripped(uid string) bool { return !c.stripped[uid].IsZero() }
 
 // replace puts another replica in the place of one that is over.

@@ -69,7 +69,7 @@ func (r *run) putBack() {
 	clear(r.watch.identity)
 	clear(r.watch.elsewhere)
 	for _, c := range r.clusters {
-		r.noteReasons(c) // for what can be told apart again
+		r.noteReasons(c) // for interfaces that can be distinguished again
 	}
 }
 
@@ -92,8 +92,9 @@ func (r *run) converge() {
 	}
 }
 
-// longer is how much longer it takes where interfaces are in use whose NodeENI was lost, or had its finalizer taken off: if
-// these are many, they are left in use for a day. Whoever has not heard of a loss may still make some.
+// longer is how much longer convergence takes where interfaces are in use whose NodeENI was lost or stripped of its
+// finalizer: if these are many, they stay in use for a day. A process that does not know of the loss may still create
+// some.
 func (r *run) longer() time.Duration {
 	for _, c := range r.clusters {
 		for _, lost := range c.stripped {
@@ -158,7 +159,7 @@ func (r *run) idle() bool {
 	return true
 }
 
-// rest checks that nothing happens where there is nothing to do, and little where somebody else has to act.
+// rest checks that the product makes no calls where it has nothing to do, and few where it waits for others.
 func (r *run) rest() {
 	for quiet := r.now.Add(lastWrites + r.ahead()); r.now.Before(quiet); {
 		r.step()
@@ -197,23 +198,24 @@ func (r *run) rest() {
 	r.checkQuiet()
 }
 
-// mostProbes is how often members of a NodeENI on one instance may ask in the quiet period whether there is room by now:
-// each once in ten minutes, with as many members as there are subnets in a NodeENI.
+// mostProbes is how often members of a NodeENI on one instance may ask in the quiet period whether there is room by
+// now: each once in ten minutes, with as many members as there are subnets in a NodeENI.
 const mostProbes = 12
 
-// writesPerProbe is how many writes may tell of one, of its node and of a NodeENI that waits for the same slot: what EC2 said,
-// and that it is waited for again.
+// writesPerProbe is how many writes may tell of one, of its node and of a NodeENI that waits for the same slot: what
+// EC2 said, and that it is waited for again.
 const writesPerProbe = 4
 
-// mostIdleReconciles is how often an object that waits for somebody to act may be looked at in the quiet period. PR12 of the reliability
-// catalogue asks for six an hour. The product looks every five minutes, twelve times an hour: a person who frees a slot or an address waits
-// no longer than that, nothing announces it, and looks share their reads in batches. An object that waits for two things has two
-// such clocks. A node that waits for its turn to replace an interface asks twice a minute (mostTurnChecks): the end of that wait is not
-// announced either, and the question costs no call to EC2.
+// mostIdleReconciles is how often an object that waits for a person may be reconciled in the quiet period. PR12 of the
+// reliability catalogue demands six an hour. The product reconciles every five minutes, twelve times an hour: no event
+// announces that a person freed a slot or an address, the node notices it within five minutes, and reads of many nodes
+// share batches. An object that waits for two things has two timers. A node that waits for its turn to replace an
+// interface asks twice a minute (mostTurnChecks): no event announces the end of that wait either, and the question
+// needs no call to EC2.
 const mostIdleReconciles, mostTurnChecks = 14, 70
 
-// turnNews is how many writes may tell of nodes that wait to replace an interface: whether somebody else holds the slot that it
-// is to be moved to, only a look shows, and between two looks the node says that it waits for its turn.
+// turnNews is how many writes may report nodes that wait to replace an interface. Only a read shows that another
+// interface holds the slot to which it is to move; between two reads the node's status says that it waits for its turn.
 func (r *run) turnNews() (writes int) {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -225,8 +227,8 @@ func (r *run) turnNews() (writes int) {
 	return writes
 }
 
-// waitsForTurn reports whether the key of a reconciliation is that of a node that waits to replace an interface: it says so, or
-// what it says of the interface is something else that is wrong with it as well.
+// waitsForTurn reports whether the key of a reconciliation is that of a node that waits to replace an interface: it
+// says so, or what it says of the interface is something else that is wrong with it as well.
 func (r *run) waitsForTurn(key string) bool {
 	for _, c := range r.clusters {
 		for _, object := range c.api.all(states) {
@@ -283,8 +285,8 @@ func (c *cluster) settled() *Violation {
 	return nil
 }
 
-// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person has to see to: somebody
-// wrote its UID on interfaces that never were ours, and other tags that are not the cluster's.
+// saysWhatItWaitsFor reports whether a NodeENI that is being deleted names the interface that a person must look at:
+// another program wrote its UID on interfaces that were never ours, together with tags that are not the cluster's.
 func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 	var (
 		strays      []string
@@ -311,9 +313,10 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 	return told || ready != nil && slices.ContainsFunc(strays, func(id string) bool { return strings.Contains(ready.Message, id) })
 }
 
-// mayStay reports whether an interface that nothing wants may be there for now: its Node is absent, so that nobody knows,
-// it is in use where its NodeENI has no subnet any more, or another Node of its instance is selected. For the last the product
-// leaves it as it is without asking EC2 whether the instance has ended: the cloud provider removes the Nodes of one that has.
+// mayStay reports whether an undesired interface may exist for now: its Node is absent, so the reason is unknown; it is
+// in use and its NodeENI has no subnet any more; or another Node of its instance is selected. In the last case the
+// product retains the interface without reading from EC2 whether the instance has ended: the cloud provider removes the
+// Nodes of an ended instance.
 func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
@@ -371,8 +374,8 @@ func sharedOrdinal(have []eni.Interface) bool {
 	return false
 }
 
-// anyLacks reports whether any node is without an interface of a NodeENI, or the given node without one of any: both keep
-// replacements waiting. What can never be had keeps nothing waiting.
+// anyLacks reports whether any node lacks an interface of a NodeENI, or the given node lacks one of any NodeENI: both
+// delay replacements. An interface that is never available delays nothing.
 func (c *cluster) anyLacks(uid, node string) bool {
 	for _, object := range c.api.all(states) {
 		for _, i := range object.(*v1alpha1.NodeENIState).Status.Interfaces {

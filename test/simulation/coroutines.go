@@ -10,9 +10,9 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// coroutines run the calls for the interfaces of one instance beside each other, in one goroutine: each stops in the middle of
-// its calls, and the seed says which goes on. So a call can take effect, and be answered, before or after any other one and
-// any plan that is made meanwhile.
+// coroutines run the calls for the interfaces of one instance interleaved in one goroutine: each stops in the middle of
+// its calls, and the seed chooses which one continues. A call can thus take effect, and be answered, before or after
+// any other call and any plan that is made meanwhile.
 type coroutines struct {
 	p   *process
 	all []*coroutine
@@ -24,8 +24,8 @@ type coroutine struct {
 	of   *coroutines
 	goOn func() (struct{}, bool)
 	stop func(struct{}) bool
-	// depth is that of the process' frame that the coroutine belongs to. A frame that begins while one of its calls is under way
-	// has coroutines of its own.
+	// depth is that of the process' frame that the coroutine belongs to. A frame that begins while one of its calls is
+	// under way has coroutines of its own.
 	depth int
 }
 
@@ -59,8 +59,8 @@ func (c *coroutines) goOn(one *coroutine) bool {
 	return more
 }
 
-// yields lets the other calls for the same instance go on while a call is under way. The process may have crashed when it
-// returns.
+// yields lets the other calls for the same instance go on while a call is under way. The process may have crashed when
+// it returns.
 func (p *process) yields(action string) {
 	if one := p.running; one != nil && one.depth == p.depth {
 		if len(one.of.all) > 1 {

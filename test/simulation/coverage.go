@@ -15,7 +15,7 @@ type Coverage struct {
 	Calls map[string]int
 	// CrashPoints counts the crashes, by point and call site.
 	CrashPoints map[string]int
-	// Overlaps counts the calls to EC2 that were under way beside others for the same instance, by call site.
+	// Overlaps counts the calls to EC2 that were in flight together with others for the same instance, by call site.
 	Overlaps map[string]int
 	// Checks counts how often an invariant had something to judge, by its number.
 	Checks map[string]int
@@ -56,8 +56,8 @@ var callSites = []string{
 // leastCrashes is how often processes have to crash at a point, each time in another state of things.
 const leastCrashes = 4
 
-// Missing returns what was not exercised: faults that are injected, invariants, call sites, and crashes at each position
-// of those that change something.
+// Missing returns what was not exercised: faults that are injected, invariants, call sites, and crashes at each
+// position of those that change something.
 func (c Coverage) Missing() []string {
 	var missing []string
 	for _, f := range Catalogue() {

@@ -110,8 +110,8 @@ func (p *process) mayCrashAt(often frequency, when string, done ...string) {
 	panic(crash{p})
 }
 
-// mustLive ends what a process does that has crashed: the product turns a panic in the work for one object into an error, and
-// would go on.
+// mustLive ends what a process does that has crashed: the product turns a panic in the work for one object into an
+// error, and would go on.
 func (p *process) mustLive() {
 	if p.crashed || p.dead {
 		panic(crash{p})
@@ -127,7 +127,8 @@ func (s *sites) add(site string) {
 	}
 }
 
-// wroteStatus is a point at which a process can crash if what it wrote is a status: all that it did before is reported then.
+// wroteStatus is a point at which a process can crash if what it wrote is a status: all that it did before is reported
+// then.
 func (p *process) wroteStatus(write string) {
 	if !strings.HasPrefix(write, statusOf) {
 		p.unreported.add(write)
@@ -147,7 +148,7 @@ func (p *process) wroteStatus(write string) {
 	case slices.Contains(done, "UnassignPrivateIpAddresses"):
 		draws = 10 // hardly any process comes here
 	case often >= aRarity:
-		draws = 2 // whoever crashed earlier on the way does not come here
+		draws = 2 // a process that crashed earlier does not get here
 	}
 	for range draws {
 		p.mayCrashAt(often, crashAfterReport, done...)

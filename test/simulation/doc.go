@@ -1,8 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulation runs the controller against a simulated EC2 and a simulated Kubernetes API on a virtual clock, in one
-// goroutine, with everything that can go wrong drawn from one seed: the same seed gives the same run, to the letter.
+// Package simulation runs the controller against a simulated EC2 and a simulated Kubernetes API on a virtual clock, in
+// one goroutine, with everything that can go wrong drawn from one seed: the same seed gives the same run, to the
+// letter.
 //
 // What runs is the product: the reconcilers of internal/controller, the observer with its inventory, the resolver, the
 // planner and the applier. Only what lies beyond their ports is simulated. The reading tour:
@@ -10,9 +11,9 @@
 //   - api.go is the API server: three kinds of objects, resource versions, finalizers, a log of changes.
 //   - informer.go is what one process has heard of that log; client.go is the client.Client over both.
 //   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
-//   - coroutines.go makes the calls for the interfaces of one instance beside each other.
+//   - coroutines.go interleaves the calls for the interfaces of one instance.
 //   - process.go is one replica of the controller: its memory, which a crash takes, and its work queues.
-//   - world.go is what exists at the beginning; actors.go, hostile.go and sharing.go are everybody else: users, the cluster,
+//   - world.go is what exists at the beginning; actors.go, hostile.go and sharing.go are all others: users, the cluster,
 //     the VPC CNI, people with an EC2 console.
 //   - crashes.go is where a process can crash; earlier.go is an earlier release, which takes turns.
 //   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.

@@ -10,7 +10,8 @@ import (
 // maxDepth is how deep things can happen while other things happen.
 const maxDepth = 3
 
-// waitInCall is how much time may pass at once while a call is on its way, or something is due; longer is what faults are for.
+// waitInCall is how much time may pass at once while a call is on its way, or something is due; longer is what faults
+// are for.
 const waitInCall = 2 * time.Second
 
 // option is a step that could be taken now.
@@ -19,7 +20,7 @@ type option struct {
 	take   func()
 }
 
-// step takes one step: something a process does, something somebody else does, or time.
+// step takes one step: an action of a process, an action of another actor, or the passing of time.
 func (r *run) step() {
 	if r.fallen != nil {
 		panic(r.fallen)

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// ec2State is what is so in EC2 at one moment, whatever anybody is shown of it.
+// ec2State is the true state of EC2 at one moment, regardless of what readers see.
 type ec2State struct {
 	interfaces map[string]eni.Interface
 	ordered    []eni.Interface

@@ -25,7 +25,7 @@ const (
 	mostNodeENIs = 3
 )
 
-// act lets somebody else do something.
+// act performs one action of an actor other than the product.
 func (r *run) act() {
 	c := r.clusters[r.pick(len(r.clusters))]
 	for _, actor := range []struct {
@@ -78,7 +78,7 @@ func (c *cluster) edit() {
 	}
 }
 
-// stripFinalizer lets go of a NodeENI whose deletion takes too long for somebody: what is left of it leaks.
+// stripFinalizer removes the finalizer of a NodeENI, as an impatient user does: the interfaces that are left leak.
 func (c *cluster) stripFinalizer() {
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) > 0 {
@@ -96,7 +96,7 @@ func (c *cluster) stripFinalizer() {
 	}
 }
 
-// spoilAge lets nobody tell any more how old the interfaces of a NodeENI are.
+// spoilAge makes the age of a NodeENI's interfaces unreadable.
 func (c *cluster) spoilAge(uid string) {
 	value := "spoilt"
 	for _, i := range c.run.truth().owned[c.name] {
@@ -286,11 +286,12 @@ func (c *cluster) chooseSubnets(spec *v1alpha1.NodeENISpec) {
 	}
 }
 
-// mendedInPlace are the fields that are mended in place, as often as few calls for them crash otherwise.
+// mendedInPlace are the fields that are updated in place, weighted against the few calls for them that would crash
+// otherwise.
 var mendedInPlace = []int{6, 7, 8, 8, 9, 9, 9, 11, 11}
 
-// editSpec changes one field. Where processes crash it is rather one that is mended in place, by a call of its own: without
-// that few would ever crash there.
+// editSpec changes one field. Where processes crash it prefers a field that is updated in place, by a call of its own:
+// few processes would ever crash there otherwise.
 func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 	r := c.run
 	field := r.pick(16)
@@ -325,8 +326,8 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 	}
 }
 
-// editAddresses changes how many addresses an interface has beside its primary one. EC2 gives an interface either secondary
-// addresses or prefixes, as the API says.
+// editAddresses changes how many addresses an interface has in addition to its primary one. EC2 gives an interface
+// either secondary addresses or prefixes, as the API says.
 func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
 	switch c.run.pick(5) {
 	case 0:

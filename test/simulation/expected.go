@@ -32,8 +32,8 @@ func spotOf(i eni.Interface) desiredSlot {
 	return desiredSlot{i.Tags[identity.TagNodeENIUID], i.Tags[identity.TagInstanceID]}
 }
 
-// expectedClaim is what a NodeENI wants in a spot, by the truth of the API server. It is written down anew here, so that an error
-// in the product's own reading of a NodeENI shows.
+// expectedClaim is what a NodeENI desires in a spot, by the true state of the API server. The judge computes it
+// independently of the product, so that an error in the product's reading of a NodeENI shows.
 type expectedClaim struct {
 	nodeENI *v1alpha1.NodeENI
 	node    *corev1.Node
@@ -128,8 +128,9 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	return c.surplus(i, in)
 }
 
-// surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has an unattached one too many
-// in its subnet. An attached one in a subnet that is not listed any more serves one that is, until there are more than are wanted.
+// surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has an unattached
+// one too many in its subnet. An attached one in a subnet that is not listed any more serves one that is, until there
+// are more than are wanted.
 func (c *cluster) surplus(i eni.Interface, in []string) bool {
 	there, same := 0, 0
 	for _, other := range c.run.truth().owned[c.name] {

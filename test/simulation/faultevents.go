@@ -121,7 +121,8 @@ func (c *cluster) restoreNodes() {
 	c.vanished = nil
 }
 
-// restoreEtcd forgets NodeENIs without any of what a deletion does. Users who have them in a repository create them again.
+// restoreEtcd forgets NodeENIs without any of what a deletion does. Users who have them in a repository create them
+// again.
 func (c *cluster) restoreEtcd() {
 	r := c.run
 	for _, object := range c.api.all(nodeENIs) {
@@ -143,7 +144,8 @@ func (c *cluster) restoreEtcd() {
 	}
 }
 
-// noteLedgerLost remembers that a NodeENIState goes, or was let go to be made anew, which a crash can come between.
+// noteLedgerLost records that a NodeENIState is deleted, or that the product deletes it to create it again, which a
+// crash can interrupt.
 func (c *cluster) noteLedgerLost(state client.Object) {
 	for _, id := range controller.Indexed(state, controller.InstanceIDs) {
 		c.unledgered[id] = true
@@ -182,7 +184,7 @@ func (c *cluster) handle() {
 	r.touched()
 }
 
-// spoiltValues are what somebody writes into a tag: a word, and numbers that are out of some range.
+// spoiltValues are values that another program writes into a tag: a word, and numbers outside of some range.
 var spoiltValues = []string{"spoilt", "-1", "128", "200", "4294967296", "253402300800", "9223372036854775807"}
 
 // retag spoils or removes one tag.
@@ -237,7 +239,7 @@ func (r *run) changeAttributes(i eni.Interface) {
 	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceID: i.ID, Groups: groups[2:]})
 }
 
-// troubleWatch holds the news of one kind back, or loses it until the kind is listed anew.
+// troubleWatch delays the events of one kind, or loses them until the kind is listed again.
 func (c *cluster) troubleWatch() {
 	for _, p := range c.processes {
 		k := kind(c.run.pick(int(kinds)))

@@ -146,7 +146,7 @@ func (r *run) newSwarm(o Options) *swarm {
 	}
 	s.rate[userEdits] = userEditRate
 	if s.has(stuckAttachments) {
-		s.rate[crashes] = max(s.rate[crashes], levels[0]) // few runs come to a detach by force: they shall have crashes
+		s.rate[crashes] = max(s.rate[crashes], levels[0]) // few runs reach a forced detach: these must have crashes
 	}
 	s.addModelFaults()
 	return s
@@ -187,7 +187,7 @@ var modelFaults = map[faultName][]fault.Kind{
 	quotas:           {fault.Quota, fault.LowerLimit},
 }
 
-// behavior is how long EC2 takes in a run, and what it does where nobody knows.
+// behavior is how long EC2 takes in a run, and what it does where AWS documents nothing.
 func (s *swarm) behavior() ec2.Behavior {
 	b := ec2.LaggingBehavior()
 	b.TerminatedFor = []time.Duration{2 * time.Minute, 24 * time.Hour}[s.run.pick(2)]

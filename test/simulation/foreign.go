@@ -20,18 +20,18 @@ import (
 
 // foreignInterface is an interface that never was ours, and bears our tags.
 type foreignInterface struct {
-	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an interface
-	// where its tags say that it is.
+	// believable is set once the product may have taken it for one of ours: a ledger was lost, or a NodeENI lacked an
+	// interface where its tags say that it is.
 	believable bool
 }
 
-// disguise writes tags of ours on an interface of somebody else that is attached to an instance: those of one of ours, or changed
-// ones.
+// disguise writes our tags on another owner's interface that is attached to an instance: the tags of one of ours, or
+// changed ones.
 func (c *cluster) disguise(i eni.Interface) {
 	r := c.run
 	foreign := c.foreign(i.Zone)
 	if _, aged := identity.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || foreign == nil {
-		return // nobody takes an interface without its age for a leak
+		return // without an age, no interface counts as a leak
 	}
 	host := foreign.Attachment.InstanceID
 	tags := maps.Clone(i.Tags)
@@ -51,8 +51,8 @@ func (c *cluster) disguise(i eni.Interface) {
 	r.touched()
 }
 
-// foreign returns an interface in a zone that somebody else has attached to a node, or to an instance that no cluster has a Node
-// for; nil if there is none.
+// foreign returns an interface in a zone that another program attached to a node, or to an instance without a Node in
+// any cluster; nil if there is none.
 func (c *cluster) foreign(zone string) *eni.Interface {
 	r := c.run
 	if r.watch.hosts[zone] == "" {
@@ -78,7 +78,7 @@ func (c *cluster) foreign(zone string) *eni.Interface {
 	return &all[r.pick(len(all))]
 }
 
-// noteBelief remembers which strangers the product may take for its own, by what docs/security.md accepts.
+// noteBelief records which foreign interfaces the product may treat as its own, within what docs/security.md accepts.
 func (r *run) noteBelief() {
 	for id, known := range r.watch.strangers {
 		i, exists := r.truth().interfaces[id]
@@ -92,16 +92,16 @@ func (r *run) noteBelief() {
 	}
 }
 
-// uninstalls reports whether the NodeENI in an interface's tags is being deleted and selects a node of the instance, and no NodeENIState
-// of these nodes exists.
+// uninstalls reports whether the NodeENI in an interface's tags is being deleted and selects a node of the instance,
+// and no NodeENIState of these nodes exists.
 func (c *cluster) uninstalls(i eni.Interface) bool {
 	nodeENI, its := c.nodeENIOf(spotOf(i).uid), c.nodesOf(i.Attachment.InstanceID)
 	return nodeENI != nil && !nodeENI.DeletionTimestamp.IsZero() && anySelected(nodeENI, its) &&
 		!slices.ContainsFunc(its, func(n *corev1.Node) bool { return c.api.get(states, n.Name) != nil })
 }
 
-// lacks reports whether fewer interfaces of ours are attached than a NodeENI wants where the tags of an interface say that it is:
-// the NodeENI that they name, or one that was created again under its name.
+// lacks reports whether fewer interfaces of ours are attached than a NodeENI wants where the tags of an interface say
+// that it is: the NodeENI that they name, or one that was created again under its name.
 func (c *cluster) lacks(i eni.Interface) bool {
 	named := spotOf(i)
 	claims := c.claims()
@@ -127,28 +127,29 @@ func (r *run) touching(p *process, q request, i eni.Interface) {
 	}
 }
 
-// nobodys reports whether an interface of somebody else has tags that the product takes for nobody's.
+// nobodys reports whether a foreign interface has tags that the product reads as having no owner.
 func (c *cluster) nobodys(i eni.Interface) bool {
 	_, verdict := identity.Read(c.name, i.Tags)
 	return c.run.watch.strangers[i.ID] != nil && (verdict != identity.Owned || i.Attachment != nil && i.Attachment.Slot == eni.Primary)
 }
 
-// accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so that another
-// one takes the place of each if there is room.
+// accountable returns the interfaces that the product answers for. The others are to it as if they were not there, so
+// that another one takes the place of each if there is room.
 func (c *cluster) accountable() []eni.Interface {
 	return slices.DeleteFunc(slices.Clone(c.run.truth().owned[c.name]), func(i eni.Interface) bool { return c.leftAlone(i) || c.nobodys(i) })
 }
 
-// leftAlone reports whether an interface is told of as one that nothing but its tags says to be ours: a ledger was lost, or somebody
-// took the tags away until another interface was made in its place, and put them back.
+// leftAlone reports whether the product reports an interface as unverified, with no evidence other than its tags: a
+// ledger was lost, or another program removed the tags until a second interface was created in its place, and then
+// restored them.
 func (c *cluster) leftAlone(i eni.Interface) bool {
 	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
 	_, handled := c.run.watch.meddled[i.ID]
 	return told && i.Attachment != nil && (handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID])
 }
 
-// toldElsewhere reports whether a NodeENIState asks a person to detach an interface where somebody else attached it: tags that
-// somebody copied name an instance that has ended.
+// toldElsewhere reports whether a NodeENIState asks a person to detach an interface that another program attached: its
+// copied tags name an instance that has ended.
 func (c *cluster) toldElsewhere(i eni.Interface) bool {
 	return slices.ContainsFunc(c.api.all(states), func(object client.Object) bool {
 		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(known v1alpha1.InterfaceState) bool {

@@ -27,7 +27,7 @@ func (p *process) deliver(k kind) {
 	p.heard(k, c)
 }
 
-// relist lets the process list a kind anew after it lost the thread.
+// relist makes the process list a kind again after its watch failed.
 func (p *process) relist(k kind) {
 	p.lost[k] = false
 	p.run.note(p, "lists %ss anew", k)
@@ -92,7 +92,7 @@ func (p *process) enqueueSelecting(versions []client.Object) {
 	}
 }
 
-// enqueueOwners enqueues the NodeENIs that a state speaks of.
+// enqueueOwners enqueues the NodeENIs that a state names.
 func (p *process) enqueueOwners(state *v1alpha1.NodeENIState) {
 	owners := controller.Owners(state)
 	for _, object := range p.informers.known(nodeENIs) {

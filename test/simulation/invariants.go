@@ -26,29 +26,33 @@ const maxRefusals = 3
 
 // invariantState is what the invariants remember.
 type invariantState struct {
-	// removable is the version of the API server, and the time, at which there last was a reason to remove an interface.
+	// removable is the version of the API server, and the time, at which there last was a reason to remove an
+	// interface.
 	removable map[string]reason
-	// gone is the same for interfaces that do not exist yet: since or until when there was a reason not to have one at a place.
+	// gone is the same for interfaces that do not exist yet: since or until when there was a reason not to have one at
+	// a place.
 	gone map[site]reason
 	// refused counts how many times in a row EC2 refused a member's client token.
 	refused map[string]int
-	// identity holds the tags of interfaces before somebody spoilt them; copies are interfaces with copied tags;
-	// elsewhere are those that somebody attached to another instance.
+	// identity holds the tags of interfaces before another program spoilt them; copies are interfaces with copied tags;
+	// elsewhere are those that another program attached to another instance.
 	identity          map[string]map[string]string
 	copies, elsewhere map[string]bool
-	// strangers are interfaces that others made, tagged and attached; hosts are the instances without a Node, by zone.
+	// The foreign interfaces by ID, which others created, tagged and attached; hosts are the instances without a Node,
+	// by zone.
 	strangers map[string]*foreignInterface
 	hosts     map[string]string
 	// lossSince is since when so many interfaces in use of a cluster have no NodeENI that it counts as a loss.
 	lossSince map[string]time.Time
-	// meddled is when somebody last laid hands on an interface, or on another one of its spot.
+	// meddled is when another program last changed an interface, or another one of its spot.
 	meddled map[string]time.Time
 	// mutations and writes count calls since the quiet period began.
 	mutations, writes int
 	reconciles        map[string]int
-	// probes counts the calls that were refused for want of room, per NodeENI and instance.
+	// probes counts the calls that EC2 refused because there was no free slot or address, per NodeENI and instance.
 	probes map[string]int
-	// ruined are the slots that EC2 called taken although nobody holds them, as after a forced detach, per instance.
+	// ruined are the slots that EC2 reports as taken although no interface holds them, as after a forced detach, per
+	// instance.
 	ruined map[string]map[eni.Slot]bool
 	spent  budget
 	// shaped is the last change of an interface, and of each aspect of it.
@@ -57,7 +61,7 @@ type invariantState struct {
 	seated map[string]bool
 	// moving is since when attachments are in each state of transition.
 	moving map[string]time.Time
-	// replaced are the interfaces that were detached to be made anew.
+	// replaced are the interfaces that were detached to be created again.
 	replaced map[string]replacement
 	// paused is the version of the API server at which a Node or NodeENI was paused that still is.
 	paused map[string]int
@@ -71,11 +75,12 @@ type invariantState struct {
 	told map[string]time.Time
 }
 
-// staleness is for how long what somebody did by hand can be unknown to a process: readings lag up to a minute, and calls
-// of ours that are not shown yet are believed rather than readings for another one.
+// staleness is for how long a change by hand can be unknown to a process: reads lag up to a minute, and the
+// expectations of our own calls outlive stale reads for longer.
 const staleness = 3 * time.Minute
 
-// reason is when an interface could last be removed for a reason. While it holds, version and at are of its last sighting.
+// reason is when an interface could last be removed for a reason. While it holds, version and at are of its last
+// sighting.
 type reason struct {
 	version int
 	at      time.Time
@@ -113,7 +118,7 @@ func (w *invariantState) tampered(id string) bool {
 	return w.identity[id] != nil || w.copies[id] || w.elsewhere[id] || w.strangers[id] != nil
 }
 
-// changed is told of every change in an API server.
+// changed runs at every change in an API server.
 func (r *run) changed(c *cluster, k kind, change change) {
 	r.notePauses(c, k, change)
 	switch {
@@ -219,8 +224,8 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 	}
 }
 
-// duplicating checks I3 before the fact: no interface is made beside one that has been there for long, or that the process
-// itself asked for.
+// duplicating checks I3 before the call: no second interface is created for a member whose interface has existed for
+// long, or was requested by the process itself.
 func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 	for _, i := range r.truth().owned[p.cluster.name] {
 		s := spotOf(i)
@@ -237,14 +242,14 @@ func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 	}
 }
 
-// checkDuplicates reports whether an interface is in use where the member is to be, under the name of the member's NodeENI, and
-// was made for one that was lost.
+// checkDuplicates reports whether an interface is in use where the member is to be, under the name of the member's
+// NodeENI, and was made for one that was lost.
 func (r *run) checkDuplicates(p *process, m identity.Member, i eni.Interface) bool {
 	return i.Ready() && i.AttachedTo(m.InstanceID) && i.Tags[identity.TagInstanceID] == m.InstanceID && i.Tags[identity.TagNodeENI] == m.NodeENI &&
 		p.cluster.isStripped(spotOf(i).uid) && !r.watch.tampered(i.ID) && !p.expired
 }
 
-// removing checks that an interface is only taken away for a reason that the process can know of.
+// removing checks that an interface is only removed for a reason that the process can know.
 func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
@@ -268,7 +273,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		p.name, q.action, q.target, describe(i), last.version, seen)
 }
 
-// mayGo reports whether an interface may be taken away whatever a process knows of it.
+// mayGo reports whether an interface may be removed regardless of what a process knows of it.
 func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
 	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
@@ -279,8 +284,9 @@ const noticed = 2*resyncPeriod + staleness
 // For how long interfaces in use are left where they are after their NodeENI was lost: alone, and where many are.
 const liveLeakGrace, lossGrace = 30 * time.Minute, 24 * time.Hour
 
-// losing checks that no interface is detached from a live instance because its NodeENI does not exist: not before people
-// could hear of it, and for a day where so many are without theirs that it is rather the NodeENIs that were lost.
+// losing checks that no interface is detached from a live instance because its NodeENI does not exist: not before
+// people could hear of it, and for a day where so many are without theirs that it is rather the NodeENIs that were
+// lost.
 func (r *run) losing(p *process, q request, i eni.Interface) {
 	s := spotOf(i)
 	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) || p.cluster.nodeENIOf(s.uid) != nil || !p.cluster.isStripped(s.uid) || r.watch.tampered(i.ID) {
@@ -315,7 +321,8 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	}
 }
 
-// restored reports whether an interface was there long before its NodeENI was created, which was some hours ago at most.
+// restored reports whether an interface was there long before its NodeENI was created, which was some hours ago at
+// most.
 func (r *run) restored(i eni.Interface, nodeENI *v1alpha1.NodeENI) bool {
 	made, known := identity.CreatedAt(i.Tags)
 	since := nodeENI.CreationTimestamp.Time
@@ -327,15 +334,15 @@ func (p *process) knows(nodeENIUID string) bool {
 	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool { return string(o.GetUID()) == nodeENIUID })
 }
 
-// checkTokenRetries checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be too young to
-// be known.
+// checkTokenRetries checks I8 for what is gone: what EC2 said it does not know is not deleted again, unless it may be
+// too young to be known.
 func (r *run) checkTokenRetries(p *process, q request) {
 	if told, ever := r.watch.told[p.name+q.target]; ever && q.action == "DeleteNetworkInterface" && r.now.Sub(told) < staleness {
 		r.violate("I8", "%s %s %s again, %s after EC2 said that it does not exist", p.name, q.action, q.target, seconds(r.now.Sub(told)))
 	}
 }
 
-// answered is told of every answer to a mutating call that reached its process.
+// answered runs at every answer to a mutating call that reached its process.
 func (r *run) answered(p *process, q request, err error) {
 	if q.create != nil {
 		r.spent(p, *q.create, err)
@@ -349,7 +356,7 @@ func (r *run) answered(p *process, q request, err error) {
 	}
 }
 
-// called is told of every call that reached EC2.
+// called runs at every call that reached EC2.
 func (r *run) called(p *process, q request, err error) {
 	r.covers.Calls[q.action]++
 	if !q.mutates {
@@ -382,7 +389,8 @@ func (r *run) spent(p *process, c executor.CreateRequest, err error) {
 	}
 }
 
-// probed tells the calls that ask whether there is room by now, of which a few are allowed, from those that do something.
+// probed distinguishes calls that only test for free capacity from those that change something. A few such tests are
+// allowed.
 func (r *run) probed(p *process, q request, err error) {
 	refused := (*ec2.Error)(nil)
 	if !errors.As(err, &refused) {
@@ -409,7 +417,7 @@ func (r *run) probed(p *process, q request, err error) {
 	r.watch.mutations--
 }
 
-// wrote is told of every write that reached an API server.
+// wrote runs at every write that reached an API server.
 func (r *run) wrote(p *process, verb string, k kind, name string, err error) {
 	r.watch.writes++
 	r.covers.Calls[verb+" "+k.String()]++
@@ -457,7 +465,7 @@ func (r *run) checkCluster(owned []eni.Interface) {
 	}
 }
 
-// reconciled is told of every reconciliation.
+// reconciled runs at every reconciliation.
 func (r *run) reconciled(p *process, q queueName, key string) {
 	r.watch.reconciles[fmt.Sprintf("%s %s %s", p.cluster.name, q, key)]++
 }

@@ -41,9 +41,9 @@ func (b breakage) is(p part, id string) bool { return b.part == p && b.id == id 
 // moment is what a schedule may add to how long the rest takes: one doubt about a reading.
 const moment = staleness
 
-// RunPartialFailure judges I14: that the healthy part of a fleet converges in at most twice the time it would need if nothing were
-// broken. It makes the run of a seed several times: chaos, healing of everything but one part, and new work for all. How
-// long that takes without the broken part is the longest of two schedules.
+// RunPartialFailure judges I14: that the healthy part of a fleet converges in at most twice the time it would need if
+// nothing were broken. It makes the run of a seed several times: chaos, healing of everything but one part, and new
+// work for all. How long that takes without the broken part is the longest of two schedules.
 func RunPartialFailure(o Options) Result {
 	broken := part(1 + o.Seed%uint64(parts-1))
 	longest, result := time.Duration(0), Result{}
@@ -67,7 +67,8 @@ func (p part) String() string {
 	return [parts]string{"nothing", "instance", "subnet", "security group"}[p]
 }
 
-// bear makes one run, and returns how long it took after the healing until all was as wanted that the part does not concern.
+// bear makes one run, and returns how long it took after the healing until all was as wanted that the part does not
+// concern.
 func (o Options) bear(b breakage, concerned part) (took time.Duration, result Result) {
 	result = o.play(func(r *run) {
 		for r.steps < o.Steps {
@@ -75,7 +76,8 @@ func (o Options) bear(b breakage, concerned part) (took time.Duration, result Re
 			r.step()
 		}
 		r.heal()
-		// Who crashes at a detach by force waits for it anew. How often would be luck, and not what the part makes of it.
+		// A process that crashes at a forced detach waits for it again. The number of crashes would be chance, and no
+		// property of the product.
 		r.faults.rate[crashes] = 0
 		for _, c := range r.clusters {
 			for range 2 {
@@ -93,7 +95,8 @@ func (o Options) bear(b breakage, concerned part) (took time.Duration, result Re
 	return took, result
 }
 
-// convergeWithFault lets things happen until all is as wanted that a part does not concern, and returns how long that took.
+// convergeWithFault lets things happen until all is as wanted that a part does not concern, and returns how long that
+// took.
 func (r *run) convergeWithFault(concerned part) time.Duration {
 	begun, within := r.now, settleWithin+r.ahead()+r.longer()
 	for n := 0; r.now.Sub(begun) <= within; n++ {

@@ -5,8 +5,8 @@ package simulation
 
 import "slices"
 
-// Mutant is a bug shape that other controllers had, as a small change of our source. It is compiled only in the test that
-// shows that the suite finds it.
+// Mutant is a bug shape that other controllers had, as a small change of our source. It is compiled only in the test
+// that shows that the suite finds it.
 type Mutant struct {
 	Name string
 	// Like names who has, or had, it.
@@ -157,8 +157,9 @@ func actionMutants() []Mutant {
 	}
 }
 
-// earlyCollector lists the cluster before the cloud and convicts at first sight. Each of what it takes away besides would do: the
-// second look, the age that a leak must have, and the word of the remover's cache.
+// earlyCollector lists the cluster before the cloud and collects after one absence. Each of the checks that it removes
+// in addition would suffice alone: the second read, the minimal age of a leak, and the live read of the reconciler that
+// deletes.
 func earlyCollector() Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache", Edits: []Edit{

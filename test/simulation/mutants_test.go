@@ -28,9 +28,9 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutants runs the suite against each mutant until it finds it, and prints the kill table. It is slow, and runs only
-// when SIM_MUTANTS is set; SIM_MUTANTS=doc writes the table into docs/reliability.md as well. With SIM_FIRST set it begins at
-// another seed, and writes nothing: the document says what the first seeds find.
+// TestMutants runs the suite against each mutant until it finds it, and prints the kill table. It is slow, and runs
+// only when SIM_MUTANTS is set; SIM_MUTANTS=doc writes the table into docs/reliability.md as well. With SIM_FIRST set
+// it begins at another seed, and writes nothing: the document says what the first seeds find.
 func TestMutants(t *testing.T) {
 	how := os.Getenv("SIM_MUTANTS")
 	if how == "" {
@@ -78,8 +78,8 @@ func mutated(m simulation.Mutant) (map[string]string, error) {
 
 var found = regexp.MustCompile(`(?s)_test\.go:\d+: (\w+): .*?-seed=(\d+)`)
 
-// kill builds the suite with the mutant in place of the source, runs it from the given seed on, and returns the first seed
-// that finds it and by which invariant. A seed that fails without the mutant as well proves nothing, and is passed over.
+// kill builds the suite with the mutant in place of the source and runs it from the given seed on. It returns the first
+// seed that finds the mutant, and the violated invariant. It skips a seed that fails without the mutant as well.
 func kill(t *testing.T, m simulation.Mutant, first, seeds int) (invariant string, seed int, err error) {
 	binary, err := build(t.TempDir(), m)
 	if err != nil {

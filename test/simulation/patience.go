@@ -9,7 +9,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// How long EC2 is given before an attach is undone, and before an instance is cut off from an interface that it detaches.
+// How long EC2 is given before an attach is undone, and before an instance is cut off from an interface that it
+// detaches.
 const (
 	attachPatience = 90 * time.Second
 	detachPatience = 10 * time.Minute
@@ -31,7 +32,7 @@ func (r *run) noteMoves() {
 	}
 }
 
-// isStuck reports whether a detach of an interface that EC2 attaches or detaches is due: EC2 has not got done with it for long.
+// isStuck reports whether a detach of an interface that EC2 attaches or detaches is due: EC2 has taken too long.
 func (r *run) isStuck(q request, i eni.Interface) bool {
 	if i.Attachment == nil || i.Attachment.Status == eni.AttachmentAttached {
 		return false

@@ -96,8 +96,8 @@ func newBench(t *testing.T, seed uint64) *bench {
 	return b
 }
 
-// batches looks at all instances at once, with some among them that EC2 does not know: that must cost the others neither
-// their answer nor time (PR05 of the reliability catalogue).
+// batches looks at all instances at once, with some among them that EC2 does not know: that must cost the others
+// neither their answer nor time (PR05 of the reliability catalogue).
 func (b *bench) batches(ctx context.Context) *simulation.Violation {
 	asked := slices.Clone(b.instances)
 	for n := range 1 + b.random.IntN(3) {
@@ -123,8 +123,8 @@ func (b *bench) batches(ctx context.Context) *simulation.Violation {
 	return nil
 }
 
-// bursts makes several kinds of calls at once, more of each than its bucket holds. Each bucket is EC2's own, so all of them
-// together take no longer than one of them alone (I8).
+// bursts makes several kinds of calls at once, more of each than its bucket holds. Each bucket is EC2's own, so all of
+// them together take no longer than one of them alone (I8).
 func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	of := func(n int) executor.CreateRequest {
 		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: identity.Key{NodeENIUID: "uid", Ordinal: n}, Generation: 1}
@@ -158,11 +158,13 @@ func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	return nil
 }
 
-// mostThrottled is the share of its calls that EC2 may throttle while nothing else uses the account (AW10 of the reliability catalogue).
+// mostThrottled is the share of its calls that EC2 may throttle while nothing else uses the account (AW10 of the
+// reliability catalogue).
 const mostThrottled = 0.02
 
-// wrongReplies lets something else come in the place of EC2's answers, with the call carried out or not. None of it is taken
-// for an answer: what was asked for is there or an error is told, and an interface asked for again is the same one (I2).
+// wrongReplies replaces EC2's answers by others, with the call executed or not. The product must accept none of them as
+// an answer: either the result exists or it reports an error, and an interface that it requests again is the same one
+// (I2).
 func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 	const wanted = 12
 	wrong := func(message string, args ...any) *simulation.Violation {

@@ -58,11 +58,12 @@ type process struct {
 	resyncAt, pollAt   time.Time
 	resyncing, polling bool
 	resyncRetry        time.Duration
-	// heldUntil is until when no news of a kind arrives; lost tells that it has to list anew then.
+	// heldUntil is until when events of a kind are held back; lost says that the process must list the kind then.
 	heldUntil [kinds]time.Time
 	lost      [kinds]bool
 
-	// depth counts the frames of this process on the stack, and views the version of the API that each has seen at least.
+	// depth counts the frames of this process on the stack, and views the version of the API that each has seen at
+	// least.
 	depth int
 	views []int
 	// running is the coroutine that makes calls for an instance.
@@ -235,7 +236,8 @@ func (p *process) end(how string) {
 	}
 }
 
-// heardOfEC2 moves what the observer tells, and whose turn has come, into the queue of nodes, and lets the poll look whether there is work.
+// heardOfEC2 moves what the observer tells, and whose turn has come, into the queue of nodes, and lets the poll look
+// whether there is work.
 func (p *process) heardOfEC2() {
 	if p.dead {
 		return

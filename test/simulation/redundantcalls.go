@@ -14,12 +14,13 @@ import (
 
 // budget counts the changes of interfaces that a run without faults may cost.
 type budget struct {
-	// adjusting are the calls that change attributes of an interface; needed is how many of these users and creations explain.
+	// adjusting are the calls that change attributes of an interface; needed is how many of these users and creations
+	// explain.
 	adjusting, needed int
 }
 
-// shaping is when an attribute last changed in EC2, and the process that changed it and got the answer. The name is empty if
-// somebody else did, or if the answer was lost.
+// shaping is when an attribute last changed in EC2, and the process that changed it and got the answer. The name is
+// empty if another program changed it, or if the answer was lost.
 type shaping struct {
 	by string
 	at time.Time
@@ -30,7 +31,8 @@ func (q request) adjusts() bool {
 	return strings.HasPrefix(q.action, "Modify") || q.action == "CreateTags"
 }
 
-// aspect names the attribute of an interface that an action changes. A new attachment has its own deletion on termination.
+// aspect names the attribute of an interface that an action changes. A new attachment has its own deletion on
+// termination.
 func aspect(id, action string) string {
 	if action == "AttachNetworkInterface" {
 		action = "ModifyDeleteOnTermination"
@@ -38,8 +40,8 @@ func aspect(id, action string) string {
 	return id + " " + action
 }
 
-// shaped checks I8 for attributes after a call has reached EC2: no call leaves its interface as it was, unless the process
-// cannot know that.
+// shaped checks I8 for attributes after a call has reached EC2: no call leaves its interface as it was, unless the
+// process cannot know that.
 func (r *run) shaped(p *process, q request, before eni.Interface, err error) {
 	after := r.truth().interfaces[q.target]
 	if q.create != nil && err == nil {
@@ -67,7 +69,8 @@ func (r *run) checkRedundantCalls(p *process, q request, i eni.Interface) {
 		}
 	}
 	r.judged("I8")
-	// The end of an instance undoes what calls did, so a process that sees it expects no effect of its own calls any more.
+	// The end of an instance undoes what calls did, so a process that sees it expects no effect of its own calls any
+	// more.
 	excused := p.earlier || r.truth().ended(spotOf(i).instanceID) || r.watch.tampered(i.ID) || r.now.Sub(r.watch.meddled[i.ID]) <= staleness
 	if since := r.now.Sub(last.at); !excused && (last.by == p.name || since > staleness) {
 		r.violate("I8", "%s %s %s, which has been as that asks for %s: %s", p.name, q.action, q.target, seconds(since), describe(i))
@@ -99,8 +102,8 @@ func attributesOf(i eni.Interface) eni.Interface {
 	return i
 }
 
-// edited counts the calls that an edit of a NodeENI explains: for each interface of it one for each attribute, and one more
-// where addresses are given back before others are taken.
+// edited counts the calls that an edit of a NodeENI explains: for each interface of it one for each attribute, and one
+// more where addresses are given back before others are taken.
 func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	if reflect.DeepEqual(before.Spec, after.Spec) {
 		return
@@ -112,9 +115,9 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	}
 }
 
-// checkQuiet checks the call budget of a run without faults: beside creating, attaching, detaching and deleting, calls change
-// attributes only where a user asked for that, and deletion on termination and the source/destination check once for each
-// interface.
+// checkQuiet checks the call budget of a run without faults: other than for creating, attaching, detaching and
+// deleting, calls change attributes only where a user requested that, and deletion on termination and the
+// source/destination check once for each interface.
 func (r *run) checkQuiet() {
 	if spent := r.watch.spent; r.options.Calm && spent.adjusting > spent.needed {
 		r.violate("I8", "%d calls changed attributes, and what users did explains %d", spent.adjusting, spent.needed)

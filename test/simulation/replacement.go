@@ -11,15 +11,15 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// replacement is a live interface that a process detached to make it anew, and that has no successor yet.
+// replacement is a live interface that a process detached to create it again, and that has no successor yet.
 type replacement struct {
 	desiredSlot
 	by string
 }
 
-// replaceable reports whether updatePolicy: Replace is a reason to detach an interface: it differs from what its NodeENI
-// wants in what EC2 ties to an interface or to its attachment, the subnet or the slot. It is written down anew here, so that
-// an error in the product's own reading of drift shows.
+// replaceable reports whether updatePolicy: Replace is a reason to detach an interface: it differs from its NodeENI in
+// what EC2 ties to an interface or to its attachment, the subnet or the slot. The judge computes this independently of
+// the product, so that an error in the product's reading of drift shows.
 func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	its := c.nodesOf(spotOf(i).instanceID)
 	if nodeENI.Spec.UpdatePolicy != v1alpha1.UpdateReplace || len(its) == 0 {
@@ -39,8 +39,8 @@ func (c *cluster) replaceable(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool {
 	return have.Card != wanted.Card || have.Device < wanted.Device || c.crossed(nodeENI, i, at)
 }
 
-// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets are listed in. One in
-// a subnet that is not listed any more comes last: the one that replaces it may.
+// crossed reports whether two interfaces of a NodeENI on an instance have slots in another order than their subnets are
+// listed in. One in a subnet that is not listed any more comes last: the one that replaces it may.
 func (c *cluster) crossed(nodeENI *v1alpha1.NodeENI, i eni.Interface, at int) bool {
 	s := spotOf(i)
 	listed := subnetsIn(zoneOf(c.nodesOf(s.instanceID)[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
@@ -70,8 +70,8 @@ func (c *cluster) couldReplace(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	return holder == "" || holder == i.ID || nodeENI.Spec.DeviceIndexPolicy != v1alpha1.DeviceIndexExact
 }
 
-// replacing checks that interfaces are replaced one of a node at a time, and on no more nodes at a time than maxUnavailable.
-// What a process did itself it knows; what another one did can be unknown to it.
+// replacing checks that interfaces are replaced one of a node at a time, and on no more nodes at a time than
+// maxUnavailable. What a process did itself it knows; what another one did can be unknown to it.
 func (r *run) replacing(p *process, q request, i eni.Interface) {
 	s := spotOf(i)
 	nodeENI := p.cluster.nodeENIOf(s.uid)
@@ -106,7 +106,8 @@ func (c *cluster) onlyReplaced(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	return c.replaceable(nodeENI, i) && !c.removableFor(inPlace, i)
 }
 
-// maxUnavailable is how many nodes may lack an interface for a replacement, by what is so or by what the process has heard.
+// maxUnavailable is how many nodes may lack an interface for a replacement, by what is so or by what the process has
+// heard.
 func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 	most := max(1, int(nodeENI.Spec.MaxUnavailable))
 	for _, known := range p.informers.known(nodeENIs) {
@@ -117,7 +118,8 @@ func (p *process) maxUnavailable(nodeENI *v1alpha1.NodeENI) int {
 	return most
 }
 
-// noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or wants none.
+// noteSuccessors forgets the replacements after which a NodeENI has all of its interfaces on the instance again, or
+// wants none.
 func (r *run) noteSuccessors() {
 	if len(r.watch.replaced) == 0 {
 		return

@@ -22,7 +22,7 @@ type Options struct {
 	Steps int
 	// Calm leaves out every fault; users still act.
 	Calm bool
-	// Verbose is told every line of the trace as it happens; it may be nil.
+	// Verbose receives every line of the trace as it happens; it may be nil.
 	Verbose func(string)
 }
 
@@ -70,7 +70,8 @@ type run struct {
 	// depth is how many calls are on their way; pauses is how many of them belong to processes that are stopped.
 	depth, pauses int
 
-	// fallen is the first invariant that did not hold: the product turns a panic in the work for one object into an error.
+	// fallen is the first invariant that did not hold: the product turns a panic in the work for one object into an
+	// error.
 	fallen *Violation
 
 	foreign *foreignAddresses
@@ -81,8 +82,8 @@ type run struct {
 	covers Coverage
 }
 
-// Run makes one run: chaos for the given number of steps, then healing, convergence, in some runs a rollout where all is as
-// wanted, and a quiet period.
+// Run makes one run: chaos for the given number of steps, then healing, convergence, in some runs a rollout where all
+// is as wanted, and a quiet period.
 func Run(o Options) Result {
 	return o.play(func(r *run) {
 		for r.steps < o.Steps {
@@ -172,5 +173,5 @@ func (r *run) violate(invariant, format string, args ...any) {
 	panic(r.fallen)
 }
 
-// call is the time as the model is told.
+// call returns the present time for the model.
 func (r *run) call() ec2.Call { return ec2.Call{Now: r.now} }

@@ -14,8 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// registerAgain lets a kubelet register its instance under another name, or takes away one of two Nodes of an instance, the
-// old one or the new one.
+// registerAgain lets a kubelet register its instance under another name, or deletes one of two Nodes of an instance,
+// the old one or the new one.
 func (c *cluster) registerAgain() {
 	r := c.run
 	node, is := c.any(nodes).(*corev1.Node)
@@ -57,13 +57,14 @@ func nodesIn(all []client.Object, instanceID string) []*corev1.Node {
 	return its
 }
 
-// anySelected reports whether a NodeENI selects one of the Nodes: as long as that is so, what it has on their instance stays.
+// anySelected reports whether a NodeENI selects one of the Nodes: as long as that is so, what it has on their instance
+// stays.
 func anySelected(nodeENI *v1alpha1.NodeENI, its []*corev1.Node) bool {
 	return slices.ContainsFunc(its, func(node *corev1.Node) bool { return selects(nodeENI, node) })
 }
 
-// unheard reports whether only another Node of the instance than that which has it speaks for an interface, and the process has
-// not heard of that one, or not of its labels: other Nodes are known from the cache alone.
+// unheard reports whether only another Node of the instance than that which has it speaks for an interface, and the
+// process has not heard of that one, or not of its labels: other Nodes are known from the cache alone.
 func (p *process) unheard(s desiredSlot) bool {
 	nodeENI, its := p.cluster.nodeENIOf(s.uid), p.cluster.nodesOf(s.instanceID)
 	if nodeENI == nil || len(its) < 2 || selects(nodeENI, its[0]) {

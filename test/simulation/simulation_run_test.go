@@ -15,7 +15,8 @@ import (
 	"github.com/multieni/multieni/test/simulation"
 )
 
-// defaultSeeds is how many runs guard a change. The race detector sees in a few of them what it can see in one goroutine.
+// defaultSeeds is how many runs guard a change. The race detector sees in a few of them what it can see in one
+// goroutine.
 const defaultSeeds, racedSeeds = 2000, 50
 
 // bearEvery is of how many seeds one is also run with a part that stays broken.
@@ -75,7 +76,7 @@ func (s *sweep) run(t *testing.T) {
 	}
 }
 
-// add adds a run, and reports whether there shall be more.
+// add adds a run, and reports whether more runs are wanted.
 func (s *sweep) add(t *testing.T, seed uint64, result simulation.Result) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

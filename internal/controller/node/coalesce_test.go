@@ -25,8 +25,8 @@ func (s *stage) unlabel() {
 	s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
 }
 
-// TestWritesOfANode says which writes a change costs for a node with three interfaces: those that are made or removed together
-// are told of together.
+// TestWritesOfANode checks which writes a change costs for a node with three interfaces: interfaces that are created or
+// removed together share a write.
 func TestWritesOfANode(t *testing.T) {
 	stuck := func(s *stage) {
 		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.StuckDetaching})
@@ -86,7 +86,8 @@ func TestANodeIsReadyAtOnce(t *testing.T) {
 	})
 }
 
-// TestTwoGenerationsOfOneMemberAreNeverStored: a ledger that a cache does not show yet is not overwritten, and nothing is made.
+// TestTwoGenerationsOfOneMemberAreNeverStored: a ledger that a cache does not show yet is not overwritten, and nothing
+// is made.
 func TestTwoGenerationsOfOneMemberAreNeverStored(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -167,7 +168,7 @@ func (s *stage) countWrites() *[]string {
 // staleStates is a cache that shows NodeENIStates as they were.
 type staleStates struct{ shown v1alpha1.NodeENIState }
 
-// freezeStates has the reconciler see the node's state as it is now, whatever becomes of it.
+// freezeStates makes the reconciler read the node's present state regardless of later changes.
 func (s *stage) freezeStates() *staleStates {
 	s.Helper()
 	stale := &staleStates{}

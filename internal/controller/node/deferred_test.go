@@ -15,8 +15,8 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestWhatTrailsIsDoneOnce has DeleteOnTermination of an interface noted, or not, between the plan that asks for it and the
-// work beside the reconciliation that makes the call.
+// TestWhatTrailsIsDoneOnce notes, or does not note, DeleteOnTermination of an interface between the plan that requests
+// it and the deferred work that makes the call.
 func TestWhatTrailsIsDoneOnce(t *testing.T) {
 	for name, tc := range map[string]struct{ noted, calls int }{
 		"it is outstanding":            {noted: 0, calls: 1},
@@ -67,8 +67,8 @@ func (c staggered) SetDeleteOnTermination(ctx context.Context, interfaceID, atta
 	return c.Cloud.SetDeleteOnTermination(ctx, interfaceID, attachmentID, on)
 }
 
-// TestDeferredCallsNeedNoSecondRead has a node whose second interface is created later than the first one is attached: the calls
-// for DeleteOnTermination of both follow the attachments, and the instance is read once.
+// TestDeferredCallsNeedNoSecondRead has a node whose second interface is created later than the first one is attached:
+// the calls for DeleteOnTermination of both follow the attachments, and the instance is read once.
 func TestDeferredCallsNeedNoSecondRead(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.declare("slow")

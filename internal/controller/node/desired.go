@@ -160,8 +160,8 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 }
 
 // mustWait says why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not yet
-// processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask again, or
-// zero if an event will tell.
+// processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask again,
+// or zero if an event will tell.
 func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
 	if s.served(nodeENI.UID) {
 		return "", time.Time{}, nil
@@ -196,15 +196,15 @@ func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.N
 	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
 }
 
-// retainsUnattached reports whether an interface is kept as it is, for example by a pause, and is not attached: the node lacks it until
-// somebody lets it go on.
+// retainsUnattached reports whether the plan retains an interface that is not attached, for example because of a pause:
+// the node lacks it until a user lifts the pause.
 func retainsUnattached(p plan.Plan) bool {
 	return slices.ContainsFunc(p.Members, func(m plan.Member) bool { return m.Why.Reason == plan.Retained && m.Phase != plan.Attached })
 }
 
-// acquireReplacement reports whether the plan may take a live interface away to make it anew: whether it is the node's turn. If
-// not, it says what is waited for, in the same words for as long as it is waited for. A node keeps its turn until the plan of
-// the instance that it is lacks nothing; that of an instance which bore its name before says nothing about that.
+// acquireReplacement reports whether the plan may remove a live interface to create it again: whether the rollout has
+// reached the node. If not, it returns what the node waits for, in the same words as long as that does not change. A
+// node keeps its turn until the plan of its present instance lacks nothing; the plan of a previous instance has no say.
 func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, turn string, err error) {
 	if p.ReplaceCandidate == "" {
 		if !p.Converging && !retainsUnattached(p) && instanceID == s.instanceID {
@@ -228,8 +228,8 @@ func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instan
 	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
 }
 
-// checkUnattached says why no interface may be made in the whole cluster, or nothing. Leaks do not count: they are on their way out,
-// and nobody makes more of them.
+// checkUnattached returns why no interface may be created in the whole cluster, or nothing. Leaks do not count: garbage
+// collection removes them, and their number does not grow.
 func (r *Reconciler) checkUnattached(s *snapshot) string {
 	n := r.unattached(s)
 	r.mu.Lock()
@@ -248,8 +248,8 @@ func (r *Reconciler) unattached(s *snapshot) int {
 }
 
 // beginCreates counts the creates among the actions as in flight until end, unless the cluster has too many unattached
-// interfaces. It counts first and asks the observer afterwards. A create of another node that ends meanwhile is thus in the
-// count or in the inventory, or in both.
+// interfaces. It counts first and asks the observer afterwards. A create of another node that ends meanwhile is thus in
+// the count or in the inventory, or in both.
 func (r *Reconciler) beginCreates(s *snapshot, actions []plan.Action) (end func(), ok bool) {
 	r.mu.Lock()
 	creates, before := r.state.Creates.Begin(actions)

@@ -10,7 +10,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestOneMemberOfEachKey, whatever name somebody wrote into the tag of one: the API server refuses a status with two.
+// TestOneMemberOfEachKey checks that a status has one member of each key, regardless of the name in an interface's tag:
+// the API server refuses a status with two.
 func TestOneMemberOfEachKey(t *testing.T) {
 	of := func(name string, ordinal int, wanted bool) plan.Member {
 		key := identity.Key{NodeENIUID: "uid-b", Ordinal: ordinal}

@@ -24,8 +24,8 @@ import (
 // again is the Node as which the instance of the stage's node registers a second time.
 const again = "again"
 
-// TestTwoNodesOfOneInstance has the instance of a node register under another name while its first Node is still there.
-// Whatever becomes of the two, nothing is done twice, and no interface that somebody wants is detached.
+// TestTwoNodesOfOneInstance lets the instance of a node register under another name while its first Node still exists.
+// Regardless of the changes of the two Nodes, no call is made twice, and no desired interface is detached.
 func TestTwoNodesOfOneInstance(t *testing.T) {
 	off := func(n *corev1.Node) { n.Labels = nil }
 	pause := func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} }
@@ -34,7 +34,8 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 		sooner bool
 		labels map[string]string
 		change func(*stage)
-		// node is the one that has the interface in the end, under which it has it alone; detached says that it had to go.
+		// node is the one that has the interface in the end, under which it has it alone; detached says that it had to
+		// go.
 		node     string
 		detached bool
 		told     []string
@@ -90,8 +91,8 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	}
 }
 
-// TestOneInstanceUnderOneNameAtATime lets the first Node go while EC2 is asked for its interface: the second one has to wait
-// for the end of that, or it would ask for another.
+// TestOneInstanceUnderOneNameAtATime lets the first Node go while EC2 is asked for its interface: the second one has to
+// wait for the end of that, or it would ask for another.
 func TestOneInstanceUnderOneNameAtATime(t *testing.T) {
 	onStage(t, func(s *stage) {
 		options := s.reconciler.Options
@@ -121,8 +122,8 @@ func TestOneInstanceUnderOneNameAtATime(t *testing.T) {
 	})
 }
 
-// TestNewsUnderAFormerNameReachesWhoHasTheInstance lets the first Node go. What is heard of an interface whose tags name that one
-// still, the other one has to hear of: it may be that it is to be removed.
+// TestNewsUnderAFormerNameReachesWhoHasTheInstance lets the first Node go. What is heard of an interface whose tags
+// name that one still, the other one has to hear of: it may be that it is to be removed.
 func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -140,7 +141,8 @@ func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
 	})
 }
 
-// checkHolder fails unless one of the nodes, or none if there is no name, has an interface, and the others have no state.
+// checkHolder fails unless one of the nodes, or none if there is no name, has an interface, and the others have no
+// state.
 func (s *stage) checkHolder(names []string, holder string) {
 	s.Helper()
 	for _, name := range names {
@@ -209,8 +211,9 @@ func (s *stage) firstNodeGoes() {
 	s.both(func(c client.Client) { s.must(c.Delete(s.Context(), &corev1.Node{ObjectMeta: objectMeta(nodeName)})) })
 }
 
-// TestAnInterfaceLeftAloneTriggersNoNode has an interface on an instance whose invented tags name the Node of another instance:
-// reconciling that Node triggers the one that has the instance only until the interface is known to be left alone.
+// TestAnInterfaceLeftAloneTriggersNoNode has an interface on an instance whose invented tags name the Node of another
+// instance: reconciling that Node triggers the one that has the instance only until the interface is known to be left
+// alone.
 func TestAnInterfaceLeftAloneTriggersNoNode(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")

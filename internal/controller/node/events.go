@@ -34,8 +34,8 @@ type nodeEvent struct {
 	of string
 }
 
-// recordEvents records the outcomes for the interfaces whose standing changed: one Event on the Node for each, and one on each
-// NodeENI concerned, of which the recorder makes a series over all nodes.
+// recordEvents records the outcomes for the interfaces whose state changed: one Event on the Node for each interface,
+// and one on each NodeENI concerned, which the recorder joins to a series over all nodes.
 func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.InterfaceState) {
 	old := byKey(before)
 	var all []nodeEvent
@@ -48,7 +48,7 @@ func (r *Reconciler) recordEvents(s *snapshot, before, after []v1alpha1.Interfac
 	}
 	for _, gone := range before {
 		_, left := old[keyOf(gone)]
-		// What is let go for another node that has the instance stays where it is.
+		// An interface that leaves this ledger because another node has the instance is not removed.
 		if _, there := r.Observer.Interface(gone.ENIID); left && gone.ENIID != "" && !there {
 			removed := outcome{corev1.EventTypeNormal, "Removed", "Remove"}
 			all = append(all, nodeEvent{removed, gone.NodeENI, gone.ENIID + " is detached and deleted", gone.ENIID})
@@ -83,7 +83,7 @@ func needsPerson(reason string) bool {
 	return !plan.Reason(reason).Transient() && reason != string(plan.Retained)
 }
 
-// announceForce says so before anybody wonders: force cuts an instance off.
+// announceForce reports a forced detach before the detach: the force takes the interface from a running instance.
 func (r *Reconciler) announceForce(s *snapshot, outcomes []executor.Outcome) {
 	var all []nodeEvent
 	for _, o := range outcomes {
@@ -137,8 +137,8 @@ func (r *Reconciler) emitOnNode(s *snapshot, alike []nodeEvent) {
 	r.Events.Eventf(interfacesOf(s.node, interfaces), related, o.kind, o.reason, o.action, "%s", joined(notes))
 }
 
-// interfacesOf refers to interfaces of a Node, so that the recorder counts Events of the same ones as alike and no others. The
-// Node's version is left out, which would part the previous as well.
+// interfacesOf refers to interfaces of a Node, so that the recorder counts Events of the same ones as alike and no
+// others. The Node's version is left out, which would part the previous as well.
 func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReference {
 	slices.Sort(interfaces)
 	return &corev1.ObjectReference{
@@ -149,8 +149,8 @@ func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReferenc
 // repetitions ends the note of an Event on a NodeENI: the note names one node and its interfaces, the count is of all.
 const repetitions = " (repetitions may be of other interfaces)"
 
-// emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to node, its
-// note aside: the recorder counts Events that are alike, and writes the first two.
+// emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to
+// node, its note aside: the recorder counts Events that are alike, and writes the first two.
 func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 	nodeENI := s.identityOf(its[0].nodeENI)
 	if nodeENI == nil {
@@ -164,7 +164,8 @@ func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 	r.Events.Eventf(nodeENI, nil, o.kind, o.reason, o.action, "node %s: %s%s", s.name, clip(joined(notes), maxNote/2), repetitions)
 }
 
-// identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events alike.
+// identityOf returns the NodeENI of a name without its version, which would keep the recorder from finding Events
+// alike.
 func (s *snapshot) identityOf(name string) runtime.Object {
 	n := slices.IndexFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return n.Name == name })
 	if n < 0 {

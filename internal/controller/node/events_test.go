@@ -80,7 +80,8 @@ func TestWhatPeopleHear(t *testing.T) {
 	}
 }
 
-// TestARemovalIsToldOnce, although the cache shows the state of the node for some time after it was let go.
+// TestARemovalIsToldOnce checks that a removal causes one event, although the cache has the node's old state for some
+// time after the removal.
 func TestARemovalIsToldOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -144,7 +145,8 @@ func TestABurstIsToldOfOnce(t *testing.T) {
 	})
 }
 
-// TestAnEventOfANodeENICountsAllItsInterfaces: a reader must not take the count for one interface that was attached twice.
+// TestAnEventOfANodeENICountsAllItsInterfaces: a reader must not take the count for one interface that was attached
+// twice.
 func TestAnEventOfANodeENICountsAllItsInterfaces(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -158,8 +160,8 @@ func TestAnEventOfANodeENICountsAllItsInterfaces(t *testing.T) {
 	})
 }
 
-// notebook keeps the Events about Nodes, by what they regard: client-go counts Events that regard the same as one series, which has
-// the words of the first.
+// notebook keeps the Events about Nodes, by what they regard: client-go counts Events that regard the same as one
+// series, which has the words of the first.
 type notebook struct {
 	events.EventRecorder
 	about map[string][]string

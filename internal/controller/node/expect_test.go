@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// TestANodeWithTheStartupTaintHearsOfItsNetworks has a lifecycle hook make an interface after the node has joined, and EC2 not be
-// listed again. Its agent is told of the link, with what the network says of it.
+// TestANodeWithTheStartupTaintHearsOfItsNetworks lets a lifecycle hook create an interface after the node joined,
+// without a further list of EC2. The agent learns of the link and of the network's settings.
 func TestANodeWithTheStartupTaintHearsOfItsNetworks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		taint string

@@ -15,8 +15,8 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// TestHostSettingsOutliveTheirNodeENI: an interface whose NodeENI is not to be had is in use as it is, so the node's agent is
-// told what it was told before.
+// TestHostSettingsOutliveTheirNodeENI checks an interface whose NodeENI is not available. The interface is in use, so
+// the state keeps the settings for the node's agent.
 func TestHostSettingsOutliveTheirNodeENI(t *testing.T) {
 	gone := map[string]func(*stage){
 		"it was forced out of the API server": func(s *stage) {
@@ -77,7 +77,7 @@ func (s *stage) resolved(c client.Client, subnets ...v1alpha1.ResolvedSubnet) {
 	s.must(c.Status().Update(s.Context(), &n))
 }
 
-// settings returns what the agent is told of the one interface there is.
+// settings returns the agent's settings of the only interface.
 func (s *stage) settings() v1alpha1.InterfaceState {
 	s.Helper()
 	var state v1alpha1.NodeENIState

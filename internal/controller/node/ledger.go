@@ -24,17 +24,17 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// store makes the ledger of an instance say what the plan needs it to say before its calls are made. Previous instances of
-// the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for last may
-// exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
+// store makes the ledger of an instance say what the plan needs it to say before its calls are made. Previous instances
+// of the node keep theirs until nothing is left in it, although nothing is made for them any more: what was asked for
+// last may exist without EC2 showing it yet, and without a ledger its NodeENI could go before it.
 func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, look *eni.InstanceSnapshot, p plan.Plan) (*snapshot, error) {
 	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
 		return s, nil
 	}
 	wanted := s.spec(instanceID, look, p)
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 && !addsGenerations(p) {
-		// A user deleted the object while the node still needs it. It is released and created again at once, but not while it
-		// alone names an interface: a reader of the release must not take the interface for gone.
+		// A user deleted the object while the node still needs it. It is released and created again at once, but not
+		// while it alone names an interface: a reader of the release must not take the interface for gone.
 		if _, err := r.release(ctx, s); err != nil {
 			return s, err
 		}
@@ -70,7 +70,7 @@ func (r *Reconciler) patchLedger(ctx context.Context, s *snapshot, wanted v1alph
 	return s.withLedger(after, nil), nil
 }
 
-// addsGenerations reports whether a plan's ledger speaks of interfaces that are not known to exist.
+// addsGenerations reports whether a plan's ledger names interfaces that are not known to exist.
 func addsGenerations(p plan.Plan) bool {
 	known := 0
 	for _, m := range p.Members {
@@ -81,8 +81,9 @@ func addsGenerations(p plan.Plan) bool {
 	return known < len(p.Ledger)
 }
 
-// proceedWithoutState passes over an error of the ledger when the definition of its kind is gone, or about to go, and the plan
-// only removes: a user removes all of multieni, in an order of their own. The rest of the state is of no use then.
+// proceedWithoutState passes over an error of the ledger when the definition of its kind is gone, or about to go, and
+// the plan only removes: a user removes all of multieni, in an order of their own. The rest of the state is of no use
+// then.
 func (r *Reconciler) proceedWithoutState(s *snapshot, p plan.Plan, err error) (*snapshot, error) {
 	if !controller.IsCRDMissing(err) || slices.ContainsFunc(p.Actions, needsLedger) {
 		return s, err
@@ -125,7 +126,8 @@ func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Pl
 	return spec
 }
 
-// membersFromPlan are the members of a plan's ledger, by the names in the plan or, of what the plan does not speak of, as before.
+// membersFromPlan returns the members of a plan's ledger. Their names are those of the plan or, for members that the
+// plan does not name, those from before.
 func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
 	names := map[string]string{}
 	for _, m := range p.Members {
@@ -184,8 +186,8 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 	return s.withLedger(state, nil), nil
 }
 
-// release removes the finalizer of the state and deletes it: nothing is promised any more, and EC2 has nothing left of what
-// was. It reports whether there was a state to release: a cache shows one for longer.
+// release removes the finalizer of the state and deletes it: nothing is promised any more, and EC2 has nothing left of
+// what was. It reports whether there was a state to release: a cache shows one for longer.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	after := s.state.DeepCopy()
 	after.Spec.Members, after.Spec.PreviousInstances = nil, nil
@@ -204,7 +206,7 @@ func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	return released, nil
 }
 
-// shrinks reports whether a ledger changes by nothing but what it does not speak of any more.
+// shrinks reports whether the only changes of a ledger are removals.
 func shrinks(from, to v1alpha1.NodeENIStateSpec) bool {
 	kept := func(id string, members []v1alpha1.Member) bool {
 		before := ledgerOf(from, id)

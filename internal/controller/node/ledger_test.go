@@ -23,8 +23,8 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestWithoutTheDefinitionOfTheLedger has the API server drop the kind NodeENIState: interfaces can be removed still, and
-// none can be made.
+// TestWithoutTheDefinitionOfTheLedger has the API server drop the kind NodeENIState: interfaces can be removed still,
+// and none can be made.
 func TestWithoutTheDefinitionOfTheLedger(t *testing.T) {
 	cases := map[string]struct {
 		before time.Duration
@@ -99,8 +99,8 @@ func (s *stage) forgetLedgers() {
 	s.start()
 }
 
-// TestTheLedgerOfAPreviousInstance has an instance of the node replaced while the interface that was asked for last is not to be
-// seen in EC2, by a controller that was just started. Until it would be seen, the NodeENI may not go.
+// TestTheLedgerOfAPreviousInstance has an instance of the node replaced while the interface that was asked for last is
+// not to be seen in EC2, by a controller that was just started. Until it would be seen, the NodeENI may not go.
 func TestTheLedgerOfAPreviousInstance(t *testing.T) {
 	cases := map[string]struct {
 		// shown is when EC2 shows the interface, if it ever does.
@@ -156,7 +156,7 @@ func (s *stage) promise(c client.Client, m identity.Member) {
 	}))
 }
 
-// promisedFor returns the UIDs of the NodeENIs that the node's ledger speaks of.
+// promisedFor returns the UIDs of the NodeENIs that the node's ledger names.
 func (s *stage) promisedFor() []string {
 	s.Helper()
 	var state v1alpha1.NodeENIState
@@ -167,8 +167,8 @@ func (s *stage) promisedFor() []string {
 	return controller.Owners(&state)
 }
 
-// TestAnInstanceDoesNotWaitForTheOneBefore gives the instance that has become the node its interface at once, while that of
-// the one before may still come to light.
+// TestAnInstanceDoesNotWaitForTheOneBefore gives the node's new instance its interface at once, while the interface of
+// the previous instance may still become visible.
 func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 	onStage(t, func(s *stage) {
 		before := identity.Member{NodeENI: "data", InstanceID: instanceID, Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix()}
@@ -189,8 +189,8 @@ func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 	})
 }
 
-// TestADeletedLedger has somebody delete the state of a node that needs it. It is made anew, but not while it alone speaks of
-// an interface that may yet come to light.
+// TestADeletedLedger deletes the state of a node that needs it. The controller creates it again, but not while the
+// deleted ledger was the only record of an interface that may still become visible.
 func TestADeletedLedger(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))

@@ -18,8 +18,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestWhichGenerationAStatusSpeaksOf: a node says by which generation of a NodeENI its interfaces were judged, and says so
-// of a change that asks nothing of EC2 as well.
+// TestWhichGenerationAStatusSpeaksOf checks that a node's status has the generation of the NodeENI that its interfaces
+// were compared with, also after a change that needs no call to EC2.
 func TestWhichGenerationAStatusSpeaksOf(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.must(s.play(time.Minute))
@@ -38,8 +38,8 @@ func TestWhichGenerationAStatusSpeaksOf(t *testing.T) {
 	})
 }
 
-// TestANodeWaitsUntilAChangeIsTakenNoteOf before it gets its first interface of a NodeENI: only then it is known whether the
-// change reaches so many nodes that they are let in bit by bit.
+// TestANodeWaitsUntilAChangeIsTakenNoteOf before it gets its first interface of a NodeENI: only then it is known
+// whether the change reaches so many nodes that they are let in bit by bit.
 func TestANodeWaitsUntilAChangeIsTakenNoteOf(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.nodeENI(s.cache, func(n *v1alpha1.NodeENI) { n.Generation = 2 })
@@ -55,7 +55,8 @@ func TestANodeWaitsUntilAChangeIsTakenNoteOf(t *testing.T) {
 	})
 }
 
-// TestMoreInterfacesThanAStateLists: what exists is listed, each NodeENI is told of what is left out, and one event says so.
+// TestMoreInterfacesThanAStateLists checks that a state lists existing interfaces first, that each NodeENI reports how
+// many the list omits, and that one event says so.
 func TestMoreInterfacesThanAStateLists(t *testing.T) {
 	const nodeENIs = 140
 	onStage(t, func(s *stage) {
@@ -113,7 +114,7 @@ func TestOrdinalsThatNoInstanceHas(t *testing.T) {
 	})
 }
 
-// observed returns the generation of the NodeENI that the node's status speaks of.
+// observed returns the generation of the NodeENI in the node's status.
 func (s *stage) observed() int64 {
 	s.Helper()
 	for _, o := range s.status(nodeName).NodeENIs {

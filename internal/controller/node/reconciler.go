@@ -3,11 +3,11 @@
 
 // Package node gives every node its interfaces: it is the run-time path.
 //
-// One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It reads
-// an immutable snapshot (snapshot.go), converts it for package plan, which decides (desired.go), stores the ledger
-// (ledger.go), makes the calls in the order of their priority (workers.go), and reports (status.go, report.go, events.go).
-// Files refer to each other in one direction: setup.go and reconcile.go to all others, all others to reconciler.go, which
-// has the state that reconciliations share.
+// One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It
+// reads an immutable snapshot (snapshot.go), converts it for package plan, which decides (desired.go), stores the
+// ledger (ledger.go), makes the calls in the order of their priority (workers.go), and reports (status.go, report.go,
+// events.go). Files refer to each other in one direction: setup.go and reconcile.go to all others, all others to
+// reconciler.go, which has the state that reconciliations share.
 package node
 
 import (
@@ -38,8 +38,8 @@ import (
 // conflictDelay is how long the cache is given to catch up.
 const conflictDelay = 100 * time.Millisecond
 
-// maxRounds bounds how often one reconciliation plans anew. A member needs three rounds from nothing to attached, and an
-// instance of 15 interfaces, each of which is done at another time, some 30 more than one.
+// maxRounds bounds the plans of one reconciliation. A member needs three rounds from nothing to attached. An instance
+// with 15 interfaces needs some 30 more than one, because each of its calls ends at another time.
 const maxRounds = 48
 
 // How often a node asks for admission to a ramp, and for permission to replace interfaces. Many nodes can wait for the
@@ -75,27 +75,29 @@ type Options struct {
 	MaxUnattached int
 	// Cluster is the cluster's name in ownership tags.
 	Cluster string
-	// InstanceTags are those of which an instance must have one before it gets an interface; none asks for none.
+	// InstanceTags are tags. An instance gets interfaces if it has one of them; without InstanceTags all instances do.
 	InstanceTags []eni.InstanceTag
-	// Concurrency is how many nodes are given interfaces at the same time. Fewer are mended, or rid of some, beside them.
+	// Concurrency is how many nodes are given interfaces at the same time. A smaller number of nodes is updated, or
+	// loses interfaces, concurrently.
 	Concurrency int
-	// Go runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it is
-	// nil, [Reconciler.Start] does.
+	// Go runs work that no reconciliation waits for, for as long as the context lives that it gives to the work. If it
+	// is nil, [Reconciler.Start] does.
 	Go func(work func(life context.Context))
 	// Now tells the time.
 	Now func() time.Time
 	Log *slog.Logger
 	// Traces is where spans of what is done go; nowhere if nil.
 	Traces trace.TracerProvider
-	// Attached is told of every interface that is found attached how long its node had to wait for it; nil tells nobody.
+	// Attached receives, for every interface that becomes attached, how long its node waited for it; nil for no
+	// receiver.
 	Attached func(after time.Duration)
 }
 
 // Reconciler reconciles nodes by name.
 type Reconciler struct {
 	Options
-	// mu guards state, workers and creationBlocked, which all reconciliations share. The reconciler holds it for computations
-	// on values only: never over a call to EC2, the API server, the observer or the recorder of events.
+	// mu guards state, workers and creationBlocked, which all reconciliations share. The reconciler holds it for
+	// computations on values only: never over a call to EC2, the API server, the observer or the recorder of events.
 	mu      sync.Mutex
 	state   volatile.State
 	workers *ratelimit.Workers
@@ -163,8 +165,8 @@ func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) 
 	}
 }
 
-// forgetVolatile drops what concerns a node without interfaces. Its permissions to replace go to the Nodes that have its
-// instances now, the values of successors.
+// forgetVolatile drops what concerns a node without interfaces. Its permissions to replace go to the Nodes that have
+// its instances now, the values of successors.
 func (r *Reconciler) forgetVolatile(node string, instances []string, successors map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,15 +258,17 @@ func (r *Reconciler) maxReconciles() int {
 // Admitted returns the channel on which the names of nodes are sent whose turn has come: they are to be reconciled.
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
-// wakeWaiting tells nodes that they are let in, or that something is new. It does so whatever has become of the reconciliation: who
-// is let in and not told would stay inside for ever. There is room for all of them even while nobody listens.
+// wakeWaiting enqueues nodes that were admitted, or that have a reason to reconcile. It does so regardless of the
+// reconciliation's result: a node that was admitted and not enqueued would keep its place for ever. The channel has
+// capacity for all nodes, so wakeWaiting never blocks.
 func (r *Reconciler) wakeWaiting(names []string) {
 	for _, name := range names {
 		r.admitted <- name
 	}
 }
 
-// CreationBlocked reports whether the making of interfaces was held back in the whole cluster when it was last thought of.
+// CreationBlocked reports whether the making of interfaces was held back in the whole cluster when it was last thought
+// of.
 func (r *Reconciler) CreationBlocked() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -281,7 +285,7 @@ func (r *Reconciler) tracePlan(ctx context.Context, node, instanceID string, p p
 	return ctx, span
 }
 
-// sooner returns the earlier of two times, of which zero means never.
+// sooner returns the earlier of two times. Zero means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -17,7 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/controller/node"
 )
 
-// TestARefusedLedgerIsToldWithoutIt: by one event, and by what NodeENIs and metrics are told from, until it is stored.
+// TestARefusedLedgerIsToldWithoutIt checks that one event, the NodeENIs and the metrics report a ledger that the API
+// server refuses, until it is stored.
 func TestARefusedLedgerIsToldWithoutIt(t *testing.T) {
 	onStage(t, func(s *stage) {
 		options, refused := s.reconciler.Options, true

@@ -18,16 +18,16 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// How long a NodeENIState may stay as it was last written while interfaces of its node are in transition, so that one write
-// tells of all of them: EC2 takes a few seconds to make and attach interfaces, and some more to detach and delete them. What
-// a person, an agent or another node waits for is written at once.
+// How long a NodeENIState may stay as it was last written while interfaces of its node are in transition, so that one
+// write tells of all of them: EC2 takes a few seconds to make and attach interfaces, and some more to detach and delete
+// them. What a person, an agent or another node waits for is written at once.
 const (
 	attachStatusDelay = 10 * time.Second
 	removeStatusDelay = 30 * time.Second
 )
 
-// report writes the node's status if it changed, with Events for what a user would want to know, and releases the state when
-// nothing is left to report. It returns when to report again, or zero.
+// report writes the node's status if it changed, with Events for what a user would want to know, and releases the state
+// when nothing is left to report. It returns when to report again, or zero.
 func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.Time, err error) {
 	if s.empty() {
 		r.forgetVolatile(s.name, s.instances, s.release)
@@ -71,9 +71,9 @@ func (r *Reconciler) releaseState(ctx context.Context, s reconciled) error {
 	return err
 }
 
-// removeGenerations removes from the ledger what the plans no longer name. A ledger that names too much is safe, so this
-// write is deferred while more removals follow; and where nothing is left at all, the ledger goes as a whole. It returns when
-// a deferred write is due, or zero.
+// removeGenerations removes from the ledger what the plans no longer name. A ledger that names too much is safe, so
+// this write is deferred while more removals follow; and where nothing is left at all, the ledger goes as a whole. It
+// returns when a deferred write is due, or zero.
 func (r *Reconciler) removeGenerations(ctx context.Context, s reconciled) (*snapshot, time.Time, error) {
 	if s.deferredSpec == nil || s.state == nil || s.empty() {
 		return s.snapshot, time.Time{}, nil
@@ -102,7 +102,8 @@ func (r *Reconciler) deferWrite(s reconciled, writes *volatile.Deferrals) (due t
 	return due, now.Before(due)
 }
 
-// canWait reports whether nobody waits for a change of the node's status, and more of it is to come.
+// canWait reports whether the write of the node's status can wait: no object waits for the change, and more changes
+// follow.
 func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 	// Of what waits at a gate the status says what it said before.
 	moving := len(s.waiting) > 0 || slices.ContainsFunc(after.Interfaces, inTransition)
@@ -121,8 +122,8 @@ func (s reconciled) canWait(before, after v1alpha1.NodeENIStateStatus) bool {
 	return changed || moving
 }
 
-// isTransient reports whether what is said of an interface changes soon or, once it is attached, can be told with the others. An
-// interface that is gone before anybody heard of it would never be told of.
+// isTransient reports whether the state of an interface changes soon or, once the interface is attached, can be written
+// together with the others. An interface that is removed before the first write would otherwise never appear.
 func isTransient(was, now v1alpha1.InterfaceState, moving bool) bool {
 	if now.Reason == string(plan.Removing) && was.ENIID == "" {
 		return false
@@ -130,14 +131,15 @@ func isTransient(was, now v1alpha1.InterfaceState, moving bool) bool {
 	return inTransition(now) || moving && now.Phase == v1alpha1.PhaseAttached && plan.Reason(now.Reason).Transient()
 }
 
-// inTransition reports whether what is said of an interface is about to change without anybody's help.
+// inTransition reports whether the state of an interface changes soon without a user.
 func inTransition(i v1alpha1.InterfaceState) bool {
 	reason := plan.Reason(i.Reason)
 	rests := i.Phase == v1alpha1.PhaseAttached && reason != plan.Removing
 	return !rests && i.Phase != v1alpha1.PhaseBlocked && reason.Transient() && reason != plan.WaitingForDeviceRelease
 }
 
-// onlyTermination reports whether nothing but DeleteOnTermination is new: the call that sets it trails behind the attachment.
+// onlyTermination reports whether nothing but DeleteOnTermination is new: the call that sets it trails behind the
+// attachment.
 func onlyTermination(was, now v1alpha1.InterfaceState) bool {
 	was.DeleteOnTermination = now.DeleteOnTermination
 	return equality.Semantic.DeepEqual(was, now)
@@ -148,14 +150,15 @@ func lost(was, now v1alpha1.InterfaceState) bool {
 	return was.Phase == v1alpha1.PhaseAttached && now.Phase != v1alpha1.PhaseAttached
 }
 
-// agentAwaitsStatus reports whether the agent on the node has to hear that an interface leaves: before its link vanishes.
+// agentAwaitsStatus reports whether the agent on the node has to hear that an interface leaves: before its link
+// vanishes.
 func (s *snapshot) agentAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 	return lost(was, now) &&
 		slices.ContainsFunc(s.state.Status.Links, func(link v1alpha1.LinkState) bool { return link.ENIID == was.ENIID })
 }
 
-// rolloutAwaitsStatus reports whether other nodes have to hear that this one lost an interface that it is to have: they count for
-// maxUnavailable, also with a controller that begins now.
+// rolloutAwaitsStatus reports whether other nodes have to hear that this one lost an interface that it is to have: they
+// count for maxUnavailable, also with a controller that begins now.
 func (s reconciled) rolloutAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
 	return lost(was, now) && slices.ContainsFunc(s.results, func(one result) bool {
 		return slices.ContainsFunc(one.plan.Members, func(m plan.Member) bool { return m.Key == keyOf(now) && m.Desired })

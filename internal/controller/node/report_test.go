@@ -15,7 +15,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestAPauseHidesNothing: whoever paused a node or a NodeENI still sees what is attached, and in what it differs.
+// TestAPauseHidesNothing checks that the status of a paused node or NodeENI still shows what is attached, and its
+// drift.
 func TestAPauseHidesNothing(t *testing.T) {
 	pause := map[string]string{v1alpha1.PausedAnnotation: ""}
 	cases := map[string]func(*stage){
@@ -41,8 +42,8 @@ func TestAPauseHidesNothing(t *testing.T) {
 	}
 }
 
-// TestTryingAgainInVainIsNoNews has an interface wait for an address in a full subnet, and for a slot that is not the one it asks
-// for: whether EC2 was just looked at, or only asked again, nothing new is to be said.
+// TestTryingAgainInVainIsNoNews has an interface wait for an address in a full subnet, and for a slot that is not the
+// one it asks for: whether EC2 was just looked at, or only asked again, nothing new is to be said.
 func TestTryingAgainInVainIsNoNews(t *testing.T) {
 	onStage(t, func(s *stage) {
 		_, err := s.ec2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: data})

@@ -26,8 +26,8 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 )
 
-// TestTurns moves the interfaces of three nodes to another device index, which takes new ones. Between any two moments no more
-// nodes than maxUnavailable are without theirs.
+// TestTurns moves the interfaces of three nodes to another device index, which takes new ones. Between any two moments
+// no more nodes than maxUnavailable are without theirs.
 func TestTurns(t *testing.T) {
 	cases := map[string]struct {
 		maxUnavailable int32
@@ -102,8 +102,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestATurnFollowsTheInstance has the node in the middle of its replacement register again under another name, while the cache does
-// not show NodeENIStates: the other node waits until the instance has its interface again.
+// TestATurnFollowsTheInstance has the node in the middle of its replacement register again under another name, while
+// the cache does not show NodeENIStates: the other node waits until the instance has its interface again.
 func TestATurnFollowsTheInstance(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.join("node-2")
@@ -225,7 +225,7 @@ func (s *stage) moved() (n int) {
 	return n
 }
 
-// say lets the state of another node speak of one interface.
+// say writes one interface into the state of another node.
 func (s *stage) say(name string, i v1alpha1.InterfaceState) {
 	s.Helper()
 	i.Member = v1alpha1.Member{NodeENI: "data", NodeENIUID: "uid-data"}
@@ -237,8 +237,8 @@ func (s *stage) say(name string, i v1alpha1.InterfaceState) {
 	})
 }
 
-// TestWhoFailsKeepsNobodyFromTrying has a subnet get room again. The node that tries first fails for another reason; the other one
-// does not wait for its next try.
+// TestWhoFailsKeepsNobodyFromTrying has a subnet get room again. The node that tries first fails for another reason;
+// the other one does not wait for its next try.
 func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 	onStage(t, func(s *stage) {
 		names := []string{nodeName, "node-2"}
@@ -256,8 +256,8 @@ func TestWhoFailsKeepsNobodyFromTrying(t *testing.T) {
 	})
 }
 
-// TestWaitingForATurnCostsNothing has a node wait to replace its interface, since another one lacks its own: it asks again within
-// half a minute, and neither EC2 nor the API server hears of that.
+// TestWaitingForATurnCostsNothing has a node wait to replace its interface, since another one lacks its own: it asks
+// again within half a minute, and neither EC2 nor the API server hears of that.
 func TestWaitingForATurnCostsNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		names := []string{nodeName}

@@ -74,7 +74,8 @@ func StateChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)
 }
 
-// LinkVanished passes that an agent can no longer find a link it had found: perhaps somebody took the interface away.
+// LinkVanished passes changes after which an agent no longer finds a link that it found before: another program may
+// have detached the interface.
 func LinkVanished() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }, GenericFunc: func(event.GenericEvent) bool { return false },
@@ -91,8 +92,8 @@ func LinkVanished() predicate.Predicate {
 	}
 }
 
-// RelevantNodeENIChange passes what can change the wishes of a NodeENI. Of its status that is what its selectors stand
-// for, since when a missing subnet turns up nodes have waited for it, and that a change of its spec was taken note of.
+// RelevantNodeENIChange passes changes that can change the claims of a NodeENI. In its status these are the matches of
+// its selectors, because nodes wait for a missing subnet, and the observed generation of its spec.
 func RelevantNodeENIChange() predicate.Predicate {
 	resolved := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*v1alpha1.NodeENI).Status, e.ObjectNew.(*v1alpha1.NodeENI).Status
@@ -138,8 +139,8 @@ func (r *Reconciler) Concerned(ctx context.Context, versions ...client.Object) [
 	return slices.Sorted(maps.Keys(names))
 }
 
-// enqueueObserved enqueues the nodes whose interfaces the observer saw change, and those whose turn has come. Both go
-// before nodes of which nothing is known to be new.
+// enqueueObserved enqueues the nodes whose interfaces changed in the observer's inventory, and those that were
+// admitted. Both come before nodes without a known change.
 func (r *Reconciler) enqueueObserved(ctx context.Context, q queue) error {
 	go func() {
 		for {
@@ -168,9 +169,10 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// DuplicateNodes returns the names under which the instances that versions of a Node name are known beside its own: of the Node that
-// has the instance, or that loses it to this one, and of ledgers, in order. What becomes of the Node concerns them, and none
-// of the others that name the instance: of a thousand that do so by mistake each would concern all.
+// DuplicateNodes returns the other names of the instances that versions of a Node name, in order: the name of the Node
+// that has the instance, or that loses it to this one, and the names of ledgers. A change of the Node concerns these
+// names. It does not concern other Nodes that name the instance: if a thousand did so by mistake, each would concern
+// all.
 func (r *Reconciler) DuplicateNodes(ctx context.Context, versions ...client.Object) []string {
 	names := map[string]bool{}
 	for _, version := range versions {

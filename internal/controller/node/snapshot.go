@@ -26,8 +26,8 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// snapshot is what one reconciliation knows about one node name. It does not change: a later read or write of the API server
-// returns a new snapshot.
+// snapshot is what one reconciliation knows about one node name. It does not change: a later read or write of the API
+// server returns a new snapshot.
 type snapshot struct {
 	name string
 	registration
@@ -139,8 +139,8 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 	return registration{node: &node, instanceID: instanceID, zone: zone, duplicateNodes: others}, nil
 }
 
-// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of them
-// and cause. A node that has no providerID yet is not spoken of: it gets one when the cloud provider has seen it.
+// skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of
+// them and cause. A node that has no providerID yet is not spoken of: it gets one when the cloud provider has seen it.
 func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string, why error) {
 	if node.Spec.ProviderID == "" {
 		return
@@ -159,8 +159,9 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string,
 	}
 }
 
-// nodesOf returns the Nodes that name an instance, the oldest first: that one has it. A kubelet that registered again under
-// another name is not told from a Node that names an instance by mistake or malice, and neither is to take anything away.
+// nodesOf returns the Nodes that name an instance, the oldest first: that one has it. A kubelet that registered again
+// under another name is not told from a Node that names an instance by mistake or malice, and neither is to take
+// anything away.
 func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, controller.OfInstance(instanceID), client.UnsafeDisableDeepCopy); err != nil {
@@ -190,8 +191,8 @@ func (r *Reconciler) instancesToRelease(ctx context.Context, s *snapshot, instan
 	return release, nil
 }
 
-// chooseInstances returns the instances to plan for, the node's own first. A node that nothing concerns has none; that there
-// is something of its instance to see to is one reason.
+// chooseInstances returns the instances to plan for, the node's own first. A node that nothing concerns has none; that
+// there is something of its instance to see to is one reason.
 func (s *snapshot) chooseInstances(previous []string, concerned bool) []string {
 	instances := slices.Clone(s.instances)
 	concerned = concerned || s.state != nil || len(previous) > 0 ||
@@ -315,7 +316,7 @@ func (s *snapshot) owner() string {
 	return ""
 }
 
-// detachBlocked returns the interfaces that the agent on the node has not let go of, and why.
+// detachBlocked returns the interfaces that the agent on the node has not released, and why.
 func (s *snapshot) detachBlocked() map[string]string {
 	held := map[string]string{}
 	if s.state == nil {
@@ -334,7 +335,7 @@ func holds(link v1alpha1.LinkState) bool {
 	return link.State == v1alpha1.LinkBound || link.State == v1alpha1.LinkBinding
 }
 
-// paused reports whether somebody wants nothing changed on the node, under whichever of its names.
+// paused reports whether a user paused the node, under any of its names.
 func (s *snapshot) paused() bool {
 	return s.node != nil && controller.Paused(s.node) ||
 		slices.ContainsFunc(s.duplicateNodes, func(n corev1.Node) bool { return controller.Paused(&n) })
@@ -353,16 +354,16 @@ func (s *snapshot) unpaused() map[types.UID]bool {
 }
 
 const (
-	// expectFor is for how long after a Node was created its instance is looked at for interfaces of networks. A lifecycle hook
-	// waits for less.
+	// expectFor is for how long after a Node was created its instance is looked at for interfaces of networks. A
+	// lifecycle hook waits for less.
 	expectFor = 10 * time.Minute
 	// expectEvery is the time between two looks.
 	expectEvery = 10 * time.Second
 )
 
-// expect looks at the instance of a node that was born with the startup taint, and that no NodeENI selects. A lifecycle hook makes
-// its interfaces while it joins, and nothing tells the controller of them before the next listing. It returns when to look
-// again, or zero.
+// expect looks at the instance of a node that was born with the startup taint, and that no NodeENI selects. A lifecycle
+// hook makes its interfaces while it joins, and nothing tells the controller of them before the next listing. It
+// returns when to look again, or zero.
 func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.Time, error) {
 	if s.node == nil || !s.awaitsNetworks(r.Now()) {
 		return s, time.Time{}, nil
@@ -374,15 +375,16 @@ func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.T
 	return s.withInstances(instances, s.release), r.Now().Add(expectEvery), nil
 }
 
-// awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI promises it any.
+// awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI promises it
+// any.
 func (s *snapshot) awaitsNetworks(now time.Time) bool {
 	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
 	selected := slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	return tainted && !selected && now.Sub(s.node.CreationTimestamp.Time) < expectFor
 }
 
-// unconfirmedRemovals returns one member of each NodeENI whose interfaces the actions take away on the word of a cache, of those not
-// confirmed yet.
+// unconfirmedRemovals returns one member of each NodeENI whose interfaces the actions remove because of a cache's
+// content, if no live read has confirmed it yet.
 func (s *snapshot) unconfirmedRemovals(actions []plan.Action, look *eni.InstanceSnapshot) []identity.Member {
 	var members []identity.Member
 	for _, action := range actions {
@@ -395,9 +397,10 @@ func (s *snapshot) unconfirmedRemovals(actions []plan.Action, look *eni.Instance
 	return members
 }
 
-// needsLiveRead reports whether an action takes an interface away for what the cache alone may say. What is in use is asked about
-// in any case. What is not goes without a question where the cache cannot be wrong: EC2 said that the instance ends, the
-// sweeper has asked the API server itself twice, or the NodeENI is being deleted, which nobody takes back.
+// needsLiveRead reports whether an action removes an interface for a reason that only the cache gives. An interface in
+// use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports that the
+// instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted, which is
+// final.
 func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot) bool {
 	switch action.(type) {
 	case plan.Detach:
@@ -411,9 +414,9 @@ func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot)
 	}
 }
 
-// liveRead reads the node and the NodeENIs past the cache. A cache can be old without knowing: its first list may come from
-// an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the later one alone.
-// Only the removal of an interface depends on that. With an error it returns the given snapshot.
+// liveRead reads the node and the NodeENIs past the cache. A cache can be old without knowing: its first list may come
+// from an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the
+// later one alone. Only the removal of an interface depends on that. With an error it returns the given snapshot.
 func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identity.Member) (*snapshot, error) {
 	node, err := r.readNode(ctx, r.Reader, s.name)
 	if err != nil {
@@ -429,9 +432,9 @@ func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identi
 	return s.withLive(node, nodeENIs, confirmed), nil
 }
 
-// confirmNodeENI returns the NodeENIs with the present one of a member. One that is gone, or another by the same name, takes
-// no interface: garbage collection confirms that it does not exist. One that was changed has to be read again after the node,
-// so that both are of one moment.
+// confirmNodeENI returns the NodeENIs with the present one of a member. One that is gone, or another by the same name,
+// takes no interface: garbage collection confirms that it does not exist. One that was changed has to be read again
+// after the node, so that both are of one moment.
 func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.NodeENI, m identity.Member) (now []v1alpha1.NodeENI, confirmed bool, err error) {
 	uid := m.NodeENIUID
 	n := slices.IndexFunc(nodeENIs, func(n v1alpha1.NodeENI) bool { return string(n.UID) == uid })
@@ -452,8 +455,8 @@ func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.Nod
 	}
 }
 
-// withRecreated returns the NodeENIs with the one that was created again under the name of one that no longer exists: it
-// adopts what would be detached.
+// withRecreated returns the NodeENIs with the one that was created again under the name of one that no longer exists:
+// it adopts what would be detached.
 func (r *Reconciler) withRecreated(ctx context.Context, nodeENIs []v1alpha1.NodeENI, name string) ([]v1alpha1.NodeENI, error) {
 	var again v1alpha1.NodeENI
 	err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &again)

@@ -66,8 +66,8 @@ func (s reconciled) requeueAt() (earliest time.Time) {
 	return earliest
 }
 
-// status converts the plans into the status of the node's state. Members that wait for a worker keep what the status said
-// before: what their plan rests on is not confirmed yet.
+// status converts the plans into the status of the node's state. Members that wait for a worker keep what the status
+// said before: what their plan rests on is not confirmed yet.
 func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 	var (
 		st      v1alpha1.NodeENIStateStatus
@@ -118,8 +118,8 @@ func unverified(p plan.Plan) []v1alpha1.UnverifiedInterface {
 	return all
 }
 
-// distinct keeps one member of each key, ordered by NodeENI: the wanted one, where an old interface and its successor overlap.
-// What a tag says the name of the NodeENI is can differ between the two.
+// distinct keeps one member of each key, ordered by NodeENI: the wanted one, where an old interface and its successor
+// overlap. What a tag says the name of the NodeENI is can differ between the two.
 func distinct(members []plan.Member) []plan.Member {
 	slices.SortStableFunc(members, func(a, b plan.Member) int {
 		return cmp.Or(a.Key.Compare(b.Key), -cmp.Compare(rank(a), rank(b)))
@@ -142,8 +142,8 @@ func rank(m plan.Member) int {
 	}
 }
 
-// preJoinOnly reports whether the instance got an interface before it joined, for a network that no NodeENI asks for: it is told
-// of, and nothing waits for it.
+// preJoinOnly reports whether the instance got the interface before it joined, for a network that no NodeENI claims:
+// the status lists it, and nothing waits for it.
 func preJoinOnly(m plan.Member) bool {
 	return identity.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
 }
@@ -217,8 +217,8 @@ func apiMember(m identity.Member) v1alpha1.Member {
 	}
 }
 
-// addHostSettings adds what the agent on the node needs to know of the NodeENI. While there is none to ask, all stays as it was
-// said before: the interface is in use as it is.
+// addHostSettings adds what the agent on the node needs to know of the NodeENI. While there is none to ask, all stays
+// as it was said before: the interface is in use as it is.
 func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
 	was := s.lastReported(m)
 	state.SubnetCIDR = was.SubnetCIDR
@@ -268,7 +268,7 @@ func (s *snapshot) lastReported(m plan.Member) v1alpha1.InterfaceState {
 	return v1alpha1.InterfaceState{}
 }
 
-// addDevice adds which driver the device shall have, and under which name pods ask for it.
+// addDevice adds the driver that the device must have, and the name under which pods request it.
 func addDevice(state *v1alpha1.InterfaceState, spec v1alpha1.NodeENISpec) {
 	state.DPDKPCIAddress, state.DPDKResourceName = spec.DPDKPCIAddress, spec.DPDKResourceName
 	if spec.EnableDPDK {
@@ -286,8 +286,8 @@ func clip(text string, length int) string {
 	return text
 }
 
-// observed says which generation of each NodeENI the interfaces were judged by. Of a NodeENI with an interface that waits
-// at a gate it repeats what the state says already, since the plan for that interface is not confirmed yet.
+// observed says which generation of each NodeENI the interfaces were judged by. Of a NodeENI with an interface that
+// waits at a gate it repeats what the state says already, since the plan for that interface is not confirmed yet.
 func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
 	all, waiting := map[types.UID]v1alpha1.ObservedNodeENI{}, map[types.UID]bool{}
 	exists := map[types.UID]bool{}
@@ -337,8 +337,8 @@ func firstNodeENIs(all map[types.UID]v1alpha1.ObservedNodeENI, exists map[types.
 	return list
 }
 
-// omit leaves out of a status the interfaces that a NodeENIState has no room for, and counts them for their NodeENIs. What
-// exists in EC2 stays, since agents hear of it here; then comes what can be delivered.
+// omit leaves out of a status the interfaces that a NodeENIState has no room for, and counts them for their NodeENIs.
+// What exists in EC2 stays, since agents hear of it here; then comes what can be delivered.
 func omit(st *v1alpha1.NodeENIStateStatus) {
 	for _, o := range st.NodeENIs {
 		st.InterfacesOmitted += o.Omitted

@@ -39,8 +39,8 @@ func (s *stage) prepare() {
 	s.ec2.ResetCalls()
 }
 
-// TestATakeoverShowsWithoutACall has EC2 never answer, or never allow, the call that writes whose a prepared interface is. The
-// node has it at once and is ready, and nothing else is called.
+// TestATakeoverShowsWithoutACall has EC2 never answer, or never allow, the call that writes whose a prepared interface
+// is. The node has it at once and is ready, and nothing else is called.
 func TestATakeoverShowsWithoutACall(t *testing.T) {
 	for name, f := range map[string]fault.Fault{
 		"the tags may not be written":   {Kind: fault.Error, Code: "UnauthorizedOperation", Status: http.StatusForbidden},
@@ -97,8 +97,8 @@ func (s *stage) tagsOf(id string) map[string]string {
 	return nil
 }
 
-// TestADeletionWaitsForTheTagsOfATakeover has a NodeENI go while its UID is on its way into the tags of an interface: nobody
-// may conclude that nothing is left of it.
+// TestADeletionWaitsForTheTagsOfATakeover deletes a NodeENI while a call writes its UID into the tags of an interface:
+// the deletion must wait for that call.
 func TestADeletionWaitsForTheTagsOfATakeover(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.prepare()

@@ -66,9 +66,9 @@ func (v *workerSlot) tryAcquire(ctx context.Context, proposed []plan.Action) boo
 	return acquired
 }
 
-// enter asks for a worker for the calls that a plan proposes. If they have to wait, it returns the members that wait: the plan
-// says no more than what may turn out once the instance was read. A node without a state that has everything already needs
-// no worker.
+// enter asks for a worker for the calls that a plan proposes. If they have to wait, it returns the members that wait:
+// the plan says no more than what may turn out once the instance was read. A node without a state that has everything
+// already needs no worker.
 func (v *workerSlot) enter(ctx context.Context, s *snapshot, p plan.Plan) (entered bool, waiting map[identity.Key]bool) {
 	if awaited, _ := splitDeferrable(p.Proposed); s.state == nil && len(awaited) == 0 {
 		return true, nil
@@ -90,8 +90,8 @@ func (v *workerSlot) enter(ctx context.Context, s *snapshot, p plan.Plan) (enter
 	return false, waiting
 }
 
-// end ends a reconciliation, and returns the nodes that get its workers. A node that got a worker while this reconciliation
-// ran keeps it for the next one.
+// end ends a reconciliation, and returns the nodes that get its workers. A node that got a worker while this
+// reconciliation ran keeps it for the next one.
 func (v *workerSlot) end() (admitted []string) {
 	if !v.inside {
 		return nil
@@ -101,7 +101,8 @@ func (v *workerSlot) end() (admitted []string) {
 	return v.r.workers.Release(v.name)
 }
 
-// requestPriority says as whom the calls for a node wait for their turn: as long as it is there, and nobody pauses it.
+// requestPriority returns the priority of the calls for a node, and whether they are still valid: the node exists, and
+// no user paused it.
 func (r *Reconciler) requestPriority(ctx context.Context, s *snapshot) ratelimit.Request {
 	t := ratelimit.Request{Rank: ratelimit.Rank{Name: s.name}}
 	if s.node == nil {
@@ -132,8 +133,8 @@ func (r *Reconciler) anyPaused(ctx context.Context, uids map[types.UID]bool) boo
 	return err == nil && slices.ContainsFunc(all.Items, func(n v1alpha1.NodeENI) bool { return uids[n.UID] && controller.Paused(&n) })
 }
 
-// isDeferrable reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is set, and before
-// its tags are as they are to be.
+// isDeferrable reports whether nothing waits for an action: an interface is as good before its DeleteOnTermination is
+// set, and before its tags are as they are to be.
 func isDeferrable(action plan.Action) bool {
 	change, _ := action.(plan.Change)
 	_, is := change.To.(plan.DeleteOnTermination)
@@ -161,9 +162,9 @@ func attaches(action plan.Action) bool {
 	return false
 }
 
-// runDeferred has what trails behind carried out beside the reconciliation, which goes on to report. The node is reconciled again
-// when there is something to say of the result. A NodeENI that is deleted meanwhile does not wait for these calls, but for
-// those that write tags: an interface could come to be its own when it is gone.
+// runDeferred starts the deferred calls concurrently with the reconciliation, which goes on to report. The node is
+// reconciled again when the result changes its status. The deletion of a NodeENI does not wait for these calls, except
+// for those that write tags: they could make an interface its own after the deletion.
 func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
 	if len(trailing) == 0 || !r.beginDeferred(ratelimit.FromContext(ctx).Rank) {
 		return
@@ -196,7 +197,8 @@ func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID st
 	})
 }
 
-// deferredInFlight leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of the node.
+// deferredInFlight leaves out what has been carried out since it was planned: by what trailed behind an earlier plan of
+// the node.
 func (r *Reconciler) deferredInFlight(trailing []plan.Action) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(trailing), func(action plan.Action) bool {
 		change, is := action.(plan.Change)
@@ -208,7 +210,8 @@ func (r *Reconciler) deferredInFlight(trailing []plan.Action) []plan.Action {
 	})
 }
 
-// detached returns a context that does not end with the reconciliation that has the given one. Its deadline holds all the same.
+// detached returns a context that does not end with the reconciliation that has the given one. Its deadline holds all
+// the same.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -241,7 +244,8 @@ func (r *Reconciler) needsReconcile(o executor.Outcome) bool {
 	return known && i.Attachment != nil && i.Attachment.Status == eni.AttachmentAttached
 }
 
-// beginDeferred begins a node's deferred work, or reports that it has to wait. The node is reconciled again when it may.
+// beginDeferred begins a node's deferred work, or reports that it has to wait. The node is reconciled again when it
+// may.
 func (r *Reconciler) beginDeferred(rank ratelimit.Rank) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -70,7 +70,7 @@ func (s *stage) status(name string) v1alpha1.NodeENIStateStatus {
 func TestANodeThatWaitsForItsTurn(t *testing.T) {
 	cases := map[string][]string{
 		"and would have its first interface": nil,
-		// Without a look nobody knows that the instance is full: the plan promises more than will be.
+		// Without a read the plan does not know that the instance is full: it plans more than is possible.
 		"and is full already": {"b", "c", "d", "e", "f", "g"},
 	}
 	for name, more := range cases {

@@ -35,7 +35,7 @@ func (r *Reconciler) synced(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// reportCannotRead says of a NodeENI of which nothing is known that EC2 refuses to show the cluster's interfaces.
+// reportCannotRead reports on a NodeENI without any known state that EC2 refuses the reads of the cluster's interfaces.
 func (r *Reconciler) reportCannotRead(ctx context.Context, nodeENI *v1alpha1.NodeENI) error {
 	if !r.Refusals.CannotRead() {
 		return nil

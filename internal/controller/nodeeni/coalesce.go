@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// News of nodes is collected for a while before a NodeENI's status is worked out anew, so that one write tells of many nodes.
-// That takes time for each node, so the while grows with their number, and the work of a rollout with the fleet and not with
-// its square. While nodes are under way, the while doubles from one write to the next; the first and the last are prompt.
+// The controller collects changes of nodes for a delay before it computes a NodeENI's status again, so that one write
+// covers many nodes. The computation takes time for each node. The delay therefore grows with their number, and the
+// work of a rollout grows with the fleet and not with its square. While nodes change, the delay doubles from one write
+// to the next; the first and the last write are prompt.
 const (
 	minStatusDelay     = 250 * time.Millisecond
 	statusDelayPerNode = time.Millisecond
@@ -33,8 +34,8 @@ type statusBurst struct {
 	written time.Time
 	// pause is how long after the last write the next one is due.
 	pause time.Duration
-	// outstanding is how many nodes were not settled at the last look, and heard are those of which there was news since.
-	// Before all that are outstanding were heard of, the status cannot be the last of the burst.
+	// outstanding is how many nodes were not settled at the last computation, and heard are the nodes that changed
+	// since. The status cannot be the last of the burst before all outstanding nodes changed.
 	outstanding int
 	heard       map[string]bool
 }
@@ -73,7 +74,8 @@ func (b *statusBurst) next(least time.Duration, now time.Time) time.Duration {
 	return max(least, b.written.Add(b.pause).Sub(now))
 }
 
-// reported notes that a status was worked out, of how many nodes it does not say the last yet, and whether it is written.
+// reported notes that a status was worked out, of how many nodes it does not say the last yet, and whether it is
+// written.
 func (b *statusBursts) reported(name string, outstanding int, written bool, nodes int32, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

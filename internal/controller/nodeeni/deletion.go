@@ -19,8 +19,8 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// removeFinalizer takes the finalizer off when no ledger speaks of the NodeENI, nobody is at work for it, and EC2 shows nothing
-// of it, nor will. There is no time after which it gives up. It returns what EC2 still shows.
+// removeFinalizer removes the finalizer when no ledger names the NodeENI, no call for it is in flight, and EC2 returns
+// none of its interfaces, and will return none. It has no timeout. It returns the interfaces that EC2 still returns.
 func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, left []eni.Interface, err error) {
 	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
 		return true, nil, nil
@@ -55,8 +55,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.Node
 	return true, nil, nil
 }
 
-// strays returns the interfaces that carry the UID of a NodeENI and that no plan concerns: their other tags are not as this
-// cluster writes them.
+// strays returns the interfaces that carry the UID of a NodeENI and that no plan concerns: their other tags are not as
+// this cluster writes them.
 func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	return slices.DeleteFunc(left, func(i eni.Interface) bool {
 		_, verdict := identity.Read(r.Observer.Cluster, i.Tags)
@@ -64,8 +64,9 @@ func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	})
 }
 
-// mayBeInvisible reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show yet: shortly
-// after this one began, where a ledger that would tell is missing. What this process made, or asked for, the observer holds.
+// mayBeInvisible reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show
+// yet: shortly after this one began, where a ledger that would tell is missing. What this process made, or asked for,
+// the observer holds.
 func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
 	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.IsPastVisibilityWindow() {
 		return false, nil
@@ -103,8 +104,9 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonDeleting, Message: message}
 }
 
-// indistinct is how a NodeENI stands whose deletion waits for a NodeENIState that reports no interface of it for long: the interface that it
-// has in its ledger cannot be told from others with the same tags, so the node that has the instance leaves all of them alone.
+// indistinct is the outcome of a NodeENI whose deletion waits long for a NodeENIState that reports no interface of it.
+// The interface in the ledger cannot be distinguished from others with the same tags, so the node controller removes
+// none of them.
 func indistinct(nodeENI *v1alpha1.NodeENI, state string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
 		"it is to be deleted, and NodeENIState %s still records an interface of it, which nothing tells from others with the same tags; delete the interfaces with the tag %s=%s, or remove that tag from those that are not multieni's; multieni looks again within %s",

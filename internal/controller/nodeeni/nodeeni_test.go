@@ -255,7 +255,8 @@ func TestWhatANodeENISays(t *testing.T) {
 	}
 }
 
-// TestANodeENIDoesNotGrowWithTheFleet names no more interfaces of a large fleet than of a small one, and counts the rest.
+// TestANodeENIDoesNotGrowWithTheFleet names no more interfaces of a large fleet than of a small one, and counts the
+// rest.
 func TestANodeENIDoesNotGrowWithTheFleet(t *testing.T) {
 	const named, nodes = 100, 120
 	objects := []client.Object{declared()}
@@ -323,7 +324,8 @@ func TestTheFinalizerGoesOnlyWhenEC2Confirms(t *testing.T) {
 	}
 }
 
-// TestADeletionNamesTheInterfaceItWaitsFor deletes a NodeENI whose UID somebody wrote on an interface that multieni leaves alone.
+// TestADeletionNamesTheInterfaceItWaitsFor deletes a NodeENI whose UID a user wrote on an interface that multieni
+// leaves alone.
 func TestADeletionNamesTheInterfaceItWaitsFor(t *testing.T) {
 	cases := map[string]map[string]string{
 		"the interface is another cluster's": {identity.TagCluster: "other"},
@@ -348,8 +350,8 @@ func TestADeletionNamesTheInterfaceItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestADeletionNamesTheLedgerItWaitsFor deletes a NodeENI that a NodeENIState has in its ledger without an interface to report. After ten
-// minutes a person is told.
+// TestADeletionNamesTheLedgerItWaitsFor deletes a NodeENI that a NodeENIState has in its ledger without a reported
+// interface. After ten minutes the status says so.
 func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 	cases := map[string]struct {
 		after time.Duration
@@ -378,7 +380,8 @@ func TestADeletionNamesTheLedgerItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI of which nothing is known, on a node that it selects.
+// TestTheFinalizerStaysWhileEC2MayHideSomething deletes a NodeENI without any known interface, on a node that it
+// selects.
 func TestTheFinalizerStaysWhileEC2MayHideSomething(t *testing.T) {
 	spoke := state("n1", v1alpha1.InterfaceState{})
 	cases := map[string]struct {

@@ -14,8 +14,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TestReadyWaitsForEveryNodesJudgement of the NodeENI as it is now: a ledger that names it, or a status that speaks of an
-// earlier generation or of another instance, is none.
+// TestReadyWaitsForEveryNodesJudgement checks that the NodeENI becomes ready only when every node reports on its
+// current generation: a ledger that names it does not count, nor does a status of an earlier generation or of another
+// instance.
 func TestReadyWaitsForEveryNodesJudgement(t *testing.T) {
 	attached := v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}
 	cases := map[string]struct {
@@ -49,8 +50,8 @@ func TestReadyWaitsForEveryNodesJudgement(t *testing.T) {
 	}
 }
 
-// TestInterfacesThatNoStateListsCount: of a node with more interfaces than its state takes, each NodeENI is told how many
-// of its own are left out, and why.
+// TestInterfacesThatNoStateListsCount checks a node with more interfaces than its state can list: each NodeENI reports
+// how many of its own interfaces the list omits, and why.
 func TestInterfacesThatNoStateListsCount(t *testing.T) {
 	crowded := state("n1", v1alpha1.InterfaceState{})
 	crowded.Status.Interfaces = nil

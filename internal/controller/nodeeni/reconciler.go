@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeeni looks after NodeENI objects: it accepts them, reports how the fleet stands with them, and lets them go
-// once EC2 confirms that nothing of theirs is left. It makes no change in EC2; the node reconciler does.
+// Package nodeeni looks after NodeENI objects: it accepts them, reports how the fleet stands with them, and lets them
+// go once EC2 confirms that nothing of theirs is left. It makes no change in EC2; the node reconciler does.
 package nodeeni
 
 import (
@@ -28,9 +28,9 @@ import (
 	"github.com/multieni/multieni/internal/resolver"
 )
 
-// recheck is how often a deletion that waits is looked at when nothing is heard, and what waits for the listing. A deletion that
-// has waited for long waits for a person, and is looked at less often, after a tenth of that time and at least every
-// mostRecheck.
+// recheck is how often a deletion that waits is looked at when nothing is heard, and what waits for the listing. A
+// deletion that has waited for long waits for a person, and is looked at less often, after a tenth of that time and at
+// least every mostRecheck.
 const recheck, mostRecheck = 5 * time.Second, 10 * time.Minute
 
 // Options are what a Reconciler works with.
@@ -42,12 +42,12 @@ type Options struct {
 	Resolver *resolver.Resolver
 	InFlight *controller.InFlight
 	Ledgers  *controller.PreviousLedgers
-	// Refusals knows which reads EC2 refuses; nil for none. Events tells people; nobody is told if it is nil.
+	// Refusals knows which reads EC2 refuses; nil for none. Events emits events; nil emits none.
 	Refusals *controller.Refusals
 	// RejectedWrites knows which objects the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
 	Events        events.EventRecorder
-	// Reresolve is how often subnets and groups are resolved anew; ReresolveMissing while some are not found.
+	// Reresolve is how often subnets and groups are resolved again; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
 	// Concurrency is how many NodeENIs are worked on at the same time.
 	Concurrency int
@@ -61,7 +61,8 @@ type Reconciler struct {
 	Options
 	marks  deletionMarks
 	bursts statusBursts
-	// accepted are the UIDs of the NodeENIs that this process put the finalizer on: nobody made anything for them before.
+	// accepted are the UIDs of the NodeENIs that this process added the finalizer to: no process created anything for
+	// them before.
 	accepted sync.Map
 }
 
@@ -210,14 +211,14 @@ func (r *Reconciler) selected(ctx context.Context, nodeENI *v1alpha1.NodeENI) ([
 	return nodes.Items, err
 }
 
-// ledgersUndefined reports whether there are no NodeENIStates any more, whatever the cache says: it does not learn how the
-// last of them went when their definition went with them.
+// ledgersUndefined reports whether the definition of NodeENIStates does not exist, regardless of the cache: the cache
+// does not learn of the deletion of the last ones when their definition was deleted with them.
 func (r *Reconciler) ledgersUndefined(ctx context.Context) bool {
 	return controller.IsCRDMissing(r.Reader.List(ctx, &v1alpha1.NodeENIStateList{}, client.Limit(1)))
 }
 
-// gather reads how the fleet stands. Selectors that cannot be read at the moment are told apart from the rest, so that
-// the report can be written before the error makes for another attempt.
+// gather reads the state of the fleet. It returns selectors that it cannot read now in an error of its own, so that the
+// report can be written before the error causes a retry.
 func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f facts, unreadable, err error) {
 	if f.nodes, err = r.selected(ctx, nodeENI); err != nil {
 		return f, nil, err

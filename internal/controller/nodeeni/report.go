@@ -45,8 +45,8 @@ type facts struct {
 	unlisted bool
 	// unstored says of selected nodes why the API server refuses their NodeENIStates, by name.
 	unstored map[string]string
-	// strays are interfaces that EC2 shows with the UID of a NodeENI that is being deleted, and with other tags that are not as
-	// this cluster writes them.
+	// strays are interfaces that EC2 shows with the UID of a NodeENI that is being deleted, and with other tags that
+	// are not as this cluster writes them.
 	strays []eni.Interface
 	// hidden is set while EC2 may not show all that exists.
 	hidden bool
@@ -81,7 +81,8 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	return st
 }
 
-// ramp begins when a change of the spec makes the NodeENI reach far more nodes than before, and ends when all are served.
+// ramp begins when a change of the spec makes the NodeENI reach far more nodes than before, and ends when all are
+// served.
 func ramp(nodeENI *v1alpha1.NodeENI, f facts) *v1alpha1.Ramp {
 	before := nodeENI.Status
 	changed := before.ObservedGeneration != 0 && before.ObservedGeneration != nodeENI.Generation
@@ -116,7 +117,7 @@ func collect(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []locate
 	return all
 }
 
-// omission is what a node's state leaves out of its list of interfaces for want of room.
+// omission is what a node's state omits from its list of interfaces because the list is full.
 type omission struct {
 	v1alpha1.ObservedNodeENI
 	node string
@@ -229,7 +230,7 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 	}
 }
 
-// blockedReason is how a NodeENI stands for which nothing can be done on any node; nil if something can.
+// blockedReason returns the outcome of a NodeENI that is blocked on all nodes, and nil if any node can proceed.
 func blockedReason(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, resolutions []metav1.Condition) *status.Outcome {
 	if controller.Paused(nodeENI) {
 		return &status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
@@ -273,7 +274,8 @@ func stalled(i located) bool {
 // staysDrifted reports whether an interface is left as it is although it differs.
 func staysDrifted(i located) bool { return i.Reason == string(plan.Drifted) }
 
-// drifted says how interfaces differ, by the first of them that says so itself: others have something else to say for now.
+// drifted says how interfaces differ, by the first of them that says so itself: others have something else to say for
+// now.
 func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
 	message := fmt.Sprintf("%d of %d interfaces are not as declared, and stay in use as they are", st.Drifted, st.Desired)
 	if at := slices.IndexFunc(interfaces, staysDrifted); at >= 0 {
@@ -282,7 +284,8 @@ func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: message}
 }
 
-// interfaceCounts is how the interfaces of a NodeENI stand: those that the states list, and those that they have no room for.
+// interfaceCounts is how the interfaces of a NodeENI stand: those that the states list, and those that they have no
+// room for.
 type interfaceCounts struct {
 	interfaces []located
 	omitted    []omission
@@ -329,8 +332,8 @@ func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
 		"%d of %d interfaces are %s: node %s: %s%s", sum, desired, stand, first.node, first.message, others)}
 }
 
-// waiting counts the selected EC2 nodes whose interfaces were not judged yet by this generation of the NodeENI. What counts
-// is the instance: two Nodes can name one, and a Node can come back with another.
+// waiting counts the selected EC2 nodes whose interfaces were not judged yet by this generation of the NodeENI. What
+// counts is the instance: two Nodes can name one, and a Node can come back with another.
 func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	judged := map[string]bool{}
 	for n := range f.states {
@@ -348,7 +351,7 @@ func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	return n
 }
 
-// unsettled counts the nodes of which the status will say something else before it comes to rest.
+// unsettled counts the nodes whose part of the status will still change.
 func (f facts) unsettled(nodeENI *v1alpha1.NodeENI) int {
 	n := f.waiting(nodeENI)
 	for _, s := range f.states {
@@ -406,7 +409,7 @@ func subnetCondition(f facts) metav1.Condition {
 	return c
 }
 
-// groupCondition says whether the groups are known, in whatever VPC and in those of the nodes.
+// groupCondition says whether the groups exist, in any VPC and in the VPCs of the nodes.
 func groupCondition(f facts, interfaces []located) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
 	ids, problems := f.groups.ForVPC("")

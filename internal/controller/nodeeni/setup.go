@@ -24,7 +24,7 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// SetupWithManager wires the reconciler to NodeENIs, to the states that speak of them, and to the nodes they select.
+// SetupWithManager watches NodeENIs, the states that name them, and the nodes that they select.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").

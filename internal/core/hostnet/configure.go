@@ -12,16 +12,17 @@ import (
 	"strings"
 )
 
-// HostConfig is how our part of the host's network shall be.
+// HostConfig is the desired state of our part of the host's network.
 type HostConfig struct {
 	// Links are the links that are ours, or were and are being given back, by index.
 	Links []LinkConfig
-	// Routes and Rules are all there shall be of those that [Input] speaks of.
+	// Routes and Rules are the complete desired lists of the routes and rules in [Facts].
 	Routes []Route
 	Rules  []Rule
 }
 
-// LinkConfig is how one link shall be. Every list is whole: it includes what others put there and may keep.
+// LinkConfig is the desired state of one link. Every list is complete: it includes what other programs added and may
+// keep.
 type LinkConfig struct {
 	Index int
 	// Name is the link's name of the moment. It serves people only.
@@ -31,12 +32,12 @@ type LinkConfig struct {
 	Up        bool
 	MTU       int
 	Addresses []netip.Prefix
-	// Settings are those to set; the others are nobody's business here.
+	// Settings are those to set; package hostnet ignores all others.
 	Settings map[Setting]int
 }
 
-// Configure returns how our part of the host's network shall be for the links. It is the same in whatever order they
-// are given.
+// Configure returns the desired state of our part of the host's network for the links. The order of the links does not
+// matter.
 func Configure(links []Link, facts Facts) HostConfig {
 	var config HostConfig
 	claimed := map[int]bool{}
@@ -107,7 +108,7 @@ func findAll(links []Link, facts Facts) []foundLinks {
 	return all
 }
 
-// nameHolder says who else has the alternative name, or is to have it; "" if nobody.
+// nameHolder returns what else has the alternative name, or will get it; "" if nothing does.
 func (f foundLinks) nameHolder(facts Facts, promised map[string]string) string {
 	if other, taken := promised[f.altName]; taken {
 		return "the interface of NodeENI " + other
@@ -153,7 +154,7 @@ func (f foundLinks) reasonToSkip(facts Facts) *problem {
 	return nil
 }
 
-// configure returns how the link shall be.
+// configure returns the desired state of the link.
 func (f foundLinks) configure(facts Facts) LinkConfig {
 	record := f.record()
 	config := LinkConfig{
@@ -171,7 +172,8 @@ func (f foundLinks) configure(facts Facts) LinkConfig {
 	return config
 }
 
-// record returns the record the link shall carry: what it carries already, and what else is about to change.
+// record returns the record that the link must carry: its present one, and the original value of all that is about to
+// change.
 func (f foundLinks) record() OriginalState {
 	before := ParseOriginalState(f.facts.Alias)
 	if before == nil {
@@ -200,7 +202,7 @@ func (l LinkFacts) hasName(name string) string {
 	return ""
 }
 
-// altNames returns the names of the link with ours as it shall be.
+// altNames returns the desired alternative names of the link, ours included.
 func (f foundLinks) altNames() []string {
 	names := without(f.facts.AltNames, ParseOriginalState(f.facts.Alias))
 	if f.altName != "" && f.facts.Name != f.altName {
@@ -245,7 +247,7 @@ func (l LinkFacts) keepSettable(settings map[Setting]int, facts Facts) {
 	})
 }
 
-// restore returns how a link shall be that is no longer ours: as the record says it was.
+// restore returns the desired state of a link that is no longer ours: its original state from the record.
 func restore(link LinkFacts, record OriginalState, facts Facts) LinkConfig {
 	settings := maps.Clone(record.Settings)
 	link.keepSettable(settings, facts)

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Diff returns what is to be done, in order, so that the host is as configured. Records are written before what they
-// speak of is changed, and shortened after; a rule is there before its address and goes after it.
+// Diff returns the operations that configure the host, in order. A record is written before the change of what it
+// describes, and shortened after; a rule is added before its address and removed after it.
 //
-// The kernel does more than it is told: a link that goes down, or loses its last IPv4 address, loses its routes. Who
-// carries the operations out takes new facts afterwards, until nothing is left to do.
+// Operations have side effects in the kernel: a link that goes down, or loses its last IPv4 address, loses its routes.
+// The caller therefore takes new facts after the operations, until there are none left.
 func Diff(config HostConfig, facts Facts) []Operation {
 	var all []Operation
 	for _, rule := range difference(config.Rules, facts.Rules) {

@@ -119,8 +119,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A NodeENI was deleted and made again, and EC2 still has the interface of the former one, detached: two interfaces are to have one
-// name, and the host has one link.
+// A NodeENI was deleted and made again, and EC2 still has the interface of the former one, detached: two interfaces are
+// to have one name, and the host has one link.
 func TestALinkThatDoesNotExistKeepsNoName(t *testing.T) {
 	former := link()
 	former.MAC = "02:00:00:00:00:00" // sorts before the other
@@ -204,7 +204,7 @@ route 0.0.0.0/0 via 10.0.0.1 dev 2 table 254 metric 100 proto 16
 	}
 }
 
-// What cannot be had is not asked for again and again.
+// Configure does not request again and again what is not available.
 func TestLimits(t *testing.T) {
 	cases := map[string]struct {
 		facts func() hostnet.Facts

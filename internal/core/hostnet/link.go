@@ -9,18 +9,18 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
-// Link is one network interface that the node shall have.
+// Link is one desired network interface of the node.
 type Link struct {
 	// Name is what people call the interface; the same on every node. See [AltName].
 	Name string
 	// MAC is the address of the interface, in EC2's form: lower case, with colons.
 	MAC string
-	// Device is the bus address that the link was last seen at, or "". By it a link that moved into another network
-	// namespace is told from one that is gone.
+	// Device is the bus address at which the link was last observed, or "". It distinguishes a link that moved into
+	// another network namespace from one that does not exist any more.
 	Device string
 	// Slot is where the interface is attached. The number of its route table follows from it.
 	Slot eni.Slot
-	// MTU is the largest packet in bytes; 0 stands for [DefaultMTU]. More than the device can do is lowered.
+	// MTU is the largest packet in bytes; 0 means [DefaultMTU]. A value above the device's limit is lowered to it.
 	MTU int
 
 	Mode AddressMode
@@ -32,7 +32,7 @@ type Link struct {
 	// but what the mode says; the rest is for pods.
 	Assigned []netip.Prefix
 
-	// Settings are set instead of, or beside, those of the mode.
+	// Settings are set instead of those of the mode, or in addition to them.
 	Settings map[Setting]int
 }
 
@@ -61,8 +61,8 @@ const (
 	slotsPerCard = 128
 )
 
-// Protocol is the number that our routes and rules carry as their origin (rtnetlink(7), rtm_protocol). It is assigned to
-// no routing daemon in the kernel's rtnetlink.h.
+// Protocol is the number that our routes and rules carry as their origin (rtnetlink(7), rtm_protocol). It is assigned
+// to no routing daemon in the kernel's rtnetlink.h.
 const Protocol = 109
 
 // table returns the number of the link's own route table.

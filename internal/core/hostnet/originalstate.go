@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// OriginalState is what a link was like before us, kept in the link's alias. It goes where the link goes and ends when the link
-// does, so it needs no file and cannot outlive what it speaks of.
+// OriginalState is the state of a link before the agent changed it, stored in the link's alias. The alias moves with
+// the link and ends with it, so the record needs no file and cannot outlive its link.
 type OriginalState struct {
 	// AltNames are the alternative names that we gave.
 	AltNames []string

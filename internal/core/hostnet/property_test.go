@@ -15,7 +15,8 @@ import (
 
 const interfaces = 4
 
-// Whatever is wanted of whatever host is reached, and is then left in peace.
+// TestConfigurationIsReached draws desired links and a host: the operations reach the desired state, and then there are
+// none.
 func TestConfigurationIsReached(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k, links := kernels(interfaces).Draw(t, "host"), desires(interfaces).Draw(t, "links")
@@ -28,7 +29,8 @@ func TestConfigurationIsReached(t *testing.T) {
 	})
 }
 
-// A change of mind, and what others do to the links meanwhile, leads to the same state as if it had been so from the start.
+// A change of mind, and what others do to the links meanwhile, leads to the same state as if it had been so from the
+// start.
 func TestHistoryLeavesNoTrace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := kernels(interfaces).Draw(t, "host")
@@ -43,7 +45,8 @@ func TestHistoryLeavesNoTrace(t *testing.T) {
 	})
 }
 
-// Whatever others do to our links is undone, and nothing is done to theirs.
+// TestDisturbancesAreMended checks that every change of other programs to our links is reverted, and that their own
+// links stay as they are.
 func TestDisturbancesAreMended(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k, links := kernels(interfaces).Draw(t, "host"), desires(interfaces).Draw(t, "links")

@@ -35,7 +35,7 @@ const (
 // Usable reports whether the link serves its purpose.
 func (s State) Usable() bool { return s == Ready || s == Moved || s == Bound }
 
-// The reasons beside the states: one for each state, and the cases of [RefusedByEC2].
+// The reasons in addition to the states: one for each state, and the cases of [RefusedByEC2].
 const (
 	ReasonNotFound     = "LinkNotFound"
 	ReasonMoved        = "InOtherNamespace"
@@ -105,7 +105,7 @@ func (f foundLinks) linkProblems(op Operation) bool {
 	}
 }
 
-// summary says in a sentence how the link is, with what could not be had.
+// summary describes the link in a sentence, with the requests that the kernel cannot meet.
 func (f foundLinks) summary(facts Facts) string {
 	text := fmt.Sprintf("%s is up", f.facts.Name)
 	if want := f.link.MTU; want > f.facts.MTU {

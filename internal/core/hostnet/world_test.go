@@ -18,7 +18,7 @@ import (
 
 const web = "02:00:00:00:00:0a"
 
-// defaults are the settings of a link nobody has configured.
+// defaults are the settings of an unconfigured link.
 func defaults() map[hostnet.Setting]int {
 	settings := map[hostnet.Setting]int{}
 	for _, s := range hostnet.Settings() {
@@ -107,7 +107,7 @@ func apply(t fatal, k *hostnettest.Kernel, operations []hostnet.Operation) {
 	}
 }
 
-// desires draws what a node shall have: some of the host's interfaces, in any mode.
+// desires draws the desired links of a node: some of the host's interfaces, in any mode.
 func desires(macs int) *rapid.Generator[[]hostnet.Link] {
 	return rapid.Custom(func(t *rapid.T) []hostnet.Link {
 		var links []hostnet.Link
@@ -146,7 +146,7 @@ func owned(n, family int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("2600:1f14:%d::%d", n/2, 10+n))
 }
 
-// kernels draws a host with interfaces that nobody has configured, in whatever state a distribution leaves them.
+// kernels draws a host with unconfigured interfaces, in any state in which a distribution may leave them.
 func kernels(macs int) *rapid.Generator[*hostnettest.Kernel] {
 	return rapid.Custom(func(t *rapid.T) *hostnettest.Kernel {
 		facts := host()
