@@ -67,6 +67,13 @@ type Route struct {
 	Protocol int
 }
 
+// SamePath reports whether the other route leads to the same place in the same way, whatever its metric: the kernel gives
+// an IPv6 route one of its own.
+func (r Route) SamePath(other Route) bool {
+	other.Metric = r.Metric
+	return r == other
+}
+
 // Rule sends packets from an address to a route table.
 type Rule struct {
 	Priority int

@@ -23,6 +23,10 @@ const (
 	Autoconf    Setting = "ipv6.autoconf"
 )
 
+// AcceptDAD lets a link ask its neighbors whether they have an IPv6 address that it gets. Pods' links are the only ones
+// that set it; it is in no snapshot.
+const AcceptDAD Setting = "ipv6.accept_dad"
+
 // Settings returns every setting there is, in order.
 func Settings() []Setting {
 	return []Setting{

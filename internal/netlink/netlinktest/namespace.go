@@ -86,6 +86,12 @@ func contain(capabilities []int) error {
 	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0])
 }
 
+// Path returns a path of the namespace that other processes can open.
+func (n *Namespace) Path() string { return n.inner.Path() }
+
+// End ends the namespace before the test does, with all that is in it.
+func (n *Namespace) End() { _ = n.inner.Close() }
+
 // IP runs ip(8) in the namespace with the arguments, which are separated by spaces, and returns what it prints.
 func (n *Namespace) IP(arguments string) string {
 	n.tb.Helper()

@@ -1,0 +1,66 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package podcni
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"golang.org/x/sys/unix"
+
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/podnet"
+)
+
+// errNoNetns means that a path is no network namespace.
+var errNoNetns = errors.New("no network namespace")
+
+// netnsID returns the inode of the network namespace at a path.
+func netnsID(path string) (uint64, error) {
+	var system unix.Statfs_t
+	var file unix.Stat_t
+	if err := errors.Join(unix.Statfs(path, &system), unix.Stat(path, &file)); err != nil {
+		return 0, fmt.Errorf("find network namespace %s: %w", path, err)
+	}
+	if system.Type != unix.NSFS_MAGIC {
+		return 0, fmt.Errorf("%s: %w", path, errNoNetns)
+	}
+	return file.Ino, nil
+}
+
+// gone reports whether the network namespace of a lease does not exist any more. The holder is a pod that starts, so its
+// path shows which paths this program can see. A path that is something else than a network namespace proves nothing.
+func gone(l podnet.Lease, starting podnet.Holder) bool {
+	const processes = "/proc/"
+	if l.Netns == "" || strings.HasPrefix(l.Netns, processes) != strings.HasPrefix(starting.Netns, processes) {
+		return false
+	}
+	id, err := netnsID(l.Netns)
+	if err != nil {
+		return errors.Is(err, unix.ENOENT)
+	}
+	return l.NetnsID != 0 && id != l.NetnsID
+}
+
+// settle lets the link use its IPv6 addresses at once: EC2 gives no address twice, so no neighbor has to be asked. The
+// plugin that makes the link has made it already, and adds the addresses after this.
+func settle(args *skel.CmdArgs, c podnet.Configuration) error {
+	if !slices.ContainsFunc(c.Addresses, func(a podnet.Assignment) bool { return a.Address.Addr().Is6() }) {
+		return nil
+	}
+	pod, err := openPod(args)
+	if errors.Is(err, errNoLink) {
+		return nil // a plugin may make its link after it has the addresses
+	}
+	if err != nil {
+		return err
+	}
+	defer pod.close()
+	return pod.apply([]hostnet.Operation{hostnet.Set{Link: pod.link.Index, Setting: hostnet.AcceptDAD}})
+}

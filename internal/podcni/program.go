@@ -1,0 +1,75 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package podcni
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/multieni/multieni/internal/podlease"
+)
+
+// The names that the program is called by, which are the types of plugins in a CNI configuration.
+const (
+	IPAMName   = "multieni-ipam"
+	RoutesName = "multieni-routes"
+)
+
+// NetworksDir is where the agent writes the files of networks on a node.
+const NetworksDir = "/run/multieni/networks"
+
+// Main runs the plugin of the name for one call of a runtime. The error is of CNI's codes; the runtime reads it from
+// standard output.
+func Main(name, release string) *types.Error {
+	about := name + " " + release
+	switch name {
+	case IPAMName:
+		ipam := ipam{now: time.Now, networks: NetworksDir, leases: podlease.Dir}
+		return skel.PluginMainFuncsWithError(ipam.functions(), version.All, about)
+	case RoutesName:
+		return skel.PluginMainFuncsWithError(routes{}.functions(), version.All, about)
+	}
+	return types.NewError(types.ErrInvalidEnvironmentVariables,
+		fmt.Sprintf("%s is neither %s nor %s: call this program by one of these names", name, IPAMName, RoutesName), "")
+}
+
+// Install puts a copy of this program into a folder under both names. Each name has the former program or the new one at
+// any time, and running programs are not disturbed.
+func Install(folder string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return fmt.Errorf("read this program: %w", err)
+	}
+	for _, name := range []string{IPAMName, RoutesName} {
+		if err := install(filepath.Join(folder, name), program); err != nil {
+			return fmt.Errorf("install %s in %s: %w", name, folder, err)
+		}
+	}
+	return nil
+}
+
+func install(path string, program []byte) error {
+	draft := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	defer func() { _ = os.Remove(draft) }()
+	// A runtime that lists the folder runs no program whose name begins with a dot.
+	if err := os.WriteFile(draft, program, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(draft, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(draft, path)
+}

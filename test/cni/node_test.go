@@ -1,0 +1,277 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package cni_test runs multieni-ipam and multieni-routes as container runtimes run them: by libcni, beneath the CNI
+// project's own plugins, in network namespaces.
+package cni_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/podlease"
+)
+
+// programs returns the folders of the CNI programs: ours, built once, and those of the CNI project.
+var programs = sync.OnceValues(func() ([]string, error) {
+	plugins, err := assets.CNIPlugins(context.Background(), os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "multieni-cni-*")
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(dir, "multieni-cni")
+	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", program, "../../cmd/multieni-cni")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build multieni-cni: %w: %s", err, output)
+	}
+	if output, err := exec.CommandContext(context.Background(), program, "install", dir).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("install multieni-cni: %w: %s", err, output)
+	}
+	return []string{dir, plugins}, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if folders, err := programs(); err == nil {
+		_ = os.RemoveAll(folders[0])
+	}
+	os.Exit(code)
+}
+
+// node is a node with one interface, of NodeENI n3, and the files of its agent.
+type node struct {
+	tb               testing.TB
+	links            *netlinktest.Namespace
+	programs         []string
+	runtime          *libcni.CNIConfig
+	networks, leases string
+}
+
+func newNode(tb testing.TB) *node {
+	tb.Helper()
+	n := &node{tb: tb, links: netlinktest.New(tb), networks: tb.TempDir(), leases: tb.TempDir()}
+	var err error
+	if n.programs, err = programs(); err != nil {
+		tb.Fatal(err)
+	}
+	n.restart()
+	n.attach("ens6", "n3", "02:00:00:00:00:06")
+	return n
+}
+
+// restart is a runtime that forgot what it did.
+func (n *node) restart() {
+	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), nil)
+}
+
+// attach attaches an interface of a NodeENI.
+func (n *node) attach(link, nodeENI, mac string) {
+	n.tb.Helper()
+	n.links.Attach(link, mac, netlinktest.New(n.tb), "eni")
+	n.links.IP(fmt.Sprintf("link property add dev %s altname net-%s", link, nodeENI))
+	n.links.IP(fmt.Sprintf("link set %s mtu 9001 up", link))
+}
+
+// network is the pod network of a NodeENI with some IPv4 prefixes out of the third part of the subnet, and one of IPv6.
+func network(name string, third, prefixes int) podnet.Network {
+	block := func(last int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.0.%d.%d/28", third, last)) }
+	network := podnet.Network{
+		Version: podnet.Version, Name: name, NodeENI: name, Node: "node-1", Link: "net-" + name, ENI: "eni-" + name, MTU: 9001,
+		Attachment: podnet.IPVLAN,
+		IPv4: &podnet.Family{
+			Subnet: netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", third)), Gateway: netip.MustParseAddr(fmt.Sprintf("10.0.%d.1", third)),
+			MaxPrefixes: prefixes,
+		},
+		IPv6: &podnet.Family{
+			Subnet: netip.MustParsePrefix(fmt.Sprintf("2001:db8:0:%x::/64", third)), Gateway: netip.MustParseAddr("fe80:ec2::1"),
+			Prefixes: []podnet.Prefix{{CIDR: netip.MustParsePrefix(fmt.Sprintf("2001:db8:0:%x:5::/80", third))}},
+		},
+		Routes: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.6%d.0.0/16", third))},
+	}
+	for i := range prefixes {
+		network.IPv4.Prefixes = append(network.IPv4.Prefixes, podnet.Prefix{CIDR: block(16 * (i + 1))})
+	}
+	return network
+}
+
+// write writes the file of a network as the agent does.
+func (n *node) write(network podnet.Network) {
+	n.tb.Helper()
+	text, err := network.Encode()
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	if err := podlease.WriteFile(filepath.Join(n.networks, network.Name+".json"), text); err != nil {
+		n.tb.Fatal(err)
+	}
+}
+
+// ipam is the IPAM section of a network, with the folders of this node.
+func (n *node) ipam(network string) string {
+	return fmt.Sprintf(`{"type": "multieni-ipam", "network": %q, "networksDir": %q, "leasesDir": %q}`, network, n.networks, n.leases)
+}
+
+// configuration is a CNI configuration of the plugins.
+func (n *node) configuration(name, plugins string) *libcni.NetworkConfigList {
+	n.tb.Helper()
+	list, err := libcni.ConfListFromBytes([]byte(fmt.Sprintf(`{"cniVersion": "1.1.0", "name": %q, "plugins": [%s]}`, name, plugins)))
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	return list
+}
+
+// shared lets pods share the interface. A kernel may lack ipvlan; macvlan differs in the MAC addresses of pods only.
+func (n *node) shared(network string) *libcni.NetworkConfigList {
+	return n.configuration(network, fmt.Sprintf(`{"type": "macvlan", "master": "net-%s", "mode": "bridge", "ipam": %s}, {"type": "multieni-routes"}`,
+		network, n.ipam(network)))
+}
+
+// addressOnly runs multieni-ipam alone.
+func (n *node) addressOnly(network string) *libcni.NetworkConfigList {
+	return n.configuration(network, fmt.Sprintf(`{"type": "multieni-ipam", "ipam": %s}`, n.ipam(network)))
+}
+
+// pod is a sandbox of a pod.
+type pod struct {
+	name  string
+	links *netlinktest.Namespace
+}
+
+func (n *node) pod(name string) pod {
+	return pod{name, netlinktest.New(n.tb)}
+}
+
+func (p pod) runtimeConf(link string) *libcni.RuntimeConf {
+	return &libcni.RuntimeConf{
+		ContainerID: "sandbox-" + p.name, NetNS: p.links.Path(), IfName: link,
+		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "upf"}, {"K8S_POD_NAME", p.name}},
+	}
+}
+
+// add adds a link of a network to a pod, in the node's namespace as the runtime does.
+func (n *node) add(list *libcni.NetworkConfigList, p pod, link string) (*current.Result, error) {
+	var added types.Result
+	var err error
+	n.links.Do(func() { added, err = n.runtime.AddNetworkList(context.Background(), list, p.runtimeConf(link)) })
+	if err != nil {
+		return nil, err
+	}
+	return current.NewResultFromResult(added)
+}
+
+func (n *node) mustAdd(list *libcni.NetworkConfigList, p pod, link string) *current.Result {
+	n.tb.Helper()
+	result, err := n.add(list, p, link)
+	if err != nil {
+		n.tb.Fatalf("add %s to %s: %v", link, p.name, err)
+	}
+	return result
+}
+
+func (n *node) del(list *libcni.NetworkConfigList, p pod, link string) {
+	n.tb.Helper()
+	var err error
+	n.links.Do(func() { err = n.runtime.DelNetworkList(context.Background(), list, p.runtimeConf(link)) })
+	if err != nil {
+		n.tb.Fatalf("delete %s of %s: %v", link, p.name, err)
+	}
+}
+
+func (n *node) check(list *libcni.NetworkConfigList, p pod, link string) error {
+	var err error
+	n.links.Do(func() { err = n.runtime.CheckNetworkList(context.Background(), list, p.runtimeConf(link)) })
+	return err
+}
+
+// inUse returns the addresses in use with their pods.
+func (n *node) inUse(network string) map[string]string {
+	n.tb.Helper()
+	used := map[string]string{}
+	for _, l := range n.read(network) {
+		if l.InUse() {
+			used[l.Address.String()] = l.PodName()
+		}
+	}
+	return used
+}
+
+func (n *node) read(network string) []podnet.Lease {
+	n.tb.Helper()
+	store, err := podlease.Open(n.leases, network)
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	defer store.Close()
+	leases, err := store.Leases()
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	return leases
+}
+
+// change rewrites the leases in use, as if time had passed or the node had booted.
+func (n *node) change(network string, change func(*podnet.Lease)) {
+	n.tb.Helper()
+	leases := n.read(network)
+	store, err := podlease.Open(n.leases, network)
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	defer store.Close()
+	for i := range leases {
+		change(&leases[i])
+	}
+	if err := store.Put(leases...); err != nil {
+		n.tb.Fatal(err)
+	}
+}
+
+// rest lets the addresses at rest have rested.
+func (n *node) rest(network string) {
+	n.tb.Helper()
+	n.change(network, func(l *podnet.Lease) {
+		if !l.InUse() {
+			l.Freed = l.Freed.Add(-podnet.RestTime)
+		}
+	})
+}
+
+// code returns CNI's code of an error, or 0.
+func code(err error) uint {
+	if fault := (*types.Error)(nil); errors.As(err, &fault) {
+		return fault.Code
+	}
+	return 0
+}
+
+// eventually waits until the condition holds.
+func eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatal(what + " did not happen")
+		}
+	}
+}
