@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// NewClaim returns what a NodeENI asks of any instance, without its standing and its wishes.
+// NewClaim returns what a NodeENI requests of any instance, without its mode and its desired interfaces.
 func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 	return plan.Claim{
 		NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),

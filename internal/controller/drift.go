@@ -7,13 +7,14 @@ package controller
 type DriftClass string
 
 const (
-	// Membership fields decide which interfaces are wanted. Those no longer wanted are removed, new ones are made.
+	// Membership fields decide which interfaces are desired. Undesired ones are removed, new ones are created.
 	Membership DriftClass = "membership"
 	// InPlace fields are changed on existing interfaces.
 	InPlace DriftClass = "in place"
-	// Replace fields cannot be changed on existing interfaces. They drift, and are replaced only with updatePolicy: Replace.
+	// Replace fields cannot be changed on existing interfaces. They drift, and are replaced only with updatePolicy:
+	// Replace.
 	Replace DriftClass = "replace"
-	// Behavior fields say how the controller goes about it; interfaces are as they were.
+	// Behavior fields control how the controller works; interfaces do not change.
 	Behavior DriftClass = "behavior"
 )
 
@@ -23,7 +24,8 @@ func DriftClasses() map[string]DriftClass {
 	return map[string]DriftClass{
 		"nodeSelector": Membership,
 
-		// A subnet that is dropped takes its interface with it and an added one brings one; an exchange is a replacement.
+		// A subnet that is dropped takes its interface with it and an added one brings one; an exchange is a
+		// replacement.
 		"subnetID":       Replace,
 		"subnetName":     Replace,
 		"subnetIDs":      Membership,

@@ -6,9 +6,9 @@ package controller
 
 import "sync"
 
-// InFlight knows which reconciliations of nodes are under way. One that began before a NodeENI's deletion was seen may
-// still have a call to make for it, and its finalizer must not go before; one that began later has not, since it reads
-// the same cache. The zero value is ready for use.
+// InFlight knows which reconciliations of nodes are in flight. A reconciliation that began before the cache had a
+// NodeENI's deletion may still make a call for the NodeENI, so the finalizer must stay until it ends. One that began
+// later makes none, because it reads the same cache. The zero value is ready for use.
 type InFlight struct {
 	mu     sync.Mutex
 	next   uint64

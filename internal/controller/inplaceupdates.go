@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// InPlaceUpdates are what node templates want repaired on interfaces that instances were launched with, for the node
+// InPlaceUpdates are the updates that node templates request for launch interfaces, for the node
 // reconciler to plan with the rest. The zero value and nil hold none. They are safe for concurrent use.
 type InPlaceUpdates struct {
 	mu sync.Mutex
@@ -34,7 +34,7 @@ func (r *InPlaceUpdates) Of(instanceID string) []plan.InPlaceUpdate {
 	return all
 }
 
-// Set replaces all that a node template wants repaired, by instance, and returns the instances that have something.
+// Set replaces all updates that a node template requests, by instance, and returns the instances with one.
 func (r *InPlaceUpdates) Set(nodeTemplateUID string, byInstance map[string][]plan.InPlaceUpdate) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,8 +35,8 @@ func NodeIdentityChanged() predicate.Predicate {
 	}}
 }
 
-// StatusChanged passes updates of what we report ourselves. A report can rest on a cache that had not seen the one
-// before, and then was not corrected: it is looked at again once the cache shows it.
+// StatusChanged passes updates of statuses that the controller itself writes. A status can come from a cache without
+// the previous write, and was then not corrected: the object is reconciled again once the cache has it.
 func StatusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(reported(e.ObjectOld), reported(e.ObjectNew))

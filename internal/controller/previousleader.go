@@ -10,9 +10,9 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// PreviousLedgers remembers what earlier processes had written into the ledgers of nodes when this one first read them,
-// and what of that is settled. A ledger is written before anything is made, so it speaks for its node; one that is
-// missing, or was lost since, says nothing. The zero value is ready for use.
+// PreviousLedgers remembers what the ledgers of nodes contained when this process first read them, and which entries
+// are settled since. A ledger is written before anything is created, so it is complete for its node. A ledger that is
+// missing, or was lost since, proves nothing. The zero value is ready for use.
 type PreviousLedgers struct {
 	mu sync.Mutex
 	// open holds, by node, the UIDs of the NodeENIs that its ledger named and that are not settled. A node without a
@@ -51,8 +51,8 @@ func (l *PreviousLedgers) Settled(node string, nodeENIUIDs ...string) {
 	}
 }
 
-// AllAccountedFor reports whether ledgers account for all that earlier processes can have made for a NodeENI on the
-// nodes it selects: each had one, and what any ledger said of the NodeENI is settled.
+// AllAccountedFor reports whether ledgers cover all that earlier processes can have created for a NodeENI on the nodes
+// it selects: each node has one, and every entry of the NodeENI is settled.
 func (l *PreviousLedgers) AllAccountedFor(nodeENIUID string, selected []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

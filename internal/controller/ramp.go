@@ -14,19 +14,21 @@ import (
 const (
 	// RampStart is how many nodes a change of a selector may always reach at once.
 	RampStart = 50
-	// RampPerMinute is how many more nodes are let in per minute while a change ramps up.
+	// RampPerMinute is how many more nodes are admitted per minute while a change ramps up.
 	RampPerMinute = 50
 )
 
-// Ramp says whether a change from before to after selected nodes is so wide that it ramps up, and from how many.
+// Ramp reports whether a change from before to after selected nodes is so large that it ramps up, and from how many
+// nodes.
 func Ramp(before, after int32) (from int32, wide bool) {
 	from = max(RampStart, 2*before)
 	return from, after > from
 }
 
-// NextRamp returns the ramp at which a NodeENI goes on whose selector was changed so that it selects some number of nodes; nil when
-// that is not far more than it has reached. What an earlier change selects and has not reached yet does not count, so that one
-// mistake after the other lets no more nodes in than the first: a ramp that is under way goes on unless it has let in more.
+// NextRamp returns the ramp of a NodeENI after a change of its selector to some number of nodes; nil when that number
+// is not far above the number it has reached. Nodes that an earlier change selected and did not reach do not count, so
+// that a series of mistakes admits no more nodes than the first one. A ramp in progress continues unless it has
+// admitted more.
 func NextRamp(before v1alpha1.NodeENIStatus, after int32, now time.Time) *v1alpha1.Ramp {
 	if before.Ramp == nil {
 		return begin(before.Nodes, after, now)

@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// RejectedWrites remember which objects of ours the API server refuses to store as they are to be: no write of the same
-// object can tell of that. The zero value is ready for use.
+// RejectedWrites remembers which of multieni's objects the API server refuses to store: the refused object itself
+// cannot report it. The zero value is ready for use.
 type RejectedWrites struct {
 	mu      sync.Mutex
 	said    map[ObjectRef]string
@@ -80,7 +80,7 @@ func (r *RejectedWrites) Count() int {
 	return len(r.said)
 }
 
-// Wake returns the channel that says that [RejectedWrites.Changed] has something to tell.
+// Wake returns the channel that signals a change for [RejectedWrites.Changed].
 func (r *RejectedWrites) Wake() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

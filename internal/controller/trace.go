@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Trace begins the trace of a piece of work that nothing but time or a change of an object asked for. Without a provider
-// it goes nowhere. The function it returns ends it with what became of the work.
+// Trace begins the trace of work that a timer or a change of an object caused. Without a provider it records nothing.
+// The returned function ends the trace with the result of the work.
 func Trace(ctx context.Context, provider trace.TracerProvider, work string, about ...attribute.KeyValue) (context.Context, func(error)) {
 	if provider == nil {
 		provider = noop.NewTracerProvider()

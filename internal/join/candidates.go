@@ -14,17 +14,18 @@ import (
 	"github.com/multieni/multieni/internal/core/lifecycle"
 )
 
-// instancesTTL is how long a listing of instances serves those who ask at about the same time.
+// instancesTTL is how long one list of instances serves concurrent callers.
 const instancesTTL = 2 * time.Second
 
-// QueueCloud is what finding one's place among those who wait for an address asks of EC2.
+// QueueCloud is the part of EC2 that determines an instance's rank among those that wait for an address.
 type QueueCloud interface {
 	Cloud
 	addresses.Reader
 	TaggedInstances(ctx context.Context, key, value string) ([]eni.Instance, error)
 }
 
-// NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each other.
+// NewQueue returns what chooses addresses for instances that are prepared by processes which know nothing of each
+// other.
 func NewQueue(config lifecycle.Config, cloud QueueCloud, now func() time.Time) *addresses.Ranked {
 	q := &queue{cloud: cloud, turn: make(chan struct{}, 1), Joiner: New(Options{Config: config, Cloud: cloud, Now: now})}
 	return addresses.NewRanked(cloud, q.instances, q.wanting, now)
@@ -34,7 +35,7 @@ type queue struct {
 	*Joiner
 	cloud QueueCloud
 
-	// turn is held by who asks EC2, so that the others wait for the answer, as long as they care for it.
+	// turn is held by the caller that reads from EC2. The others wait for its answer until their contexts end.
 	turn   chan struct{}
 	listed []eni.Instance
 	until  time.Time

@@ -33,18 +33,18 @@ const (
 	selectorsTTL, unresolvedSelectorsTTL = 10 * time.Minute, 5 * time.Second
 	// poll is how long to wait between two readings of what is under way.
 	poll = time.Second
-	// snapshotMaxAge is how old a look may be on which calls rest.
+	// snapshotMaxAge is the largest age of a snapshot that calls are based on.
 	snapshotMaxAge = 15 * time.Second
 	// detachTimeout is how long taking interfaces away may take.
 	detachTimeout = time.Minute
 	// maxParallelMembers is how many interfaces of an instance are worked on at the same time.
 	maxParallelMembers = 16
-	// maxRounds is how many plans are made on one look: one after the calls for each interface, and each interface
-	// needs some three.
+	// maxRounds is how many plans are made from one snapshot: one after the calls for each interface, and each
+	// interface needs some three.
 	maxRounds = 3 * maxParallelMembers
 )
 
-// Cloud is what joining asks of EC2.
+// Cloud is what package join needs from EC2.
 type Cloud interface {
 	executor.Cloud
 	observer.Reader
@@ -90,7 +90,7 @@ type Request struct {
 	Timeout time.Duration
 }
 
-// Result is how an instance stands after a request.
+// Result is the state of an instance after a request.
 type Result struct {
 	lifecycle.Result
 	Instance eni.Instance
@@ -156,8 +156,8 @@ func (j *Joiner) PrepareTermination(ctx context.Context, instanceID string) erro
 	return nil
 }
 
-// ErrInstanceRunning says that EC2 shows an instance as alive that is said to have ended: the news is wrong, or what
-// EC2 shows is old.
+// ErrInstanceRunning means that EC2 returns an instance as running that a message reported as terminated: the message
+// is wrong, or EC2's answer is stale.
 var ErrInstanceRunning = errors.New("EC2 shows the instance as alive")
 
 // CleanUpTerminated deletes the interfaces that a terminated instance leaves, and waits until EC2 detaches those that

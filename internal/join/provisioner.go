@@ -121,8 +121,8 @@ func networksOf(owned []inventory.Record) []inventory.Record {
 	return ours
 }
 
-// missingSince is since when an instance that EC2 does not know can be taken for gone: new ones can be unknown for a
-// while, and when it was started stands in the generation of its interfaces.
+// missingSince returns since when an instance that EC2 does not know can be treated as terminated. EC2 may not know a
+// new instance for a while; the generation of its interfaces is its start time.
 func missingSince(known observer.NodeInventory) time.Time {
 	since := known.MissingSince
 	for _, record := range known.Owned {
@@ -186,8 +186,8 @@ func (r *run) recordCreated(action plan.Action) {
 	}
 }
 
-// rollBack takes interfaces of the instance away, as far as EC2 lets it in the time there is. It looks before each
-// attempt: a NodeENI may have taken one over since the last time.
+// rollBack removes interfaces of the instance, as far as EC2 allows it in time. It reads before each attempt: a NodeENI
+// may have adopted one since the last time.
 func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, detachTimeout)
 	defer cancel()

@@ -30,7 +30,7 @@ import (
 const (
 	// groupTag is the tag with which Auto Scaling marks the instances of a group.
 	groupTag = "aws:autoscaling:groupName"
-	// scheduledConcurrency is how many instances a tick looks at together. Looks at about the same time share their
+	// scheduledConcurrency is how many instances a scheduled check handles concurrently. Concurrent reads share their
 	// calls.
 	scheduledConcurrency = 64
 	// deadlineMargin is how long before the end of a handling's time it is given back, so that hooks can still be
@@ -41,7 +41,7 @@ const (
 // ErrRetry says that an event could not be handled to its end and is to be handled again.
 var ErrRetry = errors.New("not finished")
 
-// AutoScaling is what handling events asks of Auto Scaling.
+// AutoScaling is what the handler needs from Auto Scaling.
 type AutoScaling interface {
 	// Complete ends a lifecycle action. That there is none any more is success.
 	Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error
@@ -89,7 +89,7 @@ type Result string
 
 // The results.
 const (
-	// Done is said of what asks for no outcome.
+	// Done is the result of events without an outcome.
 	Done Result = "Done"
 	// NotServed instances have no trigger, or are of a group that is not listed.
 	NotServed Result = "NotServed"
@@ -175,7 +175,7 @@ func (h *Handler) handle(ctx context.Context, event lifecycle.Event) (Result, er
 }
 
 // launch gives an instance its interfaces and answers the event's hook, if Auto Scaling says that the instance waits in
-// it. Otherwise the event is old or forged: it is then no more than news of an instance that runs.
+// it. Otherwise the event is late or forged: it then only names an instance that runs.
 func (h *Handler) launch(ctx context.Context, event lifecycle.Event) (Result, error) {
 	waits, err := h.confirmed(ctx, event)
 	if err != nil {
@@ -367,7 +367,7 @@ func (h *Handler) heartbeat(ctx context.Context, hooks []lifecycle.HookRef, inst
 	return func() { cancel(); <-done }
 }
 
-// runScheduled looks at every instance that is to be served, and at what is left of those that are no more.
+// runScheduled handles every instance to serve, and the interfaces of instances that do not exist any more.
 func (h *Handler) runScheduled(ctx context.Context) error {
 	instances, err := h.Instances.TaggedInstances(ctx, h.Config.Trigger.TagKey, h.Config.Trigger.TagValue)
 	if err != nil {
@@ -405,7 +405,7 @@ func (h *Handler) runScheduled(ctx context.Context) error {
 	return group.Wait()
 }
 
-// logUnlisted names the networks whose interfaces stay on instances that live though nothing is said of them any more.
+// logUnlisted logs the networks whose interfaces stay on live instances although no configuration lists them.
 func (h *Handler) logUnlisted(alive map[string]bool, held map[string]map[string]int) {
 	all := map[string]int{}
 	for id, networks := range held {

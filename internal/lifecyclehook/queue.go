@@ -40,15 +40,16 @@ type Consumer struct {
 	Queue Queue
 	// URL is the queue's.
 	URL string
-	// Handle handles a message; an error leaves it in the queue, from where it comes again or goes to the dead letters.
+	// Handle handles a message. An error leaves the message in the queue, which delivers it again or moves it to the
+	// dead letters.
 	Handle func(context.Context, []byte) error
 	// AtOnce is how many messages are handled at the same time.
 	AtOnce int
 	Log    *slog.Logger
 }
 
-// Serve takes messages until the context ends, and then waits for those that are being handled. A message is deleted only
-// when it was handled to its end.
+// Serve takes messages until the context ends, and then waits for those that are being handled. A message is deleted
+// only when it was handled to its end.
 func (c *Consumer) Serve(ctx context.Context) error {
 	slots := make(chan struct{}, c.AtOnce)
 	var wg sync.WaitGroup

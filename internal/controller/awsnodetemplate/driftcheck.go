@@ -40,8 +40,8 @@ func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
 	return all
 }
 
-// checkDrift holds every node that was launched from the node template against what is declared now, in the order of
-// their names. While the node template cannot be rendered, nothing is said of a difference.
+// checkDrift compares every node that was launched from the node template with the present declaration, in the order of
+// their names. While the node template cannot be rendered, it reports no difference.
 func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	nodes, err := r.nodesByInstance(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *Reconciler) checkDrift(ctx context.Context, f *facts) ([]node, error) {
 	return fleet, err
 }
 
-// describeNewNodes looks at the instances of nodes that have joined since the last listing: it shows what they were
-// launched with. Those that were there before the first listing are known from it.
+// describeNewNodes reads the instances of nodes that joined since the last list: EC2 returns what they were launched
+// with. Instances from before the first list are known from it.
 func (r *Reconciler) describeNewNodes(ctx context.Context, nodes map[string]*corev1.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(200)

@@ -25,8 +25,8 @@ type facts struct {
 	// source is when the launch template referred to was read.
 	sourceReadAt time.Time
 
-	// offers are the versions to launch from now, warnings what EC2 had to say of them, and refusal why it would not
-	// launch from one that was to be offered.
+	// offers are the versions to launch from now, warnings are EC2's warnings about them, and refusal is EC2's reason
+	// for refusing to launch from one.
 	offers   []templateVersion
 	warnings []string
 	refusal  error
@@ -74,7 +74,7 @@ func (r *Reconciler) gather(ctx context.Context, object *v1alpha1.AWSNodeTemplat
 	f.template = t
 	f.rendering = launchtemplate.Render(t, types, choices)
 	if len(problems) > 0 {
-		// What was not found makes for more problems further on, which say nothing new.
+		// A resource that was not found causes further problems, which add no information.
 		f.rendering.Problems, f.rendering.Templates = problems, nil
 	}
 	return f, nil
@@ -216,7 +216,7 @@ func (r *Reconciler) findNetworks(ctx context.Context, object *v1alpha1.AWSNodeT
 	return problems, nil
 }
 
-// vpcOf returns the VPC of the subnets, or "" when they are in several: the zones are then judged one by one.
+// vpcOf returns the VPC of the subnets, or "" when they are in several: the zones are then checked one by one.
 func vpcOf(subnets []eni.Subnet) string {
 	for _, s := range subnets {
 		if s.VPCID != subnets[0].VPCID {

@@ -33,7 +33,7 @@ const (
 // unsafeCopy spares copies of what is only read.
 var unsafeCopy = client.UnsafeDisableDeepCopy
 
-// writeNodes writes on each node what it has and whether it differs, where that is news.
+// writeNodes writes the labels, the capacity and the drift of each node, where they changed.
 func (r *Reconciler) writeNodes(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	r.remember(object.Name, f)
 	if f.rendering.Problems != nil {

@@ -1,12 +1,12 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package awsnodetemplate looks after AWSNodeTemplate objects: it keeps launch templates in EC2 that say what they
-// declare, and tells of every node launched from them whether it still is as one launched now.
+// Package awsnodetemplate reconciles AWSNodeTemplate objects: it publishes launch templates in EC2 from their
+// declarations, and reports for every node that was launched from them whether it equals a node launched now.
 //
-// What is to be rendered, and what a difference means, package launchtemplate decides. Here facts are gathered for it,
-// what it renders is tried and published as a numbered version, and the result is reported: on the object, on its
-// nodes, and to the node reconciler, which repairs interfaces in place.
+// Package launchtemplate decides what to render, and what a difference means. This package collects its inputs, tests
+// the result and publishes it as a numbered version, and reports: on the object, on its nodes, and to the node
+// reconciler, which updates interfaces in place.
 package awsnodetemplate
 
 import (
@@ -36,10 +36,10 @@ import (
 	"github.com/multieni/multieni/internal/status"
 )
 
-// recheckInterval is how soon to look again at what is on its way: a repair, or a deletion that waits for nodes.
+// recheckInterval is the requeue time while an update in place, or a deletion that waits for nodes, is in progress.
 const recheckInterval = 5 * time.Second
 
-// EC2 is what the reconciler asks of EC2 itself.
+// EC2 is what the reconciler needs from EC2 itself.
 type EC2 interface {
 	// LaunchTemplates returns the launch templates with all the tags.
 	LaunchTemplates(ctx context.Context, tags map[string]string) ([]launchtemplate.Existing, error)
@@ -153,7 +153,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: r.next(f)}, r.tidy(ctx, &object, f)
 }
 
-// tidy deletes what nothing wants any more, while it is known what is wanted.
+// tidy deletes launch templates that are not desired any more, if the desired ones are known.
 func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate, f facts) error {
 	if f.rendering.Problems != nil || f.refusal != nil || f.unseen || controller.Paused(object) {
 		return nil //nolint:nilerr // the status reports the refusal; which templates are wanted is not settled
@@ -244,7 +244,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 	return reconcile.Result{}, nil
 }
 
-// Counts is how the nodes of a node template stand.
+// Counts are the numbers of a node template's nodes by state.
 type Counts struct {
 	// Nodes were launched from it; Drifted counts those that differ by the first field in which they do.
 	Nodes   int
@@ -253,7 +253,7 @@ type Counts struct {
 	ReadAt time.Time
 }
 
-// Counts returns how the nodes stand, by node template, for metrics.
+// Counts returns the numbers of nodes by state, by node template, for metrics.
 func (r *Reconciler) Counts() map[string]Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,8 @@ const (
 	maxReferrers      = 5
 )
 
-// How warnings begin that are heard once, when a version is made: they stand as long as it is offered.
+// The prefixes of warnings that EC2 gives once, when a version is created. They stay in the status as long as the
+// version is offered.
 const (
 	warns     = "EC2 warns: "
 	notDryRun = "not tried: "
@@ -81,7 +82,7 @@ func nodesRun(count int) string {
 	return fmt.Sprintf("its launch templates are kept until the nodes are gone that were launched from them: %d", count)
 }
 
-// referred names who refers to the launch templates, the first few.
+// referred names the first few users of the launch templates.
 func referred(by []launchtemplate.Reference) string {
 	var names []string
 	for _, r := range by {

@@ -23,7 +23,8 @@ import (
 	"github.com/multieni/multieni/internal/panics"
 )
 
-// eventDelay is for how long news of nodes is collected: a fleet that joins is surveyed once and not node by node.
+// eventDelay is for how long changes of nodes are collected: a fleet that joins causes one reconciliation and not one
+// per node.
 const eventDelay = 500 * time.Millisecond
 
 // SetupWithManager wires the reconciler to AWSNodeTemplates, to nodes that join and leave, and to the clock.

@@ -88,7 +88,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.AWSNodeTempla
 // settled is after what time EC2 shows everywhere what was made (EC2 API reference, "Eventual consistency").
 const settled = time.Minute
 
-// refusal returns the error if EC2 has decided, and nil when it is worth trying again as it is.
+// refusal returns the error if EC2's decision is final, and nil when the same request may succeed later.
 func refusal(err error) error {
 	switch eni.ErrorClass(err) {
 	case eni.Throttled, eni.Transient, eni.NotFound, "":
@@ -163,7 +163,7 @@ type templateCache struct {
 	// references are those of others to launch templates.
 	references func(context.Context) ([]launchtemplate.Reference, error)
 	cluster    string
-	// fresh is for how long a listing stands.
+	// fresh is for how long a list is used.
 	fresh time.Duration
 	now   func() time.Time
 
@@ -176,12 +176,11 @@ type templateCache struct {
 type kept struct {
 	launchtemplate.Existing
 	versions []launchtemplate.Version
-	// unwanted is since when nothing wants it, orphaned since when its node template is gone.
+	// unwanted is since when no object uses it, orphaned since when its node template does not exist.
 	unwanted, orphaned time.Time
 }
 
-// of returns the launch templates of a node template; its name is enough to tell them, since it is unique in the
-// cluster.
+// of returns the launch templates of a node template. The name identifies them, because it is unique in the cluster.
 func (s *templateCache) of(ctx context.Context, nodeTemplate string) ([]*kept, error) {
 	if s.now().Sub(s.listedAt) >= s.fresh {
 		if err := s.list(ctx); err != nil {
@@ -371,11 +370,11 @@ func (s *templateCache) dispose(ctx context.Context, k *kept) error {
 	return s.remove(ctx, k)
 }
 
-// errReferrersUnknown means that it cannot be seen who launches from a launch template.
+// errReferrersUnknown means that the users of a launch template cannot be read.
 var errReferrersUnknown = errors.New("it is not known which Auto Scaling groups and fleets launch from it; allow " +
 	"autoscaling:DescribeAutoScalingGroups, ec2:DescribeFleets and ec2:DescribeSpotFleetRequests")
 
-// referrers are those who refer to the launch template. They are only asked for when something is about to be deleted.
+// referrers returns the users of the launch template. It reads them only before a deletion.
 func (s *templateCache) referrers(ctx context.Context, k *kept) ([]launchtemplate.Reference, error) {
 	all, err := s.references(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ type Missing struct {
 	// are.
 	Since time.Time
 	Grace time.Duration
-	// logged is the grace that the log has told of.
+	// logged is the grace period that the log has last reported.
 	logged time.Duration
 }
 
@@ -97,8 +97,8 @@ func (s *Collector) Leaks(watch *observer.Observer) int {
 	})
 }
 
-// Run looks once, right after a listing of EC2, tells the nodes that have something to remove, and returns when to
-// look again.
+// Run evaluates all NodeENIs once, right after a list of EC2, and enqueues the nodes with interfaces to remove. It
+// returns when to run again.
 func (s *Collector) Run(ctx context.Context, watch *observer.Observer) time.Duration {
 	ctx, end := controller.Trace(ctx, s.Traces, "sweep")
 	next, err := s.pass(ctx, watch)
@@ -112,7 +112,7 @@ func (s *Collector) Run(ctx context.Context, watch *observer.Observer) time.Dura
 }
 
 func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Duration, error) {
-	// What was made for a network before its instance joined the cluster goes with the instance.
+	// Pre-join interfaces are removed with their instance.
 	owners := slices.DeleteFunc(watch.Owners(), identity.IsNetworkOwner)
 	s.forget(owners)
 	if len(owners) == 0 {
@@ -172,7 +172,7 @@ func (s *Collector) evaluateAll(owners []string, alive map[string]time.Time, gra
 	return convicts, next
 }
 
-// evaluate takes one look at one NodeENI into account.
+// evaluate records one read of one NodeENI.
 func (s *Collector) evaluate(uid string, alive bool, grace time.Duration) (convicted, suspected bool) {
 	now := s.Now()
 	if alive {
@@ -192,7 +192,7 @@ func (s *Collector) evaluate(uid string, alive bool, grace time.Duration) (convi
 	return s.convicts[uid], true
 }
 
-// news returns the grace of a NodeENI's interfaces, and whether the log does not have it yet.
+// news returns the grace period of a NodeENI's interfaces, and whether the log does not have it yet.
 func (s *Collector) news(uid string) (grace time.Duration, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

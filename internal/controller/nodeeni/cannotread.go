@@ -52,7 +52,7 @@ func (r *Reconciler) reportCannotRead(ctx context.Context, nodeENI *v1alpha1.Nod
 	return r.write(ctx, nodeENI, after)
 }
 
-// cannotRead is how a NodeENI stands while EC2 refuses what must be read for it.
+// cannotRead is the outcome of a NodeENI while EC2 refuses the reads that it needs.
 func cannotRead(message string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: string(plan.Unauthorized), Message: message}
 }

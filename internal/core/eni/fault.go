@@ -16,7 +16,7 @@ type Class string
 const (
 	// Throttled: the account's request budget is spent. Try again later, more slowly.
 	Throttled Class = "Throttled"
-	// Transient: EC2 or the way to it had a fault. The call may have taken effect: look before trying again.
+	// Transient: EC2 or the connection to it failed. The call may have taken effect: read before the next attempt.
 	Transient Class = "Transient"
 	// NotFound: EC2 does not know the interface, attachment or instance (yet, or any more).
 	NotFound Class = "NotFound"
@@ -38,7 +38,7 @@ const (
 	Unauthorized Class = "Unauthorized"
 	// IdempotencyMismatch: the client token was used before with other parameters.
 	IdempotencyMismatch Class = "TokenSpent"
-	// Invalid: EC2 refuses the request as it is. A person must act.
+	// Invalid: EC2 refuses the request itself. A person must change it.
 	Invalid Class = "Invalid"
 )
 

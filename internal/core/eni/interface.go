@@ -205,7 +205,7 @@ type AddressCounts struct {
 	SecondaryIPv4, IPv4Prefixes, IPv6, IPv6Prefixes int
 }
 
-// Counts returns how many addresses of each kind are there.
+// Counts returns the number of addresses of each kind.
 func (a Addresses) Counts() AddressCounts {
 	return AddressCounts{
 		SecondaryIPv4: len(a.SecondaryIPv4), IPv4Prefixes: len(a.IPv4Prefixes),
@@ -264,7 +264,7 @@ type ReservationType string
 
 // The types of EC2 (Amazon VPC user guide, "Subnet CIDR reservations").
 const (
-	// ReservationExplicit keeps its addresses for those who name them.
+	// ReservationExplicit reserves its addresses for requests that name them.
 	ReservationExplicit ReservationType = "explicit"
 	// ReservationPrefix keeps its space for delegated prefixes, and EC2 takes delegated prefixes from nowhere else.
 	ReservationPrefix ReservationType = "prefix"

@@ -26,9 +26,10 @@ const (
 	ReasonDeviceNotFound   = "DeviceNotFound"
 )
 
-// Plan returns what is to be done so that the wanted devices are bound, and those that are recorded and not wanted are
-// given back; and how far each is. A device is bound only once it is recorded: until then, the observation that is to be
-// the record is all there is. Observations are in the order of MAC addresses; a record without one is done with.
+// Plan returns the operations that bind the desired devices and return recorded devices that are not desired to the
+// kernel, and the state of each. A device is bound only after it is recorded: until then Plan returns the observation
+// that is to become the record, and no operation. Observations are in the order of MAC addresses; a record without an
+// observation is settled.
 func Plan(wanted []Device, records []OriginalBinding, facts Facts, network hostnet.Facts) ([]Binding, []hostnet.Observation) {
 	d := planner{facts: facts, network: network}
 	for _, device := range wanted {
@@ -68,7 +69,7 @@ func (d *planner) observe(link hostnet.Link, device *DeviceFacts, state hostnet.
 	d.observed = append(d.observed, o)
 }
 
-// want binds a device, or says why not.
+// want binds a device, or reports why not.
 func (d *planner) want(w Device, record *OriginalBinding) {
 	link := d.link(w.Link.MAC)
 	if link == nil && record != nil {
@@ -166,7 +167,7 @@ func (d *planner) upperLinks(link hostnet.LinkFacts) string {
 	return ""
 }
 
-// release gives a recorded device back that is no longer wanted.
+// release returns a recorded device that is no longer desired to the kernel.
 func (d *planner) release(record OriginalBinding) {
 	device := d.facts.device(record.Address)
 	if device == nil || device.Driver != "" && !forUserSpace(device.Driver) && !forUserSpace(device.Override) {

@@ -14,7 +14,7 @@ import (
 type Resource struct {
 	// Name is that of the extended resource; without a prefix, [DefaultPrefix] is put before it.
 	Name string
-	// Address and Driver are those of the device as it is.
+	// Address and Driver are the device's present ones.
 	Address, Driver string
 }
 
@@ -38,7 +38,7 @@ type pluginPool struct {
 	Selectors []pluginSelector `json:"selectors"`
 }
 
-// pluginSelector chooses devices for which all of this is so.
+// pluginSelector chooses the devices that match all of its fields.
 type pluginSelector struct {
 	Vendors   []string `json:"vendors"`
 	Drivers   []string `json:"drivers"`

@@ -1,10 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importer finds out which member of a NodeENI or a network an interface is that another program made: the
-// aws-multi-eni-controller, whose objects are of the same kind and whose interfaces carry the names of NodeENI and node in
-// tags; or the published Multus functions, whose interfaces carry no owner. Given our tags, such an interface is taken over as
-// it is, attached and in use.
+// Package importer finds the member of a NodeENI or a network that an interface of another program can become. The
+// program is the aws-multi-eni-controller, whose objects have the same kind and whose interfaces have the names of
+// NodeENI and node in tags; or it is the published Multus functions, whose interfaces name no owner. The import writes
+// our tags. The interface stays attached and in use.
 package importer
 
 import (
@@ -31,7 +31,7 @@ type Match struct {
 	Member    identity.Member
 }
 
-// Skipped is an interface that stays as it is, and why.
+// Skipped is an interface that the import does not change, and why.
 type Skipped struct {
 	Interface eni.Interface
 	Why       string
@@ -43,8 +43,8 @@ type Result struct {
 	Passed  []Skipped
 }
 
-// Find says which members the interfaces become that the other controller attached to an instance. The desired value holds the
-// claims of all NodeENIs on the instance. Generation is given to every member that is found.
+// Find says which members the interfaces become that the other controller attached to an instance. The desired value
+// holds the claims of all NodeENIs on the instance. Generation is given to every member that is found.
 func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
 	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
 	for _, i := range bySlot(interfaces) {
@@ -55,10 +55,10 @@ func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
 	return f.Result
 }
 
-// FindUnowned says which members the interfaces become that are attached to an instance and have no owner: such as those of the
-// published Multus functions, whose tags only keep the VPC CNI off. An interface at the subnet and slot that is wanted comes before
-// one in the subnet alone. The interfaces are all that are attached to the instance, since those that are ours leave no
-// member to become.
+// FindUnowned returns the members that interfaces without an owner can become. Interfaces of the published Multus
+// functions are an example: their tags only make the VPC CNI ignore them. An interface at the desired subnet and slot
+// comes before one in the subnet alone. The interfaces must be all that are attached to the instance: interfaces of
+// ours occupy their members.
 func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
 	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
 	var unowned []eni.Interface
@@ -92,7 +92,7 @@ type finder struct {
 	taken      map[identity.Key]bool
 }
 
-// skip takes from the wishes the one that an interface of ours is.
+// skip removes the desired interface that an interface of ours already is.
 func (f *finder) skip(member identity.Member, subnetID string) {
 	for _, claim := range f.Claims {
 		for _, w := range claim.Interfaces {
@@ -106,7 +106,7 @@ func (f *finder) skip(member identity.Member, subnetID string) {
 	f.taken[member.Key] = true
 }
 
-// match makes the interface the first free member whose wish it fits, and reports whether there is one.
+// match makes the interface the first free member that it fits, and reports whether there is one.
 func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
 	for _, claim := range f.Claims {
 		if claim.Mode == plan.Ensure && f.adoptFor(claim, i, fits) {

@@ -14,8 +14,8 @@ import (
 // EC2 returns a new interface to all readers.
 const ReservationTTL = 2 * time.Minute
 
-// Reservations are the addresses of subnets that were promised within this process and that EC2 need not show as used
-// yet. It is a plain value without a lock; the zero value is ready for use.
+// Reservations are the addresses of subnets that this process reserved and that EC2 may not return as used yet. It is a
+// plain value without a lock; the zero value is ready for use.
 type Reservations struct {
 	byAddr map[addressKey]claim
 }
@@ -31,8 +31,9 @@ type claim struct {
 	until  time.Time
 }
 
-// Take promises a holder the lowest address of the subnet that is neither used nor promised to another. Asked again, it
-// gives the same holder the same address as long as it is free. It returns false when the subnet has none left.
+// Take reserves for a holder the lowest address of the subnet that is neither used nor reserved for another. A repeated
+// call returns the same address to the same holder as long as it is free. It returns false when the subnet has none
+// left.
 func (c *Reservations) Take(subnetID string, s Subnet, holder string, now time.Time) (netip.Addr, bool, error) {
 	c.expire(now)
 	space, err := s.space()
@@ -65,7 +66,7 @@ func (c *Reservations) Taken(subnetID string, addr netip.Addr, now time.Time) {
 	c.reserve(subnetID, addr, "", now)
 }
 
-// Release takes a promise back, when the interface it was for is not made after all.
+// Release removes a reservation when its interface is not created.
 func (c *Reservations) Release(subnetID string, addr netip.Addr) {
 	delete(c.byAddr, addressKey{subnetID, addr})
 }

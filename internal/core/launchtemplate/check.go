@@ -45,7 +45,8 @@ func (t NodeTemplate) checkInterfaces(interfaces []Interface) []Problem {
 	return problems
 }
 
-// path is where the node template says a field of the interface in the slot. What another layer says stands there.
+// path returns the path of a field of the interface in the slot within the node template. A field that another layer
+// sets has the path that it would have there.
 func (t NodeTemplate) path(slot eni.Slot, field string) string {
 	switch n := slices.IndexFunc(t.Interfaces, at(slot)); {
 	case n >= 0:

@@ -159,7 +159,7 @@ func (m *merged) tags(path string, was, now any, by Origin) any {
 	return tagList(result)
 }
 
-// spot is where a member stands: in which object, under which key, and at which path from the top.
+// spot is the location of a member: its object, its key, and its path from the top.
 type spot struct {
 	in        map[string]any
 	key, path string

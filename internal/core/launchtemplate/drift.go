@@ -24,7 +24,7 @@ const (
 	// Dynamic fields refer to something that changes without a change of the declaration, for example a parameter that
 	// names an image. A node can then drift although no user changed the template.
 	Dynamic Class = "Dynamic"
-	// Behavioral fields say how things are gone about. No node differs because of them.
+	// Behavioral fields control how multieni works. A change of them makes no node differ.
 	Behavioral Class = "Behavioral"
 )
 
@@ -120,15 +120,16 @@ func Drifted(differences []Difference) bool {
 	return slices.ContainsFunc(differences, func(d Difference) bool { return d.Class != Behavioral })
 }
 
-// Wanted is what an instance should have been launched with, had it been launched now.
+// Wanted is the state in which an instance would be launched now.
 type Wanted struct {
 	Interfaces []Interface
 	// Subnets are the subnets each interface may be in; a slot that is missing may be in any.
 	Subnets map[eni.Slot][]string
 }
 
-// CompareInterfaces holds the interfaces of a running instance against what is wanted now, by slot. It is given all
-// interfaces of the instance; what was not launched with it never counts, and more of them than are wanted is no drift.
+// CompareInterfaces compares the interfaces of a running instance with the desired ones, by slot. Its input is all
+// interfaces of the instance. An interface that was attached later never counts, and a surplus of interfaces is no
+// drift.
 func CompareInterfaces(want Wanted, have []eni.Interface) []Difference {
 	there := map[eni.Slot]eni.Interface{}
 	for _, i := range have {
@@ -155,7 +156,7 @@ func counts(i eni.Interface) bool {
 	return !cni && !i.RequesterManaged && i.Type != "trunk" && i.Type != "branch"
 }
 
-// missing says that a wanted interface is not there: as a moved one, if one that looks the same is somewhere else.
+// missing reports a desired interface that does not exist: as moved if an equal one is in another slot.
 func missing(w Interface, wanted []Interface, there map[eni.Slot]eni.Interface) Difference {
 	for _, slot := range slices.SortedFunc(maps.Keys(there), eni.CompareSlots) {
 		if slices.ContainsFunc(wanted, at(slot)) || there[slot].Type != w.kind() {

@@ -22,8 +22,8 @@ const (
 	BandwidthOptimized Layout = "BandwidthOptimized"
 )
 
-// layoutSpec is how AWS wants the interfaces of a family arranged (EC2 user guide, "Maximize network bandwidth on
-// Amazon EC2 instances with multiple network cards").
+// layoutSpec is AWS's recommended arrangement of the interfaces of a family (EC2 user guide, "Maximize network
+// bandwidth on Amazon EC2 instances with multiple network cards").
 type layoutSpec struct {
 	// further is the device index of the EFA on the cards beyond the first.
 	further int
@@ -77,7 +77,7 @@ func (l Layout) primary(instanceType string, limits eni.Limits) eni.Type {
 	return eni.Standard
 }
 
-// shared reports whether IP goes over the adapters themselves.
+// shared reports whether IP traffic uses the EFA interfaces themselves.
 func (l Layout) shared(instanceType string, limits eni.Limits) bool {
 	return l == BandwidthOptimized && len(limits.Cards) > 1 && limits.EFAs >= len(limits.Cards) && layoutFor(instanceType).every == 0
 }

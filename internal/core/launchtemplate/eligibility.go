@@ -96,7 +96,7 @@ func (t NodeTemplate) candidate(kind InstanceType) (TypeReason, string) {
 	}
 }
 
-// judge holds the limits of a type against interfaces.
+// judge compares interfaces with the limits of a type.
 func judge(kind InstanceType, interfaces []Interface) TypeVerdict {
 	v := TypeVerdict{Name: kind.Name, Interfaces: len(interfaces), EFAs: countEFAs(interfaces)}
 	v.Reason, v.Message = fits(kind.Limits, interfaces, v.EFAs)

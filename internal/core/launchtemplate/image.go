@@ -16,7 +16,7 @@ const (
 	AL2023 Family = "AL2023"
 	// Bottlerocket is configured by TOML settings.
 	Bottlerocket Family = "Bottlerocket"
-	// Custom images are configured by user data that is taken as it is.
+	// Custom images are configured by user data that multieni does not change.
 	Custom Family = "Custom"
 )
 

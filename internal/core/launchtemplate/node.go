@@ -25,7 +25,7 @@ type Node struct {
 	Image string
 	// Interfaces are those of the instance that are known.
 	Interfaces []eni.Interface
-	// Adopted are the slots where NodeENIs have taken interfaces over: how these look is theirs to say.
+	// Adopted are the slots of interfaces that NodeENIs adopted: their desired state is the NodeENIs'.
 	Adopted map[eni.Slot]bool
 }
 
@@ -41,7 +41,7 @@ func (r Rendering) template(n Node) (Template, bool) {
 	}
 	at := of(n.Zone)
 	if at < 0 {
-		// Its zone is no longer good for launching. What is wanted of it is the same in all zones.
+		// The zone is no longer suitable for launches. The desired state of the interface is the same in all zones.
 		at = of("")
 	}
 	if at < 0 {

@@ -326,7 +326,7 @@ func (t NodeTemplate) family(m *merged) Family {
 	}
 }
 
-// userData takes what a later layer gives as it is, and else writes it.
+// userData keeps the user data of a later layer unchanged, and otherwise writes it.
 func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 	if _, given := m.data[mUserData]; given {
 		user := text(m.data[mUserData])

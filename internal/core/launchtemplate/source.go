@@ -49,7 +49,7 @@ func (t NodeTemplate) inlineFields() []string {
 	return set
 }
 
-// useUnchanged uses the referenced template without one of ours, and judges the instance types by its interfaces.
+// useUnchanged uses the referenced template without one of ours, and checks the instance types against its interfaces.
 func (r *Rendering) useUnchanged(t NodeTemplate, types []InstanceType) {
 	r.Source = t.Source
 	var missing []string

@@ -69,7 +69,7 @@ type Interface struct {
 	Groups  []string
 }
 
-// Management says who uses an interface.
+// Management says which program uses an interface.
 type Management string
 
 const (
@@ -136,7 +136,7 @@ type Source struct {
 	// Version is the requested version: a number, $Latest or $Default. Resolved is its number.
 	Version  string
 	Resolved int64
-	// Autofill lets us fill in what the source leaves open; else it is used as it is.
+	// Autofill allows multieni to set what the source leaves open; otherwise it uses the source unchanged.
 	Autofill bool
 	Data     Document
 }

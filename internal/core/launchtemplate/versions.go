@@ -53,7 +53,7 @@ type Version struct {
 
 // Reference is a user of a version of a launch template: it launches instances from the version, or can do so later.
 type Reference struct {
-	// By is who, for people.
+	// By names the user, for messages.
 	By string
 	// TemplateID or TemplateName identifies the template. Version is a number, $Latest or $Default; empty means
 	// $Default.

@@ -91,7 +91,7 @@ func zonesOf(subnets []eni.Subnet) []string {
 	return slices.Sorted(maps.Keys(zones))
 }
 
-// subnetsPlaced judges every zone that any interface has a subnet in.
+// subnetsPlaced checks every zone in which any interface has a subnet.
 func subnetsPlaced(places []zonePlacement, choices Choices) []ZoneVerdict {
 	var all []eni.Subnet
 	for _, p := range places {

@@ -19,13 +19,13 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// Config is what an operator wants done with the instances that events tell of.
+// Config is an operator's configuration for the instances that events name.
 type Config struct {
 	// Cluster is the owner written into the interfaces' tags: what the controller's --cluster-name says, if there is
 	// one.
 	Cluster string `json:"cluster"`
-	// Trigger chooses instances by a tag. An instance that gives itself its networks needs none; one that is set says
-	// who else waits for addresses.
+	// Trigger chooses instances by a tag. An instance that attaches its own interfaces needs none; if one is set, it
+	// selects the other instances that wait for addresses.
 	Trigger Trigger `json:"trigger"`
 	// Groups are the Auto Scaling groups to serve, by name or with * and ?; all when there are none.
 	Groups []string `json:"groups,omitempty"`
@@ -36,8 +36,8 @@ type Config struct {
 	OnFailure Policy `json:"onFailure,omitempty"`
 	// Networks are the interfaces that each instance gets.
 	Networks []Network `json:"networks"`
-	// Removed are the names of networks whose interfaces instances are to lose, though they live. One that is merely
-	// listed no more stays until its instance ends: another hook may want it.
+	// Removed are the names of networks whose interfaces live instances must lose. The interface of a network that
+	// merely left the list stays until its instance ends: another hook may use the network.
 	Removed []string `json:"removed,omitempty"`
 }
 
@@ -64,7 +64,7 @@ const (
 	Abandon Policy = "ABANDON"
 )
 
-// Allocation says who picks an interface's primary address.
+// Allocation says how an interface gets its primary address.
 type Allocation string
 
 // The allocations, as in a NodeENI.
@@ -231,8 +231,8 @@ func (c Config) validate() error {
 	return errors.Join(mistakes...)
 }
 
-// networkName is what the names of networks look like: the rest of the label networking.k8s.aws/network.NAME, whose
-// part behind the slash has at most 63 characters (Kubernetes, "Labels and Selectors", syntax).
+// networkName matches the names of networks: the rest of the label networking.k8s.aws/network.NAME, whose part behind
+// the slash has at most 63 characters (Kubernetes, "Labels and Selectors", syntax).
 var networkName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,53}[A-Za-z0-9])?$`)
 
 func (n Network) validate() []string {

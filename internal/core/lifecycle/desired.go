@@ -13,10 +13,10 @@ import (
 	"github.com/multieni/multieni/internal/core/selector"
 )
 
-// Desired is what the networks ask of one instance.
+// Desired is what the networks request for one instance.
 type Desired struct {
 	plan.Desired
-	// Served are interfaces that fill a network's wish already, so that no second one is made: those of NodeENIs, and
+	// Served are interfaces that already serve a network, so that no second one is created: those of NodeENIs, and
 	// those without an owner.
 	Served []eni.Interface
 }
@@ -69,8 +69,8 @@ func (n Network) spec(p selector.Placement, groupIDs []string) eni.Spec {
 	return spec
 }
 
-// servedBy returns an interface that fills the wish of a network: of a NodeENI, attached or on its way, in a subnet of
-// the wish; or without an owner, unless the network has its own there already.
+// servedBy returns an interface that serves a network: one of a NodeENI that is attached or attaching, in a desired
+// subnet; or one without an owner, unless the network has its own interface there already.
 func (c Config) servedBy(look eni.InstanceSnapshot, network string, w plan.DesiredInterface, taken map[string]bool) *eni.Interface {
 	var unowned *eni.Interface
 	own := false

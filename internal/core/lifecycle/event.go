@@ -29,7 +29,7 @@ const (
 	Ignored Kind = "Irrelevant"
 )
 
-// Event is what is taken from a message: which instance to look at, and which hook may wait for it.
+// Event is the content of a message: the instance to read, and the hook that may wait for it.
 type Event struct {
 	Kind Kind
 	// Why says why an event is irrelevant.

@@ -202,8 +202,8 @@ func parseTags(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// CheckZones holds the lists against what EC2 knows of the subnets: each list must be of one zone and no two of the
-// same, for nodes get their interfaces in their own zone and in the order of the list. Every mistake is in the error.
+// CheckZones checks the lists against the subnets of EC2: each list must be of one zone, and no two of the same,
+// because nodes get their interfaces in their own zone and in the order of the list. The error names every mistake.
 func (p Parameters) CheckZones(subnets []eni.Subnet) error {
 	zoneOf := map[string]string{}
 	for _, s := range subnets {

@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Outcome is how an instance stands.
+// Outcome is the state of an instance.
 type Outcome string
 
 // The outcomes.
@@ -36,11 +36,11 @@ type Result struct {
 	// plan's, or [TimedOut].
 	Why    string
 	Reason string
-	// Missing are the optional networks that the instance goes without.
+	// Missing are the optional networks that the instance lacks.
 	Missing []string
 }
 
-// Evaluate says how an instance stands, from a plan that asks for no call any more.
+// Evaluate returns the state of an instance, from a plan without calls.
 func (c Config) Evaluate(state eni.InstanceState, d Desired, p plan.Plan) Result {
 	if state.Terminating() {
 		return Result{Outcome: Gone, Why: fmt.Sprintf("the instance is %s", state)}

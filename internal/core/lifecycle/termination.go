@@ -13,8 +13,9 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// TerminationActions returns what is to be done about the interfaces of an instance that waits to be terminated. What is attached
-// stays until the end, since workloads may still be leaving, but goes with the instance; what is not is deleted.
+// TerminationActions returns the actions for the interfaces of an instance that waits for its termination. Attached
+// interfaces stay until the end, because workloads may still be leaving, and EC2 deletes them with the instance.
+// Unattached ones are deleted.
 func TerminationActions(owned []inventory.Record) []plan.Action {
 	var actions []plan.Action
 	for _, r := range owned {
@@ -46,8 +47,8 @@ func (c Config) Unlisted(networks map[string]int) map[string]int {
 	return unlisted
 }
 
-// RollbackActions returns what takes interfaces away that an instance got and cannot use without the others, or is to lose: one call each,
-// as far as EC2 is ready for it.
+// RollbackActions returns what takes interfaces away that an instance got and cannot use without the others, or is to
+// lose: one call each, as far as EC2 is ready for it.
 func RollbackActions(owned []inventory.Record, undone func(inventory.Record) bool, why string) []plan.Action {
 	var actions []plan.Action
 	for _, r := range owned {

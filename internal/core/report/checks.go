@@ -25,13 +25,13 @@ const (
 type Check struct {
 	Check string   `json:"check"`
 	Grade Severity `json:"grade"`
-	// Found is what is so, in a sentence.
+	// Found is the observed state, in a sentence.
 	Found string `json:"found"`
 	// Next is what to do about it; empty when it is OK.
 	Next string `json:"next,omitempty"`
 }
 
-// Checks are all that a look at the surroundings found.
+// Checks are the results of all checks of the environment.
 type Checks []Check
 
 // Failed reports whether one is.

@@ -140,7 +140,7 @@ func (f Fleet) NodeENI(name string) (NodeENI, bool) {
 	return f.NodeENIs[i], true
 }
 
-// sorted returns the fleet in the order in which people look for things.
+// sorted returns the fleet in the order of the report.
 func (f Fleet) sorted() Fleet {
 	sorted := Fleet{NodeENIs: append([]NodeENI{}, f.NodeENIs...), Nodes: append([]Node{}, f.Nodes...)}
 	slices.SortFunc(sorted.NodeENIs, func(a, b NodeENI) int { return cmp.Compare(a.Name, b.Name) })

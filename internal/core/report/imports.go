@@ -27,7 +27,7 @@ type ImportedInterface struct {
 	Slot    string `json:"slot"`
 }
 
-// SkippedInterface is one interface that is left as it is.
+// SkippedInterface is one interface that the import does not change.
 type SkippedInterface struct {
 	ENIID string `json:"eniID"`
 	Why   string `json:"why"`

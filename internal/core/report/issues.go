@@ -11,7 +11,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Issue is one reason for which interfaces of one NodeENI are not as wanted, over all the nodes it holds for.
+// Issue is one reason for which interfaces of one NodeENI are not as desired, on all nodes with this reason.
 type Issue struct {
 	Reason  string `json:"reason"`
 	NodeENI string `json:"nodeENI"`
@@ -63,7 +63,7 @@ func rank(t Issue) int {
 	return 0
 }
 
-// passing reports whether a reason goes away by itself.
+// passing reports whether a reason resolves without a user.
 func passing(reason string) bool {
 	return plan.Reason(reason).Transient() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
 }
@@ -71,7 +71,7 @@ func passing(reason string) bool {
 // linkPrefix begins the reasons that come from the agent on the node.
 const linkPrefix = "Link"
 
-// trouble returns why the interface is not as wanted; "" when it is.
+// trouble returns why the interface is not as desired; "" when it is.
 func (i Interface) trouble() (reason, message string) {
 	differs := "differs in " + strings.Join(i.Drift, ", and in ")
 	switch {

@@ -187,7 +187,7 @@ func (v Leaks) Text(p Page) string {
 	return b.String() + v.next(p) + v.retained(p)
 }
 
-// next says who removes the leaks: the controller, or a person.
+// next says what removes the leaks: the controller, or a person.
 func (v Leaks) next(p Page) string {
 	byHand := 0
 	for _, l := range v.Leaked {

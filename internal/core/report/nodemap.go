@@ -20,7 +20,7 @@ type NodeMap struct {
 	Node
 	// Cards are the network cards of the instance type, with all slots, taken or free.
 	Cards []Card `json:"cards"`
-	// Waiting are the wanted interfaces that are in no slot yet.
+	// Waiting are the desired interfaces that are in no slot yet.
 	Waiting []SlotView `json:"waiting,omitempty"`
 	// Unseen says why EC2 could not be asked, so that only what is ours is shown; empty when it was.
 	Unseen string `json:"unseen,omitempty"`
@@ -47,8 +47,8 @@ type SlotView struct {
 	taken     bool
 }
 
-// NewNodeMap draws a node. The look is nil when EC2 could not be asked, for the reason that unseen gives; limits that are
-// not known are taken from the offline table.
+// NewNodeMap draws a node. The snapshot is nil if a read of EC2 failed, for the reason in unseen. Unknown limits come
+// from the offline table.
 func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen string) NodeMap {
 	if look != nil {
 		n.Type = cmp.Or(look.Instance.Type, n.Type)
@@ -79,8 +79,8 @@ func NewNodeMap(n Node, look *eni.InstanceSnapshot, limits eni.Limits, unseen st
 	return p
 }
 
-// cards sorts seats into cards and fills the free slots in. Indices above the number that a card takes exist: EC2 counts
-// interfaces, and not indices.
+// cards sorts seats into cards and fills the free slots in. Indices above the number that a card takes exist: EC2
+// counts interfaces, and not indices.
 func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 	var all []Card
 	number := len(limits.Cards)

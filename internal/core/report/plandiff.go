@@ -24,7 +24,7 @@ type PlanDiff struct {
 	Blocked int `json:"blocked"`
 	// Drifted is how many interfaces would stay as they are although they differ.
 	Drifted int `json:"drifted"`
-	// Nodes are those for which something would be done, blocked or left as it is; those that lose interfaces come first.
+	// Nodes are those with an action, a blocked interface or a retained one; nodes that lose interfaces come first.
 	Nodes []NodeDiff `json:"nodes"`
 	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
 	Unchanged int `json:"unchanged"`
@@ -55,7 +55,7 @@ type NodeDiff struct {
 type SimulatedNode struct {
 	Node    string
 	Outcome forecast.Outcome
-	// Blocked are the members, as NodeENI and ordinal, that are blocked today: they are no news.
+	// Blocked are the members, as NodeENI and ordinal, that were blocked before.
 	Blocked map[string]bool
 }
 
@@ -200,7 +200,7 @@ func (v PlanDiff) warning(p Page) string {
 		text.Count(v.Remove, "interface"), text.Count(nodes, "node")))) + "\n"
 }
 
-// withNext prints a message in two parts: what is so, and below it the next step.
+// withNext prints a message in two parts: the state, and below it the next step.
 func (p Page) withNext(m severity, sign, message string) string {
 	cause, next := split(message)
 	text := p.paint(m, p.paragraph(sign, cause))

@@ -27,8 +27,8 @@ type severity int
 
 const (
 	plain severity = iota
-	idle           // nothing there, nothing wanted
-	busy           // goes on by itself
+	idle           // nothing exists, nothing is desired
+	busy           // continues by itself
 	good
 	bad
 	strong // a heading
@@ -67,8 +67,8 @@ type column struct {
 
 const gap = 3
 
-// table prints rows, under a heading if the columns have titles, without columns that are empty throughout or for which the page has no room. What
-// is then still too long ends in an ellipsis.
+// table prints rows, under a heading if the columns have titles, without columns that are empty throughout or for which
+// the page has no room. What is then still too long ends in an ellipsis.
 func (p Page) table(columns []column, rows [][]cell) string {
 	widths := widthsOf(columns, rows)
 	for p.Width > 0 && total(widths) > p.Width {
@@ -172,8 +172,8 @@ func (p Page) line(columns []column, widths []int, row []cell) string {
 	return b.String() + "\n"
 }
 
-// paragraph breaks a text between words so that it fits the page behind an indent. On a page without edge it is one line,
-// which other programs find things in.
+// paragraph breaks a text between words so that it fits the page behind an indent. On a page without edge it is one
+// line, which other programs find things in.
 func (p Page) paragraph(indent, text string) string {
 	const comfortable = 100
 	if p.Width == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Why says of one NodeENI or node what is not as wanted and what to do.
+// Why explains what is not as desired on one NodeENI or node, and the next steps.
 type Why struct {
 	// Kind is NodeENI or Node.
 	Kind string `json:"kind"`
@@ -166,8 +166,8 @@ func WhyNode(f Fleet, n Node) Why {
 	return w
 }
 
-// unjudged says which NodeENIs the node's interfaces were not judged by as these are now, and reports whether there is
-// one.
+// unjudged names the NodeENIs whose present spec the controller has not yet applied to the node's interfaces, and
+// reports whether there is one.
 func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
 	var names []string
 	for _, name := range meant {
