@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/multieni/multieni/awssim/autoscaling"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -130,6 +131,19 @@ func (s *Simulator) State() ec2.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.account.ec2.State(s.call())
+}
+
+// StateAfter waits until the state has another revision than the given one, and returns it. Its error is the context's.
+func (s *Simulator) StateAfter(ctx context.Context, revision uint64) (ec2.State, error) {
+	var state ec2.State
+	err := s.await(ctx, time.Time{}, func() bool {
+		if s.account.ec2.Revision(s.call()) == revision {
+			return false
+		}
+		state = s.account.ec2.State(s.call())
+		return true
+	})
+	return state, err
 }
 
 // Shown returns an interface as describe calls show it now, or nil if they show none, without a call being counted or

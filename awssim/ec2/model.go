@@ -55,6 +55,7 @@ type Model struct {
 	macs            uint32
 	publics         uint32
 	live            int // interfaces that exist
+	revision        uint64
 }
 
 // Options are what a model starts from.
@@ -173,6 +174,7 @@ func (m *Model) putInstance(id string, instance *Instance) {
 }
 
 func put[T any](m *Model, t *table[T], id string, value *T) {
+	m.revision++
 	visible := m.now().Add(m.behavior.Visibility.Draw(m.random))
 	t.put(id, value, m.now(), visible)
 	if visible.After(m.now()) {

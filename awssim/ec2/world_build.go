@@ -131,6 +131,8 @@ func (m *Model) zoneID(name string) string {
 
 // State is everything that is true, whether describe calls show it already or not.
 type State struct {
+	// Revision grows with each change of a resource.
+	Revision          uint64              `json:"-"`
 	Now               time.Time           `json:"now"`
 	Region            string              `json:"region"`
 	AccountID         string              `json:"accountId"`
@@ -153,7 +155,7 @@ type State struct {
 func (m *Model) State(c Call) State {
 	m.Advance(c.Now)
 	s := State{
-		Now: m.now().UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
+		Revision: m.revision, Now: m.now().UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
 		VPCs: m.vpcs.all(), SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
 	}
 	s.LaunchTemplates, s.Images, s.Parameters = m.templates.all(), m.images.all(), maps.Clone(m.parameters)
@@ -171,6 +173,12 @@ func (m *Model) State(c Call) State {
 		s.Instances[i] = withInterfaces(instance, m.interfacesOf(instance.InstanceID))
 	}
 	return s
+}
+
+// Revision returns the Revision of a [State].
+func (m *Model) Revision(c Call) uint64 {
+	m.Advance(c.Now)
+	return m.revision
 }
 
 // Shown returns an interface as describe calls show it now, or nil if they show none.

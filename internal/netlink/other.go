@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/multieni/multieni/hostnet"
+	"github.com/multieni/multieni/internal/core/hostnet"
 )
 
 // Host is the network of a Linux host. On other systems there is none.

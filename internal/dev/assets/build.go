@@ -66,7 +66,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 // build compiles src into dir: one executable, and the programs as links to it.
 func build(ctx context.Context, src source, dir string, meter *meter) error {
 	const executable = "controlplane"
-	if err := compile(ctx, src.dir, src.ldflags(), filepath.Join(dir, executable), meter, "."); err != nil {
+	c := compilation{module: src.dir, packages: []string{"."}, ldflags: src.ldflags(), output: filepath.Join(dir, executable)}
+	if err := c.compile(ctx, meter); err != nil {
 		return err
 	}
 	for _, name := range programs() {
@@ -77,19 +78,26 @@ func build(ctx context.Context, src source, dir string, meter *meter) error {
 	return nil
 }
 
-// compile compiles the packages of the module in dir, with their modules, into output, and tells meter about each
-// package.
-func compile(ctx context.Context, dir, ldflags, output string, meter *meter, packages ...string) error {
+// compilation is one go build.
+type compilation struct {
+	module   string // its folder
+	packages []string
+	ldflags  string
+	output   string
+}
+
+// compile runs go build and tells meter about each package.
+func (c compilation) compile(ctx context.Context, meter *meter) error {
 	meter.enter("downloading modules")
-	dependencies, err := runGo(ctx, dir, append([]string{"list", "-deps"}, packages...)...)
+	dependencies, err := runGo(ctx, c.module, append([]string{"list", "-deps"}, c.packages...)...)
 	if err != nil {
 		return err
 	}
 	meter.compile(bytes.Count(dependencies, []byte("\n")))
 	// No -trimpath: with other flags than "go test" uses, the compile cache
 	// would hold two copies of Kubernetes, and filling it is what takes long.
-	arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", ldflags, "-o", output}
-	cmd := goCommand(ctx, dir, append(arguments, packages...)...)
+	arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", c.ldflags, "-o", c.output}
+	cmd := goCommand(ctx, c.module, append(arguments, c.packages...)...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err

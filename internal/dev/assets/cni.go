@@ -116,7 +116,8 @@ func (t tools) dir(ctx context.Context, progress io.Writer) (string, error) {
 		return dir, nil
 	}
 	err = buildInto(dir, func(dir string) error {
-		return compile(ctx, module, "-s -w", dir+string(filepath.Separator), meter, t.packages...)
+		c := compilation{module: module, packages: t.packages, ldflags: "-s -w", output: dir + string(filepath.Separator)}
+		return c.compile(ctx, meter)
 	})
 	if err != nil {
 		return "", fmt.Errorf("build %s in %s: %w", t.name, module, err)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/awssim"
-	"github.com/multieni/multieni/internal/dev/namespace"
+	"github.com/multieni/multieni/awssim/namespace"
 	"github.com/multieni/multieni/internal/dev/nodekeeper"
 	"github.com/multieni/multieni/internal/dev/nodenet"
 )

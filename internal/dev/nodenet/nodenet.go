@@ -24,7 +24,7 @@ import (
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/agent"
-	"github.com/multieni/multieni/internal/dev/namespace"
+	"github.com/multieni/multieni/awssim/namespace"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/pci"
 )

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/multieni/multieni/internal/dev/namespace"
+	"github.com/multieni/multieni/awssim/namespace"
 )
 
 // Namespace is a network namespace. It ends with the test.

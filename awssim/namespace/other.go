@@ -3,7 +3,7 @@
 
 //go:build !linux
 
-// Package namespace makes Linux network namespaces, in which a simulated node has links of its own.
+// Package namespace makes Linux network namespaces, in which a simulated instance has links of its own.
 package namespace
 
 import (
@@ -21,6 +21,9 @@ func Possible() error { return errSystem }
 
 // New is not supported.
 func New() (*Namespace, error) { return nil, errSystem }
+
+// Open is not supported.
+func Open(string) (*Namespace, error) { return nil, errSystem }
 
 // Close does nothing.
 func (*Namespace) Close() error { return nil }

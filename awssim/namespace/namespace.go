@@ -3,7 +3,7 @@
 
 //go:build linux
 
-// Package namespace makes Linux network namespaces, in which a simulated node has links of its own.
+// Package namespace makes Linux network namespaces, in which a simulated instance has links of its own.
 package namespace
 
 import (
@@ -52,6 +52,15 @@ func New() (*Namespace, error) {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
+}
+
+// Open opens the network namespace that a file such as /run/netns/NAME leads into.
+func Open(path string) (*Namespace, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open a network namespace: %w", err)
+	}
+	return &Namespace{file}, nil
 }
 
 // Close releases the namespace.
