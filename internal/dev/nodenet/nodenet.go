@@ -23,8 +23,8 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
-	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/awssim/namespace"
+	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/netlink"
 	"github.com/multieni/multieni/internal/pci"
 )
