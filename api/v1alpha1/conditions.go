@@ -18,6 +18,9 @@ const (
 	ConditionSecurityGroupsResolved = "SecurityGroupsResolved"
 	// ConditionValidated is True when EC2 accepted a launch from the published templates in a dry run.
 	ConditionValidated = "Validated"
+	// ConditionPodNetworkReady is True when pods can attach to the interfaces of a NodeENI with spec.pods, on every node
+	// that has one.
+	ConditionPodNetworkReady = "PodNetworkReady"
 	// ConditionDrifted is True while a node differs from the AWSNodeTemplate it was launched from.
 	ConditionDrifted = "Drifted"
 )
@@ -69,4 +72,24 @@ const (
 	ReasonValid = "Valid"
 	// ReasonAsDeclared: nothing differs from what is declared.
 	ReasonAsDeclared = "AsDeclared"
+)
+
+// Reasons of PodNetworkReady. If the network of one node is not ready, the reason is that of the node.
+const (
+	// ReasonNetworkReady: pods can attach on every node that has an interface.
+	ReasonNetworkReady = "NetworkReady"
+	// ReasonNoInterfaces: no interface is attached yet, so no pod can attach.
+	ReasonNoInterfaces = "NoInterfaces"
+	// ReasonNetworkPending: an interface is attached, and its node's agent has not reported the network yet.
+	ReasonNetworkPending = "NetworkPending"
+	// ReasonAttachmentDefinitionsPending: the controller has not looked at the NetworkAttachmentDefinitions yet.
+	ReasonAttachmentDefinitionsPending = "AttachmentDefinitionsPending"
+	// ReasonAttachmentDefinitionsUnavailable: the cluster has no kind NetworkAttachmentDefinition.
+	ReasonAttachmentDefinitionsUnavailable = "AttachmentDefinitionsUnavailable"
+	// ReasonAttachmentDefinitionsForbidden: the API server refuses the controller's request for a definition.
+	ReasonAttachmentDefinitionsForbidden = "AttachmentDefinitionsForbidden"
+	// ReasonAttachmentDefinitionTaken: a NetworkAttachmentDefinition of that name exists that multieni did not generate.
+	ReasonAttachmentDefinitionTaken = "AttachmentDefinitionTaken"
+	// ReasonNamespaceNotFound: spec.pods.namespaces lists a namespace that does not exist.
+	ReasonNamespaceNotFound = "NamespaceNotFound"
 )

@@ -21,6 +21,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Blocked",type=integer,JSONPath=`.status.blocked`,priority=1,description="Desired interfaces that wait for a person to act"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why Ready is what it is"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pods) || self.metadata.name.size() <= 59 && !self.metadata.name.contains('.')",message="the name of a NodeENI with pods must have at most 59 characters and no dot: Multus and the names of extended resources take no others"
 type NodeENI struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

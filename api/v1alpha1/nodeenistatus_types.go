@@ -208,4 +208,10 @@ type ResolvedSubnet struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=18
 	CIDR string `json:"cidr,omitempty"`
+
+	// ipv6CIDR is the IPv6 range of the subnet. It is set with spec.pods.ipv6
+	// only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=43
+	IPv6CIDR string `json:"ipv6CIDR,omitempty"`
 }

@@ -109,6 +109,9 @@ type PodIPv4Prefixes struct {
 	Max int32 `json:"max,omitempty"`
 }
 
+// Most returns the number of prefixes that an interface has at most.
+func (p PodIPv4Prefixes) Most() int32 { return max(p.Min, p.Max) }
+
 // PodIPv6 is the IPv6 addresses of pods.
 type PodIPv6 struct {
 	// prefixes is the number of /80 prefixes of each interface. One has more
@@ -149,6 +152,17 @@ type InterfacePods struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	IPv6Prefixes int32 `json:"ipv6Prefixes,omitempty"`
+
+	// subnetIPv6CIDR is the IPv6 range of the subnet, with pods.ipv6.
+	// +optional
+	// +kubebuilder:validation:MaxLength=43
+	SubnetIPv6CIDR string `json:"subnetIPv6CIDR,omitempty"`
+
+	// ipv4MaxPrefixes is the number of /28 prefixes that the interface has at
+	// most.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	IPv4MaxPrefixes int32 `json:"ipv4MaxPrefixes,omitempty"`
 
 	// spare is the number of free addresses that remain when the agent drains a
 	// prefix.

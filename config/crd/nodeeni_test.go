@@ -369,3 +369,28 @@ func TestPodsDefaults(t *testing.T) {
 		t.Errorf("defaulted pods (-want +got):\n%s", diff)
 	}
 }
+
+func TestNamesOfNodeENIsWithPods(t *testing.T) {
+	k, pods := load(t, "NodeENI"), fields{"pods": fields{"ipv4": fields{}}}
+	cases := map[string]struct {
+		name    string
+		row     fields
+		refused bool
+	}{
+		"short":                   {"n3", pods, false},
+		"59 characters":           {strings.Repeat("n", 59), pods, false},
+		"60 characters":           {strings.Repeat("n", 60), pods, true},
+		"a dot":                   {"n3.core", pods, true},
+		"a dot, and without pods": {"n3.core", nil, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			object := nodeENI(t, tc.row)
+			object["metadata"] = map[string]any{"name": tc.name}
+			refusals := k.admit(object)
+			if says := strings.Contains(strings.Join(refusals, ""), "at most 59 characters and no dot"); says != tc.refused {
+				t.Errorf("refusals: %q", refusals)
+			}
+		})
+	}
+}

@@ -57,6 +57,7 @@ func writeTemplates() error {
 	for _, t := range []template{
 		{to: "crds.yaml", from: "config/crd/*.yaml", when: ".Values.crds.enabled"},
 		{to: "rbac-controller.yaml", from: "config/rbac/controller.yaml", keep: permissions},
+		{to: "rbac-pods.yaml", from: "config/pods/controller.yaml", when: ".Values.pods.enabled"},
 		{to: "rbac-agent.yaml", from: "config/rbac/agent.yaml", when: ".Values.eniManager.enabled", keep: permissions},
 		{to: "admission.yaml", from: "config/admission/agent.yaml", when: ".Values.eniManager.enabled"},
 		{to: "admission-kubelet.yaml", from: "config/admission/kubelet.yaml", when: ".Values.reserveNodeKeys"},

@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -32,6 +33,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/podnetwork"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/executor"
@@ -286,10 +288,17 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	if err := nodes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the node controller up: %w", err)
 	}
+	definitions, definitionsChanged := &controller.AttachmentDefinitions{}, make(chan event.GenericEvent)
+	podNetworks := podnetwork.New(podnetwork.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: s.Log,
+	})
+	if err := podNetworks.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the pod network controller up: %w", err)
+	}
 	nodeENIs := nodeeni.New(nodeeni.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
 		Refusals: aws.refusals, Events: mgr.GetEventRecorder("multieni"), Reresolve: resolveInterval, ReresolveMissing: resolveMissingInterval, Concurrency: o.MaxConcurrentReconciles,
-		RefusedWrites: refusedWrites, Now: time.Now, Log: s.Log,
+		RefusedWrites: refusedWrites, Attachments: definitions, AttachmentsChanged: definitionsChanged, Now: time.Now, Log: s.Log,
 	})
 	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Counts)
 	telemetry.RegisterBlocked(s.Metrics, nodeENIs.Blocked)

@@ -48,6 +48,7 @@ func DriftClasses() map[string]DriftClass {
 		"ipv4PrefixCount":                InPlace,
 		"ipv6AddressCount":               InPlace,
 		"ipv6PrefixCount":                InPlace,
+		"pods":                           InPlace,
 		"mtu":                            InPlace,
 		"addressMode":                    InPlace,
 		"sysctls":                        InPlace,

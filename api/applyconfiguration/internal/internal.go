@@ -357,6 +357,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: attachment
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+    - name: ipv4MaxPrefixes
+      type:
+        scalar: numeric
     - name: ipv4Prefixes
       type:
         scalar: numeric
@@ -372,6 +375,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: spare
       type:
         scalar: numeric
+    - name: subnetIPv6CIDR
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.InterfaceState
   map:
     fields:
@@ -1232,6 +1238,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: id
+      type:
+        scalar: string
+    - name: ipv6CIDR
       type:
         scalar: string
     - name: zone

@@ -54,7 +54,7 @@ func TestHostSettingsOutliveTheirNodeENI(t *testing.T) {
 				if before.MTU != 1500 || before.SubnetCIDR == "" {
 					t.Fatalf("the agent is told %+v to begin with", before)
 				}
-				wantPods := &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 2, Spare: 8, Routes: []string{"10.60.0.0/16"}}
+				wantPods := &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 2, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}}
 				if diff := cmp.Diff(wantPods, before.Pods); diff != "" {
 					t.Errorf("what the agent hears of pods (-want +got):\n%s", diff)
 				}

@@ -16,6 +16,7 @@ func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	}
 	told := &v1alpha1.InterfacePods{Attachment: pods.Attachment}
 	if pods.IPv4 != nil {
+		told.IPv4MaxPrefixes = pods.IPv4.Prefixes.Most()
 		told.IPv4Prefixes, told.Spare = pods.IPv4.Prefixes.Min, ptr.Deref(pods.IPv4.Spare, 0)
 	}
 	if pods.IPv6 != nil {

@@ -240,6 +240,9 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	for _, subnet := range nodeENI.Status.Subnets {
 		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {
 			state.SubnetCIDR = subnet.CIDR
+			if state.Pods != nil {
+				state.Pods.SubnetIPv6CIDR = subnet.IPv6CIDR
+			}
 		}
 	}
 }

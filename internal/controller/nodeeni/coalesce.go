@@ -74,6 +74,13 @@ func (b *statusBurst) next(least time.Duration, now time.Time) time.Duration {
 	return max(least, b.written.Add(b.pause).Sub(now))
 }
 
+// since returns how much of a pause since the last write of a status remains.
+func (b *statusBursts) since(name string, pause time.Duration, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(0, b.of(name).written.Add(pause).Sub(now))
+}
+
 // reported notes that a status was worked out, of how many nodes it does not say the last yet, and whether it is
 // written.
 func (b *statusBursts) reported(name string, outstanding int, written bool, nodes int32, now time.Time) {

@@ -120,6 +120,7 @@ type stage struct {
 	inFlight      *controller.InFlight
 	ledgers       *controller.PreviousLedgers
 	refusedWrites *controller.RejectedWrites
+	attachments   *controller.AttachmentDefinitions
 	events        *events.FakeRecorder
 	observer      *observer.Observer
 	reconciler    *nodeeni.Reconciler
@@ -132,7 +133,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NodeENI{}, &v1alpha1.NodeENIState{})
 	quiet := slog.New(slog.DiscardHandler)
-	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.PreviousLedgers{}, refusedWrites: &controller.RejectedWrites{}, events: events.NewFakeRecorder(10), now: start}
+	s := &stage{T: t, inFlight: &controller.InFlight{}, ledgers: &controller.PreviousLedgers{}, refusedWrites: &controller.RejectedWrites{}, attachments: &controller.AttachmentDefinitions{}, events: events.NewFakeRecorder(10), now: start}
 	clock := func() time.Time { return s.now }
 	watch := observer.New(c, observer.Options{Cluster: cluster, Now: clock, Log: quiet})
 	for _, err := range []error{
@@ -145,7 +146,7 @@ func setStage(t *testing.T, c *cloud, objects ...client.Object) *stage {
 	}
 	s.kube, s.observer = builder.Build(), watch
 	s.reconciler = nodeeni.New(nodeeni.Options{
-		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, RefusedWrites: s.refusedWrites, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
+		Client: s.kube, Reader: s.kube, Observer: watch, InFlight: s.inFlight, Ledgers: s.ledgers, RefusedWrites: s.refusedWrites, Attachments: s.attachments, Events: s.events, Reresolve: time.Hour, ReresolveMissing: time.Minute,
 		Resolver: resolver.New(c, resolver.Options{Now: clock}), Concurrency: 1, Now: clock, Log: quiet,
 	})
 	return s

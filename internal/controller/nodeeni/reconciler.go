@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -46,7 +47,10 @@ type Options struct {
 	Refusals *controller.Refusals
 	// RejectedWrites knows which objects the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
-	Events        events.EventRecorder
+	// Attachments knows how the NetworkAttachmentDefinitions of NodeENIs are; AttachmentsChanged has those of which that changed.
+	Attachments        *controller.AttachmentDefinitions
+	AttachmentsChanged <-chan event.GenericEvent
+	Events             events.EventRecorder
 	// Reresolve is how often subnets and groups are resolved again; ReresolveMissing while some are not found.
 	Reresolve, ReresolveMissing time.Duration
 	// Concurrency is how many NodeENIs are worked on at the same time.
@@ -73,6 +77,9 @@ func New(options Options) *Reconciler {
 	}
 	if options.RefusedWrites == nil {
 		options.RefusedWrites = &controller.RejectedWrites{}
+	}
+	if options.Attachments == nil {
+		options.Attachments = &controller.AttachmentDefinitions{}
 	}
 	return &Reconciler{Options: options}
 }
@@ -137,6 +144,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	f.strays = r.strays(left)
 	after := report(&nodeENI, f)
+	if wait := r.podsDue(&nodeENI, after); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, unreadable
+	}
 	r.bursts.reported(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after), after.Nodes, r.Now())
 	if err := r.write(ctx, &nodeENI, after); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -230,6 +240,7 @@ func (r *Reconciler) gather(ctx context.Context, nodeENI *v1alpha1.NodeENI) (f f
 	if err := r.Client.List(ctx, &states, controller.StatesOf(nodeENI.UID), client.UnsafeDisableDeepCopy); err != nil {
 		return f, nil, err
 	}
+	f.attachments.AttachmentResult, f.attachments.known = r.Attachments.Of(nodeENI.Name)
 	f.now, f.states, f.unstored = r.Now(), states.Items, map[string]string{}
 	for _, node := range f.nodes {
 		if why := r.RefusedWrites.Of(controller.ObjectRef{Kind: "NodeENIState", Name: node.Name}); why != "" {

@@ -48,6 +48,8 @@ type facts struct {
 	// strays are interfaces that EC2 shows with the UID of a NodeENI that is being deleted, and with other tags that
 	// are not as this cluster writes them.
 	strays []eni.Interface
+	// attachments is how the NetworkAttachmentDefinitions are.
+	attachments attachments
 	// hidden is set while EC2 may not show all that exists.
 	hidden bool
 }
@@ -75,9 +77,12 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	st.AttachmentsOmitted += int32(len(interfaces) - len(listed))
 	st.Ramp = ramp(nodeENI, f)
 	st.Subnets, st.SecurityGroups = resolvedSubnets(nodeENI, f), resolvedGroups(nodeENI, f)
+	networks := podNetworks(interfaces, f.states)
+	st.PodNetworks = countPods(nodeENI, networks)
 	subnets, groups := subnetCondition(f), groupCondition(f, interfaces)
 	st.Conditions = status.Summarize(nodeENI.Status.Conditions, nodeENI.Generation,
-		outcome(nodeENI, f, st, interfaceCounts{interfaces, omitted}, subnets, groups), subnets, groups)
+		outcome(nodeENI, f, st, interfaceCounts{interfaces, omitted}, subnets, groups),
+		append([]metav1.Condition{subnets, groups}, podCondition(nodeENI, f, st.Attached, networks)...)...)
 	return st
 }
 
@@ -449,7 +454,11 @@ func resolvedSubnets(nodeENI *v1alpha1.NodeENI, f facts) []v1alpha1.ResolvedSubn
 	}
 	var all []v1alpha1.ResolvedSubnet
 	for _, s := range f.subnets.Subnets() {
-		all = append(all, v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone, CIDR: cidr(s)})
+		subnet := v1alpha1.ResolvedSubnet{ID: s.ID, Zone: s.Zone, CIDR: cidr(s)}
+		if pods := nodeENI.Spec.Pods; pods != nil && pods.IPv6 != nil && s.IPv6CIDR.IsValid() {
+			subnet.IPv6CIDR = s.IPv6CIDR.String()
+		}
+		all = append(all, subnet)
 	}
 	return all[:min(len(all), maxSubnets)]
 }

@@ -26,7 +26,7 @@ import (
 
 // SetupWithManager watches NodeENIs, the states that name them, and the nodes that they select.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
 		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported}, builder.WithPredicates(controller.StatusChanged())).
@@ -37,8 +37,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			return nil
 		})).
 		WatchesRawSource(source.Func(r.enqueueRefused)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
-		Complete(r)
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()})
+	if r.AttachmentsChanged != nil {
+		b = b.WatchesRawSource(source.Channel(r.AttachmentsChanged, &handler.EnqueueRequestForObject{}))
+	}
+	return b.Complete(r)
 }
 
 // enqueueReported looks again, with other news, at a status that was just written.

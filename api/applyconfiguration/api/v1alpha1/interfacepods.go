@@ -23,6 +23,11 @@ type InterfacePodsApplyConfiguration struct {
 	// ipv6Prefixes is the number of /80 prefixes that the interface keeps when
 	// no pod uses them.
 	IPv6Prefixes *int32 `json:"ipv6Prefixes,omitempty"`
+	// subnetIPv6CIDR is the IPv6 range of the subnet, with pods.ipv6.
+	SubnetIPv6CIDR *string `json:"subnetIPv6CIDR,omitempty"`
+	// ipv4MaxPrefixes is the number of /28 prefixes that the interface has at
+	// most.
+	IPv4MaxPrefixes *int32 `json:"ipv4MaxPrefixes,omitempty"`
 	// spare is the number of free addresses that remain when the agent drains a
 	// prefix.
 	Spare *int32 `json:"spare,omitempty"`
@@ -57,6 +62,22 @@ func (b *InterfacePodsApplyConfiguration) WithIPv4Prefixes(value int32) *Interfa
 // If called multiple times, the IPv6Prefixes field is set to the value of the last call.
 func (b *InterfacePodsApplyConfiguration) WithIPv6Prefixes(value int32) *InterfacePodsApplyConfiguration {
 	b.IPv6Prefixes = &value
+	return b
+}
+
+// WithSubnetIPv6CIDR sets the SubnetIPv6CIDR field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetIPv6CIDR field is set to the value of the last call.
+func (b *InterfacePodsApplyConfiguration) WithSubnetIPv6CIDR(value string) *InterfacePodsApplyConfiguration {
+	b.SubnetIPv6CIDR = &value
+	return b
+}
+
+// WithIPv4MaxPrefixes sets the IPv4MaxPrefixes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv4MaxPrefixes field is set to the value of the last call.
+func (b *InterfacePodsApplyConfiguration) WithIPv4MaxPrefixes(value int32) *InterfacePodsApplyConfiguration {
+	b.IPv4MaxPrefixes = &value
 	return b
 }
 

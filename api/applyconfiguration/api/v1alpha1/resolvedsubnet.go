@@ -16,6 +16,9 @@ type ResolvedSubnetApplyConfiguration struct {
 	Zone *string `json:"zone,omitempty"`
 	// cidr is the IPv4 range of the subnet; empty for an IPv6-only subnet.
 	CIDR *string `json:"cidr,omitempty"`
+	// ipv6CIDR is the IPv6 range of the subnet. It is set with spec.pods.ipv6
+	// only.
+	IPv6CIDR *string `json:"ipv6CIDR,omitempty"`
 }
 
 // ResolvedSubnetApplyConfiguration constructs a declarative configuration of the ResolvedSubnet type for use with
@@ -45,5 +48,13 @@ func (b *ResolvedSubnetApplyConfiguration) WithZone(value string) *ResolvedSubne
 // If called multiple times, the CIDR field is set to the value of the last call.
 func (b *ResolvedSubnetApplyConfiguration) WithCIDR(value string) *ResolvedSubnetApplyConfiguration {
 	b.CIDR = &value
+	return b
+}
+
+// WithIPv6CIDR sets the IPv6CIDR field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6CIDR field is set to the value of the last call.
+func (b *ResolvedSubnetApplyConfiguration) WithIPv6CIDR(value string) *ResolvedSubnetApplyConfiguration {
+	b.IPv6CIDR = &value
 	return b
 }

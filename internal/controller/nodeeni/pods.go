@@ -1,0 +1,129 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeeni
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/text"
+)
+
+// podStatusDelay is the time between two writes of a NodeENI's status that differ in the use of addresses only: pods start
+// and stop all the time.
+const podStatusDelay = 15 * time.Second
+
+// attachments is how the NetworkAttachmentDefinitions of a NodeENI are; not known before the controller looked at them.
+type attachments struct {
+	controller.AttachmentResult
+	known bool
+}
+
+// podNetwork is the network of one interface as its node's agent reports it.
+type podNetwork struct {
+	v1alpha1.PodNetworkState
+	node string
+}
+
+// podNetworks returns the networks of interfaces of the NodeENI, in the order of nodes.
+func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetwork {
+	byENI := map[string]podNetwork{}
+	for _, s := range states {
+		for _, network := range s.Status.PodNetworks {
+			byENI[network.ENIID] = podNetwork{network, s.Name}
+		}
+	}
+	var all []podNetwork
+	for _, i := range interfaces {
+		if network, reported := byENI[i.ENIID]; reported && i.ENIID != "" {
+			all = append(all, network)
+		}
+	}
+	return all
+}
+
+// countPods adds up the networks; nil for a NodeENI without pods.
+func countPods(nodeENI *v1alpha1.NodeENI, networks []podNetwork) *v1alpha1.PodNetworkCounts {
+	if nodeENI.Spec.Pods == nil {
+		return nil
+	}
+	counts := &v1alpha1.PodNetworkCounts{Networks: int32(len(networks))}
+	for _, n := range networks {
+		if n.Ready {
+			counts.Ready++
+		}
+		counts.Used, counts.Free, counts.Prefixes = counts.Used+n.Used, counts.Free+n.Free, counts.Prefixes+int32(len(n.Prefixes))
+		for _, prefix := range n.Prefixes {
+			if prefix.Phase != v1alpha1.PodPrefixActive {
+				counts.Draining++
+			}
+		}
+	}
+	return counts
+}
+
+// podCondition returns the condition PodNetworkReady; none for a NodeENI that has no pods and no definitions.
+func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks []podNetwork) []metav1.Condition {
+	if nodeENI.Spec.Pods == nil {
+		before := meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady)
+		if before == nil || f.attachments.known && f.attachments.Reason == "" {
+			return nil
+		}
+		return []metav1.Condition{*before} // by it the definitions are found that are still to be deleted
+	}
+	c := metav1.Condition{Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionFalse}
+	c.Reason, c.Message = podProblem(f.attachments, attached, networks)
+	if c.Reason == "" {
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNetworkReady
+		c.Message = fmt.Sprintf("pods can attach to %s; %s", text.Count(len(networks), "interface"),
+			text.Count(f.attachments.Definitions, "NetworkAttachmentDefinition"))
+	}
+	return []metav1.Condition{c}
+}
+
+// podProblem says why pods cannot attach everywhere; empty if they can.
+func podProblem(definitions attachments, attached int32, networks []podNetwork) (reason, message string) {
+	switch {
+	case !definitions.known:
+		return v1alpha1.ReasonAttachmentDefinitionsPending, "the controller has yet to look at the NetworkAttachmentDefinitions"
+	case definitions.Reason != "":
+		return definitions.Reason, definitions.Message
+	case attached == 0:
+		return v1alpha1.ReasonNoInterfaces, "no interface is attached yet"
+	}
+	for _, n := range networks {
+		if !n.Ready {
+			return n.Reason, fmt.Sprintf("node %s: %s", n.node, n.Message)
+		}
+	}
+	if missing := int(attached) - len(networks); missing > 0 {
+		return v1alpha1.ReasonNetworkPending, fmt.Sprintf("%s without a report of its node's agent; agents report pod networks with pods.enabled=true of the chart",
+			text.Count(missing, "attached interface"))
+	}
+	return "", ""
+}
+
+// onlyUse reports whether two statuses differ in the use of addresses only.
+func onlyUse(before, after v1alpha1.NodeENIStatus) bool {
+	if before.PodNetworks == nil || after.PodNetworks == nil || equality.Semantic.DeepEqual(before, after) {
+		return false
+	}
+	before.PodNetworks, after.PodNetworks = nil, nil
+	return equality.Semantic.DeepEqual(before, after)
+}
+
+// podsDue returns the time until a status may be written that differs from the stored one in the use of addresses only;
+// zero for any other status.
+func (r *Reconciler) podsDue(nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) time.Duration {
+	if !onlyUse(nodeENI.Status, after) {
+		return 0
+	}
+	return r.bursts.since(nodeENI.Name, podStatusDelay, r.Now())
+}

@@ -1,0 +1,169 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeeni_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/status"
+)
+
+var generated = controller.AttachmentResult{Definitions: 2}
+
+func withPods(n *v1alpha1.NodeENI) {
+	n.Spec.Pods = &v1alpha1.NodeENIPods{Namespaces: []string{"upf"}, IPv4: &v1alpha1.PodIPv4{}}
+}
+
+// network is the report of a node's agent.
+func network(change func(*v1alpha1.PodNetworkState)) v1alpha1.PodNetworkState {
+	n := v1alpha1.PodNetworkState{
+		Network: "data", NodeENI: "data", ENIID: "eni-1", Ready: true, Reason: "NetworkReady", Used: 3, Free: 13,
+		Prefixes: []v1alpha1.PodPrefix{{CIDR: "10.0.4.16/28", Used: 3, Phase: v1alpha1.PodPrefixActive}},
+	}
+	if change != nil {
+		change(&n)
+	}
+	return n
+}
+
+func TestWhatANodeENISaysOfPods(t *testing.T) {
+	pending := network(func(n *v1alpha1.PodNetworkState) {
+		n.Ready, n.Reason, n.Message = false, "NotFound", "no physical link has the MAC address"
+		n.Prefixes = append(n.Prefixes, v1alpha1.PodPrefix{CIDR: "10.0.4.32/28", Phase: v1alpha1.PodPrefixDraining})
+	})
+	one := &v1alpha1.PodNetworkCounts{Networks: 1, Ready: 1, Prefixes: 1, Used: 3, Free: 13}
+	cases := map[string]struct {
+		change      func(*v1alpha1.NodeENI)
+		definitions *controller.AttachmentResult
+		detached    bool
+		reports     []v1alpha1.PodNetworkState
+		reason      string // empty for no condition
+		counts      *v1alpha1.PodNetworkCounts
+	}{
+		"without pods, whatever is reported": {
+			change: func(n *v1alpha1.NodeENI) { n.Spec.Pods = nil }, reports: []v1alpha1.PodNetworkState{network(nil)}, definitions: &generated,
+		},
+		"all is well": {definitions: &generated, reports: []v1alpha1.PodNetworkState{network(nil)}, reason: v1alpha1.ReasonNetworkReady, counts: one},
+		"the definitions were not looked at": {
+			reports: []v1alpha1.PodNetworkState{network(nil)}, reason: v1alpha1.ReasonAttachmentDefinitionsPending, counts: one,
+		},
+		"there are no definitions": {
+			definitions: &controller.AttachmentResult{Reason: v1alpha1.ReasonAttachmentDefinitionsUnavailable, Message: "no kind"},
+			reports:     []v1alpha1.PodNetworkState{network(nil)}, reason: v1alpha1.ReasonAttachmentDefinitionsUnavailable, counts: one,
+		},
+		"nothing is attached": {
+			definitions: &generated, detached: true, reason: v1alpha1.ReasonNoInterfaces, counts: &v1alpha1.PodNetworkCounts{},
+		},
+		"an agent says nothing of pods": {definitions: &generated, reason: v1alpha1.ReasonNetworkPending, counts: &v1alpha1.PodNetworkCounts{}},
+		"an agent waits for the link": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{pending}, reason: "NotFound",
+			counts: &v1alpha1.PodNetworkCounts{Networks: 1, Prefixes: 2, Draining: 1, Used: 3, Free: 13},
+		},
+		"another interface's report": {
+			definitions: &generated, reports: []v1alpha1.PodNetworkState{network(func(n *v1alpha1.PodNetworkState) { n.ENIID = "eni-9" })},
+			reason: v1alpha1.ReasonNetworkPending, counts: &v1alpha1.PodNetworkCounts{},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			n, i := declared(), v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"}
+			withPods(n)
+			if tc.change != nil {
+				tc.change(n)
+			}
+			if tc.detached {
+				i = v1alpha1.InterfaceState{Phase: v1alpha1.PhaseCreating}
+			}
+			reported := state("n1", i)
+			reported.Status.PodNetworks = tc.reports
+			s := setStage(t, &cloud{}, n, selected("n1"), reported)
+			if tc.definitions != nil {
+				s.attachments.Set("data", *tc.definitions)
+			}
+			if err := s.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			got := s.read().Status
+			reason := ""
+			if c := apimeta.FindStatusCondition(got.Conditions, v1alpha1.ConditionPodNetworkReady); c != nil {
+				reason = c.Reason
+				t.Log(c.Message)
+			}
+			if reason != tc.reason {
+				t.Errorf("reason %q, want %q", reason, tc.reason)
+			}
+			if diff := cmp.Diff(tc.counts, got.PodNetworks); diff != "" {
+				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+			for _, fault := range status.Lint(got.Conditions, 1) {
+				t.Error(fault)
+			}
+		})
+	}
+}
+
+// TestTheConditionStaysUntilDefinitionsAreDeleted: by the condition a restarted controller finds them.
+func TestTheConditionStaysUntilDefinitionsAreDeleted(t *testing.T) {
+	n := declared()
+	n.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionPodNetworkReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNetworkReady, Message: "pods can attach",
+	}}
+	s := setStage(t, &cloud{}, n)
+	has := func() bool {
+		if err := s.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		return apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionPodNetworkReady) != nil
+	}
+	if !has() {
+		t.Error("the condition is gone before the definitions")
+	}
+	s.attachments.Set("data", controller.AttachmentResult{})
+	if has() {
+		t.Error("the condition stays after the definitions")
+	}
+}
+
+// TestPodsThatComeAndGoAreWrittenSeldom: an address more or less in use is one of the counts, and no news for anybody else.
+func TestPodsThatComeAndGoAreWrittenSeldom(t *testing.T) {
+	n := declared()
+	withPods(n)
+	reported := state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1"})
+	reported.Status.PodNetworks = []v1alpha1.PodNetworkState{network(nil)}
+	s := setStage(t, &cloud{}, n, selected("n1"), reported)
+	s.attachments.Set("data", generated)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	writes, version := 0, s.read().ResourceVersion
+	const minutes, churn = 2, time.Second
+	for second := range minutes * 60 {
+		s.now = s.now.Add(churn)
+		var current v1alpha1.NodeENIState
+		if err := s.kube.Get(t.Context(), client.ObjectKey{Name: "n1"}, &current); err != nil {
+			t.Fatal(err)
+		}
+		current.Status.PodNetworks[0].Used = int32(second % 16)
+		if err := s.kube.Status().Update(t.Context(), &current); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if now := s.read().ResourceVersion; now != version {
+			writes, version = writes+1, now
+		}
+	}
+	if writes == 0 || writes > 4*minutes {
+		t.Errorf("%d writes in %d minutes of pods that come and go each second", writes, minutes)
+	}
+}

@@ -1,0 +1,245 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podnetwork keeps the NetworkAttachmentDefinitions of NodeENIs with spec.pods: one for each network in each of
+// the namespaces that the NodeENI names. It creates them, restores those that a user edited, and deletes those that are
+// no longer declared. It does not touch a definition that it did not generate.
+//
+// It reads definitions and namespaces from the API server, not from a cache, so that it demands nothing of a cluster
+// without pod networks: neither Multus nor the permission to read namespaces. It watches both once the first NodeENI has
+// spec.pods.
+package podnetwork
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+)
+
+// recheck is the time until the next look while something is missing that no watch reports.
+const recheck = 15 * time.Second
+
+// Options are what a Reconciler works with.
+type Options struct {
+	// Client writes definitions, and reads NodeENIs from a cache.
+	Client client.Client
+	// Reader reads the API server itself, not a cache.
+	Reader client.Reader
+	// Results has how the definitions of each NodeENI are.
+	Results *controller.AttachmentDefinitions
+	// Changed receives an event for each NodeENI whose result changed.
+	Changed chan<- event.GenericEvent
+	Log     *slog.Logger
+}
+
+// Reconciler reconciles the NetworkAttachmentDefinitions of NodeENIs.
+type Reconciler struct {
+	Options
+	// watch starts the watches of namespaces and definitions; nil for none.
+	watch func()
+}
+
+// New returns a Reconciler to be set up with a manager.
+func New(options Options) *Reconciler { return &Reconciler{Options: options} }
+
+// Reconcile brings the definitions of one NodeENI up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var nodeENI v1alpha1.NodeENI
+	if err := r.Client.Get(ctx, request.NamespacedName, &nodeENI); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Results.Forget(request.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	pods := nodeENI.Spec.Pods != nil && nodeENI.DeletionTimestamp.IsZero()
+	if !pods && !hadPods(&nodeENI) {
+		return reconcile.Result{}, nil
+	}
+	result, err := r.bringAbout(ctx, &nodeENI, pods)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if r.Results.Set(nodeENI.Name, result) && r.Changed != nil {
+		select {
+		case r.Changed <- event.GenericEvent{Object: &nodeENI}:
+		case <-ctx.Done():
+		}
+	}
+	if result.Reason != "" {
+		return reconcile.Result{RequeueAfter: recheck}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// hadPods reports whether a NodeENI had pods: its status says so until the definitions are deleted.
+func hadPods(nodeENI *v1alpha1.NodeENI) bool {
+	return meta.FindStatusCondition(nodeENI.Status.Conditions, v1alpha1.ConditionPodNetworkReady) != nil
+}
+
+// bringAbout creates, restores and deletes definitions. What cannot be done until a person acts is in the result, not an
+// error.
+func (r *Reconciler) bringAbout(ctx context.Context, nodeENI *v1alpha1.NodeENI, pods bool) (controller.AttachmentResult, error) {
+	var existing unstructured.UnstructuredList
+	existing.SetGroupVersionKind(definitionKind)
+	err := r.Reader.List(ctx, &existing, client.MatchingLabels{NodeENILabel: nodeENI.Name})
+	if apierrors.IsNotFound(err) { // the kind was deleted after the REST mapper learnt of it
+		err = &meta.NoKindMatchError{GroupKind: definitionKind.GroupKind()}
+	}
+	if err != nil {
+		return r.unavailable(nodeENI, pods, err)
+	}
+	if r.watch != nil {
+		r.watch()
+	}
+	var namespaces, missing []string
+	if pods {
+		if namespaces, missing, err = r.namespaces(ctx, nodeENI.Spec.Pods); err != nil {
+			return r.unavailable(nodeENI, pods, err)
+		}
+	}
+	var taken []string
+	wanted, count := map[client.ObjectKey]bool{}, 0
+	for _, namespace := range namespaces {
+		for _, definition := range Render(nodeENI, namespace) {
+			wanted[client.ObjectKeyFromObject(definition)] = true
+			foreign, err := r.keep(ctx, nodeENI, definition)
+			switch {
+			case err != nil:
+				return r.unavailable(nodeENI, pods, err)
+			case foreign:
+				taken = append(taken, namespace+"/"+definition.GetName())
+			default:
+				count++
+			}
+		}
+	}
+	for n := range existing.Items {
+		if definition := &existing.Items[n]; !wanted[client.ObjectKeyFromObject(definition)] {
+			if err := r.Client.Delete(ctx, definition, precondition(definition)); client.IgnoreNotFound(err) != nil {
+				return r.unavailable(nodeENI, pods, err)
+			}
+		}
+	}
+	return explain(count, taken, missing), nil
+}
+
+// keep makes one definition be as rendered, and reports whether one of the same name exists that was not generated.
+func (r *Reconciler) keep(ctx context.Context, nodeENI *v1alpha1.NodeENI, rendered *unstructured.Unstructured) (foreign bool, err error) {
+	existing := &unstructured.Unstructured{}
+	existing.SetGroupVersionKind(definitionKind)
+	err = r.Reader.Get(ctx, client.ObjectKeyFromObject(rendered), existing)
+	if apierrors.IsNotFound(err) {
+		created := merged(rendered, rendered, ownedBy(nodeENI))
+		r.Log.Info("create NetworkAttachmentDefinition", "namespace", created.GetNamespace(), "name", created.GetName())
+		return false, r.Client.Create(ctx, created, client.FieldOwner(v1alpha1.FieldOwnerController))
+	}
+	if err != nil {
+		return false, err
+	}
+	if !isOurs(existing, nodeENI.Name) {
+		return true, nil
+	}
+	now := merged(existing, rendered, ownedBy(nodeENI))
+	if equality.Semantic.DeepEqual(existing.Object, now.Object) {
+		return false, nil
+	}
+	r.Log.Info("restore NetworkAttachmentDefinition", "namespace", now.GetNamespace(), "name", now.GetName())
+	return false, r.Client.Update(ctx, now, client.FieldOwner(v1alpha1.FieldOwnerController))
+}
+
+// precondition makes a deletion fail for a successor of the same name.
+func precondition(definition *unstructured.Unstructured) client.Preconditions {
+	uid := definition.GetUID()
+	return client.Preconditions{UID: &uid}
+}
+
+// namespaces returns the names of the namespaces that get definitions, and of those that do not exist.
+func (r *Reconciler) namespaces(ctx context.Context, pods *v1alpha1.NodeENIPods) (present, missing []string, err error) {
+	if len(pods.NamespaceSelector) > 0 {
+		var all corev1.NamespaceList
+		labels := client.MatchingLabels{}
+		for key, value := range pods.NamespaceSelector {
+			labels[key] = string(value)
+		}
+		if err := r.Reader.List(ctx, &all, labels); err != nil {
+			return nil, nil, err
+		}
+		for n := range all.Items {
+			if all.Items[n].DeletionTimestamp.IsZero() {
+				present = append(present, all.Items[n].Name)
+			}
+		}
+		return present, nil, nil
+	}
+	for _, name := range pods.Namespaces {
+		var namespace corev1.Namespace
+		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && !namespace.DeletionTimestamp.IsZero():
+			missing = append(missing, name)
+		case err != nil:
+			return nil, nil, err
+		default:
+			present = append(present, name)
+		}
+	}
+	return present, missing, nil
+}
+
+// explain returns the result of a NodeENI whose definitions were looked at.
+func explain(count int, taken, missing []string) controller.AttachmentResult {
+	result := controller.AttachmentResult{Definitions: count}
+	switch {
+	case len(taken) > 0:
+		result.Reason = v1alpha1.ReasonAttachmentDefinitionTaken
+		result.Message = fmt.Sprintf("NetworkAttachmentDefinition %s exists and is not one that multieni generated, so multieni leaves it as it is; "+
+			"delete it, or label it %s with the name of the NodeENI to hand it over", strings.Join(taken, ", "), NodeENILabel)
+	case len(missing) > 0:
+		result.Reason = v1alpha1.ReasonNamespaceNotFound
+		result.Message = fmt.Sprintf("pods.namespaces lists %s, and no namespace has that name; create it, or correct the list", strings.Join(missing, ", "))
+	}
+	return result
+}
+
+// unavailable returns the result of a NodeENI whose definitions cannot be read or written, and the error if it can pass by
+// itself.
+func (r *Reconciler) unavailable(nodeENI *v1alpha1.NodeENI, pods bool, err error) (controller.AttachmentResult, error) {
+	needed := pods && asksForDefinitions(nodeENI.Spec.Pods)
+	switch {
+	case meta.IsNoMatchError(err) && needed:
+		return controller.AttachmentResult{
+			Reason: v1alpha1.ReasonAttachmentDefinitionsUnavailable,
+			Message: "the cluster has no kind NetworkAttachmentDefinition, so multieni generates none; install Multus, " +
+				"and multieni generates them within a minute",
+		}, nil
+	case apierrors.IsForbidden(err) && needed:
+		return controller.AttachmentResult{
+			Reason: v1alpha1.ReasonAttachmentDefinitionsForbidden,
+			Message: fmt.Sprintf("the API server does not let the controller keep NetworkAttachmentDefinitions: %s; "+
+				"install the chart with pods.enabled=true, which grants it", controller.Note(err)),
+		}, nil
+	case meta.IsNoMatchError(err) || apierrors.IsForbidden(err):
+		return controller.AttachmentResult{}, nil
+	default:
+		return controller.AttachmentResult{}, fmt.Errorf("keep the NetworkAttachmentDefinitions of NodeENI %s: %w", nodeENI.Name, err)
+	}
+}
+
+// asksForDefinitions reports whether a NodeENI names namespaces for definitions.
+func asksForDefinitions(pods *v1alpha1.NodeENIPods) bool {
+	return len(pods.Namespaces)+len(pods.NamespaceSelector) > 0
+}

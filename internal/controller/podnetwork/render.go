@@ -1,0 +1,92 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnetwork
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/netattach"
+)
+
+// NodeENILabel is the label of a generated NetworkAttachmentDefinition that names its NodeENI.
+const NodeENILabel = "networking.k8s.aws/nodeeni"
+
+// definitionKind is the kind of the generated objects.
+var definitionKind = schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind}
+
+// Networks returns the pod networks of a NodeENI, as far as its subnets are known; none without spec.pods.
+func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
+	if nodeENI.Spec.Pods == nil {
+		return nil
+	}
+	var zones []string
+	for _, subnet := range nodeENI.Status.Subnets {
+		zones = append(zones, subnet.Zone)
+	}
+	listed := len(nodeENI.Spec.SubnetIDs)+len(nodeENI.Spec.SubnetNames) > 0
+	var networks []netattach.Network
+	for ordinal := range netattach.Count(zones, listed) {
+		networks = append(networks, netattach.Network{
+			NodeENI: nodeENI.Name, Ordinal: ordinal, HostDevice: nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentHostDevice,
+		})
+	}
+	return networks
+}
+
+// Render returns the NetworkAttachmentDefinitions of a NodeENI in one namespace, or without a namespace if it is empty.
+func Render(nodeENI *v1alpha1.NodeENI, namespace string) []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, network := range Networks(nodeENI) {
+		definition := network.Definition()
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": definition.Config}}}
+		object.SetGroupVersionKind(definitionKind)
+		object.SetNamespace(namespace)
+		object.SetName(definition.Name)
+		object.SetLabels(map[string]string{NodeENILabel: nodeENI.Name})
+		object.SetAnnotations(definition.Annotations)
+		all = append(all, object)
+	}
+	return all
+}
+
+// ownedBy returns the reference to the NodeENI. Kubernetes deletes a definition together with it.
+func ownedBy(nodeENI *v1alpha1.NodeENI) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENI", Name: nodeENI.Name, UID: nodeENI.UID, Controller: ptr.To(true),
+	}
+}
+
+// merged returns the definition that exists, with our part as rendered. What others added to its metadata stays.
+func merged(existing, rendered *unstructured.Unstructured, owner metav1.OwnerReference) *unstructured.Unstructured {
+	object := existing.DeepCopy()
+	object.SetLabels(union(object.GetLabels(), rendered.GetLabels()))
+	object.SetAnnotations(union(object.GetAnnotations(), rendered.GetAnnotations()))
+	owners := slices.DeleteFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return o.Kind == owner.Kind && o.APIVersion == owner.APIVersion
+	})
+	object.SetOwnerReferences(append(owners, owner))
+	object.Object["spec"] = rendered.Object["spec"]
+	return object
+}
+
+func union(present, ours map[string]string) map[string]string {
+	all := maps.Clone(present)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, ours)
+	return all
+}
+
+// isOurs reports whether a definition is one that was generated for a NodeENI of this name.
+func isOurs(definition *unstructured.Unstructured, nodeENI string) bool {
+	return definition.GetLabels()[NodeENILabel] == nodeENI
+}

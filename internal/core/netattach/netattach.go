@@ -1,0 +1,109 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package netattach renders the NetworkAttachmentDefinitions of a NodeENI. A definition names no node, no zone and no
+// address: the alternative name of the link is the same on every node, and the IPAM program reads the addresses of a
+// network from a file of its node. So one definition serves all nodes.
+package netattach
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/multieni/multieni/internal/core/hostnet"
+)
+
+// The kind of the definitions (Kubernetes Network Plumbing Working Group, "Network Custom Resource Definition").
+const (
+	Group   = "k8s.cni.cncf.io"
+	Version = "v1"
+	Kind    = "NetworkAttachmentDefinition"
+	// ResourceAnnotation names the extended resource of a definition.
+	ResourceAnnotation = "k8s.v1.cni.cncf.io/resourceName"
+	// ResourcePrefix begins the name of the extended resource of each network; the rest is the name of the network.
+	ResourcePrefix = "addresses.networking.k8s.aws/"
+)
+
+// cniVersion is the version of the configuration. All releases of Multus 4 read it.
+const cniVersion = "1.0.0"
+
+// Network is the pod network of one interface of a NodeENI.
+type Network struct {
+	// NodeENI and Ordinal identify the interface: its number among those of the NodeENI on a node, from 0.
+	NodeENI string
+	Ordinal int
+	// HostDevice gives one pod the link itself. Otherwise each pod gets an IPVLAN link on it.
+	HostDevice bool
+}
+
+// Name returns the name of the network and its definition: the NodeENI's, with the ordinal from the second interface on.
+func (n Network) Name() string {
+	if n.Ordinal == 0 {
+		return n.NodeENI
+	}
+	return fmt.Sprintf("%s-%d", n.NodeENI, n.Ordinal)
+}
+
+// LinkName returns the name of the link on every node: the NodeENI's, with the ordinal from the second interface on, behind
+// a character that no Kubernetes name has. Alternative names derive from it.
+func (n Network) LinkName() string {
+	if n.Ordinal == 0 {
+		return n.NodeENI
+	}
+	return fmt.Sprintf("%s_%d", n.NodeENI, n.Ordinal)
+}
+
+// Resource returns the name of the extended resource that counts the addresses of the network on a node.
+func (n Network) Resource() string { return ResourcePrefix + n.Name() }
+
+// Definition is a NetworkAttachmentDefinition without its namespace.
+type Definition struct {
+	Name        string
+	Annotations map[string]string
+	// Config is spec.config: a list of CNI plugins, as JSON.
+	Config string
+}
+
+// Definition returns the definition of the network.
+func (n Network) Definition() Definition {
+	main := plugin{Type: "ipvlan", Master: hostnet.AltName(n.LinkName()), Mode: "l2"}
+	if n.HostDevice {
+		main = plugin{Type: "host-device", Device: hostnet.AltName(n.LinkName())}
+	}
+	main.IPAM = &plugin{Type: "multieni-ipam", Network: n.Name()}
+	config, err := json.Marshal(configuration{CNIVersion: cniVersion, Name: n.Name(), Plugins: []plugin{main, {Type: "multieni-routes"}}})
+	if err != nil {
+		panic(err) // strings alone are always JSON
+	}
+	return Definition{Name: n.Name(), Annotations: map[string]string{ResourceAnnotation: n.Resource()}, Config: string(config)}
+}
+
+// configuration is a list of CNI plugins (CNI specification, "Configuration format").
+type configuration struct {
+	CNIVersion string   `json:"cniVersion"`
+	Name       string   `json:"name"`
+	Plugins    []plugin `json:"plugins"`
+}
+
+type plugin struct {
+	Type    string  `json:"type"`
+	Master  string  `json:"master,omitempty"`
+	Device  string  `json:"device,omitempty"`
+	Mode    string  `json:"mode,omitempty"`
+	Network string  `json:"network,omitempty"`
+	IPAM    *plugin `json:"ipam,omitempty"`
+}
+
+// Count returns the number of networks of a NodeENI, at least 1: the largest number of subnets that a zone has of those it
+// lists, given the zone of each. With a selector, and with the name or ID of one subnet, each node gets one interface.
+func Count(zones []string, listed bool) int {
+	most, of := 1, map[string]int{}
+	if !listed {
+		return most
+	}
+	for _, zone := range zones {
+		of[zone]++
+		most = max(most, of[zone])
+	}
+	return most
+}
