@@ -66,7 +66,9 @@ type Options struct {
 	PluginConfig string
 	// StateDir, if set, is the agent's own folder. Its checkpoint lists the interfaces for times without an API server.
 	StateDir string
-	Log      *slog.Logger
+	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
+	NetworksDir, LeasesDir string
+	Log                    *slog.Logger
 }
 
 // Agent looks after the links of one node.
@@ -79,6 +81,8 @@ type Agent struct {
 	// metadata is nil if there is no metadata service.
 	metadata *metadata
 	pace     *rate.Limiter
+	// podsReported is the time of the last report of pod networks.
+	podsReported time.Time
 	// recalled is the record of an earlier life, recorded the one of this life.
 	recalled *v1alpha1.NodeENIState
 	recorded []byte
@@ -119,6 +123,8 @@ type snapshot struct {
 	facts    hostnet.Facts
 	// observed has an observation for each of the links and devices, and for devices that are being given back.
 	observed []hostnet.Observation
+	// networks are the pod networks of the node.
+	networks []v1alpha1.PodNetworkState
 }
 
 // reconcile makes the links as promised, says how far they are, and returns when to look again if nothing is heard
@@ -130,7 +136,7 @@ func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	if s.observed == nil && failure != nil {
 		return a.Resync, failure
 	}
-	if err := errors.Join(a.writeFiles(s), a.writeCheckpoint(s)); err != nil { // others wait for these files, the interfaces do not
+	if err := errors.Join(a.keepNetworks(s), a.writeFiles(s), a.writeCheckpoint(s)); err != nil { // others wait for these files, the interfaces do not
 		a.Log.Warn("files could not be written", "err", err)
 	}
 	return a.next(s), errors.Join(failure, a.publish(ctx, s))

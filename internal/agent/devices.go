@@ -63,5 +63,8 @@ func (a *Agent) next(s *snapshot) time.Duration {
 			return min(a.Resync, heldRetry)
 		}
 	}
+	if len(s.networks) > 0 {
+		return min(a.Resync, podInterval)
+	}
 	return a.Resync
 }

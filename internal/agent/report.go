@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,20 +28,24 @@ func (a *Agent) report(ctx context.Context, s *snapshot) error {
 		return nil
 	}
 	links := s.linkStates()
-	if equality.Semantic.DeepEqual(links, s.state.Status.Links) {
+	if equality.Semantic.DeepEqual(links, s.state.Status.Links) && !a.podsDue(s) {
 		return nil
 	}
-	if err := a.API.writeLinks(ctx, links); err != nil {
+	if err := a.API.writeLinks(ctx, links, s.networks); err != nil {
 		return fmt.Errorf("write the links of NodeENIState %s: %w", a.Node, err)
 	}
+	a.podsReported = time.Now()
 	return nil
 }
 
 // writeLinks makes the links all that the agent says on the state.
-func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState) error {
+func (a *API) writeLinks(ctx context.Context, links []v1alpha1.LinkState, networks []v1alpha1.PodNetworkState) error {
 	applied := map[string]any{}
 	if len(links) > 0 {
 		applied["links"] = links // and nothing of what the controller says
+	}
+	if len(networks) > 0 {
+		applied["podNetworks"] = networks
 	}
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState", "metadata": map[string]any{"name": a.node}, "status": applied,

@@ -37,6 +37,9 @@ type Agent struct {
 	// are kept up to date, StateDir is a folder of the agent's own; none if empty.
 	Sysfs, NetworkdDir, SRIOVConfig, StateDir string
 
+	// NetworksDir and LeasesDir are folders of the host that the agent shares with the CNI program; no pod networks if empty.
+	NetworksDir, LeasesDir string
+
 	ProbeAddress string
 
 	Logging
@@ -57,6 +60,8 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.NetworkdDir, "networkd-dir", "", "folder of the host to keep files in by which systemd-networkd leaves the interfaces alone, for example /etc/systemd/network; none if empty")
 	flags.StringVar(&a.SRIOVConfig, "sriov-config", "", "file to list devices in for the SR-IOV network device plugin, for example /etc/pcidp/config.json; none if empty")
 	flags.StringVar(&a.StateDir, "state-dir", "", "folder to write down in what the node was promised, so that an agent that starts while the API server is away knows it; none if empty")
+	flags.StringVar(&a.NetworksDir, "networks-dir", "", "folder of the host for a file of each pod network, which the CNI program reads; no pod networks if empty")
+	flags.StringVar(&a.LeasesDir, "leases-dir", "", "folder of the host with the leases of the CNI program; required with --networks-dir")
 	flags.StringVar(&a.ProbeAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 for none")
 	a.Logging.Bind(flags)
 }
@@ -75,6 +80,9 @@ func (a *Agent) Validate() error {
 	}
 	if _, err := regexp.Compile(a.ENIPattern); err != nil {
 		faults = append(faults, fmt.Errorf("--eni-pattern: %w", err))
+	}
+	if a.NetworksDir != "" && a.LeasesDir == "" {
+		faults = append(faults, errors.New("--leases-dir must name a folder together with --networks-dir"))
 	}
 	if a.Taint == "" {
 		faults = append(faults, errors.New("--not-ready-taint must not be empty"))

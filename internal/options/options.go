@@ -78,6 +78,8 @@ var variables = map[string]string{
 	"sriov-config":               "SRIOV_DP_CONFIG_PATH",
 	"sysfs":                      "SYSFS",
 	"networkd-dir":               "NETWORKD_DIR",
+	"networks-dir":               "NETWORKS_DIR",
+	"leases-dir":                 "LEASES_DIR",
 	"state-dir":                  "STATE_DIR",
 }
 

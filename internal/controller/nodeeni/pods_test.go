@@ -133,7 +133,7 @@ func TestTheConditionStaysUntilDefinitionsAreDeleted(t *testing.T) {
 	}
 }
 
-// TestPodsThatComeAndGoAreWrittenSeldom: an address more or less in use is one of the counts, and no news for anybody else.
+// TestPodsThatComeAndGoAreWrittenSeldom: an address more or less in use is one of the counts.
 func TestPodsThatComeAndGoAreWrittenSeldom(t *testing.T) {
 	n := declared()
 	withPods(n)

@@ -47,7 +47,7 @@ type Options struct {
 	Refusals *controller.Refusals
 	// RejectedWrites knows which objects the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
-	// Attachments knows how the NetworkAttachmentDefinitions of NodeENIs are; AttachmentsChanged has those of which that changed.
+	// Attachments has how the NetworkAttachmentDefinitions of each NodeENI are; AttachmentsChanged receives changed NodeENIs.
 	Attachments        *controller.AttachmentDefinitions
 	AttachmentsChanged <-chan event.GenericEvent
 	Events             events.EventRecorder

@@ -1,0 +1,290 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/netattach"
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/core/text"
+	"github.com/multieni/multieni/internal/podlease"
+)
+
+const (
+	// podInterval is the time between two reads of leases, and between two reports that differ in the use of addresses
+	// only. Pods start without the agent, so no event reports them.
+	podInterval = 5 * time.Second
+	// mostCounted bounds the number of free addresses in a report: a prefix of IPv6 has more than 32 bits can count.
+	mostCounted = 1 << 16
+	// reasonNetworkFile is the reason of a network whose file the agent cannot write.
+	reasonNetworkFile = "NetworkFileNotWritten"
+)
+
+// router6 is the link-local address of the router in every subnet of a VPC (VPC user guide, "Subnet sizing").
+var router6 = netip.MustParseAddr("fe80:ec2::1")
+
+// keepNetworks writes the file of each pod network of the node, removes those of other networks, and adds the state of
+// each network to the snapshot.
+func (a *Agent) keepNetworks(s *snapshot) error {
+	if a.NetworksDir == "" || s.state == nil {
+		return nil
+	}
+	var failures []error
+	written := map[string]bool{}
+	for _, i := range s.state.Status.Interfaces {
+		if i.Pods == nil || i.Phase != v1alpha1.PhaseAttached || i.MACAddress == "" {
+			continue
+		}
+		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
+		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID}
+		if written[network] {
+			continue // NodeENI n-1 and the second interface of NodeENI n have one name: the first in the list has it
+		}
+		written[network] = true
+		if fault := problem(i, s.observed); fault != nil {
+			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
+		} else if err := a.keepNetwork(i, &state, s.marks(network, i.ENIID)); err != nil {
+			state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+			failures = append(failures, err)
+		}
+		s.networks = append(s.networks, state)
+	}
+	if s.isConfirmed() && !s.recalled {
+		failures = append(failures, a.removeNetworks(written))
+	}
+	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
+	return errors.Join(failures...)
+}
+
+// marks returns the prefixes of a network that the agent reported as draining. The file with the marks is lost at a reboot.
+func (s *snapshot) marks(network, eni string) map[string]bool {
+	marks := map[string]bool{}
+	for _, n := range s.state.Status.PodNetworks {
+		for _, p := range n.Prefixes {
+			if n.Network == network && n.ENIID == eni && p.Phase != v1alpha1.PodPrefixActive {
+				marks[p.CIDR] = true
+			}
+		}
+	}
+	return marks
+}
+
+// markedPrefixes returns what marks needs of the last report. It changes seldom.
+func markedPrefixes(networks []v1alpha1.PodNetworkState) []v1alpha1.PodNetworkState {
+	var marked []v1alpha1.PodNetworkState
+	for _, n := range networks {
+		some := v1alpha1.PodNetworkState{Network: n.Network, NodeENI: n.NodeENI, ENIID: n.ENIID}
+		for _, p := range n.Prefixes {
+			if p.Phase != v1alpha1.PodPrefixActive {
+				some.Prefixes = append(some.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR, Phase: v1alpha1.PodPrefixDraining})
+			}
+		}
+		if len(some.Prefixes) > 0 {
+			marked = append(marked, some)
+		}
+	}
+	return marked
+}
+
+// keepNetwork writes the file of one network under the lock of its leases, and completes its state.
+func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state *v1alpha1.PodNetworkState, marks map[string]bool) error {
+	store, err := podlease.Open(a.LeasesDir, state.Network)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	leases, err := store.Leases()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(a.NetworksDir, state.Network+".json")
+	present, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the file of network %s: %w", state.Network, err)
+	}
+	before, _ := podnet.ParseNetwork(present) // an unreadable file is written again
+	now := time.Now()
+	network := PodNetwork(i, a.Node, a.DefaultMTU)
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		keepMarks(family, before, i.ENIID, marks, now)
+	}
+	// A prefix counts as drained only if the mark was in the file before the leases were read, and in the last report: that
+	// one is in the checkpoint too, so that an agent that starts without the API server marks the prefix again.
+	drained := map[netip.Prefix]bool{}
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		if family == nil {
+			continue
+		}
+		for _, prefix := range family.Drained(leases, now) {
+			drained[prefix] = isMarked(before, prefix) && marks[prefix.String()]
+		}
+	}
+	drain(network.IPv4, leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, now)
+	drain(network.IPv6, leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, now)
+	content, err := network.Encode()
+	if err != nil {
+		return fmt.Errorf("write the file of network %s: %w", state.Network, err)
+	}
+	if !bytes.Equal(content, present) {
+		if err := errors.Join(os.MkdirAll(a.NetworksDir, 0o755), podlease.WriteFile(path, content)); err != nil {
+			return fmt.Errorf("write the file of network %s: %w", state.Network, err)
+		}
+	}
+	complete(state, network.Usage(leases, now), drained)
+	return nil
+}
+
+// PodNetwork returns the pod network of an interface, without marks.
+func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.Network {
+	named := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}
+	network := podnet.Network{
+		Version: podnet.Version, Name: named.Name(), NodeENI: i.NodeENI, Node: node, Link: hostnet.AltName(named.LinkName()),
+		ENI: i.ENIID, MAC: i.MACAddress, MTU: defaultMTU, Attachment: podnet.Attachment(i.Pods.Attachment),
+	}
+	if i.MTU > 0 {
+		network.MTU = int(i.MTU)
+	}
+	host := network.Attachment == podnet.HostDevice
+	if subnet, err := netip.ParsePrefix(i.SubnetCIDR); err == nil && (host || i.Pods.IPv4Prefixes > 0) {
+		// The router of a subnet has its second address (VPC user guide, "Subnet sizing").
+		network.IPv4 = &podnet.Family{Subnet: subnet, Gateway: subnet.Addr().Next(), MaxPrefixes: int(i.Pods.IPv4MaxPrefixes), Prefixes: prefixes(i.IPv4Prefixes)}
+	}
+	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil && i.Pods.IPv6Prefixes > 0 {
+		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes), Prefixes: prefixes(i.IPv6Prefixes)}
+	}
+	if address, err := netip.ParseAddr(i.PrivateIP); err == nil && host {
+		network.Addresses = append(network.Addresses, address)
+	}
+	for _, to := range i.Pods.Routes {
+		if route, err := netip.ParsePrefix(to); err == nil {
+			network.Routes = append(network.Routes, route)
+		}
+	}
+	return network
+}
+
+func prefixes(texts []string) []podnet.Prefix {
+	var all []podnet.Prefix
+	for _, text := range texts {
+		if cidr, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, podnet.Prefix{CIDR: cidr})
+		}
+	}
+	return all
+}
+
+// keepMarks sets what the file before, or the last report, says of each prefix of the same interface.
+func keepMarks(family *podnet.Family, before podnet.Network, eni string, marks map[string]bool, now time.Time) {
+	if family == nil {
+		return
+	}
+	for n := range family.Prefixes {
+		p := &family.Prefixes[n]
+		p.Since, p.Draining = now.UTC().Truncate(time.Second), marks[p.CIDR.String()]
+		if before.ENI != eni {
+			continue
+		}
+		if known := find(before, p.CIDR); known != nil {
+			p.Since, p.Draining = known.Since, p.Draining || known.Draining
+		}
+	}
+}
+
+func find(network podnet.Network, cidr netip.Prefix) *podnet.Prefix {
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		if family == nil {
+			continue
+		}
+		for n := range family.Prefixes {
+			if family.Prefixes[n].CIDR == cidr {
+				return &family.Prefixes[n]
+			}
+		}
+	}
+	return nil
+}
+
+func isMarked(network podnet.Network, cidr netip.Prefix) bool {
+	known := find(network, cidr)
+	return known != nil && known.Draining
+}
+
+// drain marks the idle prefixes of a family that nothing needs.
+func drain(family *podnet.Family, leases []podnet.Lease, demand podnet.Demand, now time.Time) {
+	if family == nil {
+		return
+	}
+	for _, idle := range family.Drain(leases, demand, now) {
+		for n := range family.Prefixes {
+			family.Prefixes[n].Draining = family.Prefixes[n].Draining || family.Prefixes[n].CIDR == idle
+		}
+	}
+}
+
+// complete fills in the use of a network whose file is written.
+func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[netip.Prefix]bool) {
+	state.Ready, state.Reason, state.Message = true, v1alpha1.ReasonNetworkReady, "the file of the network is written"
+	state.Used = count(usage.IPv4.Used + usage.IPv6.Used)
+	state.Free = count(usage.IPv4.Free)
+	if len(usage.IPv4.Prefixes) == 0 && usage.IPv4.Free == 0 {
+		state.Free = count(usage.IPv6.Free)
+	}
+	for _, p := range slices.Concat(usage.IPv4.Prefixes, usage.IPv6.Prefixes) {
+		phase := v1alpha1.PodPrefixActive
+		switch {
+		case drained[p.CIDR]:
+			phase = v1alpha1.PodPrefixDrained
+		case p.Draining:
+			phase = v1alpha1.PodPrefixDraining
+		}
+		state.Prefixes = append(state.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR.String(), Used: count(p.Used), Phase: phase})
+	}
+	for n, pod := range usage.Pods {
+		if n == v1alpha1.MaxPodsOfNetwork {
+			state.PodsOmitted = int32(len(usage.Pods) - n + usage.MorePods)
+			break
+		}
+		namespace, name, named := strings.Cut(pod.Name, "/")
+		if !named {
+			namespace, name = "", pod.Name
+		}
+		state.Pods = append(state.Pods, v1alpha1.PodReference{Namespace: text.Clip(namespace, 63), Name: text.Clip(name, 253)})
+	}
+}
+
+func count(n int64) int32 { return int32(min(n, mostCounted)) }
+
+// removeNetworks removes the files of networks that the node does not have.
+func (a *Agent) removeNetworks(keep map[string]bool) error {
+	entries, err := os.ReadDir(a.NetworksDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list the files of networks: %w", err)
+	}
+	var failures []error
+	for _, entry := range entries {
+		if name, is := strings.CutSuffix(entry.Name(), ".json"); is && !keep[name] {
+			failures = append(failures, os.Remove(filepath.Join(a.NetworksDir, entry.Name())))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// podsDue reports whether a report that differs in pod networks only is due.
+func (a *Agent) podsDue(s *snapshot) bool {
+	return !equality.Semantic.DeepEqual(s.networks, s.state.Status.PodNetworks) && time.Since(a.podsReported) >= podInterval
+}
