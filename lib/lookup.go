@@ -87,7 +87,7 @@ const (
 	Deleted   State = "deleted"
 )
 
-// waitPoll is the time between two looks at an interface that is waited for.
+// waitPoll is the time between two reads of an interface that is waited for.
 const waitPoll = time.Second
 
 // WaitForENI returns when the interface is in the state, or the context ends. EC2 can say for a moment that it does not

@@ -83,9 +83,9 @@ func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string,
 	return made.ID, nil
 }
 
-// AdoptENI returns the interface of the subnet that carries all tags of the options, and creates it only when there is
-// none; adopted says which. The tags must tell it from all others: several that match are an error. EC2 finds an
-// interface by its tags only some moments after it was made; where that matters, give a ClientToken as well.
+// AdoptENI returns the interface of the subnet that has all tags of the options, and creates it only when there is
+// none; adopted says which. The tags must identify it: several matches are an error. EC2 finds a new interface by its
+// tags only after some moments; where that matters, give a ClientToken as well.
 func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID string, adopted bool, err error) {
 	if len(options.Tags) == 0 {
 		return "", false, errors.New("adopt an interface: without tags it cannot be told from others")
@@ -110,7 +110,7 @@ func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID st
 	return eniID, false, err
 }
 
-// AttachENI attaches an interface at a device index of network card 0. An error leaves the interface as it is.
+// AttachENI attaches an interface at a device index of network card 0. A failed call does not change the interface.
 // [ENIManager.Attach] returns the attachment ID as well.
 func (m *ENIManager) AttachENI(ctx context.Context, eniID, instanceID string, deviceIndex int, deleteOnTermination bool) error {
 	_, err := m.Attach(ctx, eniID, instanceID, AttachOptions{DeviceIndex: deviceIndex, DeleteOnTermination: deleteOnTermination})

@@ -28,7 +28,7 @@ import (
 type Host interface {
 	// Facts takes a snapshot, and says which of the devices have their link in another namespace.
 	Facts(devices []string) (hostnet.Facts, error)
-	// Apply carries an operation out; that it is so already is success.
+	// Apply executes an operation; if the state is already reached, it succeeds.
 	Apply(hostnet.Operation) error
 	// Events has something to receive after changes. It is closed when there will be no more.
 	Events() <-chan struct{}
@@ -58,7 +58,7 @@ type Options struct {
 	Taint string
 	// ReapplyTaint puts the taint back when a required interface is lost.
 	ReapplyTaint bool
-	// Resync is the time between two looks at the host when nothing seems to change.
+	// Resync is the time between two passes over the host without events.
 	Resync time.Duration
 	// NetworkdDir, if set, gets a file for each interface that makes systemd-networkd ignore its link.
 	NetworkdDir string
@@ -71,7 +71,7 @@ type Options struct {
 	Log                    *slog.Logger
 }
 
-// Agent looks after the links of one node.
+// Agent reconciles the links of one node.
 type Agent struct {
 	Options
 	// devices remembers where the device of each MAC address is, so that it is known while its link is in a pod.
@@ -127,9 +127,8 @@ type snapshot struct {
 	networks []v1alpha1.PodNetworkState
 }
 
-// reconcile makes the links as promised, says how far they are, and returns when to look again if nothing is heard
-// before. A failure to configure one link keeps neither the others from being configured nor anything from being
-// reported.
+// reconcile configures the desired links, reports their state, and returns when to run again without an event. A
+// failure of one link neither keeps the others from being configured nor the report from being written.
 func (a *Agent) reconcile(ctx context.Context) (next time.Duration, err error) {
 	s := a.gather()
 	failure := a.configure(s)
@@ -213,7 +212,7 @@ func (a *Agent) configure(s *snapshot) error {
 	return s.attachErrors(failures)
 }
 
-// decide looks at the host, and returns what is to be done there.
+// decide reads the host, and returns the operations that it needs.
 func (a *Agent) decide(s *snapshot) (operations []hostnet.Operation, bindings []hostpci.Binding, err error) {
 	var devices []string
 	for _, link := range s.links {

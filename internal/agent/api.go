@@ -118,7 +118,7 @@ func (a *API) watch(ctx context.Context, log *slog.Logger) {
 	both.Go(func() { a.states.informer.RunWithContext(ctx) })
 	both.Go(func() { a.nodes.informer.RunWithContext(ctx) })
 	if a.synced(ctx) {
-		a.wake() // that there is no such object is news, too
+		a.wake() // a missing object is a change, too
 	}
 	both.Wait()
 }
@@ -152,7 +152,7 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// trim takes off an object what the agent never looks at: of the status of a Node all but the conditions.
+// trim removes what the agent never reads from an object: of the status of a Node all but the conditions.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/multieni/multieni/internal/networkd"
 )
 
-// checkpointFile is the file in the folder of the agent's own that holds what its node was promised last.
+// checkpointFile is the file in the agent's folder with the last known state of its node.
 const checkpointFile = "agent.json"
 
 // Checkpoint returns what is worth knowing of a node's state while the API server is away.
@@ -31,10 +31,11 @@ func Checkpoint(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	}
 }
 
-// RestoreCheckpoint returns what is certain of a record, or nil: the interfaces that were attached when it was written, and that instance
-// metadata shows on this instance still, the same interface behind the same MAC address. The record alone may be old, or of
-// another instance, and metadata alone does not say whose an interface is. Devices of programs in user space are none of them:
-// to take a link away asks for more certainty. As the controller has not reported on what is returned, nothing is taken back.
+// RestoreCheckpoint returns what is certain of a record, or nil: the interfaces that were attached when it was written,
+// and that instance metadata shows on this instance still, the same interface behind the same MAC address. The record
+// alone may be old, or of another instance, and metadata alone does not say whose an interface is. Devices of programs
+// in user space are none of them: to take a link away asks for more certainty. As the controller has not reported on
+// what is returned, nothing is taken back.
 func RestoreCheckpoint(record *v1alpha1.NodeENIState, node string, known *eni.Metadata) *v1alpha1.NodeENIState {
 	if record == nil || known == nil || record.Name != node || record.Spec.InstanceID != known.InstanceID {
 		return nil

@@ -24,8 +24,8 @@ type failure struct {
 	at      time.Time
 }
 
-// decideBindings adds how far the devices for user space are to what was observed, and returns what is to be done. The
-// bus is read only if there is such a device.
+// decideBindings adds the state of the devices for user space to the observations, and returns the operations. It reads
+// the bus only if there is a device.
 func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 	if len(s.devices)+len(s.records) == 0 {
 		return nil, nil
@@ -45,7 +45,7 @@ func (a *Agent) decideBindings(s *snapshot) ([]hostpci.Binding, error) {
 	return bindings, nil
 }
 
-// bind carries a binding out. What fails is reported as long as it is not tried again.
+// bind executes a binding. A failure is reported until the next attempt.
 func (a *Agent) bind(b hostpci.Binding) {
 	if err := a.PCI.Bind(b); err != nil {
 		a.failed[b] = failure{fmt.Sprintf("%v; it is tried again after %s", err, bindRetry), time.Now()}
@@ -56,7 +56,7 @@ func (a *Agent) bind(b hostpci.Binding) {
 	a.Log.Info("carried out", "what", b.String())
 }
 
-// next returns when to look at the host again if nothing is heard before.
+// next returns when to read the host again without an event.
 func (a *Agent) next(s *snapshot) time.Duration {
 	for _, o := range s.observed {
 		if o.State == hostnet.Binding || o.Reason == hostpci.ReasonInUse {

@@ -14,10 +14,10 @@ import (
 	"github.com/multieni/multieni/internal/networkd"
 )
 
-// writeFiles writes the files that tell other programs of the host about the interfaces, where that is asked for.
+// writeFiles writes the files about the interfaces that other programs of the host read, where they are configured.
 func (a *Agent) writeFiles(s *snapshot) error {
 	if !s.isConfirmed() {
-		return nil // what is there may well be right
+		return nil // the existing files may be correct
 	}
 	var failures []error
 	if a.NetworkdDir != "" {

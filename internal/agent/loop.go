@@ -20,7 +20,7 @@ const (
 	// firstRetry and lastRetry bound the time until what failed is tried again.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// apiServerTimeout is how long to wait for the API server before the agent goes by what it knew last.
+	// apiServerTimeout is how long to wait for the API server before the agent uses the last known state.
 	apiServerTimeout = 3 * time.Second
 )
 
@@ -70,8 +70,8 @@ func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 	a.Log.Error("the interfaces of the node are not as they shall be, or that could not be said; it is tried again", "in", next, "err", err)
 }
 
-// prepare waits until it is known what the API server has. If that takes long it goes by what the node was promised in
-// an earlier life until it is known. It reports whether there is something to go by.
+// prepare waits until the state in the API server is known. If that takes long, it uses the checkpoint of an earlier
+// life until then. It reports whether there is a state to use.
 func (a *Agent) prepare(ctx context.Context) bool {
 	early, cancel := context.WithTimeout(ctx, apiServerTimeout)
 	defer cancel()

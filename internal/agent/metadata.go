@@ -20,14 +20,14 @@ import (
 const (
 	// metadataTimeout is how long instance metadata may take. Where it is blocked, that is how long it always takes.
 	metadataTimeout = 5 * time.Second
-	// metadataPause is how soon it is asked again if an answer is wanted, metadataRetry if it gave none.
+	// metadataPause is the delay before the next requested answer, metadataRetry the one after a failure.
 	metadataPause, metadataRetry = 30 * time.Second, 5 * time.Minute
 )
 
 // metadata is what instance metadata said last. The agent never waits for it, and works without it.
 type metadata struct {
 	read func(context.Context) (eni.Metadata, error)
-	// wanted has something to receive if an answer younger than the last one would help.
+	// wanted has something to receive if a newer answer than the last one would help.
 	wanted chan struct{}
 
 	mu   sync.Mutex
@@ -45,7 +45,7 @@ func (m *metadata) known() *eni.Metadata {
 	return m.last
 }
 
-// want asks for a new answer by and by.
+// want requests a new answer with a delay.
 func (m *metadata) want() {
 	select {
 	case m.wanted <- struct{}{}:
@@ -53,7 +53,7 @@ func (m *metadata) want() {
 	}
 }
 
-// keep asks once, and whenever an answer is wanted, until the context ends, and tells of each answer.
+// keep reads metadata once and after each request, until the context ends, and calls tell for each answer.
 func (m *metadata) keep(ctx context.Context, log *slog.Logger, tell func()) {
 	for {
 		var retry <-chan time.Time

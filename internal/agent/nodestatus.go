@@ -89,8 +89,8 @@ func (a *API) writeNode(ctx context.Context, before, now *corev1.Node) error {
 	return a.nodes.patch(ctx, a.node, change{kind: types.MergePatchType, content: content}, &corev1.Node{})
 }
 
-// setCondition puts the verdict into the conditions, and reports whether that is news. Its times move only with what it
-// says.
+// setCondition writes the readiness into the conditions, and reports whether it changed. The condition's times change
+// only with its content.
 func setCondition(node *corev1.Node, v Readiness) (news bool) {
 	now := metav1.Now()
 	condition := corev1.NodeCondition{

@@ -35,13 +35,13 @@ func (s *snapshot) preserved() []v1alpha1.LinkState {
 	})
 }
 
-// isConfirmed reports whether nothing is to be left as it is.
+// isConfirmed reports whether the agent has nothing to preserve.
 func (s *snapshot) isConfirmed() bool { return !s.preserves("") && len(s.preserved()) == 0 }
 
-// changesPreserved reports whether an operation would change something that is to be left as it is.
+// changesPreserved reports whether an operation would change something that the agent preserves.
 func (s *snapshot) changesPreserved(o hostnet.Operation) bool {
 	switch o.(type) {
-	case hostnet.AddRule: // of a link that is wanted
+	case hostnet.AddRule: // of a desired link
 		return false
 	case hostnet.RemoveRule: // nothing says whose it was
 		return !s.isConfirmed()

@@ -138,7 +138,7 @@ func isComplete(action string, output any) bool {
 	return members == 0
 }
 
-// inspector judges an answer by its header and its beginning, which may be the whole.
+// inspector checks an answer by its header and its beginning, which may be the whole answer.
 type inspector func(action string, header http.Header, head []byte, whole bool) error
 
 // inspectorOf returns the inspector of a protocol by the content type of the request; nil for a protocol that is not

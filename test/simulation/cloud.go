@@ -34,7 +34,7 @@ type request struct {
 	// made is what a create answered with.
 	made *eni.Interface
 	slot eni.Slot
-	// attachment is what a detach names, and unassigns what a call for addresses takes away.
+	// attachment is what a detach names, and unassigns the addresses that a call removes.
 	attachment string
 	unassigns  eni.Addresses
 }

@@ -22,7 +22,7 @@ const mostForeignAddresses = 2
 type foreignAddresses struct {
 	random *rand.Rand
 	acts   bool
-	// on has, by interface, the addresses that it assigned and has not taken away.
+	// on has, by interface, the addresses that it assigned and did not unassign since.
 	on map[string][]netip.Addr
 }
 
@@ -67,7 +67,7 @@ func (r *run) assignForeign(i eni.Interface) {
 	}
 	block := netip.MustParsePrefix(cidr)
 	if block.Bits() > 24 {
-		return // no room beside the addresses that EC2 picks
+		return // no room next to the addresses that EC2 chooses
 	}
 	bytes := block.Addr().As4()
 	bytes[3] = byte(200 + r.foreign.random.IntN(50))
@@ -93,7 +93,7 @@ func (r *run) unassignForeign(i eni.Interface, address netip.Addr) {
 	r.touched()
 }
 
-// unassigning checks I15: a call unassigns no address that somebody else assigned.
+// unassigning checks I15: the product unassigns no address that another program assigned.
 func (r *run) unassigning(p *process, q request) {
 	if theirs := q.unassigns.Common(eni.Addresses{SecondaryIPv4: r.foreign.on[q.target]}).SecondaryIPv4; len(theirs) > 0 {
 		r.violate("I15", "%s unassigns %v from %s, which somebody else assigned", p.name, theirs, q.target)

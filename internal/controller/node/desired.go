@@ -76,7 +76,7 @@ func (r *Reconciler) observe(
 	return observed, err
 }
 
-// desired is what the NodeENIs want of one instance.
+// desired is what the NodeENIs request for one instance.
 type desired struct {
 	plan.Desired
 	// generations are those of the NodeENIs that the node's own instance is planned by.
@@ -85,7 +85,7 @@ type desired struct {
 	requeueAt time.Time
 }
 
-// desire says what is wanted of one instance of the node.
+// desire returns the desired interfaces of one instance of the node.
 func (r *Reconciler) desire(ctx context.Context, s *snapshot, instanceID string, at selector.Location, known observer.NodeInventory) (desired, error) {
 	present := s.present(instanceID)
 	d := desired{generations: map[types.UID]int64{}, Desired: plan.Desired{
@@ -127,7 +127,8 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 	return claims
 }
 
-// claim says what one NodeENI asks. Its wishes are worked out only where it still may ask, or may again after a pause.
+// claim returns the claim of one NodeENI. It resolves the selectors only where the NodeENI may create interfaces now,
+// or after a pause.
 func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI, present bool, at selector.Location) (plan.Claim, time.Time, error) {
 	claim := controller.NewClaim(nodeENI)
 	circumstances := plan.SelectionFacts{
@@ -159,9 +160,9 @@ func (r *Reconciler) claim(ctx context.Context, s *snapshot, nodeENI *v1alpha1.N
 	return claim, time.Time{}, nil
 }
 
-// mustWait says why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not yet
-// processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask again,
-// or zero if an event will tell.
+// mustWait returns why a node must wait for its first interface of a NodeENI, or nothing: the NodeENI's spec was not
+// yet processed, or a change of its selector reaches so many nodes that a ramp admits them. It returns when to ask
+// again, or zero if an event will trigger the next attempt.
 func (r *Reconciler) mustWait(ctx context.Context, s *snapshot, nodeENI *v1alpha1.NodeENI) (why string, requeueAt time.Time, err error) {
 	if s.served(nodeENI.UID) {
 		return "", time.Time{}, nil
@@ -307,7 +308,7 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	return all
 }
 
-// judged lets the observer know which interfaces are ours, and tells of those that are left alone from now on.
+// judged reports to the observer which interfaces are ours, and emits Events for those that became unverified.
 func (r *Reconciler) judged(s *snapshot, instanceID string, p plan.Plan) {
 	denied := make([]string, len(p.Unverified))
 	for n, u := range p.Unverified {

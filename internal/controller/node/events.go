@@ -94,7 +94,7 @@ func (r *Reconciler) announceForce(s *snapshot, outcomes []executor.Outcome) {
 	r.emit(s, all)
 }
 
-// emit records news of a node's interfaces, those of one outcome together.
+// emit records the changes of a node's interfaces, those of one outcome together.
 func (r *Reconciler) emit(s *snapshot, all []nodeEvent) {
 	for len(all) > 0 {
 		alike, others := splitBy(all, func(n nodeEvent) bool { return n.outcome == all[0].outcome })
@@ -108,7 +108,7 @@ func (r *Reconciler) emit(s *snapshot, all []nodeEvent) {
 	}
 }
 
-// splitBy parts news that are of a kind from the others.
+// splitBy separates the changes that match from the others.
 func splitBy(all []nodeEvent, of func(nodeEvent) bool) (these, others []nodeEvent) {
 	for _, n := range all {
 		if of(n) {
@@ -120,7 +120,7 @@ func splitBy(all []nodeEvent, of func(nodeEvent) bool) (these, others []nodeEven
 	return these, others
 }
 
-// emitOnNode records one Event on the Node for news of one outcome.
+// emitOnNode records one Event on the Node for changes of one outcome.
 func (r *Reconciler) emitOnNode(s *snapshot, alike []nodeEvent) {
 	if s.node == nil {
 		return
@@ -149,8 +149,8 @@ func interfacesOf(node *corev1.Node, interfaces []string) *corev1.ObjectReferenc
 // repetitions ends the note of an Event on a NodeENI: the note names one node and its interfaces, the count is of all.
 const repetitions = " (repetitions may be of other interfaces)"
 
-// emitOnNodeENI records one Event on a NodeENI for news of one outcome. It names nothing that differs from node to
-// node, its note aside: the recorder counts Events that are alike, and writes the first two.
+// emitOnNodeENI records one Event on a NodeENI for changes of one outcome. Apart from its note, the Event has nothing
+// that differs from node to node: the recorder counts equal Events, and writes the first two.
 func (r *Reconciler) emitOnNodeENI(s *snapshot, its []nodeEvent) {
 	nodeENI := s.identityOf(its[0].nodeENI)
 	if nodeENI == nil {

@@ -186,13 +186,13 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 	return s.withLedger(state, nil), nil
 }
 
-// release removes the finalizer of the state and deletes it: nothing is promised any more, and EC2 has nothing left of
-// what was. It reports whether there was a state to release: a cache shows one for longer.
+// release removes the finalizer of the state and deletes it: the ledger is empty, and EC2 has no interface of it left.
+// It reports whether there was a state to release: a cache may still have a deleted one.
 func (r *Reconciler) release(ctx context.Context, s *snapshot) (bool, error) {
 	after := s.state.DeepCopy()
 	after.Spec.Members, after.Spec.PreviousInstances = nil, nil
 	controllerutil.RemoveFinalizer(after, v1alpha1.Finalizer)
-	// The lock makes this fail if the ledger promises more by now than a stale reading shows.
+	// The lock makes this fail if the ledger has more members now than the stale read.
 	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.state, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("release the NodeENIState of node %s: %w", s.name, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 )
 
-// interfacePods returns what the agent needs to know of spec.pods of a NodeENI; nil without it.
+// interfacePods returns the part of a NodeENI's spec.pods that the agent needs; nil without it.
 func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	if pods == nil {
 		return nil

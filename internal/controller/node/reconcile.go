@@ -132,9 +132,9 @@ func (r *Reconciler) reconcileInstance(
 	return run.snapshot, run.result, err
 }
 
-// next plans and starts the calls, or returns again because a fact changed. A new snapshot, of the API server's answer or of
-// a stored ledger, starts the instance over in this way. Before the first plan with calls it asks for a worker, but does not
-// wait: the node is reconciled again when it has one.
+// next plans and starts the calls, or returns again because a fact changed. A new snapshot, of the API server's answer
+// or of a stored ledger, starts the instance over in this way. Before the first plan with calls it asks for a worker,
+// but does not wait: the node is reconciled again when it has one.
 func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (again bool, err error) {
 	r := run.r
 	if run.result, err = r.plan(ctx, run.snapshot, run.instanceID, run.look, calls.InFlight()); err != nil {
@@ -171,9 +171,9 @@ func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
 	return true, nil
 }
 
-// begin starts the calls of a plan, or reports that some are no longer allowed. Those that nothing waits for begin once no other
-// call is in flight, and no interface is about to be attached: it has such calls too, which would otherwise need a reconciliation,
-// and a read of the instance, of their own.
+// begin starts the calls of a plan, or reports that some are no longer allowed. Those that nothing waits for begin once
+// no other call is in flight, and no interface is about to be attached: it has such calls too, which would otherwise
+// need a reconciliation, and a read of the instance, of their own.
 func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
 	awaited, trailing := splitDeferrable(p.Actions)
 	if len(p.Actions) > 0 {
@@ -197,8 +197,8 @@ func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, 
 	return true
 }
 
-// readIfStale reads the node's instance from EC2, once, after its agent missed a link. If that has to wait, it returns until
-// when.
+// readIfStale reads the node's instance from EC2, once, after its agent missed a link. If that has to wait, it returns
+// until when.
 func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot, instanceID string) (look *eni.InstanceSnapshot, requeueAt time.Time, err error) {
 	if instanceID != s.instanceID {
 		return nil, time.Time{}, nil
@@ -215,8 +215,8 @@ func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot, instanceID st
 	return &now, requeueAt, nil
 }
 
-// releaseInstance leaves an instance to the node that has it, and triggers that node: changes of interfaces whose tags name
-// this node still arrive here. An attached interface that the other node is known to leave alone is no reason.
+// releaseInstance leaves an instance to the node that has it, and triggers that node: changes of interfaces whose tags
+// name this node still arrive here. An attached interface that the other node is known to leave alone is no reason.
 func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceID string) (*snapshot, result, error) {
 	known := r.Observer.Of(instanceID)
 	denied := r.Observer.Denied()
@@ -240,7 +240,7 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 // errBusy keeps an instance from being worked on under two names at once.
 var errBusy = errors.New("the instance is worked on under the name of another node")
 
-// explained is a plan that is put into words only when the log wants them.
+// explained is a plan that is formatted only if the log prints it.
 type explained struct{ plan.Plan }
 
 // LogValue implements [slog.LogValuer].

@@ -103,9 +103,9 @@ type Reconciler struct {
 	workers *ratelimit.Workers
 	// creationBlocked is whether the last plan found too many unattached interfaces in the cluster.
 	creationBlocked bool
-	// admitted receives the names of nodes that have waited at a gate and are let in.
+	// admitted receives the names of nodes that waited at the semaphore and are admitted.
 	admitted chan string
-	// background receives work that no reconciliation waits for. There is room for all that the gate lets in.
+	// background receives work that no reconciliation waits for. Its capacity is the limit of the semaphore.
 	background chan func(context.Context)
 }
 

@@ -26,8 +26,8 @@ const (
 	removeStatusDelay = 30 * time.Second
 )
 
-// report writes the node's status if it changed, with Events for what a user would want to know, and releases the state
-// when nothing is left to report. It returns when to report again, or zero.
+// report writes the node's status if it changed, with Events for users, and releases the state when nothing is left to
+// report. It returns when to report again, or zero.
 func (r *Reconciler) report(ctx context.Context, s reconciled) (requeueAt time.Time, err error) {
 	if s.empty() {
 		r.forgetVolatile(s.name, s.instances, s.release)
@@ -72,8 +72,8 @@ func (r *Reconciler) releaseState(ctx context.Context, s reconciled) error {
 }
 
 // removeGenerations removes from the ledger what the plans no longer name. A ledger that names too much is safe, so
-// this write is deferred while more removals follow; and where nothing is left at all, the ledger goes as a whole. It
-// returns when a deferred write is due, or zero.
+// this write is deferred while more removals follow. If nothing is left at all, the whole ledger is deleted. It returns
+// when a deferred write is due, or zero.
 func (r *Reconciler) removeGenerations(ctx context.Context, s reconciled) (*snapshot, time.Time, error) {
 	if s.deferredSpec == nil || s.state == nil || s.empty() {
 		return s.snapshot, time.Time{}, nil
@@ -182,7 +182,8 @@ func (r *Reconciler) announceOmitted(s *snapshot, before, after v1alpha1.NodeENI
 		len(after.Interfaces)+int(after.InterfacesOmitted), len(after.Interfaces))
 }
 
-// recordRejectedWrite says once that the API server refuses the node's ledger or status: the object itself cannot tell.
+// recordRejectedWrite reports once that the API server refuses the node's ledger or status: the refused object cannot
+// report it.
 func (r *Reconciler) recordRejectedWrite(s *snapshot, err error) {
 	if !r.RefusedWrites.Note(controller.ObjectRef{Kind: "NodeENIState", Name: s.name}, err) || s.node == nil {
 		return

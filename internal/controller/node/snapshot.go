@@ -31,7 +31,7 @@ import (
 type snapshot struct {
 	name string
 	registration
-	// state is nil while nothing was ever promised to the node.
+	// state is nil while the node has never had a ledger.
 	state *v1alpha1.NodeENIState
 	// deferredSpec is the ledger after a deferred write that removes generations, nil if no write is deferred.
 	deferredSpec *v1alpha1.NodeENIStateSpec
@@ -159,9 +159,9 @@ func (r *Reconciler) skip(ctx context.Context, node *corev1.Node, reason string,
 	}
 }
 
-// nodesOf returns the Nodes that name an instance, the oldest first: that one has it. A kubelet that registered again
-// under another name is not told from a Node that names an instance by mistake or malice, and neither is to take
-// anything away.
+// nodesOf returns the Nodes that name an instance, the oldest first: that one owns it. The controller cannot
+// distinguish a kubelet that registered again under another name from a Node that names an instance by mistake or
+// malice. Neither may cause the removal of an interface.
 func (r *Reconciler) nodesOf(ctx context.Context, instanceID string) ([]corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, controller.OfInstance(instanceID), client.UnsafeDisableDeepCopy); err != nil {
@@ -235,7 +235,7 @@ func namesOf(states []v1alpha1.NodeENIState) []string {
 	return names
 }
 
-// served reports whether the node was ever promised anything by the NodeENI.
+// served reports whether the NodeENI ever had a member on the node.
 func (s *snapshot) served(uid types.UID) bool {
 	if s.state == nil {
 		return false
@@ -357,13 +357,13 @@ const (
 	// expectFor is for how long after a Node was created its instance is looked at for interfaces of networks. A
 	// lifecycle hook waits for less.
 	expectFor = 10 * time.Minute
-	// expectEvery is the time between two looks.
+	// expectEvery is the time between two reads.
 	expectEvery = 10 * time.Second
 )
 
-// expect looks at the instance of a node that was born with the startup taint, and that no NodeENI selects. A lifecycle
-// hook makes its interfaces while it joins, and nothing tells the controller of them before the next listing. It
-// returns when to look again, or zero.
+// expect reads the instance of a node that started with the startup taint and that no NodeENI selects. A lifecycle hook
+// creates its interfaces while it joins, and the controller would not learn of them before the next list. It returns
+// when to read again, or zero.
 func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.Time, error) {
 	if s.node == nil || !s.awaitsNetworks(r.Now()) {
 		return s, time.Time{}, nil
@@ -375,8 +375,8 @@ func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.T
 	return s.withInstances(instances, s.release), r.Now().Add(expectEvery), nil
 }
 
-// awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI promises it
-// any.
+// awaitsNetworks reports whether the agent keeps pods off the node until it has interfaces, and no NodeENI selects the
+// node.
 func (s *snapshot) awaitsNetworks(now time.Time) bool {
 	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
 	selected := slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })

@@ -53,7 +53,7 @@ func newReconciled(s *snapshot, results []result) reconciled {
 	return reconciled{s, results, generations, waiting}
 }
 
-// empty reports whether nothing is promised and nothing exists.
+// empty reports whether the ledger is empty and no interface exists.
 func (s reconciled) empty() bool {
 	return !slices.ContainsFunc(s.results, func(one result) bool { return len(one.plan.Members) > 0 || len(one.plan.Ledger) > 0 })
 }
@@ -118,8 +118,8 @@ func unverified(p plan.Plan) []v1alpha1.UnverifiedInterface {
 	return all
 }
 
-// distinct keeps one member of each key, ordered by NodeENI: the wanted one, where an old interface and its successor
-// overlap. What a tag says the name of the NodeENI is can differ between the two.
+// distinct keeps one member of each key, ordered by NodeENI. Where an old interface and its successor overlap, it keeps
+// the desired one. The NodeENI's name in the tags can differ between the two.
 func distinct(members []plan.Member) []plan.Member {
 	slices.SortStableFunc(members, func(a, b plan.Member) int {
 		return cmp.Or(a.Key.Compare(b.Key), -cmp.Compare(rank(a), rank(b)))
@@ -148,7 +148,7 @@ func preJoinOnly(m plan.Member) bool {
 	return identity.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
 }
 
-// summary says in one outcome how the node stands.
+// summary returns the state of the node in one outcome.
 func summary(members []plan.Member, st v1alpha1.NodeENIStateStatus) status.Outcome {
 	for _, m := range members {
 		if m.Desired && !m.Why.Reason.Transient() && m.Why.Reason != plan.Drifted {
@@ -217,8 +217,8 @@ func apiMember(m identity.Member) v1alpha1.Member {
 	}
 }
 
-// addHostSettings adds what the agent on the node needs to know of the NodeENI. While there is none to ask, all stays
-// as it was said before: the interface is in use as it is.
+// addHostSettings adds the settings of the NodeENI that the agent on the node needs. Without the NodeENI all settings
+// stay as last reported: the interface is in use with them.
 func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
 	was := s.lastReported(m)
 	state.SubnetCIDR = was.SubnetCIDR
@@ -289,8 +289,9 @@ func clip(text string, length int) string {
 	return text
 }
 
-// observed says which generation of each NodeENI the interfaces were judged by. Of a NodeENI with an interface that
-// waits at a gate it repeats what the state says already, since the plan for that interface is not confirmed yet.
+// observed returns the generation of each NodeENI that the interfaces were compared with. For a NodeENI with an
+// interface that waits at the semaphore it repeats the state's value, because the plan for that interface is not
+// confirmed yet.
 func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
 	all, waiting := map[types.UID]v1alpha1.ObservedNodeENI{}, map[types.UID]bool{}
 	exists := map[types.UID]bool{}

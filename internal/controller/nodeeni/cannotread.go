@@ -57,7 +57,7 @@ func cannotRead(message string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: string(plan.Unauthorized), Message: message}
 }
 
-// write writes the status if it changed. That EC2 refuses to be read becomes an Event: no node can tell of it.
+// write writes the status if it changed. A refused read of EC2 becomes an Event, because no node can report it.
 func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after v1alpha1.NodeENIStatus) error {
 	before := nodeENI.Status
 	if equality.Semantic.DeepEqual(before, after) {

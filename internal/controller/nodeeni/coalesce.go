@@ -18,7 +18,7 @@ const (
 	maxStatusDelay     = 10 * time.Second
 )
 
-// statusDelay is how long news is collected at least for a NodeENI with so many nodes.
+// statusDelay is the least delay of the status of a NodeENI with so many nodes.
 func statusDelay(nodes int32) time.Duration {
 	return min(max(minStatusDelay, time.Duration(nodes)*statusDelayPerNode), maxStatusDelay)
 }
@@ -50,7 +50,7 @@ func (b *statusBursts) of(name string) *statusBurst {
 	return b.byName[name]
 }
 
-// changed notes news of a node, and returns how long to wait for more.
+// changed records a change of a node, and returns how long to wait for more.
 func (b *statusBursts) changed(name string, node string, nodes int32, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -64,9 +64,9 @@ func (r *Reconciler) strays(left []eni.Interface) []eni.Interface {
 	})
 }
 
-// mayBeInvisible reports whether an earlier process may have made an interface for the NodeENI that EC2 does not show
-// yet: shortly after this one began, where a ledger that would tell is missing. What this process made, or asked for,
-// the observer holds.
+// mayBeInvisible reports whether an earlier process may have created an interface for the NodeENI that EC2 does not
+// return yet. That is possible shortly after this process began, if a ledger is missing. The observer knows what this
+// process created, or requested.
 func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeENI) (bool, error) {
 	if _, ours := r.accepted.Load(nodeENI.UID); ours || r.Observer.IsPastVisibilityWindow() {
 		return false, nil
@@ -82,7 +82,7 @@ func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeE
 	return !r.Ledgers.AllAccountedFor(string(nodeENI.UID), names), nil
 }
 
-// removing is how a NodeENI stands that is deleted.
+// removing is the outcome of a NodeENI that is being deleted.
 func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
 	if controller.Paused(nodeENI) && len(interfaces) > 0 {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
@@ -113,7 +113,7 @@ func indistinct(nodeENI *v1alpha1.NodeENI, state string) status.Outcome {
 		state, identity.TagNodeENIUID, nodeENI.UID, mostRecheck)}
 }
 
-// astray is how a NodeENI stands whose deletion waits for interfaces that a person has to see to.
+// astray is the outcome of a NodeENI whose deletion waits for interfaces that a person must look at.
 func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
 	first := strays[0]
 	where := "attached to nothing"

@@ -1,8 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeeni looks after NodeENI objects: it accepts them, reports how the fleet stands with them, and lets them
-// go once EC2 confirms that nothing of theirs is left. It makes no change in EC2; the node reconciler does.
+// Package nodeeni reconciles NodeENI objects: it accepts them, reports the state of the fleet, and removes their
+// finalizers once EC2 confirms that no interface of theirs is left. It makes no change in EC2; the node reconciler
+// does.
 package nodeeni
 
 import (
@@ -29,9 +30,9 @@ import (
 	"github.com/multieni/multieni/internal/resolver"
 )
 
-// recheck is how often a deletion that waits is looked at when nothing is heard, and what waits for the listing. A
-// deletion that has waited for long waits for a person, and is looked at less often, after a tenth of that time and at
-// least every mostRecheck.
+// recheck is the requeue time of a deletion that waits, and of a reconciliation that waits for the first list. A
+// deletion that has waited for long waits for a person. It is requeued less often, after a tenth of its waiting time
+// and at least every mostRecheck.
 const recheck, mostRecheck = 5 * time.Second, 10 * time.Minute
 
 // Options are what a Reconciler works with.
@@ -154,11 +155,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: r.next(&nodeENI, f)}, unreadable
 }
 
-// Counts counts interfaces by the name of their NodeENI and by how they stand, as the statuses have it.
+// Counts counts interfaces by the name of their NodeENI and by their state, from the statuses.
 func (r *Reconciler) Counts() map[string]map[string]int {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(context.Background(), &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // a cache that is not filled yet has nothing to tell
+		return nil // a cache that is not filled yet has no content
 	}
 	counts := map[string]map[string]int{}
 	for n := range all.Items {
@@ -175,7 +176,7 @@ func (r *Reconciler) Counts() map[string]map[string]int {
 func (r *Reconciler) Blocked() map[string]int {
 	var all v1alpha1.NodeENIStateList
 	if err := r.Client.List(context.Background(), &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // a cache that is not filled yet has nothing to tell
+		return nil // a cache that is not filled yet has no content
 	}
 	counts := map[string]int{}
 	for n := range all.Items {

@@ -199,7 +199,7 @@ func (i located) attachment() v1alpha1.Attachment {
 	}
 }
 
-// outcome says in one word and one sentence how the fleet stands.
+// outcome returns the state of the fleet in one word and one sentence.
 func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all interfaceCounts, resolutions ...metav1.Condition) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
 		return removing(nodeENI, f, all.interfaces)
@@ -254,7 +254,7 @@ func blockedReason(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus
 	return nil
 }
 
-// noNodes is how a NodeENI stands that selects no node.
+// noNodes is the outcome of a NodeENI that selects no node.
 func noNodes(nodeENI *v1alpha1.NodeENI) status.Outcome {
 	message := "no node carries the labels of nodeSelector"
 	if len(nodeENI.Spec.NodeSelector) == 0 {
@@ -263,7 +263,7 @@ func noNodes(nodeENI *v1alpha1.NodeENI) status.Outcome {
 	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
 }
 
-// unstored is how a NodeENI stands of whose nodes one cannot tell.
+// unstored is the outcome of a NodeENI with nodes whose state the API server refuses to store.
 func unstored(nodes map[string]string) status.Outcome {
 	first := slices.Sorted(maps.Keys(nodes))[0]
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonStateRefused, Message: fmt.Sprintf(
@@ -276,7 +276,7 @@ func stalled(i located) bool {
 	return i.Reason != string(plan.Retained) && !plan.Reason(i.Reason).Transient() && !staysDrifted(i)
 }
 
-// staysDrifted reports whether an interface is left as it is although it differs.
+// staysDrifted reports whether an interface keeps its drift.
 func staysDrifted(i located) bool { return i.Reason == string(plan.Drifted) }
 
 // drifted says how interfaces differ, by the first of them that says so itself: others have something else to say for
@@ -289,8 +289,7 @@ func drifted(interfaces []located, st v1alpha1.NodeENIStatus) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonDrifted, Message: message}
 }
 
-// interfaceCounts is how the interfaces of a NodeENI stand: those that the states list, and those that they have no
-// room for.
+// interfaceCounts counts the interfaces of a NodeENI: those that the states list, and those that they omit.
 type interfaceCounts struct {
 	interfaces []located
 	omitted    []omission
@@ -337,8 +336,8 @@ func outcomeOfBlocked(all []blockage, desired int32) status.Outcome {
 		"%d of %d interfaces are %s: node %s: %s%s", sum, desired, stand, first.node, first.message, others)}
 }
 
-// waiting counts the selected EC2 nodes whose interfaces were not judged yet by this generation of the NodeENI. What
-// counts is the instance: two Nodes can name one, and a Node can come back with another.
+// waiting counts the selected EC2 nodes that have not yet applied this generation of the NodeENI. It counts instances:
+// two Nodes can name one instance, and a Node can come back with another.
 func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	judged := map[string]bool{}
 	for n := range f.states {

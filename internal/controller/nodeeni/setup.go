@@ -44,7 +44,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return b.Complete(r)
 }
 
-// enqueueReported looks again, with other news, at a status that was just written.
+// enqueueReported enqueues a NodeENI after its status was written, together with further changes.
 func (r *Reconciler) enqueueReported(_ context.Context, e event.UpdateEvent, q controller.Queue) {
 	nodeENI := e.ObjectNew.(*v1alpha1.NodeENI)
 	q.AddAfter(request(nodeENI), r.bursts.reread(nodeENI.Name, nodeENI.Status.Nodes, r.Now()))
@@ -97,7 +97,7 @@ func (r *Reconciler) enqueueSelecting(ctx context.Context, q controller.Queue, o
 	})
 }
 
-// enqueue enqueues the NodeENIs that news concerns; news of no node waits no longer than it must.
+// enqueue enqueues the NodeENIs that a change concerns. A change without a node has the shortest delay.
 func (r *Reconciler) enqueue(ctx context.Context, q controller.Queue, node string, concerned func(*v1alpha1.NodeENI) bool) {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
