@@ -67,8 +67,7 @@ type Route struct {
 	Protocol int
 }
 
-// SamePath reports whether the other route leads to the same place in the same way, whatever its metric: the kernel gives
-// an IPv6 route one of its own.
+// SamePath reports whether the routes are equal except for their metrics: the kernel chooses the metric of an IPv6 route.
 func (r Route) SamePath(other Route) bool {
 	other.Metric = r.Metric
 	return r == other
