@@ -50,6 +50,10 @@ func (c cloud) CreateInterface(_ context.Context, r executor.CreateRequest) (mad
 		},
 		ClientToken: r.Token,
 	}
+	if r.PrimaryIPv4.IsValid() {
+		in.PrivateIPAddress = r.PrimaryIPv4.String()
+		c.p.run.noteAddress(r.SubnetID, r.PrimaryIPv4)
+	}
 	if len(r.Tags) > 0 {
 		in.TagSpecifications = []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(r.Tags)}}
 	}

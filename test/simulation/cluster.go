@@ -30,6 +30,8 @@ type cluster struct {
 	// stripped is when a user removed the finalizer of a NodeENI, or when the NodeENI was lost. Two clusters can have
 	// the same UIDs here.
 	stripped map[string]time.Time
+	// booting is an instance that gets interfaces before it joins; it may be nil.
+	booting *boot
 	// unledgered are the instances whose ledgers were lost.
 	unledgered map[string]bool
 }

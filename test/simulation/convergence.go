@@ -275,6 +275,9 @@ func (c *cluster) settled() *Violation {
 		}
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(claims), desiredSlot.compare) {
+		adopted := c.adoptedBy(s, claims[s])
+		c.run.covers.Actors[adoptsLaunched] += len(adopted)
+		have[s] = append(have[s], adopted...)
 		if v := c.settledSpot(s, claims[s], have[s]); v != nil {
 			return v
 		}
@@ -314,13 +317,16 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 }
 
 // mayStay reports whether an undesired interface may exist for now: its Node is absent, so the reason is unknown; it is
-// in use and its NodeENI has no subnet any more; or another Node of its instance is selected. In the last case the
-// product retains the interface without reading from EC2 whether the instance has ended: the cloud provider removes the
-// Nodes of an ended instance.
+// in use and its NodeENI has no subnet any more; another Node of its instance is selected; or it is a pre-join interface.
+// In the last two cases the product retains the interface without reading from EC2 whether the instance has ended: the
+// cloud provider removes the Nodes of an ended instance.
 func (c *cluster) mayStay(i eni.Interface) bool {
 	s := spotOf(i)
 	nodeENI := c.nodeENIOf(s.uid)
 	its := c.nodesOf(s.instanceID)
+	if isJoined(i) {
+		return len(its) > 0 || !c.run.truth().ended(s.instanceID)
+	}
 	if i.AttachedTo(s.instanceID) && i.Attachment.Status != eni.AttachmentDetaching && !c.removable(i) {
 		return true
 	}
@@ -399,12 +405,22 @@ func (c *cluster) blocked(s desiredSlot, claim expectedClaim) int {
 	n := 0
 	if state := c.state(claim.node.Name); state != nil {
 		for _, i := range state.Status.Interfaces {
-			if string(i.NodeENIUID) == s.uid && i.ENIID == "" && i.Phase == v1alpha1.PhaseBlocked && c.isTrue(plan.Reason(i.Reason), s, claim) {
+			if string(i.NodeENIUID) == s.uid && i.Phase == v1alpha1.PhaseBlocked && c.lacksFor(plan.Reason(i.Reason), s, claim, i.ENIID) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// lacksFor reports whether a member that lacks an interface is blocked for a reason that is true. Its state names none, a pre-join
+// interface that it is about to adopt, or one with its tags that another program attached elsewhere.
+func (c *cluster) lacksFor(reason plan.Reason, s desiredSlot, claim expectedClaim, id string) bool {
+	known := c.run.truth().interfaces[id]
+	if reason == plan.AttachedElsewhere {
+		return c.run.watch.strangers[id] != nil && known.Attachment != nil && !known.AttachedTo(s.instanceID)
+	}
+	return (id == "" || isJoined(known)) && c.isTrue(reason, s, claim)
 }
 
 // excused reports whether an interface is reported as blocked, for a reason that is true.

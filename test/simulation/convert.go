@@ -15,7 +15,7 @@ func networkInterface(n *ec2.NetworkInterface) eni.Interface {
 		Description: n.Description, MAC: n.MACAddress,
 		SubnetID: n.SubnetID, VPCID: n.VPCID, Zone: n.AvailabilityZone,
 		SourceDestCheck: n.SourceDestCheck, Tags: n.Tags, RequesterManaged: n.RequesterManaged,
-		Addresses: addresses(n),
+		Addresses: addressesOf(n),
 	}
 	for _, group := range n.Groups {
 		converted.Groups = append(converted.Groups, group.GroupID)
@@ -29,7 +29,7 @@ func networkInterface(n *ec2.NetworkInterface) eni.Interface {
 	return converted
 }
 
-func addresses(n *ec2.NetworkInterface) eni.Addresses {
+func addressesOf(n *ec2.NetworkInterface) eni.Addresses {
 	a := eni.Addresses{PrimaryIPv4: n.PrivateIPAddress}
 	for _, private := range n.PrivateIPAddresses {
 		if !private.Primary {

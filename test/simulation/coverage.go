@@ -17,6 +17,8 @@ type Coverage struct {
 	CrashPoints map[string]int
 	// Overlaps counts the calls to EC2 that were in flight together with others for the same instance, by call site.
 	Overlaps map[string]int
+	// Actors counts what actors of the world did besides faults, by the names in worldActions.
+	Actors map[string]int
 	// Checks counts how often an invariant had something to judge, by its number.
 	Checks map[string]int
 }
@@ -24,7 +26,7 @@ type Coverage struct {
 // NewCoverage returns a coverage of nothing.
 func NewCoverage() Coverage {
 	return Coverage{
-		Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Overlaps: map[string]int{}, Checks: map[string]int{},
+		Faults: map[string]int{}, Calls: map[string]int{}, CrashPoints: map[string]int{}, Overlaps: map[string]int{}, Actors: map[string]int{}, Checks: map[string]int{},
 	}
 }
 
@@ -32,7 +34,7 @@ func NewCoverage() Coverage {
 func (c Coverage) Add(other Coverage) {
 	for _, sum := range []struct{ to, from map[string]int }{
 		{c.Faults, other.Faults}, {c.Calls, other.Calls}, {c.CrashPoints, other.CrashPoints}, {c.Overlaps, other.Overlaps},
-		{c.Checks, other.Checks},
+		{c.Actors, other.Actors}, {c.Checks, other.Checks},
 	} {
 		for key, n := range sum.from {
 			sum.to[key] += n
@@ -53,6 +55,17 @@ var callSites = []string{
 	"create NodeENIState", "delete NodeENIState", "patch NodeENI", "patch NodeENIState", "status of NodeENI", "status of NodeENIState",
 }
 
+// What actors of the world do besides faults.
+const (
+	launchesInterface = "an instance is launched with an interface of an AWSNodeTemplate"
+	joinsInterface    = "an instance gets an interface of a network before it joins"
+	adoptsLaunched    = "a launch interface serves a NodeENI"
+	bindsDevice       = "an agent binds a device to user space"
+	choosesAddress    = "an interface is created with the lowest free address"
+)
+
+var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress}
+
 // leastCrashes is how often processes have to crash at a point, each time in another state of things.
 const leastCrashes = 4
 
@@ -63,6 +76,11 @@ func (c Coverage) Missing() []string {
 	for _, f := range Catalogue() {
 		if f.Missing == "" && c.Faults[f.ID] == 0 {
 			missing = append(missing, fmt.Sprintf("fault %s (%s) never struck", f.ID, f.What))
+		}
+	}
+	for _, action := range worldActions {
+		if c.Actors[action] == 0 {
+			missing = append(missing, "never happened: "+action)
 		}
 	}
 	for _, invariant := range Invariants() {
@@ -79,13 +97,23 @@ func (c Coverage) Missing() []string {
 		if c.Calls[site] == 0 {
 			missing = append(missing, fmt.Sprintf("%s was never called", site))
 		}
+	}
+	for _, point := range c.RareCrashes() {
+		missing = append(missing, fmt.Sprintf("processes crashed %d times %s, and not %d times", c.CrashPoints[point], point, leastCrashes))
+	}
+	return missing
+}
+
+// RareCrashes returns the points of a call or a write at which fewer processes crashed than have to, for [Options.CrashAt].
+func (c Coverage) RareCrashes() (points []string) {
+	for _, site := range callSites {
 		for _, position := range crashPositions(site) {
-			if n := c.CrashPoints[position+" "+site]; n < leastCrashes {
-				missing = append(missing, fmt.Sprintf("processes crashed %d times %s %s, and not %d times", n, position, site, leastCrashes))
+			if point := position + " " + site; c.CrashPoints[point] < leastCrashes {
+				points = append(points, point)
 			}
 		}
 	}
-	return missing
+	return points
 }
 
 // judged counts that an invariant had something to judge.

@@ -99,7 +99,15 @@ func (p *process) mayCrash(when, site string) {
 }
 
 func (p *process) mayCrashAt(often frequency, when string, done ...string) {
-	if !p.doomed && !p.run.faults.strikesCrash(often) {
+	switch directed := p.run.options.CrashAt; {
+	case p.doomed:
+	case directed != "":
+		here := slices.ContainsFunc(done, func(site string) bool { return directed == when+" "+site })
+		if p.run.crashedAt || !here {
+			return
+		}
+		p.run.crashedAt = true
+	case !p.run.faults.strikesCrash(often):
 		return
 	}
 	for _, site := range done {

@@ -13,13 +13,16 @@
 //   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
 //   - coroutines.go interleaves the calls for the interfaces of one instance.
 //   - process.go is one replica of the controller: its memory, which a crash takes, and its work queues.
-//   - world.go is what exists at the beginning; actors.go, hostile.go and sharing.go are all others: users, the cluster,
-//     the VPC CNI, people with an EC2 console.
-//   - crashes.go is where a process can crash; earlier.go is an earlier release, which takes turns.
+//   - world.go is what exists at the beginning; events.go, faultevents.go, foreign.go, foreignaddresses.go, orphans.go,
+//     pauses.go and sharing.go are all others: users, the cluster, the VPC CNI, people with an EC2 console. prejoin.go
+//     starts instances that have interfaces before they join.
+//   - devices.go is the agents of the nodes, as far as they bind devices for programs; lowest.go judges chosen addresses.
+//   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which takes turns.
 //   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.
 //   - liveness.go leaves a part broken, and compares how long the rest takes.
-//   - truth.go, invariants.go, wanted.go and quiescence.go compare EC2's truth with what was promised.
+//   - ec2state.go, invariants.go, expected.go, convergence.go, replacement.go, redundantcalls.go and statuschecks.go compare EC2's truth
+//     with what was promised.
 //   - trace.go records what happened and condenses it to a hash.
 //   - mutants.go lists the bug shapes that the suite must find.
 package simulation

@@ -38,6 +38,7 @@ func (r *run) step() {
 				p.options(add)
 			}
 		}
+		c.agents(add)
 	}
 	longest := resyncPeriod
 	if r.depth > r.pauses || total > 0 && (r.faults.off || r.chance(0.9)) {

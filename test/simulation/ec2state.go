@@ -15,8 +15,10 @@ import (
 type ec2State struct {
 	interfaces map[string]eni.Interface
 	ordered    []eni.Interface
-	// owned are the interfaces with a cluster's tag, by cluster.
-	owned     map[string][]eni.Interface
+	// owned are the interfaces with a cluster's tag, by cluster, without the launch interfaces.
+	owned map[string][]eni.Interface
+	// launched are the launch interfaces, by instance.
+	launched  map[string][]eni.Interface
 	instances map[string]*ec2.Instance
 	// machines are the instances in order.
 	machines  []*ec2.Instance
@@ -33,14 +35,19 @@ func (r *run) truth() *ec2State {
 	state := r.model.State(r.call())
 	t := &ec2State{
 		interfaces: make(map[string]eni.Interface, len(state.NetworkInterfaces)), owned: map[string][]eni.Interface{},
+		launched:  map[string][]eni.Interface{},
 		instances: make(map[string]*ec2.Instance, len(state.Instances)), free: make(map[string]int, len(state.Subnets)),
 	}
 	for _, n := range state.NetworkInterfaces {
 		i := networkInterface(n)
 		t.interfaces[i.ID] = i
 		t.ordered = append(t.ordered, i)
-		if cluster := i.Tags[identity.TagCluster]; cluster != "" {
+		switch cluster := i.Tags[identity.TagCluster]; {
+		case cluster == "":
+		case !isLaunched(i):
 			t.owned[cluster] = append(t.owned[cluster], i)
+		case i.Attachment != nil:
+			t.launched[i.Attachment.InstanceID] = append(t.launched[i.Attachment.InstanceID], i)
 		}
 	}
 	t.machines = state.Instances

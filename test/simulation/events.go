@@ -137,6 +137,9 @@ func (c *cluster) freeName(k kind, prefix string, most int) string {
 
 // join starts an instance and adds its Node, with or without a providerID at first.
 func (c *cluster) join() {
+	if c.boots() {
+		return
+	}
 	name := c.freeName(nodes, "node-", mostNodes)
 	if name == "" {
 		return
@@ -147,6 +150,9 @@ func (c *cluster) join() {
 	if r.faults.has(cniTakesSlots) && r.chance(0.7) {
 		wanted.CNI = &ec2.CNI{WarmENIs: 1 + r.pick(2)}
 		r.faults.struck[cniTakesSlots]++
+	}
+	if c.originate(name, wanted.InstanceType, zone) {
+		return
 	}
 	launched, err := r.model.Launch(r.call(), wanted)
 	if err != nil {
@@ -231,6 +237,10 @@ func (c *cluster) declare() {
 	if c.run.chance(0.3) {
 		object.Spec.UpdatePolicy = v1alpha1.UpdateReplace
 	}
+	if c.run.chance(0.3) {
+		object.Spec.IPv4Allocation = v1alpha1.IPv4AllocationLowestFree
+	}
+	object.Spec.EnableDPDK = c.run.chance(0.3)
 	c.run.note(nil, "%s: a user creates NodeENI %s: %s", c.name, name, digest(object.Spec))
 	_, _ = c.api.create(object)
 }
@@ -343,7 +353,8 @@ func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
 
 // digest is a spec in a few words.
 func digest(s v1alpha1.NodeENISpec) string {
-	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d tags %v %q %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
+	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s dpdk %t", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
 		len(s.SecurityGroupIDs), s.NetworkCardIndex, s.DeviceIndex, s.DeviceIndexPolicy, ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
-		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.IPv6AddressCount, s.Tags, s.Description, s.UpdatePolicy)
+		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.IPv6AddressCount, s.IPv4Allocation,
+		s.Tags, s.Description, s.UpdatePolicy, s.EnableDPDK)
 }

@@ -101,6 +101,9 @@ func selects(nodeENI *v1alpha1.NodeENI, node *corev1.Node) bool {
 
 // removable reports whether there is a reason, by the truth of this moment, to take an interface away.
 func (c *cluster) removable(i eni.Interface) bool {
+	if isJoined(i) {
+		return c.run.truth().ended(spotOf(i).instanceID)
+	}
 	nodeENI := c.nodeENIOf(spotOf(i).uid)
 	return nodeENI == nil || c.removableFor(nodeENI, i)
 }
@@ -125,16 +128,17 @@ func (c *cluster) removableFor(nodeENI *v1alpha1.NodeENI, i eni.Interface) bool 
 	case c.replaceable(nodeENI, i):
 		return true
 	}
-	return c.surplus(i, in)
+	return c.surplus(nodeENI, i, in)
 }
 
 // surplus reports whether a NodeENI has more interfaces on an instance than the subnets ask for, or has an unattached
 // one too many in its subnet. An attached one in a subnet that is not listed any more serves one that is, until there
 // are more than are wanted.
-func (c *cluster) surplus(i eni.Interface, in []string) bool {
-	there, same := 0, 0
+func (c *cluster) surplus(nodeENI *v1alpha1.NodeENI, i eni.Interface, in []string) bool {
+	s := spotOf(i)
+	there, same := len(c.adopted(nodeENI, c.nodesOf(s.instanceID)[0], s.instanceID, in)), 0
 	for _, other := range c.run.truth().owned[c.name] {
-		if spotOf(other) == spotOf(i) && (other.ID == i.ID || c.run.watch.strangers[other.ID] == nil) {
+		if spotOf(other) == s && (other.ID == i.ID || c.run.watch.strangers[other.ID] == nil) {
 			there++
 			if other.SubnetID == i.SubnetID {
 				same++
@@ -170,6 +174,8 @@ func (c expectedClaim) mismatch(i eni.Interface, requested eni.Addresses) string
 		return "delete on termination"
 	case c.wrongAddresses(i.Counts(), requested.Counts()):
 		return "addresses"
+	case isLaunched(i):
+		return "" // its tags are its node template's
 	case i.Tags[identity.TagNoManage] != "true":
 		return "no_manage"
 	}

@@ -30,7 +30,7 @@ type foreignInterface struct {
 func (c *cluster) disguise(i eni.Interface) {
 	r := c.run
 	foreign := c.foreign(i.Zone)
-	if _, aged := identity.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || foreign == nil {
+	if _, aged := identity.CreatedAt(i.Tags); r.watch.identity[i.ID] != nil || !aged || foreign == nil || isJoined(i) {
 		return // without an age, no interface counts as a leak
 	}
 	host := foreign.Attachment.InstanceID

@@ -65,6 +65,10 @@ type invariantState struct {
 	replaced map[string]replacement
 	// paused is the version of the API server at which a Node or NodeENI was paused that still is.
 	paused map[string]int
+	// held are the devices that programs drive, by cluster and interface.
+	held map[string]hold
+	// used is when blocks of addresses were last used or asked for.
+	used map[block]time.Time
 	// lost is the version of the API server at which a NodeENI went.
 	lost map[string]int
 	// maker is the process that asked for an interface, unless the answer was lost.
@@ -98,6 +102,7 @@ func newWatch() invariantState {
 		removable: map[string]reason{}, gone: map[site]reason{}, ruined: map[string]map[eni.Slot]bool{}, refused: map[string]int{}, identity: map[string]map[string]string{},
 		copies: map[string]bool{}, elsewhere: map[string]bool{}, strangers: map[string]*foreignInterface{}, hosts: map[string]string{}, lossSince: map[string]time.Time{}, meddled: map[string]time.Time{}, reconciles: map[string]int{}, probes: map[string]int{},
 		told: map[string]time.Time{}, made: map[string]time.Time{}, shaped: map[string]shaping{}, moving: map[string]time.Time{}, seated: map[string]bool{},
+		held: map[string]hold{}, used: map[block]time.Time{},
 		replaced: map[string]replacement{}, paused: map[string]int{}, lost: map[string]int{}, maker: map[string]string{},
 	}
 }
@@ -122,6 +127,9 @@ func (w *invariantState) tampered(id string) bool {
 func (r *run) changed(c *cluster, k kind, change change) {
 	r.notePauses(c, k, change)
 	switch {
+	case k == states:
+		r.noteHolds(c, change)
+		return
 	case k != nodeENIs || change.before == nil:
 	case change.after == nil:
 		r.watch.lost[c.name+string(change.before.GetUID())] = change.version
@@ -129,9 +137,8 @@ func (r *run) changed(c *cluster, k kind, change change) {
 	default:
 		r.edited(c, change.before.(*v1alpha1.NodeENI), change.after.(*v1alpha1.NodeENI))
 	}
-	if k != states {
-		r.noteReasons(c)
-	}
+	r.noteAdoptable()
+	r.noteReasons(c)
 }
 
 // noteReasons remembers which interfaces there is a reason to remove.
@@ -180,6 +187,7 @@ func (r *run) calling(p *process, q request) {
 	r.unassigning(p, q)
 	if exists {
 		r.touching(p, q, i)
+		r.keepingLaunched(p, q, i)
 	}
 	switch {
 	case q.create != nil:
@@ -215,6 +223,8 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 		r.violate("I12", "%s creates an interface with the client token %q", p.name, c.Token)
 	}
 	r.duplicating(p, m, c.SubnetID)
+	r.passingOver(p, m, c.SubnetID)
+	r.reaching(p, c)
 	r.checkUnattachedLimit(p, m)
 	if nodeENI := p.cluster.nodeENIOf(m.NodeENIUID); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
 		r.watch.spent.needed++ // it can only be switched off after the interface is made
@@ -257,6 +267,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
+	r.pulling(p, q, i)
 	r.replacing(p, q, i)
 	if r.mayGo(c, q, i) || p.unheard(s) {
 		return
@@ -308,7 +319,7 @@ func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
 	for _, i := range owned {
 		if i.Attachment != nil && r.watch.strangers[i.ID] == nil && !c.leftAlone(i) {
 			attached++
-			if nodeENI := c.nodeENIOf(spotOf(i).uid); nodeENI == nil || r.restored(i, nodeENI) {
+			if nodeENI := c.nodeENIOf(spotOf(i).uid); !isJoined(i) && (nodeENI == nil || r.restored(i, nodeENI)) {
 				orphans++
 			}
 		}
@@ -431,6 +442,8 @@ func (r *run) check() {
 		return
 	}
 	t.checked = true
+	r.noteLaunches()
+	r.noteUse()
 	for _, c := range r.clusters {
 		r.checkCluster(t.owned[c.name])
 		r.noteLoss(c, t.owned[c.name])

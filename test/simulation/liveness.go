@@ -152,7 +152,7 @@ func (r *run) unconcerned(p part) *Violation {
 				continue
 			}
 			r.judged("I14")
-			if v := c.settledSpot(s, claims[s], have[s]); v != nil {
+			if v := c.settledSpot(s, claims[s], append(have[s], c.adoptedBy(s, claims[s])...)); v != nil {
 				return v
 			}
 		}

@@ -65,6 +65,9 @@ func (r *run) holdingStill(p *process, q request) {
 		tags = q.create.Tags
 	}
 	m, verdict := identity.Read(p.cluster.name, tags)
+	if i := r.truth().interfaces[q.target]; verdict == identity.Launched && i.Attachment != nil {
+		m.InstanceID, verdict = i.Attachment.InstanceID, identity.Owned
+	}
 	if verdict != identity.Owned || r.watch.tampered(q.target) || r.truth().ended(m.InstanceID) || p.expired {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
@@ -112,7 +113,7 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	p.nodes = node.New(node.Options{
 		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, Observer: p.observer, Resolver: resolve,
 		Applier: executor.New(ports, p.observer, executor.Options{
-			Members: 64, Removals: 64, Now: p.now, Group: func() executor.Group { return &coroutines{p: p} },
+			Members: 64, Removals: 64, Addresses: addresses.NewReservations(ports, p.now), Now: p.now, Group: func() executor.Group { return &coroutines{p: p} },
 		}),
 		Limiter: ports, GC: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
 		Cluster: c.name, Concurrency: 1, Go: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,

@@ -132,6 +132,9 @@ func (r *run) noteSuccessors() {
 	}
 	for _, c := range r.clusters {
 		claims := c.claims()
+		for s, claim := range claims {
+			whole[s] += len(c.adoptedBy(s, claim))
+		}
 		for id, one := range r.watch.replaced {
 			if !strings.HasPrefix(one.by, c.name+"/") {
 				continue

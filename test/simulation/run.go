@@ -22,6 +22,9 @@ type Options struct {
 	Steps int
 	// Calm leaves out every fault; users still act.
 	Calm bool
+	// CrashAt is the one point at which a process crashes, once; empty lets the seed decide. It is a point of
+	// [Coverage.RareCrashes].
+	CrashAt string
 	// Verbose receives every line of the trace as it happens; it may be nil.
 	Verbose func(string)
 }
@@ -58,6 +61,7 @@ var beginning = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 type run struct {
 	options  Options
 	random   *rand.Rand
+	origins  origins
 	now      time.Time
 	model    *ec2.Model
 	faults   *swarm
@@ -75,6 +79,9 @@ type run struct {
 	fallen *Violation
 
 	foreign *foreignAddresses
+
+	// crashedAt is set once a process has crashed at the point of the options.
+	crashedAt bool
 
 	// broken is the part that stays so after everything else is well.
 	broken breakage
@@ -103,7 +110,7 @@ func Run(o Options) Result {
 // play begins a run, lets it take its course, and tells what came of it.
 func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
-		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), now: beginning,
+		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
 		foreign: newForeignAddresses(o.Seed), covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose

@@ -34,6 +34,9 @@ func TestSimulation(t *testing.T) {
 	if s.seeds < defaultSeeds || t.Failed() {
 		return
 	}
+	for _, point := range s.coverage.RareCrashes() {
+		s.crashAt(t, point)
+	}
 	for _, gap := range s.coverage.Missing() {
 		t.Errorf("after %d seeds %s", s.seeds, gap)
 	}
@@ -67,17 +70,34 @@ func (s *sweep) run(t *testing.T) {
 	for n := s.next.Add(1) - 1; n < int64(s.seeds); n = s.next.Add(1) - 1 {
 		seed := uint64(s.first) + uint64(n)
 		options := simulation.Options{Seed: seed, Steps: s.steps}
-		if !s.add(t, seed, simulation.Run(options)) {
+		if !s.add(t, options, simulation.Run(options)) {
 			return
 		}
-		if seed%bearEvery == 0 && !s.add(t, seed, simulation.RunPartialFailure(options)) {
+		if seed%bearEvery == 0 && !s.add(t, options, simulation.RunPartialFailure(options)) {
+			return
+		}
+	}
+}
+
+// directedSeeds is how many seeds are run for a point at which hardly any process crashed.
+const directedSeeds = 500
+
+// crashAt runs seeds in which a process crashes at one point alone, until it did so often enough.
+func (s *sweep) crashAt(t *testing.T, point string) {
+	for n := range directedSeeds {
+		options := simulation.Options{Seed: uint64(s.first + n), Steps: s.steps, CrashAt: point}
+		if !s.add(t, options, simulation.Run(options)) {
+			return
+		}
+		if !slices.Contains(s.coverage.RareCrashes(), point) {
+			t.Logf("%d seeds with a crash %s", n+1, point)
 			return
 		}
 	}
 }
 
 // add adds a run, and reports whether more runs are wanted.
-func (s *sweep) add(t *testing.T, seed uint64, result simulation.Result) bool {
+func (s *sweep) add(t *testing.T, options simulation.Options, result simulation.Result) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total += result.Steps
@@ -85,7 +105,7 @@ func (s *sweep) add(t *testing.T, seed uint64, result simulation.Result) bool {
 	s.coverage.Add(result.Coverage)
 	if result.Violation != nil {
 		s.failed++
-		report(t, seed, s.steps, result)
+		report(t, options, result)
 	}
 	return s.failed < s.failures
 }
@@ -96,7 +116,7 @@ func (s *sweep) tell(t *testing.T, took time.Duration) {
 	for _, part := range []struct {
 		name   string
 		counts map[string]int
-	}{{"faults", s.coverage.Faults}, {"calls", s.coverage.Calls}, {"crashes", s.coverage.CrashPoints}, {"checks", s.coverage.Checks}} {
+	}{{"faults", s.coverage.Faults}, {"calls", s.coverage.Calls}, {"crashes", s.coverage.CrashPoints}, {"actors", s.coverage.Actors}, {"checks", s.coverage.Checks}} {
 		for _, key := range slices.Sorted(maps.Keys(part.counts)) {
 			t.Logf("%s: %7d %s", part.name, part.counts[key], key)
 		}

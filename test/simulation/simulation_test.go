@@ -5,6 +5,7 @@ package simulation_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -19,6 +20,7 @@ var (
 	steps = flag.Int("steps", 500, "steps of the run to replay")
 	bear  = flag.Bool("bear", false, "replay with a part that stays broken, and without")
 	calm  = flag.Bool("calm", false, "replay without faults")
+	crash = flag.String("crash", "", "replay with a crash at this point alone")
 )
 
 // TestMain lets the garbage collector run rarely: what a run needs is small, and it makes a lot of it.
@@ -31,25 +33,31 @@ func TestReplay(t *testing.T) {
 	if *seed == 0 {
 		t.Skip("give -seed and -steps to replay a run")
 	}
-	options := simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, Verbose: func(line string) { t.Log(line) }}
+	options := simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, CrashAt: *crash, Verbose: func(line string) { t.Log(line) }}
 	result := simulation.Run(options)
 	if *bear {
 		result = simulation.RunPartialFailure(options)
 	}
-	report(t, *seed, *steps, result)
+	report(t, options, result)
 }
 
-func report(t *testing.T, seed uint64, steps int, result simulation.Result) {
+func report(t *testing.T, options simulation.Options, result simulation.Result) {
 	t.Helper()
 	if result.Violation == nil {
 		return
 	}
 	how := ""
+	if options.Calm {
+		how = " -calm"
+	}
 	if result.Violation.Invariant == "I14" {
-		how = " -bear"
+		how += " -bear"
+	}
+	if options.CrashAt != "" {
+		how += fmt.Sprintf(" -crash=%q", options.CrashAt)
 	}
 	t.Errorf("%v\n%s\nreplay: go test ./test/simulation -run TestReplay -v -seed=%d -steps=%d%s",
-		result.Violation, strings.Join(result.Tail, "\n"), seed, steps, how)
+		result.Violation, strings.Join(result.Tail, "\n"), options.Seed, options.Steps, how)
 }
 
 func number(name string, otherwise int) int {
@@ -85,8 +93,9 @@ func firstDifference(a, b []string) string {
 
 func TestCalm(t *testing.T) {
 	for seed := range uint64(50) {
-		result := simulation.Run(simulation.Options{Seed: seed + 1, Steps: 300, Calm: true})
-		report(t, seed+1, 300, result)
+		options := simulation.Options{Seed: seed + 1, Steps: 300, Calm: true}
+		result := simulation.Run(options)
+		report(t, options, result)
 		if result.Violation != nil {
 			return
 		}

@@ -35,7 +35,7 @@ func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have
 	}
 	attached := 0
 	for _, i := range have {
-		if i.Ready() {
+		if i.Ready() && !isLaunched(i) {
 			attached++
 		}
 	}
