@@ -464,7 +464,8 @@ const (
 	// PhaseBlocked is an interface that waits for a person to act; reason says
 	// why.
 	PhaseBlocked Phase = "Blocked"
-	// PhasePending is an interface for which EC2 has received no call yet.
+	// PhasePending is an interface that is not attached, and that no call
+	// creates or attaches at present; reason says why.
 	PhasePending Phase = "Pending"
 	// PhaseCreating is an interface that EC2 is creating.
 	PhaseCreating Phase = "Creating"

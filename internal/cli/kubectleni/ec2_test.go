@@ -313,7 +313,7 @@ func TestWaitShowsProgressAndEnds(t *testing.T) {
 			must(c.t, c.Get(c.t.Context(), client.ObjectKey{Name: "multus"}, &n))
 			n.Spec.Description = "changed"
 			must(c.t, c.Update(c.t.Context(), &n))
-		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (Progressing)", "0/1 NodeENIs ready"},
+		}, []string{"--timeout", "2s"}, "not ready after 2s: multus (NotReconciled)", "0/1 NodeENIs ready"},
 		"no time at all": {func(*cluster) {}, []string{"--timeout", "0s"}, "heard nothing of NodeENIs for 0s", ""},
 	}
 	for name, tc := range cases {

@@ -118,11 +118,7 @@ func (w *waiting) look(ctx context.Context) (report.Progress, error) {
 			continue
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Name })
-		fact := nodeENIFacts(n)
-		if n.Status.ObservedGeneration != n.Generation {
-			fact.Ready, fact.Conditions = report.Condition{Reason: v1alpha1.ReasonProgressing}, nil
-		}
-		facts = append(facts, fact)
+		facts = append(facts, nodeENIFacts(n))
 	}
 	if len(missing) > 0 {
 		return report.Progress{}, fmt.Errorf("there is no NodeENI %s; see kubectl get nodeenis", strings.Join(missing, ", "))

@@ -56,6 +56,30 @@ func TestALeakWithoutAnInstanceGoesAtOnce(t *testing.T) {
 	}
 }
 
+// TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired: the status of a former interface that waits for its removal says
+// that no call attaches it.
+func TestAnUnattachedInterfaceIsAttachingOnlyIfItIsDesired(t *testing.T) {
+	for name, tc := range map[string]struct {
+		claim  plan.Claim
+		reason plan.Reason
+		want   plan.Phase
+	}{
+		"desired":                              {claim("a", wish(0, 1, "s1")), "", plan.Attaching},
+		"of a deleted NodeENI, not old enough": {leakedAt(time.Time{}), plan.Retained, plan.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(limits(4))
+			w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
+			o := w.observe(nil)
+			o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
+			p := plan.Compute(desired(tc.claim), o, w.now)
+			if m := p.Members[0]; m.Phase != tc.want || m.Why.Reason != tc.reason {
+				t.Errorf("want phase %s for reason %q:\n%s", tc.want, tc.reason, p.Explain())
+			}
+		})
+	}
+}
+
 // TestAgeCountsAlsoWhenTheInstanceIsGone: an interface of a terminated instance and an unknown NodeENI is deleted only
 // if it is certainly old.
 func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {

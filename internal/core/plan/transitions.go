@@ -256,7 +256,9 @@ func (p *planner) waitForInstance(m *member) {
 // reconcileExisting brings an existing interface to its desired slot and attributes.
 func (p *planner) reconcileExisting(m *member) {
 	i := m.record.Interface
-	m.Phase = phaseOf(i)
+	if m.Phase = phaseOf(i); m.Phase == Pending {
+		m.Phase = Attaching // it is desired, so an attach call follows
+	}
 	switch {
 	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
 		m.block(Problem{AttachedElsewhere, fmt.Sprintf("%s was attached to %s by somebody else; detach it there", i.ID, i.Attachment.InstanceID)})
@@ -462,10 +464,13 @@ func (m *member) setReason(why Problem) {
 	m.Why = why
 }
 
+// phaseOf returns the phase of an interface, as EC2 shows it.
 func phaseOf(i eni.Interface) Phase {
 	switch {
 	case i.Attachment == nil && (i.Status == eni.Detaching):
 		return Detaching
+	case i.Attachment == nil && i.Status != eni.Attaching:
+		return Pending
 	case i.Attachment == nil:
 		return Attaching
 	case i.Attachment.Status == eni.AttachmentAttached:

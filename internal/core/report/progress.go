@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/text"
@@ -26,16 +27,14 @@ func NewProgress(nodeENIs []NodeENI) Progress {
 	stalled := 0
 	for _, n := range nodeENIs {
 		p.Attached, p.Desired, p.Blocked = p.Attached+n.Attached, p.Desired+n.Desired, p.Blocked+n.Blocked
-		if n.Accepted && n.Ready.Status == "True" {
+		if n.reconciled() && n.Ready.Status == "True" {
 			p.Ready++
 			continue
 		}
 		p.Done = false
 		p.Waiting = append(p.Waiting, fmt.Sprintf("%s (%s)", n.Name, n.state()))
-		for _, c := range n.Conditions {
-			if c.Type == "Stalled" && c.Status == "True" {
-				stalled++
-			}
+		if n.reconciled() && slices.ContainsFunc(n.Conditions, func(c Condition) bool { return c.Type == "Stalled" && c.Status == "True" }) {
+			stalled++
 		}
 	}
 	p.Stuck = len(p.Waiting) > 0 && stalled == len(p.Waiting)

@@ -113,21 +113,22 @@ func (s Status) nodeTable(p Page) string {
 // state is the NodeENI in one word.
 func (n NodeENI) state() string {
 	switch {
-	case n.Deleting && n.Unheard:
-		return "NotReconciled"
-	case n.Deleting:
+	case n.Deleting && n.Accepted && !n.Unheard:
 		return "Deleting"
-	case n.Paused:
+	case n.Paused && !n.Deleting:
 		return reasonPaused
-	case !n.Accepted:
+	case !n.reconciled():
 		return "NotReconciled"
 	default:
 		return n.Ready.Reason
 	}
 }
 
+// reconciled reports whether the conditions speak of what is declared now.
+func (n NodeENI) reconciled() bool { return n.Accepted && !n.Unheard }
+
 func (n NodeENI) readyCell() cell {
-	if !n.Accepted {
+	if !n.reconciled() {
 		return cell{busy.sign() + " Unknown", busy}
 	}
 	return readiness(n.Ready)
