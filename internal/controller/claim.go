@@ -15,7 +15,7 @@ import (
 // NewClaim returns what a NodeENI requests of any instance, without its mode and its desired interfaces.
 func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 	return plan.Claim{
-		NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),
+		PodPrefixes: podPrefixes(nodeENI.Spec.Pods), NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),
 		FirstSlot:      eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
 		ExactSlot:      nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
 		ReplaceAllowed: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
@@ -27,6 +27,32 @@ func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selector.F
 	found.DesiredInterfaces(claim, at, func(_ selector.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
 }
 
+// podPrefixes returns the demand of pods for IPv4 prefixes.
+func podPrefixes(pods *v1alpha1.NodeENIPods) plan.PrefixDemand {
+	if pods == nil || pods.IPv4 == nil {
+		return plan.PrefixDemand{Pods: pods != nil}
+	}
+	return plan.PrefixDemand{Pods: true, Max: int(max(pods.IPv4.Prefixes.Max, pods.IPv4.Prefixes.Min)), Spare: int(ptr.Deref(pods.IPv4.Spare, 0))}
+}
+
+// addressCounts returns the least numbers of addresses of an interface. The schema excludes other counts
+// in addition to those of pods.
+func addressCounts(spec v1alpha1.NodeENISpec) eni.AddressCounts {
+	counts := eni.AddressCounts{
+		SecondaryIPv4: int(spec.SecondaryPrivateIPAddressCount),
+		IPv4Prefixes:  int(spec.IPv4PrefixCount),
+		IPv6:          int(spec.IPv6AddressCount),
+		IPv6Prefixes:  int(spec.IPv6PrefixCount),
+	}
+	if spec.Pods != nil && spec.Pods.IPv4 != nil {
+		counts.IPv4Prefixes = int(spec.Pods.IPv4.Prefixes.Min)
+	}
+	if spec.Pods != nil && spec.Pods.IPv6 != nil {
+		counts.IPv6Prefixes = int(spec.Pods.IPv6.Prefixes)
+	}
+	return counts
+}
+
 func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
 	return eni.Spec{
 		Description:         spec.Description,
@@ -35,11 +61,6 @@ func interfaceSpec(spec v1alpha1.NodeENISpec, groupIDs []string) eni.Spec {
 		SourceDestCheck:     ptr.Deref(spec.SourceDestCheck, true),
 		DeleteOnTermination: ptr.Deref(spec.DeleteOnTermination, true),
 		LowestFree:          spec.IPv4Allocation == v1alpha1.IPv4AllocationLowestFree,
-		AddressCounts: eni.AddressCounts{
-			SecondaryIPv4: int(spec.SecondaryPrivateIPAddressCount),
-			IPv4Prefixes:  int(spec.IPv4PrefixCount),
-			IPv6:          int(spec.IPv6AddressCount),
-			IPv6Prefixes:  int(spec.IPv6PrefixCount),
-		},
+		AddressCounts:       addressCounts(spec),
 	}
 }

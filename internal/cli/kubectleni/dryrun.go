@@ -140,7 +140,11 @@ func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, zone, inst
 		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
 	wanted := d.desired(node, instanceID, selector.Location{Zone: zone, VPCID: look.Instance.VPCID})
-	outcome := forecast.Simulate(wanted, forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID), Requested: d.requested(node.Name)}, d.now)
+	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}
+	if state := d.stateOf[node.Name]; state != nil {
+		facts.Requested, facts.PodNetworks = controller.RequestedAddresses(nil, *state), controller.PodNetworks(state)
+	}
+	outcome := forecast.Simulate(wanted, facts, d.now)
 	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool { return !slices.Contains(d.names, a.Of().NodeENI) })
 	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool { return !slices.Contains(d.names, m.NodeENI) })
 	return outcome, nil
@@ -167,14 +171,6 @@ func (d *dryRun) claim(i int, node *corev1.Node, at selector.Location) plan.Clai
 	}
 	claim.Mode, claim.Why = standing, why
 	return claim
-}
-
-// requested returns the addresses that the node's NodeENIState says multieni requested.
-func (d *dryRun) requested(node string) map[string]eni.Addresses {
-	if state := d.stateOf[node]; state != nil {
-		return controller.RequestedAddresses(nil, *state)
-	}
-	return nil
 }
 
 func (d *dryRun) ledger(node, instanceID string) map[identity.Key]int64 {

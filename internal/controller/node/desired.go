@@ -63,7 +63,7 @@ func (r *Reconciler) observe(
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally,
 		MissingSince: known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
 		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, SubnetFullUntil: past.subnetFullUntil,
-		DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
+		PodNetworks: s.podNetworks(), DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return observed, err

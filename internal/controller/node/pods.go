@@ -7,6 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // interfacePods returns the part of a NodeENI's spec.pods that the agent needs; nil without it.
@@ -26,4 +28,12 @@ func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 		told.Routes = append(told.Routes, route.To)
 	}
 	return told
+}
+
+// podNetworks returns what the agent reports of the pods that use interfaces, by interface ID.
+func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
+	if s.state == nil {
+		return nil
+	}
+	return controller.PodNetworks(s.state)
 }

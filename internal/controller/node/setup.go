@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,11 +66,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 }
 
 // StateChanged passes what can make a NodeENIState say something else than it should: of its status, what we write, and
-// which devices the node holds.
+// which devices the node holds and how pods use its interfaces.
 func StateChanged() predicate.Predicate {
 	holdings := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := snapshot{state: e.ObjectOld.(*v1alpha1.NodeENIState)}, snapshot{state: e.ObjectNew.(*v1alpha1.NodeENIState)}
-		return !maps.Equal(was.detachBlocked(), now.detachBlocked())
+		return !maps.Equal(was.detachBlocked(), now.detachBlocked()) || !reflect.DeepEqual(was.podNetworks(), now.podNetworks())
 	}}
 	return predicate.Or(predicate.GenerationChangedPredicate{}, controller.StatusChanged(), holdings)
 }

@@ -34,6 +34,8 @@ type Input struct {
 	Ledger map[identity.Key]int64
 	// Requested has, by interface ID, the addresses that multieni requested.
 	Requested map[string]eni.Addresses
+	// PodNetworks has, by interface ID, what the agent reports of the pods that use an interface.
+	PodNetworks map[string]plan.PodNetwork
 }
 
 // Simulate carries the plans for one instance out on paper until nothing is left to do. What waits only for time to
@@ -64,6 +66,7 @@ type model struct {
 	ledger     map[identity.Key]int64
 	interfaces map[string]eni.Interface
 	requested  map[string]eni.Addresses
+	networks   map[string]plan.PodNetwork
 	now        time.Time
 	made       int
 }
@@ -71,7 +74,7 @@ type model struct {
 func newModel(d plan.Desired, facts Input, now time.Time) *model {
 	m := &model{
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
-		interfaces: map[string]eni.Interface{}, requested: facts.Requested, now: now,
+		interfaces: map[string]eni.Interface{}, requested: facts.Requested, networks: facts.PodNetworks, now: now,
 	}
 	for _, i := range facts.Look.Interfaces {
 		m.interfaces[i.ID] = i.Clone()
@@ -89,7 +92,7 @@ func (m *model) observe() plan.Observed {
 		known.ObserveInterfaces(m.now, i)
 		look.Interfaces = append(look.Interfaces, i)
 	}
-	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, Requested: m.requested, ReplaceAllowed: true}
+	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, Requested: m.requested, PodNetworks: m.networks, ReplaceAllowed: true}
 }
 
 // underway reports whether EC2 would still be at work.

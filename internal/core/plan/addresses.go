@@ -14,54 +14,84 @@ import (
 // A count of addresses is a floor. Other programs assign addresses to interfaces as well: the planner assigns what is
 // missing, and unassigns only addresses that EC2's answers to our calls named.
 
-// addressChanges brings the addresses of an interface to the desired counts. It unassigns surplus addresses from the end,
-// so that the oldest stay, and does so before it assigns others, because both share one limit.
-func addressChanges(want eni.AddressCounts, have, requested eni.Addresses) []Attribute {
-	requested = have.Common(requested)
-	surplus := eni.Addresses{
-		SecondaryIPv4: exceeding(requested.SecondaryIPv4, want.SecondaryIPv4),
-		IPv4Prefixes:  exceeding(requested.IPv4Prefixes, want.IPv4Prefixes),
-		IPv6:          exceeding(requested.IPv6, want.IPv6),
-		IPv6Prefixes:  exceeding(requested.IPv6Prefixes, want.IPv6Prefixes),
+// addressDemand is what is asked of an interface's addresses.
+type addressDemand struct {
+	// want are the least numbers.
+	want eni.AddressCounts
+	// requested are the addresses that multieni requested.
+	requested eni.Addresses
+	// network is what the agent reports of the pods that use the interface; nil without a report.
+	network *PodNetwork
+	// grown is the number of IPv4 prefixes that pods need, most the demand behind it.
+	grown int
+	most  PrefixDemand
+}
+
+// surplus returns the requested addresses beyond the desired counts that may be unassigned, the newest.
+func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
+	ours := have.Common(d.requested)
+	free, counts := releasable(ours, d.network), ours.Counts()
+	return eni.Addresses{
+		SecondaryIPv4: last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4),
+		IPv4Prefixes:  last(free.IPv4Prefixes, counts.IPv4Prefixes-d.want.IPv4Prefixes),
+		IPv6:          last(free.IPv6, counts.IPv6-d.want.IPv6),
+		IPv6Prefixes:  last(free.IPv6Prefixes, counts.IPv6Prefixes-d.want.IPv6Prefixes),
 	}
-	counts := have.Counts()
-	missing := eni.AddressCounts{
-		SecondaryIPv4: max(0, want.SecondaryIPv4-counts.SecondaryIPv4),
-		IPv4Prefixes:  max(0, want.IPv4Prefixes-counts.IPv4Prefixes),
-		IPv6:          max(0, want.IPv6-counts.IPv6),
-		IPv6Prefixes:  max(0, want.IPv6Prefixes-counts.IPv6Prefixes),
-	}
+}
+
+// changes brings the addresses of an interface to the desired counts. It unassigns surplus addresses from the end, so that
+// the oldest stay, and does so before it assigns others, because both share one limit.
+func (d addressDemand) changes(have eni.Addresses) []Attribute {
+	surplus, requested, counts := d.surplus(have), have.Common(d.requested), have.Counts()
 	fewer := func(family Family, surplus eni.Addresses) Attribute {
 		return UnassignAddresses{Family: family, Surplus: surplus, Requested: requested}
 	}
 	more := func(family Family, addresses, prefixes int) Attribute {
-		return AssignAddresses{Family: family, Addresses: addresses, Prefixes: prefixes, Had: counts, Requested: requested}
+		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts, Requested: requested}
 	}
 	return []Attribute{
 		fewer(IPv4, eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}),
 		fewer(IPv6, eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}),
-		more(IPv4, missing.SecondaryIPv4, 0),
-		more(IPv4, 0, missing.IPv4Prefixes),
-		more(IPv6, missing.IPv6, 0),
-		more(IPv6, 0, missing.IPv6Prefixes),
+		more(IPv4, d.want.SecondaryIPv4-counts.SecondaryIPv4, 0),
+		more(IPv4, 0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
+		more(IPv6, d.want.IPv6-counts.IPv6, 0),
+		more(IPv6, 0, d.want.IPv6Prefixes-counts.IPv6Prefixes),
 	}
 }
 
-func exceeding[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
-	if len(all) <= n {
+// last returns the last n of all; n may be negative, or too large.
+func last[T interface{ netip.Addr | netip.Prefix }](all []T, n int) []T {
+	if n = min(n, len(all)); n <= 0 {
 		return nil
 	}
-	return all[n:]
+	return all[len(all)-n:]
+}
+
+// inUse reports whether requested addresses beyond the largest numbers stay because of pods.
+func (d addressDemand) inUse(have eni.Addresses) bool {
+	if d.network == nil {
+		return false
+	}
+	most := d
+	most.want.IPv4Prefixes = max(d.want.IPv4Prefixes, d.most.Max)
+	without := most
+	without.network = nil
+	return most.surplus(have).Counts() != without.surplus(have).Counts()
 }
 
 // explainAddresses says that an interface keeps more addresses than its NodeENI asks for, although no record says that
 // another program assigned them: a controller ended between its call and the record, or an earlier release had none.
-func (m *member) explainAddresses(requested eni.Addresses) {
+func (m *member) explainAddresses(d addressDemand) {
 	i := m.Interface
 	if m.desired == nil || i == nil || m.Phase != Attached || m.Why.Reason != "" {
 		return
 	}
-	want, have, ours := m.desired.Spec.AddressCounts, i.Counts(), i.Common(requested).Counts()
+	if d.inUse(i.Addresses) {
+		m.Why = Problem{AddressesInUse, fmt.Sprintf("%s keeps addresses beyond those of its NodeENI, because pods use them or can start to: %s; it gives back prefixes that the agent has drained",
+			i.ID, d.network.pods())}
+		return
+	}
+	want, have, ours := m.desired.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
 	for _, form := range []struct {
 		name             string
 		want, have, ours int

@@ -56,6 +56,8 @@ type Claim struct {
 	AllResolved bool
 	// ExactSlot accepts only the requested slot.
 	ExactSlot bool
+	// PodPrefixes is the demand of pods for IPv4 prefixes.
+	PodPrefixes PrefixDemand
 	// ReplaceAllowed allows the replacement of a live interface for a change that cannot be made in place.
 	ReplaceAllowed bool
 }

@@ -31,9 +31,8 @@ func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift
 	return drift
 }
 
-// changes lists the attributes to update in place, in the order of the calls. Requested are the addresses of the
-// interface that multieni requested.
-func changes(wish DesiredInterface, tags map[string]string, i eni.Interface, requested eni.Addresses) []Attribute {
+// changes lists the attributes to update in place, in the order of the calls.
+func changes(wish DesiredInterface, tags map[string]string, i eni.Interface, addresses addressDemand) []Attribute {
 	var wanted []Attribute
 	if a := i.Attachment; a != nil {
 		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: wish.Spec.DeleteOnTermination})
@@ -42,7 +41,7 @@ func changes(wish DesiredInterface, tags map[string]string, i eni.Interface, req
 	if len(wish.Spec.Groups) > 0 {
 		wanted = append(wanted, Groups(wish.Spec.Groups))
 	}
-	wanted = append(wanted, addressChanges(wish.Spec.AddressCounts, i.Addresses, requested)...)
+	wanted = append(wanted, addresses.changes(i.Addresses)...)
 
 	var todo []Attribute
 	for _, a := range wanted {

@@ -68,9 +68,9 @@ func (p *planner) retainLaunchInterfaces(m *member) {
 		wish.Spec.Groups = nil
 	}
 	m.explainGroups(*m.launchInterface)
-	todo := slices.DeleteFunc(changes(wish, nil, *m.launchInterface, p.Requested[m.launchInterface.ID]), isTags)
+	todo := slices.DeleteFunc(changes(wish, nil, *m.launchInterface, p.demandFor(m, *m.launchInterface)), isTags)
 	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, *m.launchInterface, p.now, todo)...)
-	m.explainAddresses(p.Requested[m.launchInterface.ID])
+	m.explainAddresses(p.demandFor(m, *m.launchInterface))
 	if m.Phase != Attached {
 		p.requeueAt(p.now.Add(pollRecheck))
 	}
@@ -93,14 +93,14 @@ func (p *planner) updateLaunchInterfaces() {
 		if p.mustWait(m) {
 			continue
 		}
-		todo := p.withoutThrottledTags(m, mend.attributes(p.Launched[n], p.Requested[p.Launched[n].ID]))
+		todo := p.withoutThrottledTags(m, mend.attributes(p.Launched[n], addressDemand{requested: p.Requested[p.Launched[n].ID], network: p.podNetwork(p.Launched[n].ID)}))
 		p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, p.Launched[n], p.now, todo)...)
 	}
 }
 
-// attributes are those of the interface that differ from the update. Requested are the addresses of the interface that
-// multieni requested.
-func (d InPlaceUpdate) attributes(i eni.Interface, requested eni.Addresses) []Attribute {
+// attributes are those of the interface that differ from the update. The counts of the addresses are those of the
+// update.
+func (d InPlaceUpdate) attributes(i eni.Interface, addresses addressDemand) []Attribute {
 	var wanted, todo []Attribute
 	if d.DeleteOnTermination != nil {
 		wanted = append(wanted, DeleteOnTermination{AttachmentID: i.Attachment.ID, Enabled: *d.DeleteOnTermination})
@@ -121,7 +121,8 @@ func (d InPlaceUpdate) attributes(i eni.Interface, requested eni.Addresses) []At
 	if d.IPv6Prefixes != nil {
 		counts.IPv6Prefixes = *d.IPv6Prefixes
 	}
-	for _, a := range append(wanted, addressChanges(counts, i.Addresses, requested)...) {
+	addresses.want = counts
+	for _, a := range append(wanted, addresses.changes(i.Addresses)...) {
 		if !a.IsSatisfiedBy(i) {
 			todo = append(todo, a)
 		}

@@ -55,6 +55,8 @@ type Observed struct {
 	// DetachBlocked says, by interface ID, why the node has not released an interface yet: a program in user space uses
 	// its device. It is not detached meanwhile.
 	DetachBlocked map[string]string
+	// PodNetworks has, by interface ID, what the agent reports of the pods that use an interface.
+	PodNetworks map[string]PodNetwork
 	// ReplaceAllowed allows the replacement of one member of this instance now; ReplaceDenied says why not.
 	ReplaceAllowed bool
 	ReplaceDenied  string

@@ -76,12 +76,17 @@ const (
 	// AddressesKept: the interface keeps more addresses than its NodeENI asks for, because no record says that multieni
 	// requested them.
 	AddressesKept Reason = "AddressesKept"
+	// AddressesInUse: the interface keeps more addresses than its NodeENI asks for, because pods use them.
+	AddressesInUse Reason = "AddressesInUse"
+	// InUseByPods: the interface is to be removed, and pods have addresses of it.
+	InUseByPods Reason = "InUseByPods"
 )
 
 // Transient reports whether the reason disappears without an action by a person.
 func (r Reason) Transient() bool {
 	switch r {
-	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, AddressesKept, "":
+	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, AddressesKept,
+		AddressesInUse, InUseByPods, "":
 		return true
 	default:
 		return false

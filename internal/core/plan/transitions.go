@@ -332,7 +332,7 @@ func (p *planner) stuck(m *member) Problem {
 }
 
 func (p *planner) updateInPlace(m *member) {
-	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), m.record.Interface, p.Requested[m.record.ID])
+	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), m.record.Interface, p.demandFor(m, m.record.Interface))
 	if m.record.Tags[identity.TagNodeENIUID] != m.NodeENIUID {
 		// It was adopted. A process that identifies it by its tags would undo other changes, so the tags come first.
 		all := len(todo)
@@ -341,7 +341,7 @@ func (p *planner) updateInPlace(m *member) {
 	}
 	m.explainGroups(m.record.Interface)
 	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, m.record.Interface, m.record.LastRead, p.withoutThrottledTags(m, todo))...)
-	m.explainAddresses(p.Requested[m.record.ID])
+	m.explainAddresses(p.demandFor(m, m.record.Interface))
 }
 
 // withoutThrottledTags removes tags from changes if EC2 refused to write them shortly before. They delay nothing else.
@@ -387,6 +387,7 @@ func (p *planner) remove(m *member) {
 		m.announceForce()
 		p.progress(m)
 		p.forceIfStuck(m)
+	case p.waitsForPods(m):
 	case !p.ended && p.isHeld(i.ID):
 		m.Phase = Detaching // this tells the node that it has to release the device
 		m.Why = Problem{WaitingForDeviceRelease, fmt.Sprintf("%s is to be removed (%s), and is not detached before the node lets go of it: %s",

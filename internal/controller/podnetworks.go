@@ -1,0 +1,33 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"net/netip"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// PodNetworks returns what the agent reports of the pods that use interfaces, by interface ID.
+func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
+	networks := map[string]plan.PodNetwork{}
+	for _, reported := range state.Status.PodNetworks {
+		network := plan.PodNetwork{
+			Used: int(reported.Used), Free: int(reported.Free), PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
+		}
+		for _, p := range reported.Prefixes {
+			if cidr, err := netip.ParsePrefix(p.CIDR); err == nil {
+				network.Prefixes[cidr] = plan.PodPrefix{
+					Used: int(p.Used), Draining: p.Phase != v1alpha1.PodPrefixActive, Drained: p.Phase == v1alpha1.PodPrefixDrained,
+				}
+			}
+		}
+		for _, pod := range reported.Pods {
+			network.Pods = append(network.Pods, pod.Namespace+"/"+pod.Name)
+		}
+		networks[reported.ENIID] = network
+	}
+	return networks
+}
