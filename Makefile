@@ -110,10 +110,10 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 RELEASE := -trimpath -tags lambda.norpc,grpcnotrace -ldflags "-s -w -X github.com/multieni/multieni/internal/version.release=$(VERSION)"
 
 .PHONY: programs
-programs: ## Build multieni (for Linux with its agent), kubectl-eni, and for nodes and Lambda eni-bootstrap and lifecycle-hook into dist/, as archives with checksums
+programs: ## Build multieni (for Linux with its agent), kubectl-eni, and for nodes and Lambda eni-bootstrap, lifecycle-hook and multieni-cni into dist/, as archives with checksums
 	@mkdir -p dist
 	for platform in $(PLATFORMS); do os=$${platform%/*} arch=$${platform#*/}; \
-	  programs="multieni kubectl-eni"; if [ $$os = linux ]; then programs="$$programs eni-bootstrap lifecycle-hook"; fi; \
+	  programs="multieni kubectl-eni"; if [ $$os = linux ]; then programs="$$programs eni-bootstrap lifecycle-hook multieni-cni"; fi; \
 	  for program in $$programs; do \
 	    parts=$$program; if [ $$program-$$os = multieni-linux ]; then parts="multieni eni-manager"; fi; \
 	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build $(RELEASE) -o dist/$$os-$$arch/ $$(printf './cmd/%s ' $$parts); \

@@ -131,7 +131,7 @@ func (s settings) config(image v1.Image, arch string) *v1.ConfigFile {
 
 // programs are what is in the image, by their packages. Agents run a program of their own, which is small, because
 // every node of a cluster pays for its memory.
-func programs() []string { return []string{"multieni", "eni-manager"} }
+func programs() []string { return []string{"multieni", "eni-manager", "multieni-cni"} }
 
 func (s settings) build(ctx context.Context, arch, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
