@@ -95,7 +95,7 @@ var texts = []struct {
 	{"InvalidParameterCombination", "not in the same availability zone", eni.WrongZone},
 }
 
-// toAPIError converts an error of the SDK to an [eni.Fault]; nil stays nil.
+// toAPIError converts an error of the SDK to an [eni.APIError]; nil stays nil.
 func toAPIError(err error) error {
 	if err == nil {
 		return nil

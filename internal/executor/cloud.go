@@ -12,7 +12,7 @@ import (
 )
 
 // Cloud is the part of EC2 that executes a plan: one method per mutating call, so that this list is also the list of
-// EC2 permissions that the controller needs at run time. Every error is an [eni.Fault] or wraps one.
+// EC2 permissions that the controller needs at run time. Every error is an [eni.APIError] or wraps one.
 type Cloud interface {
 	// CreateInterface creates an interface and its tags in one call. A repetition with the same token returns the
 	// interface that the first call created.

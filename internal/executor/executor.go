@@ -65,7 +65,7 @@ func New(cloud Cloud, notes Recorder, options Options) *Applier {
 	return &Applier{Options: options, cloud: cloud, notes: notes}
 }
 
-// Outcome is the result of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.Fault] or the
+// Outcome is the result of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.APIError] or the
 // context's error.
 type Outcome struct {
 	Action plan.Action

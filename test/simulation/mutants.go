@@ -100,8 +100,9 @@ func actionMutants() []Mutant {
 			{"internal/core/plan/match.go", "(own < 0 || paired) && p.mayBecomeVisible(key)", "own < -1 && (paired || p.mayBecomeVisible(key))"},
 		}},
 		{Name: "tags are written again after the attach", Like: "VPC CNI", Edits: []Edit{{
-			executorFile, "		i.Status, i.Attachment = eni.InUse, &attachment\n",
-			"		i.Status, i.Attachment = eni.InUse, &attachment\n		_ = a.cloud.PutTags(ctx, i.ID, i.Tags)\n",
+			executorFile, "	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {\n",
+			"	if i, ok := a.notes.(interface{ Interface(string) (eni.Interface, bool) }).Interface(at.InterfaceID); ok {\n		_ = a.cloud.PutTags(ctx, i.ID, i.Tags)\n	}\n" +
+				"	a.note(at.InterfaceID, func(i eni.Interface) eni.Interface {\n",
 		}}},
 		{Name: "no bound on what is on its way", Like: "a controller that makes all interfaces at once", Edits: []Edit{{
 			"internal/core/plan/transitions.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
@@ -148,7 +149,7 @@ func actionMutants() []Mutant {
 		}}},
 		{Name: "one bad ID fails a batch", Like: "EBS CSI driver, once", Below: true, Edits: []Edit{{
 			"internal/awsec2/describe_instance.go", "	if err := group.Wait(); err != nil {\n",
-			"	_ = group.Wait()\n	if len(instances) < len(ids) {\n		return nil, &eni.Fault{Class: eni.NotFound, Operation: \"DescribeInstances\", Err: fmt.Errorf(\"one ID is not known\")}\n	}\n" +
+			"	_ = group.Wait()\n	if len(instances) < len(ids) {\n		return nil, &eni.APIError{Class: eni.NotFound, Operation: \"DescribeInstances\", Err: fmt.Errorf(\"one ID is not known\")}\n	}\n" +
 				"	if err := group.Wait(); err != nil {\n",
 		}}},
 		{Name: "one limiter for all actions", Like: "Cilium, VPC resource controller", Below: true, Edits: []Edit{{

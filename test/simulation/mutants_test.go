@@ -94,8 +94,12 @@ func kill(t *testing.T, m simulation.Mutant, first, seeds int) (invariant string
 		run := exec.CommandContext(t.Context(), binary, "-test.run="+test, "-test.v", "-test.timeout=60m")
 		run.Env = append(os.Environ(), fmt.Sprintf("SIM_FIRST=%d", at), fmt.Sprintf("SIM_SEEDS=%d", last-at+1), "SIM_FAILURES=1")
 		out, failed := run.CombinedOutput()
-		if invariant, seed = earliest(out); failed == nil || seed == 0 {
+		invariant, seed = earliest(out)
+		if failed == nil {
 			break
+		}
+		if seed == 0 {
+			return "", 0, fmt.Errorf("the run broke: %w\n%s", failed, out)
 		}
 		if sound(t, m, seed) {
 			return invariant, seed, nil

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -83,6 +86,42 @@ func TestDeferredCallsNeedNoSecondRead(t *testing.T) {
 		}
 		if got := calls["DescribeInstances"].Count; got != 1 {
 			t.Errorf("the instance was read %d times, want once", got)
+		}
+	})
+}
+
+// withoutAddresses is EC2 whose subnet has no free address.
+type withoutAddresses struct{ executor.Cloud }
+
+func (withoutAddresses) AssignIPv4(context.Context, string, int, int) (eni.Addresses, error) {
+	return eni.Addresses{}, &eni.APIError{
+		Class: eni.NoAddresses, Operation: "AssignPrivateIpAddresses", Code: "InsufficientFreeAddressesInSubnet",
+	}
+}
+
+// TestDeferredCallsDoNotWaitForARefusedUpdate edits two settings of an attached interface. EC2 refuses the first call at each
+// try; the call for DeleteOnTermination, which is deferred, is made nevertheless.
+func TestDeferredCallsDoNotWaitForARefusedUpdate(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.DeleteOnTermination = new(false) })
+		})
+		s.with(func(o *node.Options) {
+			o.Applier = executor.New(withoutAddresses{s.cloud}, s.observer, executor.Options{Members: 1, Removals: 1, Now: time.Now})
+		})
+		s.must(s.play(20 * time.Second))
+		if ids := s.attached(); len(ids) != 1 || s.networkInterface(ids[0]).Attachment.DeleteOnTermination {
+			t.Fatalf("%v are attached; want one interface that stays when its instance ends", ids)
+		}
+		s.both(func(c client.Client) {
+			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+				n.Generation, n.Status.ObservedGeneration = 2, 2
+				n.Spec.SecondaryPrivateIPAddressCount, n.Spec.DeleteOnTermination = 1, new(true)
+			})
+		})
+		s.must(s.play(3 * time.Minute))
+		if !s.networkInterface(s.attached()[0]).Attachment.DeleteOnTermination {
+			t.Error("DeleteOnTermination is not set three minutes after the edit")
 		}
 	})
 }
