@@ -151,7 +151,7 @@ func (r *Reconciler) recordOutcome(instanceID string, o executor.Outcome) {
 		r.state.Backoffs.Failed(instanceID, o.Action, o.Err, now)
 		return
 	}
-	r.state.Backoffs.Succeeded(instanceID, o.Action.Of().Key)
+	r.state.Backoffs.Succeeded(instanceID, o.Action)
 	r.state.RepeatedUpdates.Accepted(instanceID, o.Action, now)
 }
 

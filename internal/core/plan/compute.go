@@ -396,8 +396,8 @@ func (p *planner) countUnattached() {
 // refused reports whether EC2 refuses to detach an interface that is being removed, so that its slot may never become
 // free.
 func (p *planner) refused(m *member) bool {
-	setback, failed := p.Backoffs[m.Key]
-	return failed && setback.Removal && (setback.Count >= maxDetachFailures || !setback.problem().Reason.Transient())
+	setback := p.Backoffs[m.Key]
+	return setback.Removal && (setback.Count >= maxDetachFailures || !setback.problem().Reason.Transient())
 }
 
 // first orders true before false.

@@ -45,6 +45,8 @@ type hostile struct {
 	// sent holds the first request with each token; reused counts those that said something else later.
 	sent   map[string]string
 	reused int
+	// unusable are slots that EC2 refuses although no interface is there, as after a forced detach.
+	unusable map[eni.Slot]bool
 	// collisions are refused attaches.
 	collisions int
 }
@@ -297,6 +299,9 @@ func (h *hostile) AttachInterface(_ context.Context, id, instanceID string, slot
 
 // seat refuses a slot that is taken or that the instance type does not have.
 func (h *hostile) seat(slot eni.Slot) error {
+	if h.unusable[slot] {
+		return refusal(eni.SlotTaken)
+	}
 	total, onCard := 0, 0
 	for _, i := range h.now() {
 		if !i.AttachedTo(instance) {

@@ -83,7 +83,7 @@ type Backoff struct {
 	// Removal is set if a detach or delete call failed. No other failure delays a removal: interfaces can share a
 	// member, and a refusal for one says nothing about the other.
 	Removal bool
-	// UnusableSlots are the slots that EC2 reported as taken since the member's last success.
+	// UnusableSlots are the slots that EC2 reported as taken, until it attaches an interface there.
 	UnusableSlots map[eni.Slot]UnusableSlot
 }
 
@@ -178,6 +178,15 @@ func (s Backoff) WithFailure(action Action, err error, at time.Time) Backoff {
 		return next.Refused(attach.Slot, at)
 	}
 	return next
+}
+
+// AfterSuccess returns what is left of the backoff after EC2 accepted the action: the slots that it reported as taken.
+func (s Backoff) AfterSuccess(action Action) Backoff {
+	left := maps.Clone(s.UnusableSlots)
+	if attach, ok := action.(Attach); ok {
+		delete(left, attach.Slot)
+	}
+	return Backoff{UnusableSlots: left}
 }
 
 func isRemoval(action Action) bool {

@@ -66,8 +66,9 @@ func (p *planner) disordered(members []*member) bool {
 }
 
 // crossed reports whether two members, the first declared before the second, have their slots in the reverse order and
-// are to move: they were created in the declared order, as their ordinals say, or the first may move and no foreign
-// interface has its requested slot. An interface in use does not move because another program took a slot.
+// are to move: they were created in the declared order, as their ordinals say, or the first may move and its requested
+// slot is free. An interface in use does not move because another program took a slot, and not to a slot that EC2 once
+// reported as taken: it would be detached in vain at each try.
 func (p *planner) crossed(a, b *member) bool {
 	if !p.seatedHere(a) && !p.seatedHere(b) || eni.CompareSlots(p.slotNow(a), p.slotNow(b)) < 0 {
 		return false
@@ -75,8 +76,9 @@ func (p *planner) crossed(a, b *member) bool {
 	if !p.seatedHere(a) || !p.seatedHere(b) {
 		return a.claim.ReplaceAllowed
 	}
-	ours := p.slots.holders[a.desired.Slot] == "" || p.at(a.claim, a.desired.Slot) != nil
-	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && ours
+	wanted := a.desired.Slot
+	free := p.slots.holders[wanted] == "" && !p.slots.refused[wanted] || p.at(a.claim, wanted) != nil
+	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && free
 }
 
 // slotNow returns the slot of a member, or the one that it would get now. It waits for a slot that is being freed.

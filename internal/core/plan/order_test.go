@@ -179,6 +179,25 @@ func TestASlotThatIsBeingFreedCrossesNothing(t *testing.T) {
 	}
 }
 
+// TestASlotThatEC2RefusesCrossesNothing has EC2 refuse the requested index although it shows no interface there. The first
+// interface of a NodeENI with Replace gets a higher index than the second, and neither moves afterwards.
+func TestASlotThatEC2RefusesCrossesNothing(t *testing.T) {
+	h := newHostile(nil, limits(8))
+	wanted := replacing(inOrder(1, "s1"))
+	c := newRestartable(nil, h, func() plan.Desired { return desired(wanted) })
+	h.unusable = map[eni.Slot]bool{device(1): true}
+	h.occupy(device(3))
+	c.idle(10 * time.Minute)
+	first := placements(h)
+	wanted = replacing(inOrder(1, "s0", "s1"))
+	detached := countDetaches(t, h, &wanted)
+	c.next = c.now()
+	c.idle(3 * time.Hour)
+	if len(first) != 1 || len(placements(h)) != 2 || *detached > 2 {
+		t.Errorf("%d interfaces were detached in three hours; first %v, then %v\n%s", *detached, first, placements(h), strings.Join(c.log, "\n"))
+	}
+}
+
 func subnetsOf(c plan.Claim) (subnets []string) {
 	for _, w := range c.Interfaces {
 		subnets = append(subnets, w.Subnets...)

@@ -147,7 +147,7 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 			return true
 		}
 		if outcome.Err == nil {
-			delete(c.setbacks, key)
+			c.setbacks[key] = c.setbacks[key].AfterSuccess(action)
 			c.repeats.Accepted(action, c.now())
 			continue
 		}

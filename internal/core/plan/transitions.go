@@ -104,7 +104,8 @@ func (p *planner) create(m *member) {
 	if p.isBackingOff(m) {
 		return
 	}
-	setback, failed := p.Backoffs[m.Key]
+	setback := p.Backoffs[m.Key]
+	failed := setback.Count > 0
 	if failed && p.createMayBePending(m, setback) {
 		return
 	}
@@ -222,7 +223,8 @@ func (p *planner) generation(m *member, setback Backoff) int64 {
 
 // mustWait reports whether the member's backoff has not ended, and sets its reason.
 func (p *planner) mustWait(m *member) bool {
-	setback, failed := p.Backoffs[m.Key]
+	setback := p.Backoffs[m.Key]
+	failed := setback.Count > 0
 	if !failed || !p.now.Before(setback.Retry()) {
 		return false
 	}

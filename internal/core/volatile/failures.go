@@ -12,7 +12,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Backoffs are the failures of members since their last success, by instance. After a restart each member makes its next
+// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken, by instance. After a restart each member makes its next
 // call at once; the backoff then grows again from the first delay.
 type Backoffs struct {
 	byInstance map[string]map[identity.Key]plan.Backoff
@@ -29,9 +29,15 @@ func (b *Backoffs) Failed(instanceID string, action plan.Action, err error, at t
 	entry(&b.byInstance, instanceID)[key] = b.byInstance[instanceID][key].WithFailure(action, err, at)
 }
 
-// Succeeded drops the backoff of a member.
-func (b *Backoffs) Succeeded(instanceID string, key identity.Key) {
-	removeEntry(b.byInstance, instanceID, key)
+// Succeeded records that EC2 accepted an action. Of the backoff it keeps the slots that EC2 reported as taken.
+func (b *Backoffs) Succeeded(instanceID string, action plan.Action) {
+	key := action.Of().Key
+	left := b.byInstance[instanceID][key].AfterSuccess(action)
+	if len(left.UnusableSlots) == 0 {
+		removeEntry(b.byInstance, instanceID, key)
+		return
+	}
+	b.byInstance[instanceID][key] = left
 }
 
 // Forget drops the backoffs of an instance.

@@ -37,9 +37,26 @@ func TestBackoffsCountFailuresUntilASuccess(t *testing.T) {
 	if got := b.Of("i-2"); len(got) != 0 {
 		t.Errorf("another instance has %v", got)
 	}
-	b.Succeeded("i-1", key)
+	b.Succeeded("i-1", create)
 	if got := b.Of("i-1"); len(got) != 0 {
 		t.Errorf("after a success: got %v", got)
+	}
+}
+
+// EC2 refuses a slot whichever member asks for it, so a success elsewhere says nothing about the slot.
+func TestBackoffsKeepRefusedSlots(t *testing.T) {
+	var b volatile.Backoffs
+	attach := func(index int) plan.Attach {
+		return plan.Attach{Member: identity.Member{Key: key}, Slot: eni.Slot{Device: index}}
+	}
+	b.Failed("i-1", attach(1), &eni.APIError{Class: eni.SlotTaken}, start)
+	b.Succeeded("i-1", attach(2))
+	if got := b.Of("i-1")[key]; got.Count != 0 || len(got.UnusableSlots) != 1 {
+		t.Errorf("after a success elsewhere: got %+v, want one unusable slot", got)
+	}
+	b.Succeeded("i-1", attach(1))
+	if got := b.Of("i-1"); len(got) != 0 {
+		t.Errorf("after a success in the slot: got %v", got)
 	}
 }
 
