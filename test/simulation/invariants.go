@@ -289,57 +289,6 @@ func (r *run) mayGo(c *cluster, q request, i eni.Interface) bool {
 	return strings.HasPrefix(q.action, "Detach") && r.isStuck(q, i) || c.removable(i) || r.watch.copies[i.ID] || r.now.Sub(r.watch.meddled[spotOf(i).String()]) < 10*time.Minute
 }
 
-// noticed is how long a process can take to notice that NodeENIs were lost: two listings and what readings lag.
-const noticed = 2*resyncPeriod + staleness
-
-// For how long interfaces in use are left where they are after their NodeENI was lost: alone, and where many are.
-const liveLeakGrace, lossGrace = 30 * time.Minute, 24 * time.Hour
-
-// losing checks that no interface is detached from a live instance because its NodeENI does not exist: not before
-// people could hear of it, and for a day where so many are without theirs that it is rather the NodeENIs that were
-// lost.
-func (r *run) losing(p *process, q request, i eni.Interface) {
-	s := spotOf(i)
-	if i.Attachment == nil || !i.AttachedTo(s.instanceID) || r.truth().ended(s.instanceID) || p.cluster.nodeENIOf(s.uid) != nil || !p.cluster.isStripped(s.uid) || r.watch.tampered(i.ID) {
-		return
-	}
-	grace := liveLeakGrace
-	if since := r.watch.lossSince[p.cluster.name]; !since.IsZero() && r.now.Sub(since) > noticed {
-		grace = lossGrace
-	}
-	// It may have begun to leave before its NodeENI was lost.
-	if gone := r.now.Sub(p.cluster.stripped[s.uid]); i.Attachment.Status == eni.AttachmentAttached && gone > staleness && gone < grace {
-		r.violate("I1", "%s %s %s on a live instance, %s after its NodeENI was lost: %s", p.name, q.action, q.target, seconds(gone), describe(i))
-	}
-}
-
-// noteLoss remembers since when a cluster has lost NodeENIs.
-func (r *run) noteLoss(c *cluster, owned []eni.Interface) {
-	attached, orphans := 0, 0
-	for _, i := range owned {
-		if i.Attachment != nil && r.watch.strangers[i.ID] == nil && !c.leftAlone(i) {
-			attached++
-			if nodeENI := c.nodeENIOf(spotOf(i).uid); !isJoined(i) && (nodeENI == nil || r.restored(i, nodeENI)) {
-				orphans++
-			}
-		}
-	}
-	switch lost := orphans >= 2 && 2*orphans >= attached; { // clusters are small here
-	case !lost:
-		delete(r.watch.lossSince, c.name)
-	case r.watch.lossSince[c.name].IsZero():
-		r.watch.lossSince[c.name] = r.now
-	}
-}
-
-// restored reports whether an interface was there long before its NodeENI was created, which was some hours ago at
-// most.
-func (r *run) restored(i eni.Interface, nodeENI *v1alpha1.NodeENI) bool {
-	made, known := identity.CreatedAt(i.Tags)
-	since := nodeENI.CreationTimestamp.Time
-	return known && since.Sub(made) > staleness && r.now.Sub(since) < lossGrace-2*time.Hour && !r.watch.tampered(i.ID)
-}
-
 // knows reports whether the process has not heard the last of a NodeENI: to it, its interfaces are not leaks.
 func (p *process) knows(nodeENIUID string) bool {
 	return slices.ContainsFunc(p.informers.known(nodeENIs), func(o client.Object) bool { return string(o.GetUID()) == nodeENIUID })

@@ -124,7 +124,7 @@ func (n NodeENI) state() string {
 	}
 }
 
-// reconciled reports whether the conditions speak of what is declared now.
+// reconciled reports whether the conditions are those of the present spec.
 func (n NodeENI) reconciled() bool { return n.Accepted && !n.Unheard }
 
 func (n NodeENI) readyCell() cell {
