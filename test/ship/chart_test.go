@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -58,6 +56,7 @@ eniManager:
   dpdk: true
   networkd: true
   extraArgs: [--default-mtu=1500]
+pods: {enabled: true}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::123456789012:role/multieni"}}
 podAnnotations: {note: "yes"}
 podLabels: {team: network}
@@ -276,42 +275,6 @@ func TestNodeClusterIsAFlagOfTheController(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"name": "prod", "endpoint": "https://prod.example.com", "serviceCIDR": "10.100.0.0/16"}, parsed.NodeCluster); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-}
-
-// What a value of the chart does to the agents, a patch does to the plain manifest.
-func TestPatchesOfTheAgentAreTheChartsValues(t *testing.T) {
-	plain := agentOf(t, "")
-	for value, file := range map[string]string{"dpdk": "deploy/agent-dpdk.yaml", "networkd": "deploy/agent-networkd.yaml"} {
-		t.Run(value, func(t *testing.T) {
-			patch, err := yaml.YAMLToJSON([]byte(read(t, file)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			before, err := json.Marshal(plain)
-			if err != nil {
-				t.Fatal(err)
-			}
-			after, err := strategicpatch.StrategicMergePatch(before, patch, appsv1.DaemonSet{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var patched appsv1.DaemonSet
-			if err := json.Unmarshal(after, &patched); err != nil {
-				t.Fatal(err)
-			}
-			anyOrder := cmpopts.SortSlices(func(a, b corev1.EnvVar) bool { return a.Name < b.Name })
-			if diff := cmp.Diff(agentOf(t, "eniManager: {"+value+": true}").Spec, patched.Spec, anyOrder); diff != "" {
-				t.Errorf("%s is not what eniManager.%s does (-value +patch):\n%s", file, value, diff)
-			}
-		})
-	}
-}
-
-func agentOf(t *testing.T, values string) *appsv1.DaemonSet {
-	t.Helper()
-	agent := &appsv1.DaemonSet{}
-	convert(t, named(render(t, values), "DaemonSet", "eni-manager"), agent)
-	return agent
 }
 
 // helm refuses values that would make no sense, and names them.

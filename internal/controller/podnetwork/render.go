@@ -51,7 +51,6 @@ func Render(nodeENI *v1alpha1.NodeENI, namespace string) []*unstructured.Unstruc
 		object.SetNamespace(namespace)
 		object.SetName(definition.Name)
 		object.SetLabels(map[string]string{NodeENILabel: nodeENI.Name})
-		object.SetAnnotations(definition.Annotations)
 		all = append(all, object)
 	}
 	return all
@@ -68,7 +67,6 @@ func ownedBy(nodeENI *v1alpha1.NodeENI) metav1.OwnerReference {
 func merged(existing, rendered *unstructured.Unstructured, owner metav1.OwnerReference) *unstructured.Unstructured {
 	object := existing.DeepCopy()
 	object.SetLabels(union(object.GetLabels(), rendered.GetLabels()))
-	object.SetAnnotations(union(object.GetAnnotations(), rendered.GetAnnotations()))
 	owners := slices.DeleteFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 		return o.Kind == owner.Kind && o.APIVersion == owner.APIVersion
 	})

@@ -18,10 +18,6 @@ const (
 	Group   = "k8s.cni.cncf.io"
 	Version = "v1"
 	Kind    = "NetworkAttachmentDefinition"
-	// ResourceAnnotation names the extended resource of a definition.
-	ResourceAnnotation = "k8s.v1.cni.cncf.io/resourceName"
-	// ResourcePrefix begins the name of the extended resource of each network; the rest is the name of the network.
-	ResourcePrefix = "addresses.networking.k8s.aws/"
 )
 
 // cniVersion is the version of the configuration. All releases of Multus 4 read it.
@@ -53,13 +49,9 @@ func (n Network) LinkName() string {
 	return fmt.Sprintf("%s_%d", n.NodeENI, n.Ordinal)
 }
 
-// Resource returns the name of the extended resource that counts the addresses of the network on a node.
-func (n Network) Resource() string { return ResourcePrefix + n.Name() }
-
 // Definition is a NetworkAttachmentDefinition without its namespace.
 type Definition struct {
-	Name        string
-	Annotations map[string]string
+	Name string
 	// Config is spec.config: a list of CNI plugins, as JSON.
 	Config string
 }
@@ -75,7 +67,7 @@ func (n Network) Definition() Definition {
 	if err != nil {
 		panic(err) // strings alone are always JSON
 	}
-	return Definition{Name: n.Name(), Annotations: map[string]string{ResourceAnnotation: n.Resource()}, Config: string(config)}
+	return Definition{Name: n.Name(), Config: string(config)}
 }
 
 // configuration is a list of CNI plugins (CNI specification, "Configuration format").

@@ -14,10 +14,10 @@ import (
 
 func ExampleNetwork_Definition() {
 	definition := netattach.Network{NodeENI: "n3"}.Definition()
-	fmt.Println(definition.Name, definition.Annotations)
+	fmt.Println(definition.Name)
 	fmt.Println(definition.Config)
 	// Output:
-	// n3 map[k8s.v1.cni.cncf.io/resourceName:addresses.networking.k8s.aws/n3]
+	// n3
 	// {"cniVersion":"1.0.0","name":"n3","plugins":[{"type":"ipvlan","master":"net-n3","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3"}},{"type":"multieni-routes"}]}
 }
 
