@@ -102,6 +102,7 @@ func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 // answer them and reports whether it did.
 func serveNode(t *testing.T, state *v1alpha1.NodeENIState, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
 	t.Helper()
+	state = state.DeepCopy()
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)

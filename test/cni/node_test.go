@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
 
@@ -82,7 +83,9 @@ func newNode(tb testing.TB) *node {
 
 // restart is a runtime that forgot what it did.
 func (n *node) restart() {
-	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), nil)
+	// Without one, libcni makes the exec at the first call, and pods start at the same time.
+	exec := &invoke.DefaultExec{RawExec: &invoke.RawExec{Stderr: os.Stderr}}
+	n.runtime = libcni.NewCNIConfigWithCacheDir(n.programs, n.tb.TempDir(), exec)
 }
 
 // attach attaches an interface of a NodeENI.
