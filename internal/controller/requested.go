@@ -31,18 +31,17 @@ func Texts[T fmt.Stringer](values []T) []string {
 func parseAddresses(recorded []string) eni.Addresses {
 	var a eni.Addresses
 	for _, text := range recorded {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			if prefix.Addr().Is4() {
-				a.IPv4Prefixes = append(a.IPv4Prefixes, prefix)
-			} else {
-				a.IPv6Prefixes = append(a.IPv6Prefixes, prefix)
-			}
-		} else if address, err := netip.ParseAddr(text); err == nil {
-			if address.Is4() {
-				a.SecondaryIPv4 = append(a.SecondaryIPv4, address)
-			} else {
-				a.IPv6 = append(a.IPv6, address)
-			}
+		prefix, noPrefix := netip.ParsePrefix(text)
+		address, noAddress := netip.ParseAddr(text)
+		switch {
+		case noPrefix == nil && prefix.Addr().Is4():
+			a.IPv4Prefixes = append(a.IPv4Prefixes, prefix)
+		case noPrefix == nil:
+			a.IPv6Prefixes = append(a.IPv6Prefixes, prefix)
+		case noAddress == nil && address.Is4():
+			a.SecondaryIPv4 = append(a.SecondaryIPv4, address)
+		case noAddress == nil:
+			a.IPv6 = append(a.IPv6, address)
 		}
 	}
 	return a

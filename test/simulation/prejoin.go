@@ -256,17 +256,28 @@ func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	}
 	for _, i := range slices.Concat(t.owned[c.name], t.launched[m.InstanceID]) {
 		its := c.nodesOf(m.InstanceID)
-		if i.SubnetID != subnetID || !i.Ready() || !i.AttachedTo(m.InstanceID) || r.watch.tampered(i.ID) || len(its) == 0 || !p.saw(its[0]) ||
-			r.now.Sub(r.watch.made[i.ID]) <= staleness || r.now.Sub(r.watch.meddled[i.ID]) <= staleness {
+		if len(its) == 0 || !p.saw(its[0]) || i.SubnetID != subnetID || !r.isKnown(i, m.InstanceID) {
 			continue
 		}
 		r.judged("I3")
 		in := subnetsIn(zoneOf(its[0]), nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
-		if isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID) || isLaunched(i) && sits(nodeENI, in, i) && c.wantedBy(i) == 1 {
+		joined := isJoined(i) && i.Tags[identity.TagNodeENI] == m.NodeENI && slices.Contains(in, subnetID)
+		if joined || c.isPlaceOf(nodeENI, in, i) {
 			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which the instance had before it joined: %s",
 				p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
 	}
+}
+
+// isPlaceOf reports whether an interface was launched with its instance, and sits where this NodeENI alone wants one.
+func (c *cluster) isPlaceOf(nodeENI *v1alpha1.NodeENI, in []string, i eni.Interface) bool {
+	return isLaunched(i) && sits(nodeENI, in, i) && c.wantedBy(i) == 1
+}
+
+// isKnown reports whether an interface has been attached to an instance, and untouched by others, for longer than reads are stale.
+func (r *run) isKnown(i eni.Interface, instanceID string) bool {
+	return i.Ready() && i.AttachedTo(instanceID) && !r.watch.tampered(i.ID) &&
+		r.now.Sub(r.watch.made[i.ID]) > staleness && r.now.Sub(r.watch.meddled[i.ID]) > staleness
 }
 
 // saw reports whether the process has heard of an object as it is.

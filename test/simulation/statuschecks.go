@@ -33,16 +33,21 @@ func (c *cluster) checkStatusConsistent(s desiredSlot, claim expectedClaim, have
 				i.ENIID, i.NetworkCardIndex, i.DeviceIndex, claim.node.Name, describe(truly))}
 		}
 	}
-	attached := 0
-	for _, i := range have {
-		if i.Ready() && !isLaunched(i) {
-			attached++
-		}
-	}
-	if reported != attached && !sharedOrdinal(have) {
+	if attached := countAttached(have); reported != attached && !sharedOrdinal(have) {
 		return &Violation{"I9", fmt.Sprintf("node %s reports %d interfaces of NodeENI %s as attached, %d are", claim.node.Name, reported, claim.nodeENI.Name, attached)}
 	}
 	return nil
+}
+
+// countAttached counts the attached interfaces that a NodeENIState lists: it leaves out those that were launched with the instance.
+func countAttached(have []eni.Interface) int {
+	n := 0
+	for _, i := range have {
+		if i.Ready() && !isLaunched(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkStatusTrue checks I9 for a NodeENI: while it says that it is Ready as it is declared now, each instance that it wants
