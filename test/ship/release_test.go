@@ -257,6 +257,7 @@ func TestArchivesOfARelease(t *testing.T) {
 		"kubectl-eni_v1_linux_arm64.tar.gz":    "kubectl-eni LICENSE",
 		"eni-bootstrap_v1_linux_arm64.tar.gz":  "eni-bootstrap LICENSE",
 		"lifecycle-hook_v1_linux_arm64.tar.gz": "lifecycle-hook LICENSE",
+		"multieni-cni_v1_linux_arm64.tar.gz":   "multieni-cni LICENSE",
 		"multieni_v1_darwin_amd64.tar.gz":      "multieni LICENSE",
 		"kubectl-eni_v1_darwin_amd64.tar.gz":   "kubectl-eni LICENSE",
 	}
