@@ -10,6 +10,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // budget counts the changes of interfaces that a run without faults may cost.
@@ -17,6 +18,8 @@ type budget struct {
 	// adjusting are the calls that change attributes of an interface; needed is how many of these users and creations
 	// explain.
 	adjusting, needed int
+	// editedAt is when a user last edited the NodeENI with a UID.
+	editedAt map[string]time.Time
 }
 
 // shaping is when an attribute last changed in EC2, and the process that changed it and got the answer. The name is
@@ -46,6 +49,7 @@ func (r *run) shaped(p *process, q request, before eni.Interface, err error) {
 	after := r.truth().interfaces[q.target]
 	if q.create != nil && err == nil {
 		r.watch.maker[q.made.ID] = p.name
+		r.createdAfterEdit(q)
 	}
 	switch changed := !reflect.DeepEqual(attributesOf(before), attributesOf(after)); {
 	case err != nil || !q.adjusts() && q.action != "AttachNetworkInterface":
@@ -108,10 +112,22 @@ func (r *run) edited(c *cluster, before, after *v1alpha1.NodeENI) {
 	if reflect.DeepEqual(before.Spec, after.Spec) {
 		return
 	}
+	if r.watch.spent.editedAt == nil {
+		r.watch.spent.editedAt = map[string]time.Time{}
+	}
+	r.watch.spent.editedAt[string(after.UID)] = r.now
 	for _, i := range r.truth().owned[c.name] {
 		if spotOf(i).uid == string(after.UID) {
 			r.watch.spent.needed += 2
 		}
+	}
+}
+
+// createdAfterEdit counts the calls that an edit explains for an interface that did not exist at its time: a plan under way creates
+// it as the earlier spec says.
+func (r *run) createdAfterEdit(q request) {
+	if at, is := r.watch.spent.editedAt[q.create.Tags[identity.TagNodeENIUID]]; is && r.now.Sub(at) <= staleness {
+		r.watch.spent.needed += 2
 	}
 }
 
