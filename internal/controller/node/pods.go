@@ -30,6 +30,15 @@ func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	return told
 }
 
+// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is gone, the last one stays while pods have
+// addresses of the interface: the agent goes on reporting them, and nothing is taken from those pods.
+func (s *snapshot) podsOf(pods *v1alpha1.NodeENIPods, was v1alpha1.InterfaceState) *v1alpha1.InterfacePods {
+	if network, reported := s.podNetworks()[was.ENIID]; pods == nil && reported && network.Used > 0 {
+		return was.Pods
+	}
+	return interfacePods(pods)
+}
+
 // podNetworks returns what the agent reports of the pods that use interfaces, by interface ID.
 func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 	if s.state == nil {

@@ -235,7 +235,7 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 	spec := nodeENI.Spec.DeepCopy()
 	state.MTU = ptr.Deref(spec.MTU, 0)
 	state.AddressMode, state.Sysctls, state.Required = spec.AddressMode, spec.Sysctls, spec.Required
-	state.Pods = interfacePods(spec.Pods)
+	state.Pods = s.podsOf(spec.Pods, was)
 	addDevice(state, *spec)
 	for _, subnet := range nodeENI.Status.Subnets {
 		if m.Interface != nil && subnet.ID == m.Interface.SubnetID {

@@ -26,8 +26,8 @@ const (
 	glance = 500 * time.Millisecond
 	// patience is how long anything is waited for.
 	patience = 20 * time.Minute
-	// calm is how long EC2 is not asked to change anything when a controller has come to rest, and busy the part of a
-	// core that it does not use then. One that never uses less is left to itself after busyTime.
+	// A controller is at rest when it has requested no change of EC2 for calm and uses less than busy of a core. The
+	// bench goes on after busyTime if a controller never uses less.
 	calm     = 3 * time.Second
 	busy     = 0.1
 	busyTime = time.Minute
