@@ -34,10 +34,11 @@ GUARD = $$(go list ./... | grep -vE '/test/(hostile|simulation|synctest)')
 
 # Random cases are the same in every run of `test`, so that it fails for a change and not by chance; `test-long` draws
 # new ones, fifty times as many. SIM_FIRST is the first seed of the simulation: every night another one, by
-# .github/workflows/nightly.yaml.
+# .github/workflows/nightly.yaml. test/scenario takes longest and mostly waits, so it starts first, and two more packages
+# run at the same time.
 .PHONY: test
 test: ## Run every test that guards a change: all with the race detector, then `test-simulation` and `test-hostile`
-	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m $(GUARD)
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -race -timeout 40m -p 3 ./test/scenario $(GUARD)
 	@$(MAKE) test-simulation test-hostile
 
 .PHONY: test-simulation

@@ -42,7 +42,8 @@ func newAccount(o Options, now time.Time) (*account, error) {
 		return nil, err
 	}
 	if a.sqs, err = sqs.New(sqs.Options{
-		Queues: w.Queues, Behavior: services.SQS, Region: w.Region, Account: owner, Timeline: a.timeline, Faults: a.faults, Seed: o.Seed,
+		Queues: w.Queues, Behavior: services.SQS, Region: w.Region, Account: owner, Timeline: a.timeline,
+		Faults: a.faults, Seed: o.Seed,
 	}); err != nil {
 		return nil, err
 	}
@@ -61,7 +62,8 @@ func newAccount(o Options, now time.Time) (*account, error) {
 	a.ssm = ssm.New(a.ec2)
 	a.ec2.Watch(a.announce)
 	a.autoScaling, err = autoscaling.New(autoscaling.Options{
-		Groups: w.AutoScalingGroups, Behavior: services.AutoScaling, Region: w.Region, Account: owner, Timeline: a.timeline, EC2: a.ec2,
+		Groups: w.AutoScalingGroups, Behavior: services.AutoScaling, Region: w.Region, Account: owner,
+		Timeline: a.timeline, EC2: a.ec2,
 		Seed: o.Seed, Put: a.put, Notify: a.sqs.Put,
 	})
 	return a, err
@@ -88,8 +90,9 @@ func (a *account) put(e events.Event) { a.bus.Put(e) }
 // announce tells EventBridge of the state that an instance is in.
 func (a *account) announce(instance *ec2.Instance) {
 	a.put(events.Event{
-		Source: "aws.ec2", DetailType: "EC2 Instance State-change Notification", Resources: []string{a.ec2.ARN("instance", instance.InstanceID)},
-		Detail: map[string]any{"instance-id": instance.InstanceID, "state": instance.State.Name},
+		Source: "aws.ec2", DetailType: "EC2 Instance State-change Notification",
+		Resources: []string{a.ec2.ARN("instance", instance.InstanceID)},
+		Detail:    map[string]any{"instance-id": instance.InstanceID, "state": instance.State.Name},
 	})
 }
 

@@ -144,7 +144,8 @@ func (s *Simulator) answer(of service, call request) (requestID string, a answer
 	operation := of.operations[call.action]
 	a = s.carryOut(now, of, operation, call)
 	s.recorder.add(RecentCall{
-		Time: now, Action: cmp.Or(call.action, "(none)"), RequestID: requestID, Parameters: call.parameters, Code: a.code(), UserAgent: call.userAgent,
+		Time: now, Action: cmp.Or(call.action, "(none)"), RequestID: requestID, Parameters: call.parameters,
+		Code: a.code(), UserAgent: call.userAgent,
 	}, of.sort(operation))
 	return requestID, a
 }
@@ -165,7 +166,8 @@ func (s *Simulator) carryOut(now time.Time, of service, operation operation, cal
 		return answer{err: err}
 	}
 	if of.name == serviceEC2 && !s.allows(call.caller, s.account.ec2.Requests(call.action, input)) {
-		return answer{err: refusal(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
+		return answer{err: refusal(http.StatusForbidden,
+			"UnauthorizedOperation", "You are not authorized to perform this operation.")}
 	}
 	return s.throughFaults(now, of, operation, input, call)
 }

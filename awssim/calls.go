@@ -136,7 +136,8 @@ func (t Tally) with(code string) Tally {
 
 // calls returns a copy.
 func (r *recorder) calls() Calls {
-	c := Calls{Since: r.since, Mutating: r.sorts[mutating], NonMutating: r.sorts[nonMutating], Actions: map[string]ActionCalls{}}
+	c := Calls{Since: r.since, Mutating: r.sorts[mutating], NonMutating: r.sorts[nonMutating],
+		Actions: map[string]ActionCalls{}}
 	for name, action := range r.actions {
 		action.Errors = maps.Clone(action.Errors)
 		c.Actions[name] = action

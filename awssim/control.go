@@ -49,7 +49,9 @@ func (s *Simulator) controlPlane() http.Handler {
 		fmt.Fprint(w, controlHelp)
 	})
 	mux.HandleFunc("GET /_sim/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /_sim/state", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.everything()) })
+	mux.HandleFunc("GET /_sim/state", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, s.everything())
+	})
 	mux.HandleFunc("GET /_sim/calls", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.Calls()) })
 	mux.HandleFunc("GET /_sim/calls/recent", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, s.RecentCalls())
@@ -62,7 +64,9 @@ func (s *Simulator) controlPlane() http.Handler {
 	mux.HandleFunc("DELETE /_sim/instances/{id}", forInstance(s.Terminate))
 	mux.HandleFunc("POST /_sim/instances/{id}/stop", forInstance(s.Stop))
 	mux.HandleFunc("POST /_sim/instances/{id}/start", forInstance(s.Start))
-	mux.HandleFunc("GET /_sim/faults", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, s.Faults()) })
+	mux.HandleFunc("GET /_sim/faults", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, s.Faults())
+	})
 	mux.HandleFunc("POST /_sim/faults", s.serveAddFault)
 	mux.HandleFunc("DELETE /_sim/faults", func(w http.ResponseWriter, _ *http.Request) {
 		s.ClearFaults()
@@ -90,7 +94,8 @@ func (s *Simulator) everything() everything {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.account
-	return everything{a.ec2.State(s.call()), a.autoScaling.State(), a.sqs.State(), a.bus.State(), a.bus.Recent(), a.lambda.State()}
+	return everything{a.ec2.State(s.call()), a.autoScaling.State(), a.sqs.State(), a.bus.State(), a.bus.Recent(),
+		a.lambda.State()}
 }
 
 func (s *Simulator) servePutEvent(w http.ResponseWriter, r *http.Request) {

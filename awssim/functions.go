@@ -157,7 +157,8 @@ func (r *runner) environment(p process) []string {
 	set := []string{
 		"PATH=" + os.Getenv("PATH"), "TZ=:UTC", "LANG=en_US.UTF-8",
 		"AWS_LAMBDA_RUNTIME_API=" + r.endpoint.Host + "/_lambda/" + f.FunctionName + "/" + p.name,
-		"AWS_LAMBDA_FUNCTION_NAME=" + f.FunctionName, "AWS_LAMBDA_FUNCTION_VERSION=$LATEST", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128",
+		"AWS_LAMBDA_FUNCTION_NAME=" + f.FunctionName,
+		"AWS_LAMBDA_FUNCTION_VERSION=$LATEST", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128",
 		"AWS_LAMBDA_LOG_GROUP_NAME=/aws/lambda/" + f.FunctionName, "AWS_LAMBDA_LOG_STREAM_NAME=" + p.name,
 		"LAMBDA_TASK_ROOT=" + filepath.Dir(f.Command[0]), "_HANDLER=bootstrap",
 		"AWS_REGION=" + r.simulator.options.World.Region, "AWS_DEFAULT_REGION=" + r.simulator.options.World.Region,

@@ -25,8 +25,8 @@ const (
 	InstancesSuffix = "/instances"
 )
 
-// DocumentedLimits returns the default buckets of an account (EC2 developer guide, "Request throttling"). Each action has
-// its own. The caller may change the map; what is not in it has no limit.
+// DocumentedLimits returns the default buckets of an account (EC2 developer guide, "Request throttling"). Each action
+// has its own. The caller may change the map; what is not in it has no limit.
 func DocumentedLimits() map[string]Bucket {
 	limits := map[string]Bucket{
 		"AssignIpv6Addresses":             {100, 5},
@@ -36,6 +36,7 @@ func DocumentedLimits() map[string]Bucket {
 		"CreateSubnetCidrReservation":     {5, 1},
 		"CreateTags":                      {100, 10},
 		"DeleteNetworkInterface":          {100, 5},
+		"DeleteSubnetCidrReservation":     {5, 1},
 		"DeleteTags":                      {100, 10},
 		"GetSubnetCidrReservations":       {5, 1},
 		"ModifyLaunchTemplate":            {100, 5},

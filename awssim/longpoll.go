@@ -34,7 +34,9 @@ func (s *Simulator) await(ctx context.Context, until time.Time, try func() (isDo
 }
 
 // attempt tries once. It tells when to try again at the latest, and what ends when something changes before.
-func (s *Simulator) attempt(until time.Time, try func() (isDone bool)) (isDone bool, next time.Time, changed context.Context) {
+func (s *Simulator) attempt(
+	until time.Time, try func() (isDone bool),
+) (isDone bool, next time.Time, changed context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()

@@ -23,7 +23,8 @@ type jsonProtocol struct {
 	version string
 	// namespace is what the service writes before the code of an error.
 	namespace string
-	// queryCode is the code of an error as the service's query protocol has it, which clients of SQS still show; nil for none.
+	// queryCode is the code of an error as the service's query protocol has it, which clients of SQS still show; nil
+	// for none.
 	queryCode func(code string) string
 }
 
@@ -63,7 +64,8 @@ func decodeJSON(body []byte, input any) *apierror.Error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(input); err != nil {
-		return refusal(http.StatusBadRequest, "SerializationException", fmt.Sprintf("%v: AWS does not have that, or awssim does not model it", err))
+		return refusal(http.StatusBadRequest,
+			"SerializationException", fmt.Sprintf("%v: AWS does not have that, or awssim does not model it", err))
 	}
 	return nil
 }

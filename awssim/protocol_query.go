@@ -32,7 +32,8 @@ func (p *ec2Protocol) read(r *http.Request) request {
 	call := readForm(r)
 	if signed := signedService(r); signed != "" && signed != "ec2" {
 		call.problem = refusal(http.StatusBadRequest, "InvalidAction", fmt.Sprintf(
-			"awssim does not model version %q of the API of %s; awssim/README.md lists the services", r.Form.Get("Version"), signed))
+			"awssim does not model version %q of the API of %s; awssim/README.md lists the services",
+			r.Form.Get("Version"), signed))
 		return call
 	}
 	if call.problem == nil && call.action != "" && r.Form.Get("Version") != ec2Version {
@@ -73,7 +74,8 @@ func (p *queryProtocol) writeOutput(w http.ResponseWriter, action, requestID str
 	var body bytes.Buffer
 	fmt.Fprintf(&body, `<%sResponse xmlns="%s"><%sResult>`, action, p.namespace, action)
 	p.encoder.Encode(&body, output)
-	fmt.Fprintf(&body, "</%sResult><ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata></%sResponse>", action, requestID, action)
+	fmt.Fprintf(&body, "</%sResult><ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata></%sResponse>", action,
+		requestID, action)
 	writeXML(w, http.StatusOK, requestID, body.Bytes())
 }
 
@@ -109,7 +111,8 @@ func decodeForm(form url.Values, input any) *apierror.Error {
 	err := query.Decode(form, input)
 	if unknown, ok := errors.AsType[*query.UnknownParameterError](err); ok {
 		return refusal(http.StatusBadRequest, "UnknownParameter", fmt.Sprintf(
-			"The parameter %s is not recognized: AWS does not have it in %s, or awssim does not model it", unknown.Parameter, form.Get("Action")))
+			"The parameter %s is not recognized: AWS does not have it in %s, or awssim does not model it",
+			unknown.Parameter, form.Get("Action")))
 	}
 	if err != nil {
 		return refusal(http.StatusBadRequest, "InvalidParameterValue", err.Error())

@@ -66,7 +66,9 @@ func (s *Simulator) machineTime(t time.Time) time.Time {
 	return t
 }
 
-func (s *Simulator) forInvocation(do func(m *lambda.Model, function, environment, id string, body []byte) error) http.HandlerFunc {
+func (s *Simulator) forInvocation(
+	do func(m *lambda.Model, function, environment, id string, body []byte) error,
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

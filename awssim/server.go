@@ -24,8 +24,8 @@ type Server struct {
 	stop      context.CancelFunc
 }
 
-// Listen serves the simulator at an address such as 127.0.0.1:0, until Close or until the context ends. Meanwhile it runs
-// the programs of the account's functions.
+// Listen serves the simulator at an address such as 127.0.0.1:0, until Close or until the context ends. Meanwhile it
+// runs the programs of the account's functions.
 func Listen(ctx context.Context, address string, s *Simulator) (*Server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)

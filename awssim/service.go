@@ -41,8 +41,8 @@ type protocol interface {
 	writeError(w http.ResponseWriter, requestID string, err *apierror.Error)
 }
 
-// services are all that are modelled: some by the version of their API, which a form names, the others by the beginning of
-// their X-Amz-Target.
+// services are all that are modelled: some by the version of their API, which a form names, the others by the beginning
+// of their X-Amz-Target.
 type services struct {
 	ec2       service
 	byVersion map[string]service
@@ -53,7 +53,8 @@ func newServices() services {
 	return services{
 		ec2: service{
 			name: serviceEC2, operations: byName(ec2Operations()), protocol: &ec2Protocol{},
-			throttled: apierror.Error{Code: codeThrottled, Message: "Request limit exceeded.", Status: http.StatusServiceUnavailable},
+			throttled: apierror.Error{Code: codeThrottled, Message: "Request limit exceeded.",
+				Status: http.StatusServiceUnavailable},
 		},
 		byVersion: map[string]service{
 			autoScalingVersion: {
@@ -69,7 +70,8 @@ func newServices() services {
 		},
 		byTarget: map[string]service{
 			"AmazonSQS": {
-				name: "SQS", operations: byName(sqsOperations()), protocol: jsonProtocol{version: "1.0", namespace: "com.amazonaws.sqs#", queryCode: sqs.QueryCode},
+				name: "SQS", operations: byName(sqsOperations()),
+				protocol:  jsonProtocol{version: "1.0", namespace: "com.amazonaws.sqs#", queryCode: sqs.QueryCode},
 				throttled: apierror.Error{Code: codeThrottledQueues, Message: "Rate exceeded", Status: http.StatusBadRequest},
 			},
 			"AWSEvents": {

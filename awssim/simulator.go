@@ -79,7 +79,8 @@ type Simulator struct {
 
 // New builds a simulator. Its error says everything that is wrong with the world.
 func New(o Options) (*Simulator, error) {
-	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), services: newServices(), haveFunctions: make(chan struct{})}
+	s := &Simulator{options: o.withDefaults(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		services: newServices(), haveFunctions: make(chan struct{})}
 	s.clock = s.options.Clock
 	s.control, s.runtime = s.controlPlane(), s.runtimeAPI()
 	if err := s.Reset(); err != nil {
@@ -230,7 +231,8 @@ func (s *Simulator) Stop(instanceID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.tellPollers()
-	_, err := s.account.ec2.StopInstances(s.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{instanceID}}})
+	_, err := s.account.ec2.StopInstances(s.call(),
+		&ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{instanceID}}})
 	return err
 }
 

@@ -136,8 +136,9 @@ func convert[From, To any](all []From, one func(From) To) []To {
 
 func interfaceInfo(i eni.Interface) NetworkInterfaceInfo {
 	info := NetworkInterfaceInfo{
-		ID: i.ID, SubnetID: i.SubnetID, VPCID: i.VPCID, AvailabilityZone: i.Zone, Description: i.Description, MACAddress: i.MAC,
-		Status: string(i.Status), SecurityGroupIDs: i.Groups, Tags: i.Tags,
+		ID: i.ID, SubnetID: i.SubnetID, VPCID: i.VPCID, AvailabilityZone: i.Zone, Description: i.Description,
+		MACAddress: i.MAC,
+		Status:     string(i.Status), SecurityGroupIDs: i.Groups, Tags: i.Tags,
 	}
 	if i.PrimaryIPv4.IsValid() {
 		info.PrivateIP = i.PrimaryIPv4.String()
@@ -152,7 +153,8 @@ func interfaceInfo(i eni.Interface) NetworkInterfaceInfo {
 }
 
 func subnetInfo(s eni.Subnet) SubnetInfo {
-	info := SubnetInfo{ID: s.ID, Name: s.Name, VPCID: s.VPCID, AvailabilityZone: s.Zone, AvailableIPs: s.FreeIPv4, Tags: s.Tags}
+	info := SubnetInfo{ID: s.ID, Name: s.Name, VPCID: s.VPCID, AvailabilityZone: s.Zone,
+		AvailableIPs: s.FreeIPv4, Tags: s.Tags}
 	if s.CIDR.IsValid() {
 		info.CIDRBlock = s.CIDR.String()
 	}

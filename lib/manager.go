@@ -73,8 +73,10 @@ type ENIOptions struct {
 // CreateENI makes an interface with all its tags in one call and returns its ID.
 func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string, error) {
 	made, err := m.ec2.CreateInterface(ctx, executor.CreateRequest{
-		Token: options.ClientToken, SubnetID: options.SubnetID, Description: options.Description, Groups: options.SecurityGroupIDs, Tags: options.Tags,
-		Counts: eni.AddressCounts{SecondaryIPv4: options.SecondaryPrivateIPAddressCount, IPv4Prefixes: options.IPv4PrefixCount},
+		Token: options.ClientToken, SubnetID: options.SubnetID, Description: options.Description,
+		Groups: options.SecurityGroupIDs, Tags: options.Tags,
+		Counts: eni.AddressCounts{SecondaryIPv4: options.SecondaryPrivateIPAddressCount,
+			IPv4Prefixes: options.IPv4PrefixCount},
 	})
 	if err != nil {
 		return "", fmt.Errorf("create an interface in %s: %w", options.SubnetID, explained(err))
@@ -88,7 +90,7 @@ func (m *ENIManager) CreateENI(ctx context.Context, options ENIOptions) (string,
 // tags only after some moments; where that matters, give a ClientToken as well.
 func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID string, adopted bool, err error) {
 	if len(options.Tags) == 0 {
-		return "", false, errors.New("adopt an interface: without tags it cannot be told from others")
+		return "", false, errors.New("adopt an interface: only its tags tell it from others")
 	}
 	tagged, err := m.ec2.ListTagged(ctx, options.Tags)
 	if err != nil {
@@ -99,7 +101,8 @@ func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID st
 			continue
 		}
 		if eniID != "" {
-			return "", false, fmt.Errorf("adopt an interface: both %s and %s carry the tags; make them tell which is meant", eniID, i.ID)
+			return "", false, fmt.Errorf(
+				"adopt an interface: both %s and %s carry the tags; make them tell which is meant", eniID, i.ID)
 		}
 		eniID = i.ID
 	}
@@ -112,8 +115,11 @@ func (m *ENIManager) AdoptENI(ctx context.Context, options ENIOptions) (eniID st
 
 // AttachENI attaches an interface at a device index of network card 0. A failed call does not change the interface.
 // [ENIManager.Attach] returns the attachment ID as well.
-func (m *ENIManager) AttachENI(ctx context.Context, eniID, instanceID string, deviceIndex int, deleteOnTermination bool) error {
-	_, err := m.Attach(ctx, eniID, instanceID, AttachOptions{DeviceIndex: deviceIndex, DeleteOnTermination: deleteOnTermination})
+func (m *ENIManager) AttachENI(
+	ctx context.Context, eniID, instanceID string, deviceIndex int, deleteOnTermination bool,
+) error {
+	_, err := m.Attach(ctx, eniID, instanceID,
+		AttachOptions{DeviceIndex: deviceIndex, DeleteOnTermination: deleteOnTermination})
 	return err
 }
 
@@ -126,7 +132,9 @@ type AttachOptions struct {
 
 // Attach begins to attach an interface and returns the ID of the attachment, which DetachENI needs. When only
 // DeleteOnTermination cannot be set, Attach returns both the ID and the error.
-func (m *ENIManager) Attach(ctx context.Context, eniID, instanceID string, options AttachOptions) (attachmentID string, err error) {
+func (m *ENIManager) Attach(
+	ctx context.Context, eniID, instanceID string, options AttachOptions,
+) (attachmentID string, err error) {
 	slot := eni.Slot{Card: options.NetworkCardIndex, Device: options.DeviceIndex}
 	attachment, err := m.ec2.AttachInterface(ctx, eniID, instanceID, slot)
 	if err != nil {

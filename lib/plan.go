@@ -10,6 +10,7 @@ import (
 
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/forecast"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -38,11 +39,12 @@ func (m *ENIManager) PlanENIs(ctx context.Context, instanceID string, options []
 	desired := plan.Desired{Cluster: planned, Node: planned, InstanceID: instanceID}
 	for i, o := range options {
 		desired.Claims = append(desired.Claims, plan.Claim{
-			NodeENI: planned, NodeENIUID: fmt.Sprintf("%06d", i), Mode: plan.Ensure, AllResolved: true,
-			Interfaces: []plan.DesiredInterface{{Subnets: []string{o.SubnetID}, Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
-				Groups: o.SecurityGroupIDs, SourceDestCheck: true, DeleteOnTermination: o.DeleteOnTermination,
-				AddressCounts: eni.AddressCounts{SecondaryIPv4: o.SecondaryPrivateIPAddressCount, IPv4Prefixes: o.IPv4PrefixCount},
-			}}},
+			NodeENI: planned, Owner: identity.Owner(fmt.Sprintf("%06d", i)), Mode: plan.Ensure, AllResolved: true,
+			Interfaces: []plan.DesiredInterface{{Subnets: []string{o.SubnetID},
+				Slot: eni.Slot{Card: o.NetworkCardIndex, Device: o.DeviceIndex}, Spec: eni.Spec{
+					Groups: o.SecurityGroupIDs, SourceDestCheck: true, DeleteOnTermination: o.DeleteOnTermination,
+					AddressCounts: eni.AddressCounts{SecondaryIPv4: o.SecondaryPrivateIPAddressCount, IPv4Prefixes: o.IPv4PrefixCount},
+				}}},
 		})
 	}
 	outcome := forecast.Simulate(desired, forecast.Input{Look: look, Limits: limits}, time.Now())

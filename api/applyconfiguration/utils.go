@@ -95,8 +95,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RampApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RejectedTypes"):
 		return &apiv1alpha1.RejectedTypesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReservedBlock"):
+		return &apiv1alpha1.ReservedBlockApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedSubnet"):
 		return &apiv1alpha1.ResolvedSubnetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubnetReservation"):
+		return &apiv1alpha1.SubnetReservationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubnetReservationSpec"):
+		return &apiv1alpha1.SubnetReservationSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubnetReservationStatus"):
+		return &apiv1alpha1.SubnetReservationStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateInstanceTypes"):
 		return &apiv1alpha1.TemplateInstanceTypesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateSource"):

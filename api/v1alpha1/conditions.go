@@ -74,6 +74,15 @@ const (
 	ReasonAsDeclared = "AsDeclared"
 )
 
+// Reasons of a SubnetReservation and of its blocks. If a block cannot be reserved, the reason is one of package
+// reservation, for example NoRoom.
+const (
+	// ReasonReserved: EC2 has every declared reservation.
+	ReasonReserved = "Reserved"
+	// ReasonReserving: the controller requests a reservation that EC2 does not return yet.
+	ReasonReserving = "Reserving"
+)
+
 // Reasons of PodNetworkReady. If the network of one node is not ready, the reason is that of the node.
 const (
 	// ReasonNetworkReady: pods can attach on every node that has an interface.
@@ -82,6 +91,9 @@ const (
 	ReasonNoInterfaces = "NoInterfaces"
 	// ReasonNetworkPending: an interface is attached, and its node's agent has not reported the network yet.
 	ReasonNetworkPending = "NetworkPending"
+	// ReasonNetworkDraining: the interface of a node is to be removed, and no further pod gets an address of it. The
+	// condition does not wait for it.
+	ReasonNetworkDraining = "NetworkDraining"
 	// ReasonAttachmentDefinitionsPending: the controller has not looked at the NetworkAttachmentDefinitions yet.
 	ReasonAttachmentDefinitionsPending = "AttachmentDefinitionsPending"
 	// ReasonAttachmentDefinitionsUnavailable: the cluster has no kind NetworkAttachmentDefinition.

@@ -4,13 +4,14 @@
 package v1alpha1
 
 // Finalizer keeps a NodeENI until all of its interfaces are deleted, a NodeENIState until EC2 confirms that the
-// interfaces of its node are deleted, and an AWSNodeTemplate until its launch templates are deleted.
+// interfaces of its node are deleted, an AWSNodeTemplate until its launch templates are deleted, and a SubnetReservation
+// until its reservations are deleted.
 const Finalizer = "networking.k8s.aws/finalizer"
 
 // FieldOwnerController is the field owner under which the controller applies specs of NodeENIStates and every status.
 const FieldOwnerController = "multieni-controller"
 
-// PausedAnnotation on a NodeENI, an AWSNodeTemplate or a Node stops every change in EC2 for it, regardless of its
+// PausedAnnotation on a NodeENI, an AWSNodeTemplate, a SubnetReservation or a Node stops every change in EC2 for it, regardless of its
 // value.
 const PausedAnnotation = "networking.k8s.aws/paused"
 
@@ -31,6 +32,9 @@ const (
 	NotReadyTaint = "networking.k8s.aws/not-ready"
 	// InterfaceLabelPrefix begins a label for each usable interface: the rest is its altname, the value its ENI.
 	InterfaceLabelPrefix = "interface.networking.k8s.aws/"
+	// AddressesResourcePrefix begins an extended resource in the capacity of a Node for each usable pod network: the rest
+	// is the name of the network, the value is how many pods the network can have at once.
+	AddressesResourcePrefix = "addresses.networking.k8s.aws/"
 	// InterfacesAnnotation holds the usable interfaces by altname, as JSON.
 	InterfacesAnnotation = "networking.k8s.aws/interfaces"
 )

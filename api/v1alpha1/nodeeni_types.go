@@ -22,6 +22,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why Ready is what it is"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.pods) || self.metadata.name.size() <= 59 && !self.metadata.name.contains('.')",message="the name of a NodeENI with pods must have at most 59 characters and no dot: Multus and the names of extended resources take no others"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pods) || !self.metadata.name.matches('--[0-9]+$')",message="the name of a NodeENI with pods must not end with two hyphens and a number: NAME--1 is the network of the second interface of NodeENI NAME"
 type NodeENI struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

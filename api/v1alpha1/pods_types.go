@@ -53,7 +53,29 @@ type NodeENIPods struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(a, !isCIDR(a.to) || self.exists_one(b, isCIDR(b.to) && (cidr(a.to).containsCIDR(b.to) || cidr(b.to).containsCIDR(a.to))))",message="pods.routes must not overlap: each destination must be outside of all others"
 	Routes []PodRoute `json:"routes,omitempty"`
+
+	// onRemoval says what happens to pods that use an interface which is to be
+	// detached, replaced or deleted. With Wait the interface stays until they
+	// are gone. With Evict the controller evicts them by the Eviction API, which
+	// respects PodDisruptionBudgets, on maxUnavailable nodes at a time; the chart
+	// value pods.eviction gives it the permission. Default: Wait.
+	// +optional
+	// +kubebuilder:default=Wait
+	OnRemoval PodsOnRemoval `json:"onRemoval,omitempty"`
 }
+
+// PodsOnRemoval says what happens to pods that use an interface which is to be
+// removed.
+//
+// +kubebuilder:validation:Enum=Wait;Evict
+type PodsOnRemoval string
+
+const (
+	// PodsWait keeps the interface until no pod uses it.
+	PodsWait PodsOnRemoval = "Wait"
+	// PodsEvict evicts the pods that use the interface.
+	PodsEvict PodsOnRemoval = "Evict"
+)
 
 // PodAttachment says how a pod attaches to an interface. It is not an enum: for
 // MACVLAN a CEL rule names the reason and the alternative.
@@ -176,12 +198,18 @@ type InterfacePods struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=43
 	Routes []string `json:"routes,omitempty"`
+
+	// draining says that the interface is to be removed, or is to be no network
+	// for pods any more: no further pod gets an address. The controller detaches
+	// the interface once the agent reports the network as drained.
+	// +optional
+	Draining bool `json:"draining,omitempty"`
 }
 
 // PodNetworkState is the pod network of one interface on one node.
 type PodNetworkState struct {
-	// network is the name of the network: the name of the NodeENI, with a
-	// hyphen and the ordinal from the second interface on.
+	// network is the name of the network: the name of the NodeENI, with two
+	// hyphens and the ordinal from the second interface on.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -213,6 +241,11 @@ type PodNetworkState struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
+	// drained says that no pod has an address of the network, and that none can
+	// get one. The agent reports false before it lets pods attach.
+	// +optional
+	Drained bool `json:"drained,omitempty"`
+
 	// used is the number of addresses that pods have.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -224,6 +257,14 @@ type PodNetworkState struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Free int32 `json:"free"`
+
+	// capacity is the number of pods that the network can have at once. The
+	// agent writes it into the capacity of the Node as
+	// addresses.networking.k8s.aws/NETWORK. It is 0, and the resource is absent,
+	// while no further pod may attach.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Capacity int32 `json:"capacity,omitempty"`
 
 	// prefixes are the prefixes of the interface.
 	// +optional

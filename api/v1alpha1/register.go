@@ -18,6 +18,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&NodeENI{}, &NodeENIList{},
 		&NodeENIState{}, &NodeENIStateList{},
 		&AWSNodeTemplate{}, &AWSNodeTemplateList{},
+		&SubnetReservation{}, &SubnetReservationList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -41,17 +41,22 @@ type CreateGroupInput struct {
 func (m *Model) CreateAutoScalingGroup(in *CreateGroupInput) (*Nothing, error) {
 	switch {
 	case in.AutoScalingGroupName == "":
-		return nil, validation("1 validation error detected: Value null at 'autoScalingGroupName' failed to satisfy constraint: Member must not be null")
+		return nil, validation("1 validation error detected: Value null at 'autoScalingGroupName' failed to satisfy " +
+			"constraint: Member must not be null")
 	case m.groups[in.AutoScalingGroupName] != nil:
-		return nil, apierror.New("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", in.AutoScalingGroupName)
+		return nil, apierror.New("AlreadyExists",
+			"AutoScalingGroup by this name already exists - A group with the name %s already exists", in.AutoScalingGroupName)
 	case in.MinSize == nil || in.MaxSize == nil:
 		return nil, validation("MinSize and MaxSize are required")
 	case in.LaunchTemplate == nil && in.MixedInstancesPolicy == nil:
-		return nil, validation("Valid requests must contain a LaunchTemplate or a MixedInstancesPolicy: awssim does not model launch configurations")
+		return nil, validation("Valid requests must contain a LaunchTemplate or a MixedInstancesPolicy: awssim does " +
+			"not model launch configurations")
 	}
 	g := &Group{
-		AutoScalingGroupName: in.AutoScalingGroupName, AutoScalingGroupARN: m.arn(in.AutoScalingGroupName), CreatedTime: m.timeline.Now(),
-		HealthCheckType: "EC2", DefaultCooldown: 300, DesiredCapacity: *in.MinSize, Tags: m.ofGroup(in.AutoScalingGroupName, in.Tags),
+		AutoScalingGroupName: in.AutoScalingGroupName, AutoScalingGroupARN: m.arn(in.AutoScalingGroupName),
+		CreatedTime:     m.timeline.Now(),
+		HealthCheckType: "EC2", DefaultCooldown: 300, DesiredCapacity: *in.MinSize,
+		Tags: m.ofGroup(in.AutoScalingGroupName, in.Tags),
 	}
 	if err := m.apply(g, in.GroupSettings); err != nil {
 		return nil, err
@@ -89,7 +94,8 @@ func (m *Model) apply(g *Group, in GroupSettings) error {
 	case changed.MinSize < 0 || changed.MinSize > changed.MaxSize:
 		return validation("Max bound, %d, must be greater than or equal to min bound, %d", changed.MaxSize, changed.MinSize)
 	case changed.DesiredCapacity < changed.MinSize || changed.DesiredCapacity > changed.MaxSize:
-		return validation("Desired capacity:%d must be between the specified min size:%d and max size:%d", changed.DesiredCapacity, changed.MinSize, changed.MaxSize)
+		return validation("Desired capacity:%d must be between the specified min size:%d and max size:%d",
+			changed.DesiredCapacity, changed.MinSize, changed.MaxSize)
 	case changed.VPCZoneIdentifier == "" && len(changed.AvailabilityZones) == 0:
 		return validation("At least one Availability Zone or VPC Subnet is required.")
 	}
@@ -156,7 +162,8 @@ type SetDesiredCapacityInput struct {
 
 // SetDesiredCapacity scales a group. Cooldowns are not modelled, so that none is in the way.
 func (m *Model) SetDesiredCapacity(in *SetDesiredCapacityInput) (*Nothing, error) {
-	return m.UpdateAutoScalingGroup(&GroupSettings{AutoScalingGroupName: in.AutoScalingGroupName, DesiredCapacity: in.DesiredCapacity})
+	return m.UpdateAutoScalingGroup(&GroupSettings{AutoScalingGroupName: in.AutoScalingGroupName,
+		DesiredCapacity: in.DesiredCapacity})
 }
 
 // DeleteGroupInput is the request of DeleteAutoScalingGroup.
@@ -172,7 +179,9 @@ func (m *Model) DeleteAutoScalingGroup(in *DeleteGroupInput) (*Nothing, error) {
 		return nil, err
 	}
 	if len(g.Instances) > 0 && !in.ForceDelete {
-		return nil, apierror.New("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
+		return nil, apierror.New("ResourceInUse",
+			"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) "+
+				"still in the group.")
 	}
 	g.deleting, g.Status, g.hooks = true, "Delete in progress", nil
 	g.MinSize, g.DesiredCapacity = 0, 0
@@ -198,7 +207,8 @@ type TerminateInstanceOutput struct {
 // desired capacity.
 func (m *Model) TerminateInstanceInAutoScalingGroup(in *TerminateInstanceInput) (*TerminateInstanceOutput, error) {
 	if in.ShouldDecrementDesiredCapacity == nil {
-		return nil, validation("1 validation error detected: Value null at 'shouldDecrementDesiredCapacity' failed to satisfy constraint: Member must not be null")
+		return nil, validation("1 validation error detected: Value null at 'shouldDecrementDesiredCapacity' failed " +
+			"to satisfy constraint: Member must not be null")
 	}
 	for _, g := range m.groups {
 		instance := g.find(in.InstanceID)
@@ -207,7 +217,8 @@ func (m *Model) TerminateInstanceInAutoScalingGroup(in *TerminateInstanceInput) 
 		}
 		if *in.ShouldDecrementDesiredCapacity {
 			if g.DesiredCapacity == g.MinSize {
-				return nil, validation("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint.", g.MinSize)
+				return nil, validation("Currently, desiredSize equals minSize (%d). Terminating instance without "+
+					"replacement will violate group's min size constraint.", g.MinSize)
 			}
 			g.DesiredCapacity--
 		}

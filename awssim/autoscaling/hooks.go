@@ -54,9 +54,11 @@ func (m *Model) PutLifecycleHook(in *PutLifecycleHookInput) (*Nothing, error) {
 
 func (m *Model) putHook(g *Group, spec HookSpecification) error {
 	hook := &Hook{
-		AutoScalingGroupName: g.AutoScalingGroupName, LifecycleHookName: spec.LifecycleHookName, LifecycleTransition: spec.LifecycleTransition,
-		HeartbeatTimeout: defaultHeartbeat, DefaultResult: cmp.Or(spec.DefaultResult, Abandon),
-		NotificationTargetARN: spec.NotificationTargetARN, NotificationMetadata: spec.NotificationMetadata, RoleARN: spec.RoleARN,
+		AutoScalingGroupName: g.AutoScalingGroupName, LifecycleHookName: spec.LifecycleHookName,
+		LifecycleTransition: spec.LifecycleTransition,
+		HeartbeatTimeout:    defaultHeartbeat, DefaultResult: cmp.Or(spec.DefaultResult, Abandon),
+		NotificationTargetARN: spec.NotificationTargetARN, NotificationMetadata: spec.NotificationMetadata,
+		RoleARN: spec.RoleARN,
 	}
 	if spec.HeartbeatTimeout != nil {
 		hook.HeartbeatTimeout = *spec.HeartbeatTimeout
@@ -68,19 +70,22 @@ func (m *Model) putHook(g *Group, spec HookSpecification) error {
 	}
 	switch {
 	case hook.LifecycleHookName == "":
-		return validation("1 validation error detected: Value null at 'lifecycleHookName' failed to satisfy constraint: Member must not be null")
+		return validation("1 validation error detected: Value null at 'lifecycleHookName' failed to satisfy " +
+			"constraint: Member must not be null")
 	case hook.LifecycleTransition != Launching && hook.LifecycleTransition != Leaving:
 		return validation("Lifecycle transition '%s' is not one of %s, %s", hook.LifecycleTransition, Launching, Leaving)
 	case hook.DefaultResult != Continue && hook.DefaultResult != Abandon:
 		return validation("Default result '%s' is not one of %s, %s", hook.DefaultResult, Continue, Abandon)
 	case hook.HeartbeatTimeout < minHeartbeat || hook.HeartbeatTimeout > maxHeartbeat:
-		return validation("Heartbeat timeout %d is not from %d to %d seconds", hook.HeartbeatTimeout, minHeartbeat, maxHeartbeat)
+		return validation("Heartbeat timeout %d is not from %d to %d seconds", hook.HeartbeatTimeout,
+			minHeartbeat, maxHeartbeat)
 	case at < 0 && len(g.hooks) >= maxHooks:
 		return apierror.New("LimitExceeded", "The maximum number of lifecycle hooks (%d) has been reached.", maxHooks)
 	}
 	if hook.NotificationTargetARN != "" {
 		if err := m.notifyTest(g, hook); err != nil {
-			return validation("Unable to publish test message to notification target %s using IAM role %s: %v", hook.NotificationTargetARN, hook.RoleARN, err)
+			return validation("Unable to publish test message to notification target %s using IAM role %s: %v",
+				hook.NotificationTargetARN, hook.RoleARN, err)
 		}
 	}
 	if at >= 0 {
@@ -93,8 +98,9 @@ func (m *Model) putHook(g *Group, spec HookSpecification) error {
 
 func (m *Model) notifyTest(g *Group, hook *Hook) error {
 	return m.notify(hook, map[string]any{
-		"AccountId": m.options.Account, "RequestId": m.uuid(), "Service": "AWS Auto Scaling", "Event": "autoscaling:TEST_NOTIFICATION",
-		"Time": m.timeline.Now().UTC().Format("2006-01-02T15:04:05.000Z"), "AutoScalingGroupARN": g.AutoScalingGroupARN,
+		"AccountId": m.options.Account, "RequestId": m.uuid(), "Service": "AWS Auto Scaling",
+		"Event": "autoscaling:TEST_NOTIFICATION",
+		"Time":  m.timeline.Now().UTC().Format("2006-01-02T15:04:05.000Z"), "AutoScalingGroupARN": g.AutoScalingGroupARN,
 		"AutoScalingGroupName": g.AutoScalingGroupName,
 	})
 }
@@ -150,13 +156,16 @@ func (m *Model) announce(g *Group, instance *Instance, a *action) {
 		detailType, origin, destination = "EC2 Instance-terminate Lifecycle Action", "AutoScalingGroup", "EC2"
 	}
 	detail := map[string]any{
-		"LifecycleActionToken": a.LifecycleActionToken, "AutoScalingGroupName": g.AutoScalingGroupName, "LifecycleHookName": a.hook.LifecycleHookName,
-		"EC2InstanceId": instance.InstanceID, "LifecycleTransition": a.hook.LifecycleTransition, "Origin": origin, "Destination": destination,
+		"LifecycleActionToken": a.LifecycleActionToken, "AutoScalingGroupName": g.AutoScalingGroupName,
+		"LifecycleHookName": a.hook.LifecycleHookName,
+		"EC2InstanceId":     instance.InstanceID, "LifecycleTransition": a.hook.LifecycleTransition, "Origin": origin,
+		"Destination": destination,
 	}
 	if a.hook.NotificationMetadata != "" {
 		detail["NotificationMetadata"] = a.hook.NotificationMetadata
 	}
-	m.options.Put(events.Event{Source: "aws.autoscaling", DetailType: detailType, Resources: []string{g.AutoScalingGroupARN}, Detail: detail})
+	m.options.Put(events.Event{Source: "aws.autoscaling", DetailType: detailType,
+		Resources: []string{g.AutoScalingGroupARN}, Detail: detail})
 	if a.hook.NotificationTargetARN == "" {
 		return
 	}
@@ -218,7 +227,8 @@ type CompleteLifecycleActionInput struct {
 // CompleteLifecycleAction ends what holds an instance.
 func (m *Model) CompleteLifecycleAction(in *CompleteLifecycleActionInput) (*Nothing, error) {
 	if in.LifecycleActionResult != Continue && in.LifecycleActionResult != Abandon {
-		return nil, validation("Lifecycle action result '%s' is not one of %s, %s", in.LifecycleActionResult, Continue, Abandon)
+		return nil, validation("Lifecycle action result '%s' is not one of %s, %s", in.LifecycleActionResult,
+			Continue, Abandon)
 	}
 	g, instance, a, err := m.action(in.LifecycleActionInput)
 	if err != nil {
@@ -245,7 +255,8 @@ func (m *Model) action(in LifecycleActionInput) (*Group, *Instance, *action, err
 		return nil, nil, nil, err
 	}
 	if !slices.ContainsFunc(g.hooks, func(h *Hook) bool { return h.LifecycleHookName == in.LifecycleHookName }) {
-		return nil, nil, nil, validation("No Lifecycle Hook found with name '%s' for AutoScalingGroup '%s'", in.LifecycleHookName, in.AutoScalingGroupName)
+		return nil, nil, nil, validation("No Lifecycle Hook found with name '%s' for AutoScalingGroup '%s'",
+			in.LifecycleHookName, in.AutoScalingGroupName)
 	}
 	for _, instance := range g.Instances {
 		for _, a := range instance.actions {
@@ -265,7 +276,8 @@ func (m *Model) action(in LifecycleActionInput) (*Group, *Instance, *action, err
 
 // means tells whether an action is the one that was named, by token or by instance.
 func (in LifecycleActionInput) means(a *LifecycleAction) bool {
-	named := in.LifecycleActionToken == a.LifecycleActionToken || in.LifecycleActionToken == "" && in.InstanceID == a.InstanceID
+	named := in.LifecycleActionToken == a.LifecycleActionToken || in.LifecycleActionToken == "" &&
+		in.InstanceID == a.InstanceID
 	return a.LifecycleHookName == in.LifecycleHookName && named && (in.InstanceID == "" || in.InstanceID == a.InstanceID)
 }
 
@@ -287,7 +299,8 @@ func (m *Model) DeleteLifecycleHook(in *DeleteLifecycleHookInput) (*Nothing, err
 	}
 	named := func(h *Hook) bool { return h.LifecycleHookName == in.LifecycleHookName }
 	if !slices.ContainsFunc(g.hooks, named) {
-		return nil, validation("No Lifecycle Hook found with name '%s' for AutoScalingGroup '%s'", in.LifecycleHookName, in.AutoScalingGroupName)
+		return nil, validation("No Lifecycle Hook found with name '%s' for AutoScalingGroup '%s'", in.LifecycleHookName,
+			in.AutoScalingGroupName)
 	}
 	g.hooks = slices.DeleteFunc(g.hooks, named)
 	for _, instance := range slices.Clone(g.Instances) {

@@ -7,8 +7,8 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 )
 
-// MixedInstancesPolicy lets a group launch several instance types. All are On-Demand: there is no distribution, and the first
-// override that can is launched.
+// MixedInstancesPolicy lets a group launch several instance types. All are On-Demand: there is no distribution, and the
+// first override that can is launched.
 type MixedInstancesPolicy struct {
 	LaunchTemplate *MixedLaunchTemplate `query:"LaunchTemplate" json:"launchTemplate" xml:"LaunchTemplate"`
 }
@@ -56,12 +56,14 @@ func (g *Group) launchesFrom(in GroupSettings) error {
 	mixed := in.MixedInstancesPolicy
 	switch {
 	case in.LaunchTemplate != nil && mixed != nil:
-		return validation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+		return validation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or " +
+			"MixedInstancesPolicy parameter.")
 	case in.LaunchTemplate != nil:
 		template := *in.LaunchTemplate
 		g.LaunchTemplate, g.MixedInstancesPolicy = &template, nil
 	case mixed != nil && (mixed.LaunchTemplate == nil || mixed.LaunchTemplate.LaunchTemplateSpecification == nil):
-		return validation("A mixed instances policy must contain a LaunchTemplateSpecification: awssim does not take one that keeps what there was")
+		return validation("A mixed instances policy must contain a LaunchTemplateSpecification: awssim does not take " +
+			"one that keeps what there was")
 	case mixed != nil:
 		g.LaunchTemplate, g.MixedInstancesPolicy = nil, mixed
 	}

@@ -49,7 +49,9 @@ func (m *Model) balanceAfter(g *Group, wait time.Duration) {
 
 // living are the instances that count.
 func (g *Group) living() []*Instance {
-	return slices.DeleteFunc(slices.Clone(g.Instances), func(i *Instance) bool { return strings.HasPrefix(i.LifecycleState, Terminating) })
+	return slices.DeleteFunc(slices.Clone(g.Instances), func(i *Instance) bool {
+		return strings.HasPrefix(i.LifecycleState, Terminating)
+	})
 }
 
 // victims are the instances that go first: of the zone with the most, the oldest.
@@ -78,7 +80,8 @@ func (m *Model) launch(g *Group) bool {
 	if m.timeline.Now().Before(g.retry) {
 		return false
 	}
-	activity := m.begin(g, "Launching a new EC2 instance", "an instance was started in response to a difference between desired and actual capacity")
+	activity := m.begin(g, "Launching a new EC2 instance",
+		"an instance was started in response to a difference between desired and actual capacity")
 	made, by, err := m.launchFirst(g)
 	if err != nil {
 		activity.end(m.timeline.Now(), "Failed", err.Error()+". Launching EC2 instance failed.")
@@ -88,8 +91,9 @@ func (m *Model) launch(g *Group) bool {
 		return false
 	}
 	instance := &Instance{
-		InstanceID: made[0].InstanceID, InstanceType: made[0].InstanceType, AvailabilityZone: made[0].Placement.AvailabilityZone,
-		LifecycleState: Pending, HealthStatus: "Healthy", ProtectedFromScaleIn: g.NewInstancesProtectedFromScaleIn,
+		InstanceID: made[0].InstanceID, InstanceType: made[0].InstanceType,
+		AvailabilityZone: made[0].Placement.AvailabilityZone,
+		LifecycleState:   Pending, HealthStatus: "Healthy", ProtectedFromScaleIn: g.NewInstancesProtectedFromScaleIn,
 		subnet: made[0].SubnetID, running: made[0].State.Name == ec2.Running,
 		LaunchTemplate: &LaunchTemplateSpecification{
 			LaunchTemplateID: made[0].Tags["aws:ec2launchtemplate:id"], LaunchTemplateName: by.template.LaunchTemplateName,
@@ -126,7 +130,8 @@ func (m *Model) request(g *Group, by choice) *ec2.RunInstancesInput {
 	if subnets := g.subnets(); len(subnets) > 0 {
 		in.SubnetID = g.fewest(subnets, func(i *Instance) string { return i.subnet })
 	} else {
-		in.Placement = &ec2.PlacementSpecification{AvailabilityZone: g.fewest(g.AvailabilityZones, func(i *Instance) string { return i.AvailabilityZone })}
+		in.Placement = &ec2.PlacementSpecification{AvailabilityZone: g.fewest(g.AvailabilityZones,
+			func(i *Instance) string { return i.AvailabilityZone })}
 	}
 	return in
 }
@@ -153,7 +158,8 @@ func (m *Model) instanceTags(g *Group) ec2.Tags {
 func (m *Model) begin(g *Group, description, cause string) *Activity {
 	a := &Activity{
 		ActivityID: m.uuid(), AutoScalingGroupName: g.AutoScalingGroupName, Description: description,
-		Cause: "At " + m.timeline.Now().UTC().Format(time.RFC3339) + " " + cause + ".", StartTime: m.timeline.Now(), StatusCode: "InProgress", Progress: 50,
+		Cause: "At " + m.timeline.Now().UTC().Format(time.RFC3339) + " " + cause + ".", StartTime: m.timeline.Now(),
+		StatusCode: "InProgress", Progress: 50,
 	}
 	g.activities = append(g.activities, a)
 	return a
@@ -259,7 +265,8 @@ func (m *Model) put(g *Group, detailType, instanceID string, detail map[string]a
 	resources := []string{g.AutoScalingGroupARN}
 	if instanceID != "" {
 		detail["EC2InstanceId"] = instanceID
-		resources = append(resources, fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", m.options.Region, m.options.Account, instanceID))
+		resources = append(resources, fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", m.options.Region,
+			m.options.Account, instanceID))
 	}
 	m.options.Put(events.Event{Source: "aws.autoscaling", DetailType: detailType, Resources: resources, Detail: detail})
 }

@@ -67,7 +67,8 @@ type Model struct {
 
 // New returns a model with the groups of the world, which begin to launch.
 func New(o Options) (*Model, error) {
-	m := &Model{options: o, timeline: o.Timeline, ec2: o.EC2, random: rand.New(rand.NewPCG(o.Seed, 0xa5)), groups: map[string]*Group{}}
+	m := &Model{options: o, timeline: o.Timeline, ec2: o.EC2, random: rand.New(rand.NewPCG(o.Seed, 0xa5)),
+		groups: map[string]*Group{}}
 	if m.options.Behavior.Retry == 0 {
 		m.options.Behavior.Retry = time.Minute
 	}
@@ -75,7 +76,8 @@ func New(o Options) (*Model, error) {
 	for _, g := range o.Groups {
 		if _, err := m.CreateAutoScalingGroup(&CreateGroupInput{
 			GroupSettings: GroupSettings{
-				AutoScalingGroupName: g.AutoScalingGroupName, LaunchTemplate: &g.LaunchTemplate, MinSize: &g.MinSize, MaxSize: &g.MaxSize,
+				AutoScalingGroupName: g.AutoScalingGroupName, LaunchTemplate: &g.LaunchTemplate, MinSize: &g.MinSize,
+				MaxSize:         &g.MaxSize,
 				DesiredCapacity: &g.DesiredCapacity, VPCZoneIdentifier: g.VPCZoneIdentifier, AvailabilityZones: g.AvailabilityZones,
 			},
 			Tags: g.Tags, LifecycleHooks: g.LifecycleHooks,
@@ -93,7 +95,8 @@ func (m *Model) uuid() string {
 }
 
 func (m *Model) arn(name string) string {
-	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:autoScalingGroup:%s:autoScalingGroupName/%s", m.options.Region, m.options.Account, m.uuid(), name)
+	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:autoScalingGroup:%s:autoScalingGroupName/%s", m.options.Region,
+		m.options.Account, m.uuid(), name)
 }
 
 // subnets are those of a group, or one empty name for each of its zones.

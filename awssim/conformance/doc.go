@@ -5,8 +5,8 @@
 // and driven through the unmodified AWS SDK for Go v2. Read it as documentation of EC2's behaviour; run it to learn
 // whether an endpoint behaves like that.
 //
-// The services around EC2 have a file each: auto_scaling_test.go, eventbridge_test.go, parameters_test.go, sqs_test.go. They
-// are looked for at the same address, unless that is one of AWS's, which has another for each.
+// The services around EC2 have a file each: auto_scaling_test.go, eventbridge_test.go, parameters_test.go, sqs_test.go.
+// They are looked for at the same address, unless that is one of AWS's, which has another for each.
 //
 // There is one file per action (attach_network_interface_test.go, …); endpoint_test.go says what a row may use,
 // check_test.go what a row is, and protocol_test.go speaks HTTP without the SDK.

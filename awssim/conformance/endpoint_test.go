@@ -59,7 +59,7 @@ type endpoint struct {
 // madeIDs is what the client created, in order.
 type madeIDs struct {
 	sync.Mutex
-	instances, interfaces, templates, fleets, spotFleets []string
+	instances, interfaces, reservations, templates, fleets, spotFleets []string
 }
 
 // open connects to the endpoint of the environment, or to a simulator of this test alone, and removes at the end
@@ -154,6 +154,8 @@ func (m *madeIDs) note(result any) {
 	switch made := result.(type) {
 	case *ec2.CreateNetworkInterfaceOutput:
 		m.interfaces = append(m.interfaces, aws.ToString(made.NetworkInterface.NetworkInterfaceId))
+	case *ec2.CreateSubnetCidrReservationOutput:
+		m.reservations = append(m.reservations, aws.ToString(made.SubnetCidrReservation.SubnetCidrReservationId))
 	case *ec2.CreateLaunchTemplateOutput:
 		m.templates = append(m.templates, aws.ToString(made.LaunchTemplate.LaunchTemplateId))
 	case *ec2.RequestSpotFleetOutput:
@@ -300,6 +302,12 @@ func (ec *endpoint) removeMade(t *testing.T) {
 		_, err := ec.DeleteLaunchTemplate(context.WithoutCancel(t.Context()), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: &id})
 		if err != nil && codeOf(err) != "InvalidLaunchTemplateId.NotFound" {
 			t.Errorf("clean up launch template %s: %v", id, err)
+		}
+	}
+	for _, id := range ec.made.reservations {
+		_, err := ec.DeleteSubnetCidrReservation(context.WithoutCancel(t.Context()), &ec2.DeleteSubnetCidrReservationInput{SubnetCidrReservationId: &id})
+		if err != nil && codeOf(err) != "InvalidSubnetCidrReservationID.NotFound" {
+			t.Errorf("clean up reservation %s: %v", id, err)
 		}
 	}
 	for _, id := range ec.made.interfaces {

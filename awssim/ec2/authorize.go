@@ -11,9 +11,10 @@ import (
 	"github.com/multieni/multieni/awssim/iam"
 )
 
-// Requests returns what IAM is asked before a call is carried out: the resources it concerns, with their tags and those it
-// gives (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2"). Actions on network
-// interfaces, on launch templates and tags are modelled by resource, and so are launches; all others concern "*".
+// Requests returns what IAM is asked before a call is carried out: the resources it concerns, with their tags and those
+// it gives (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2"). Actions on
+// network interfaces, on CIDR reservations, on launch templates and tags are modelled by resource, and so are launches;
+// all others concern "*".
 func (m *Model) Requests(action string, input any) []iam.Request {
 	switch in := input.(type) {
 	case *CreateNetworkInterfaceInput:
@@ -34,6 +35,11 @@ func (m *Model) Requests(action string, input any) []iam.Request {
 		return m.requestsFor(action, in.NetworkInterfaceID)
 	case *UnassignIPv6AddressesInput:
 		return m.requestsFor(action, in.NetworkInterfaceID)
+	case *CreateSubnetCIDRReservationInput:
+		return append(m.requestsFor(action, in.SubnetID),
+			m.requestsOfBirth(action, "subnet-cidr-reservation", in.TagSpecifications)...)
+	case *DeleteSubnetCIDRReservationInput:
+		return m.requestsFor(action, in.SubnetCIDRReservationID)
 	case *TagsInput:
 		requests := m.requestsFor(action, in.ResourceIDs...)
 		for _, r := range requests {
@@ -64,8 +70,8 @@ func (m *Model) requestsForLaunch(action string, input any) []iam.Request {
 	return nil
 }
 
-// requestsOfLaunch has a request for the launch template, for each resource that a launch uses or makes, and for tagging
-// what it makes.
+// requestsOfLaunch has a request for the launch template, for each resource that a launch uses or makes, and for
+// tagging what it makes.
 func (m *Model) requestsOfLaunch(action string, in *RunInstancesInput) []iam.Request {
 	data, _, err := m.launchData(in)
 	if err != nil {
@@ -105,7 +111,8 @@ func (m *Model) templateID(name TemplateName) string {
 
 // requestsOfCreate has the requests for the interface to come, and where it is to be.
 func (m *Model) requestsOfCreate(action string, in *CreateNetworkInterfaceInput) []iam.Request {
-	return append(m.requestsFor(action, append([]string{in.SubnetID}, in.Groups...)...), m.requestsOfBirth(action, "network-interface", in.TagSpecifications)...)
+	return append(m.requestsFor(action, append([]string{in.SubnetID}, in.Groups...)...),
+		m.requestsOfBirth(action, "network-interface", in.TagSpecifications)...)
 }
 
 // requestsOfBirth has a request for a resource to come, and one for tagging it.
@@ -155,12 +162,15 @@ func (m *Model) requestsFor(action string, ids ...string) []iam.Request {
 }
 
 // keyOfID is the condition key that holds the ID of a resource, by kind (Service Authorization Reference, Amazon EC2).
-var keyOfID = map[string]string{"instance": "ec2:InstanceID", "subnet": "ec2:SubnetID", "security-group": "ec2:SecurityGroupID"}
+var keyOfID = map[string]string{"instance": "ec2:InstanceID", "subnet": "ec2:SubnetID",
+	"security-group": "ec2:SecurityGroupID"}
 
 // kindOf is the kind of a resource in ARNs.
 func kindOf(id string) string {
 	for prefix, kind := range map[string]string{
-		"eni-": "network-interface", "i-": "instance", "subnet-": "subnet", "sg-": "security-group", "vpc-": "vpc", "lt-": "launch-template", "ami-": "image",
+		"eni-": "network-interface", "i-": "instance", "subnet-": "subnet", "sg-": "security-group", "vpc-": "vpc",
+		"lt-": "launch-template", "ami-": "image",
+		"scr-": "subnet-cidr-reservation",
 	} {
 		if len(id) >= len(prefix) && id[:len(prefix)] == prefix {
 			return kind

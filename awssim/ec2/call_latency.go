@@ -55,5 +55,6 @@ const slowCalls = 0.02
 // call is a latency in milliseconds.
 func call(least, most, tail int) Latency {
 	const ms = time.Millisecond
-	return Latency{Min: time.Duration(least) * ms, Max: time.Duration(most) * ms, Tail: time.Duration(tail) * ms, TailShare: slowCalls}
+	return Latency{Min: time.Duration(least) * ms, Max: time.Duration(most) * ms, Tail: time.Duration(tail) * ms,
+		TailShare: slowCalls}
 }

@@ -182,7 +182,8 @@ func validateFilters[T any](k kind[T], filters []Filter) error {
 		}
 	}
 	if values > maxFilterValues {
-		return refuse("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d", maxFilterValues)
+		return refuse("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d",
+			maxFilterValues)
 	}
 	return nil
 }

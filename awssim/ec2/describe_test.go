@@ -197,6 +197,21 @@ func TestUsualVisibility(t *testing.T) {
 	}
 }
 
+// Our own suites use a behavior that hides almost every new interface at first.
+func TestLaggingVisibility(t *testing.T) {
+	s := play(t, ec2.LaggingBehavior())
+	const made = 100
+	shown := 0
+	for range made {
+		if _, err := s.seen(s.create(subnetA)); err == nil {
+			shown++
+		}
+	}
+	if shown > made/20 {
+		t.Errorf("%d of %d interfaces are shown at once", shown, made)
+	}
+}
+
 func TestDeletedIsSeenForAWhile(t *testing.T) {
 	s := play(t, ec2.Behavior{Visibility: exactly(2 * time.Second)})
 	id := s.create(subnetA)

@@ -68,7 +68,8 @@ func (m *Model) newFleet(in *CreateFleetInput) (*Fleet, error) {
 		return nil, err
 	}
 	return &Fleet{
-		Type: in.kind(), FleetState: fleetSubmitted, ActivityStatus: pendingFulfillment, CreateTime: m.now(), ClientToken: in.ClientToken,
+		Type: in.kind(), FleetState: fleetSubmitted, ActivityStatus: pendingFulfillment, CreateTime: m.now(),
+		ClientToken:           in.ClientToken,
 		LaunchTemplateConfigs: in.LaunchTemplateConfigs, TargetCapacitySpecification: in.TargetCapacitySpecification,
 		Tags: tags.fleet, in: *in, launches: tags,
 	}, nil

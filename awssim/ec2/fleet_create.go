@@ -218,7 +218,8 @@ func (in *CreateFleetInput) tags() (tags fleetTags, err error) {
 		tags.fleet = tags.fleet.with(more)
 	}
 	if len(ofLaunch) > 0 && in.kind() != fleetInstant {
-		return tags, invalidValue("'%s' is not a valid taggable resource type for fleets of type %s.", ofLaunch[0].ResourceType, in.kind())
+		return tags, invalidValue("'%s' is not a valid taggable resource type for fleets of type %s.",
+			ofLaunch[0].ResourceType, in.kind())
 	}
 	tags.instance, tags.eni, err = launchTags(ofLaunch)
 	return tags, err

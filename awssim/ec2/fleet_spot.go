@@ -44,9 +44,11 @@ func (m *Model) RequestSpotFleet(c Call, in *RequestSpotFleetInput) (*RequestSpo
 	}
 	fleet, err := m.createFleet("RequestSpotFleet", prefixSpotFleet, &CreateFleetInput{
 		Type: config.Type, LaunchTemplateConfigs: config.LaunchTemplateConfigs,
-		TargetCapacitySpecification: TargetCapacity{TotalTargetCapacity: config.TargetCapacity, DefaultTargetCapacityType: "spot"},
-		SpotOptions:                 &FleetAllocation{spotWord(config.AllocationStrategy)}, TagSpecifications: ofFleet(config.TagSpecifications),
-		ClientToken: config.ClientToken, DryRun: in.DryRun, role: config.IAMFleetRole,
+		TargetCapacitySpecification: TargetCapacity{TotalTargetCapacity: config.TargetCapacity,
+			DefaultTargetCapacityType: "spot"},
+		SpotOptions:       &FleetAllocation{spotWord(config.AllocationStrategy)},
+		TagSpecifications: ofFleet(config.TagSpecifications),
+		ClientToken:       config.ClientToken, DryRun: in.DryRun, role: config.IAMFleetRole,
 	})
 	if err != nil {
 		return nil, err
@@ -90,9 +92,11 @@ func (f *Fleet) spotRequest() *SpotFleetRequest {
 		strategy = f.in.SpotOptions.AllocationStrategy
 	}
 	return &SpotFleetRequest{
-		SpotFleetRequestID: f.FleetID, SpotFleetRequestState: cancelled(f.FleetState), ActivityStatus: f.ActivityStatus, CreateTime: f.CreateTime, Tags: f.Tags,
+		SpotFleetRequestID: f.FleetID, SpotFleetRequestState: cancelled(f.FleetState), ActivityStatus: f.ActivityStatus,
+		CreateTime: f.CreateTime, Tags: f.Tags,
 		SpotFleetRequestConfig: SpotFleetConfig{
-			IAMFleetRole: f.in.role, Type: f.Type, TargetCapacity: f.TargetCapacitySpecification.TotalTargetCapacity, AllocationStrategy: strategy,
+			IAMFleetRole: f.in.role, Type: f.Type, TargetCapacity: f.TargetCapacitySpecification.TotalTargetCapacity,
+			AllocationStrategy:    strategy,
 			LaunchTemplateConfigs: f.LaunchTemplateConfigs, ClientToken: f.ClientToken, FulfilledCapacity: f.FulfilledCapacity,
 		},
 	}
@@ -115,8 +119,11 @@ type DescribeSpotFleetRequestsOutput struct {
 }
 
 // DescribeSpotFleetRequests lists Spot Fleet requests.
-func (m *Model) DescribeSpotFleetRequests(c Call, in *DescribeSpotFleetRequestsInput) (*DescribeSpotFleetRequestsOutput, error) {
-	fleets, next, err := describe(m, c, m.spotFleets, in.SpotFleetRequestIDs, Page{MaxResults: in.MaxResults, NextToken: in.NextToken, DryRun: in.DryRun})
+func (m *Model) DescribeSpotFleetRequests(
+	c Call, in *DescribeSpotFleetRequestsInput,
+) (*DescribeSpotFleetRequestsOutput, error) {
+	fleets, next, err := describe(m, c, m.spotFleets, in.SpotFleetRequestIDs,
+		Page{MaxResults: in.MaxResults, NextToken: in.NextToken, DryRun: in.DryRun})
 	if err != nil {
 		return nil, err
 	}
@@ -163,17 +170,23 @@ type SpotFleetRefusal struct {
 }
 
 // CancelSpotFleetRequests ends Spot Fleet requests, each for itself, with their instances or without.
-func (m *Model) CancelSpotFleetRequests(c Call, in *CancelSpotFleetRequestsInput) (*CancelSpotFleetRequestsOutput, error) {
-	deleted, err := m.deleteFleets(c, &DeleteFleetsInput{FleetIDs: in.SpotFleetRequestIDs, TerminateInstances: in.TerminateInstances, DryRun: in.DryRun}, m.spotFleets)
+func (m *Model) CancelSpotFleetRequests(
+	c Call, in *CancelSpotFleetRequestsInput,
+) (*CancelSpotFleetRequestsOutput, error) {
+	deleted, err := m.deleteFleets(c, &DeleteFleetsInput{FleetIDs: in.SpotFleetRequestIDs,
+		TerminateInstances: in.TerminateInstances, DryRun: in.DryRun}, m.spotFleets)
 	if err != nil {
 		return nil, err
 	}
 	out := &CancelSpotFleetRequestsOutput{}
 	for _, d := range deleted.Successful {
-		out.Successful = append(out.Successful, SpotFleetCancellation{d.FleetID, cancelled(d.CurrentFleetState), cancelled(d.PreviousFleetState)})
+		out.Successful = append(out.Successful,
+			SpotFleetCancellation{d.FleetID, cancelled(d.CurrentFleetState), cancelled(d.PreviousFleetState)})
 	}
 	for _, d := range deleted.Unsuccessful {
-		d.Error.Code = strings.NewReplacer("fleetId", "fleetRequestId", "fleetNotInDeletable", "fleetRequestNotInCancellable").Replace(d.Error.Code)
+		d.Error.Code = strings.NewReplacer(
+			"fleetId", "fleetRequestId", "fleetNotInDeletable", "fleetRequestNotInCancellable",
+		).Replace(d.Error.Code)
 		out.Unsuccessful = append(out.Unsuccessful, SpotFleetRefusal{d.FleetID, d.Error})
 	}
 	return out, nil

@@ -182,7 +182,8 @@ func (m *Model) imageOf(id string, limits instancetypes.Type) (string, error) {
 	case image == nil:
 		return "", imageNotFound(id)
 	case len(limits.Architectures) > 0 && !slices.Contains(limits.Architectures, image.Architecture):
-		return "", invalidValue("The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI.",
+		return "", invalidValue("The architecture '%s' of the specified instance type does not match the "+
+			"architecture '%s' of the specified AMI.",
 			strings.Join(limits.Architectures, ","), image.Architecture)
 	}
 	return id, nil

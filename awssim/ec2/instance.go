@@ -36,7 +36,9 @@ type InstanceStateChange struct {
 func (m *Model) TerminateInstances(c Call, in *InstancesInput) (*InstanceStateChanges, error) {
 	return m.changeStates(c, *in, func(i *Instance) error {
 		if i.protected {
-			return refuse("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.InstanceID)
+			return refuse("OperationNotPermitted",
+				"The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute "+
+					"and try again.", i.InstanceID)
 		}
 		return nil
 	}, m.terminate)
@@ -68,7 +70,9 @@ func incorrectInstanceState(i *Instance, to string) *Error {
 }
 
 // changeStates checks all instances before it changes one.
-func (m *Model) changeStates(c Call, in InstancesInput, check func(*Instance) error, change func(id string)) (*InstanceStateChanges, error) {
+func (m *Model) changeStates(
+	c Call, in InstancesInput, check func(*Instance) error, change func(id string),
+) (*InstanceStateChanges, error) {
 	m.Advance(c.Now)
 	if len(in.InstanceIDs) == 0 {
 		return nil, missing("InstanceId")

@@ -135,7 +135,8 @@ func (m *Model) replayReservation(ids []string) (*Reservation, error) {
 	for _, id := range ids {
 		instance := m.instances.get(id)
 		if instance == nil || instance.State.Name == Terminated {
-			return nil, refuse("IdempotentInstanceTerminated", "The client token belongs to the instance '%s', which is terminated", id)
+			return nil, refuse("IdempotentInstanceTerminated",
+				"The client token belongs to the instance '%s', which is terminated", id)
 		}
 		instances = append(instances, instance)
 	}
@@ -210,7 +211,8 @@ func (m *Model) launchOne(l launch, index int) (*Instance, error) {
 		InstanceID: id, ReservationID: l.reservationID, ImageID: l.imageID, InstanceType: l.instanceType.Name,
 		State: state(Pending), LaunchTime: m.now(), AMILaunchIndex: index, ClientToken: l.clientToken, KeyName: l.keyName,
 		Placement: Placement{
-			AvailabilityZone: primary.AvailabilityZone, AvailabilityZoneID: primary.AvailabilityZoneID, Tenancy: cmp.Or(l.tenancy, "default"),
+			AvailabilityZone: primary.AvailabilityZone, AvailabilityZoneID: primary.AvailabilityZoneID,
+			Tenancy: cmp.Or(l.tenancy, "default"),
 		},
 		SubnetID: primary.SubnetID, VPCID: primary.VPCID, PrivateIPAddress: primary.PrivateIPAddress,
 		PrivateDNSName: primary.PrivateDNSName, IPv6Address: primary.IPv6Address, SourceDestCheck: true,

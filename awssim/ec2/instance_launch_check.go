@@ -66,7 +66,8 @@ type layout struct {
 }
 
 func newLayout(zone string) layout {
-	return layout{slots: map[slot]bool{}, perCard: map[int]int{}, efaOnCard: map[int]int{}, existing: map[string]bool{}, zone: zone}
+	return layout{slots: map[slot]bool{}, perCard: map[int]int{}, efaOnCard: map[int]int{},
+		existing: map[string]bool{}, zone: zone}
 }
 
 // add refuses an interface that does not go with the others.
@@ -80,7 +81,8 @@ func (l *layout) add(spec InterfaceSpecification, where place) error {
 	case l.existing[spec.NetworkInterfaceID]:
 		return refuse("InvalidNetworkInterface.InUse", "Interface: [%s] is used more than once.", spec.NetworkInterfaceID)
 	case l.zone != "" && where.zone != "" && l.zone != where.zone:
-		return invalidCombination("The network interfaces of an instance must be in the same availability zone, and in that of its placement")
+		return invalidCombination("The network interfaces of an instance must be in the same availability zone, and " +
+			"in that of its placement")
 	case l.vpc != "" && where.vpc != "" && l.vpc != where.vpc:
 		return invalidCombination("The network interfaces of an instance must be in the same VPC")
 	}
@@ -124,7 +126,8 @@ func (l *layout) fits(limits instancetypes.Type) error {
 
 // tooManyEFAs has a code that is an estimate.
 func tooManyEFAs(limits instancetypes.Type) *Error {
-	return refuse("AttachmentLimitExceeded", "The instance type '%s' takes at most %d Elastic Fabric Adapters", limits.Name, limits.MaxEFAInterfaces)
+	return refuse("AttachmentLimitExceeded", "The instance type '%s' takes at most %d Elastic Fabric Adapters",
+		limits.Name, limits.MaxEFAInterfaces)
 }
 
 // efasPerCard is how many Elastic Fabric Adapters a network card takes: one, unless the type has more than cards.
@@ -134,7 +137,8 @@ func efasPerCard(limits instancetypes.Type) int {
 
 // tooManyEFAsOnCard has a code that is an estimate.
 func tooManyEFAsOnCard(limits instancetypes.Type, card int) *Error {
-	return refuse("AttachmentLimitExceeded", "Network card %d of the instance type '%s' takes at most %d Elastic Fabric Adapters",
+	return refuse("AttachmentLimitExceeded",
+		"Network card %d of the instance type '%s' takes at most %d Elastic Fabric Adapters",
 		card, limits.Name, efasPerCard(limits))
 }
 
@@ -143,7 +147,8 @@ func noSuchCard(limits instancetypes.Type, card int) *Error {
 }
 
 func cardFull(limits instancetypes.Type, card, count int) *Error {
-	return refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for network card %d of %s", count, card, limits.Name)
+	return refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for network card %d of %s", count,
+		card, limits.Name)
 }
 
 // canLaunchInterface refuses what is wrong with one interface alone, and returns where it is.
@@ -165,10 +170,12 @@ func (m *Model) canLaunchInterface(spec InterfaceSpecification, l launch) (place
 		return place{}, err
 	}
 	if isEFA(spec.InterfaceType) && !l.instanceType.EFASupported {
-		return place{}, refuse("UnsupportedOperation", "Elastic Fabric Adapter is not supported on the instance type '%s'.", l.instanceType.Name)
+		return place{}, refuse("UnsupportedOperation",
+			"Elastic Fabric Adapter is not supported on the instance type '%s'.", l.instanceType.Name)
 	}
 	if n := 1 + w.ipv4.size() + w.prefixes4.size(); n > l.instanceType.IPv4PerInterface {
-		return place{}, refuse("InvalidInterface.IpAddressLimitExceeded", "%d exceeds the number of private addresses per interface of %s",
+		return place{}, refuse("InvalidInterface.IpAddressLimitExceeded",
+			"%d exceeds the number of private addresses per interface of %s",
 			n, l.instanceType.Name)
 	}
 	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now(), "RunInstances", spec.SubnetID); strikes {
@@ -180,7 +187,8 @@ func (m *Model) canLaunchInterface(spec InterfaceSpecification, l launch) (place
 
 func (m *Model) canLaunchExisting(spec InterfaceSpecification, l launch) (place, error) {
 	if l.count > 1 {
-		return place{}, invalidCombination("An existing network interface cannot be specified when launching multiple instances")
+		return place{}, invalidCombination(
+			"An existing network interface cannot be specified when launching multiple instances")
 	}
 	eni, err := m.interfaceOf(spec.NetworkInterfaceID)
 	switch {

@@ -115,7 +115,9 @@ func (m *Model) instanceProfile(p *InstanceProfileSpecification) *IAMInstancePro
 }
 
 // planInterfaces returns what the request says of interfaces, or the one that it implies, the primary first.
-func (m *Model) planInterfaces(in *RunInstancesInput, data LaunchTemplateData, zone string, by launchedBy) ([]InterfaceSpecification, error) {
+func (m *Model) planInterfaces(
+	in *RunInstancesInput, data LaunchTemplateData, zone string, by launchedBy,
+) ([]InterfaceSpecification, error) {
 	if len(data.NetworkInterfaces) == 0 {
 		subnet, err := m.subnetOfLaunch(in.SubnetID, zone)
 		if err != nil {
@@ -128,13 +130,16 @@ func (m *Model) planInterfaces(in *RunInstancesInput, data LaunchTemplateData, z
 	specs := slices.Clone(data.NetworkInterfaces)
 	chosen := in.SubnetID
 	if namesSubnet := slices.ContainsFunc(specs, func(s InterfaceSpecification) bool { return s.SubnetID != "" }); chosen != "" && (namesSubnet || !by.service) {
-		return nil, invalidCombination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
+		return nil, invalidCombination("Network interfaces and an instance-level subnet ID may not be specified on " +
+			"the same request")
 	}
 	switch {
 	case len(data.SecurityGroupIDs) > 0:
-		return nil, invalidCombination("Network interfaces and instance-level security groups may not be specified on the same request")
+		return nil, invalidCombination("Network interfaces and instance-level security groups may not be specified " +
+			"on the same request")
 	case in.PrivateIPAddress != "":
-		return nil, invalidCombination("Network interfaces and an instance-level private IP address may not be specified on the same request")
+		return nil, invalidCombination("Network interfaces and an instance-level private IP address may not be " +
+			"specified on the same request")
 	}
 	for i := range specs {
 		if specs[i].DeviceIndex == nil {
@@ -155,7 +160,8 @@ func (m *Model) planInterfaces(in *RunInstancesInput, data LaunchTemplateData, z
 	return specs, nil
 }
 
-// NamesOf looks a launch template version up, for a service that will launch from it, and returns the template's ID and name.
+// NamesOf looks a launch template version up, for a service that will launch from it, and returns the template's ID and
+// name.
 func (m *Model) NamesOf(c Call, spec LaunchTemplateSpecification) (TemplateName, error) {
 	m.Advance(c.Now)
 	if _, err := m.versionOf(spec); err != nil {

@@ -58,7 +58,9 @@ func (m *Model) Metadata(c Call, instanceID string) (*Metadata, error) {
 			md.Interfaces = append(md.Interfaces, m.metadataOf(gone.eni, true))
 		}
 	}
-	slices.SortStableFunc(md.Interfaces, func(a, b MetadataInterface) int { return compareSlots(a.NetworkInterface, b.NetworkInterface) })
+	slices.SortStableFunc(md.Interfaces, func(a, b MetadataInterface) int {
+		return compareSlots(a.NetworkInterface, b.NetworkInterface)
+	})
 	return md, nil
 }
 
@@ -75,7 +77,8 @@ func (m *Model) addMetadata(md *Metadata, eni *NetworkInterface) {
 		return
 	}
 	indexAt := attached.Add(lag + m.metadataLag(m.behavior.MetadataIndex, attachment.AttachmentID))
-	md.Interfaces = append(md.Interfaces, m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), !m.now().Before(indexAt)))
+	md.Interfaces = append(md.Interfaces,
+		m.metadataOf(m.metadataVersion(eni, attachment.AttachmentID), !m.now().Before(indexAt)))
 }
 
 // metadataVersion is the interface as it was a lag ago, if it was attached by then.
@@ -105,7 +108,8 @@ func (m *Model) attachedSince(eni *NetworkInterface) (time.Time, bool) {
 }
 
 func (m *Model) metadataOf(eni *NetworkInterface, indexKnown bool) MetadataInterface {
-	return MetadataInterface{NetworkInterface: eni, Subnet: m.subnets.get(eni.SubnetID), VPC: m.vpcs.get(eni.VPCID), IndexKnown: indexKnown}
+	return MetadataInterface{NetworkInterface: eni, Subnet: m.subnets.get(eni.SubnetID), VPC: m.vpcs.get(eni.VPCID),
+		IndexKnown: indexKnown}
 }
 
 // metadataLag draws from a latency by the attachment's ID, so that it is the same at each look.

@@ -57,7 +57,8 @@ func (m *Model) CreateNetworkInterface(c Call, in *CreateNetworkInterfaceInput) 
 			return nil, err
 		}
 		if known != nil {
-			return &CreateNetworkInterfaceOutput{NetworkInterface: m.interfaces.get(known.ids[0]), ClientToken: in.ClientToken}, nil
+			return &CreateNetworkInterfaceOutput{NetworkInterface: m.interfaces.get(known.ids[0]),
+				ClientToken: in.ClientToken}, nil
 		}
 	}
 	if err := m.canCreate(action, in, tags); err != nil {
@@ -81,7 +82,8 @@ func (m *Model) canCreate(action string, in *CreateNetworkInterfaceInput, tags T
 		return err
 	}
 	if m.behavior.PrefixesWithTagsFail && !w.prefixes4.isEmpty() && len(tags) > 0 {
-		return &Error{Code: "InternalError", Message: "An internal error has occurred", Status: http.StatusInternalServerError}
+		return &Error{Code: "InternalError", Message: "An internal error has occurred",
+			Status: http.StatusInternalServerError}
 	}
 	if _, strikes := m.faults.Draw(fault.SubnetFull, m.now(), action, in.SubnetID); strikes {
 		return subnetFull()
@@ -115,7 +117,8 @@ func (m *Model) validateSettings(s InterfaceSettings) (wish, error) {
 		return wish{}, invalidValue("Value (%s) for parameter interfaceType is invalid.", s.InterfaceType)
 	}
 	if len(s.Description) > 255 {
-		return wish{}, invalidValue("Value for parameter description is invalid. It has %d characters, the maximum is 255.", len(s.Description))
+		return wish{}, invalidValue("Value for parameter description is invalid. It has %d characters, the "+
+			"maximum is 255.", len(s.Description))
 	}
 	subnet := m.subnets.get(s.SubnetID)
 	if subnet == nil {
@@ -290,6 +293,7 @@ func (m *Model) hide(action, id string) {
 	hideIn(m.versions, id, until)
 	hideIn(m.fleets, id, until)
 	hideIn(m.spotFleets, id, until)
+	hideIn(m.reservations, id, until)
 }
 
 func hideIn[T any](t *table[T], id string, until time.Time) {
@@ -358,5 +362,6 @@ func interfaceNotFound(id string) *Error {
 
 // notYours is for the interfaces of AWS services. The wording is what the ELB's answer.
 func notYours(eni *NetworkInterface) *Error {
-	return refuse("OperationNotPermitted", "You are not allowed to manage '%s', which belongs to %s.", eni.NetworkInterfaceID, eni.RequesterID)
+	return refuse("OperationNotPermitted", "You are not allowed to manage '%s', which belongs to %s.",
+		eni.NetworkInterfaceID, eni.RequesterID)
 }

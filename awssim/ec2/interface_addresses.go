@@ -78,9 +78,12 @@ func (s InterfaceSettings) wish() (wish, error) {
 		primary:   s.PrivateIPAddress,
 		needFirst: s.InterfaceType != interfaceTypeEFAOnly,
 		ipv4:      family{count: s.SecondaryPrivateIPAddressCount},
-		prefixes4: family{count: s.IPv4PrefixCount, given: each(s.IPv4Prefixes, func(p IPv4PrefixSpecification) string { return p.IPv4Prefix })},
-		ipv6:      family{count: s.IPv6AddressCount, given: each(s.IPv6Addresses, func(a IPv6AddressSpecification) string { return a.IPv6Address })},
-		prefixes6: family{count: s.IPv6PrefixCount, given: each(s.IPv6Prefixes, func(p IPv6PrefixSpecification) string { return p.IPv6Prefix })},
+		prefixes4: family{count: s.IPv4PrefixCount,
+			given: each(s.IPv4Prefixes, func(p IPv4PrefixSpecification) string { return p.IPv4Prefix })},
+		ipv6: family{count: s.IPv6AddressCount,
+			given: each(s.IPv6Addresses, func(a IPv6AddressSpecification) string { return a.IPv6Address })},
+		prefixes6: family{count: s.IPv6PrefixCount,
+			given: each(s.IPv6Prefixes, func(p IPv6PrefixSpecification) string { return p.IPv6Prefix })},
 	}
 	if slices.ContainsFunc(s.IPv6Addresses, func(a IPv6AddressSpecification) bool { return a.IsPrimaryIPv6 }) {
 		return wish{}, notModelled("primary IPv6 addresses")

@@ -36,7 +36,9 @@ type AssignedPrivateIPAddress struct {
 
 // AssignPrivateIPAddresses gives an interface secondary IPv4 addresses or prefixes. With AllowReassignment it takes
 // addresses from other interfaces of the subnet.
-func (m *Model) AssignPrivateIPAddresses(c Call, in *AssignPrivateIPAddressesInput) (*AssignPrivateIPAddressesOutput, error) {
+func (m *Model) AssignPrivateIPAddresses(
+	c Call, in *AssignPrivateIPAddressesInput,
+) (*AssignPrivateIPAddressesOutput, error) {
 	m.Advance(c.Now)
 	w := wish{
 		ipv4:      family{given: in.PrivateIPAddresses, count: in.SecondaryPrivateIPAddressCount},
@@ -211,7 +213,8 @@ func (m *Model) UnassignPrivateIPAddresses(c Call, in *UnassignPrivateIPAddresse
 
 // notAssigned refuses to unassign what the interface does not have, and its primary address.
 func notAssigned(eni *NetworkInterface, text string) *Error {
-	return invalidValue("%s is not assigned to interface %s as a secondary address or prefix", text, eni.NetworkInterfaceID)
+	return invalidValue("%s is not assigned to interface %s as a secondary address or prefix", text,
+		eni.NetworkInterfaceID)
 }
 
 // unassign takes addresses and prefixes from an interface that has them all, and gives them back to its subnet.
@@ -222,9 +225,15 @@ func (m *Model) unassign(eni *NetworkInterface, freed grant) {
 		e.PrivateIPAddresses = without(e.PrivateIPAddresses, func(a PrivateIPAddress) bool {
 			return slices.Contains(freed.ipv4, a.PrivateIPAddress)
 		})
-		e.IPv4Prefixes = without(e.IPv4Prefixes, func(p IPv4Prefix) bool { return slices.Contains(freed.prefixes4, p.IPv4Prefix) })
-		e.IPv6Addresses = without(e.IPv6Addresses, func(a IPv6Address) bool { return slices.Contains(freed.ipv6, a.IPv6Address) })
-		e.IPv6Prefixes = without(e.IPv6Prefixes, func(p IPv6Prefix) bool { return slices.Contains(freed.prefixes6, p.IPv6Prefix) })
+		e.IPv4Prefixes = without(e.IPv4Prefixes, func(p IPv4Prefix) bool {
+			return slices.Contains(freed.prefixes4, p.IPv4Prefix)
+		})
+		e.IPv6Addresses = without(e.IPv6Addresses, func(a IPv6Address) bool {
+			return slices.Contains(freed.ipv6, a.IPv6Address)
+		})
+		e.IPv6Prefixes = without(e.IPv6Prefixes, func(p IPv6Prefix) bool {
+			return slices.Contains(freed.prefixes6, p.IPv6Prefix)
+		})
 		e.IPv6Address = noAddress
 		if len(e.IPv6Addresses) > 0 {
 			e.IPv6Address = e.IPv6Addresses[0].IPv6Address

@@ -88,7 +88,8 @@ func (m *Model) canAttach(eni *NetworkInterface, instance *Instance, where slot,
 	case eni.Status == StatusPending:
 		return refuse("IncorrectState", "Network interface '%s' is not 'available'.", eni.NetworkInterfaceID)
 	case eni.AvailabilityZone != instance.Placement.AvailabilityZone:
-		return invalidCombination("You may not attach a network interface to an instance if they are not in the same availability zone")
+		return invalidCombination("You may not attach a network interface to an instance if they are not in the same " +
+			"availability zone")
 	case eni.VPCID != instance.VPCID:
 		return invalidCombination("You may not attach a network interface to an instance if they are not in the same VPC")
 	case isEFA(eni.InterfaceType) && instance.State.Name != Stopped:
@@ -126,7 +127,8 @@ func isEFA(interfaceType string) bool {
 // fits refuses an interface that the instance type does not support (the code is an estimate).
 func fits(eni *NetworkInterface, limits instancetypes.Type) error {
 	if isEFA(eni.InterfaceType) && !limits.EFASupported {
-		return refuse("UnsupportedOperation", "Elastic Fabric Adapter is not supported on the instance type '%s'.", limits.Name)
+		return refuse("UnsupportedOperation", "Elastic Fabric Adapter is not supported on the instance type '%s'.",
+			limits.Name)
 	}
 	return fitsAddresses(eni, limits)
 }
@@ -169,7 +171,8 @@ func (m *Model) slotIsFree(instance *Instance, where slot, cardOmitted bool) err
 			bug && cardOmitted && other.Attachment.DeviceIndex == where.device
 	}
 	if isTaken {
-		return invalidValue("Instance '%s' already has an interface attached at device index '%d'.", instance.InstanceID, where.device)
+		return invalidValue("Instance '%s' already has an interface attached at device index '%d'.",
+			instance.InstanceID, where.device)
 	}
 	return nil
 }
@@ -212,7 +215,8 @@ func (m *Model) hasRoom(eni *NetworkInterface, instance *Instance, limits instan
 // indexFits holds a bound of the device index, if there is one.
 func (m *Model) indexFits(where slot, card instancetypes.Card) error {
 	if m.behavior.RefuseHighDeviceIndex && where.device >= card.MaxInterfaces {
-		return invalidValue("The device index '%d' is not below %d, the number of interfaces that network card %d takes.", where.device, card.MaxInterfaces, where.card)
+		return invalidValue("The device index '%d' is not below %d, the number of interfaces that network "+
+			"card %d takes.", where.device, card.MaxInterfaces, where.card)
 	}
 	return nil
 }
@@ -270,7 +274,8 @@ func (m *Model) canDetach(eni *NetworkInterface, in *DetachNetworkInterfaceInput
 	case eni.RequesterManaged:
 		return refuse("OperationNotPermitted", "You are not allowed to manage 'ela-attach' attachments.")
 	case attachment.slot() == slot{}:
-		return refuse("OperationNotPermitted", "The network interface at device index 0 and networkCard index 0 cannot be detached.")
+		return refuse("OperationNotPermitted",
+			"The network interface at device index 0 and networkCard index 0 cannot be detached.")
 	case attachment.Status == Detaching && !in.Force && m.behavior.RefuseSecondDetach:
 		return refuse("IncorrectState", "The attachment '%s' is detaching.", attachment.AttachmentID)
 	}
@@ -289,7 +294,8 @@ func (m *Model) detach(eni *NetworkInterface, force bool) {
 			e.Status = StatusDetaching
 		}
 	})
-	_, stuck := m.faults.Draw(fault.StuckDetaching, m.now(), "DetachNetworkInterface", id, attachment.AttachmentID, attachment.InstanceID)
+	_, stuck := m.faults.Draw(fault.StuckDetaching, m.now(), "DetachNetworkInterface", id, attachment.AttachmentID,
+		attachment.InstanceID)
 	if stuck && !force {
 		return
 	}
@@ -334,7 +340,8 @@ func (m *Model) attachmentOf(id string) (*NetworkInterface, error) {
 		return m.interfaces.get(eniID), nil
 	}
 	if !isWellFormed(id, "eni-attach") && !strings.HasPrefix(id, "ela-attach-") {
-		return nil, refuse("InvalidNetworkInterfaceAttachmentId.Malformed", "Invalid id: %q (expecting \"eni-attach-...\")", id)
+		return nil, refuse("InvalidNetworkInterfaceAttachmentId.Malformed",
+			"Invalid id: %q (expecting \"eni-attach-...\")", id)
 	}
 	return nil, attachmentNotFound(id)
 }

@@ -25,7 +25,9 @@ type DescribeNetworkInterfacesOutput struct {
 }
 
 // DescribeNetworkInterfaces lists interfaces.
-func (m *Model) DescribeNetworkInterfaces(c Call, in *DescribeNetworkInterfacesInput) (*DescribeNetworkInterfacesOutput, error) {
+func (m *Model) DescribeNetworkInterfaces(
+	c Call, in *DescribeNetworkInterfacesInput,
+) (*DescribeNetworkInterfacesOutput, error) {
 	found, next, err := describe(m, c, m.interfaces, in.NetworkInterfaceIDs, in.Page)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,8 @@ func (m *Model) interfaceKind() kind[NetworkInterface] {
 		check:           m.checkUnpaged,
 		keys:            interfaceKeys,
 		isIndexed: func(filter string) bool {
-			return filter == filterAttachedTo || filter == "network-interface-id" || filter == "subnet-id" || strings.HasPrefix(filter, "tag:")
+			return filter == filterAttachedTo || filter == "network-interface-id" || filter == "subnet-id" ||
+				strings.HasPrefix(filter, "tag:")
 		},
 	}
 }
@@ -73,7 +76,8 @@ func (m *Model) checkUnpaged(ids []string, p Page) error {
 		return nil
 	}
 	return refuse("OperationNotPermitted",
-		"There are more than %d network interfaces: use pagination, or one of the filters %s", limit, strings.Join(allowed, ", "))
+		"There are more than %d network interfaces: use pagination, or one of the filters %s", limit,
+		strings.Join(allowed, ", "))
 }
 
 func interfaceFilters() map[string]func(*NetworkInterface) []string {

@@ -56,7 +56,9 @@ func (m *Model) ModifyNetworkInterfaceAttribute(c Call, in *ModifyNetworkInterfa
 }
 
 // attributeChange returns what the request does, once it is known to be allowed.
-func (m *Model) attributeChange(eni *NetworkInterface, in *ModifyNetworkInterfaceAttributeInput) (func(*NetworkInterface), error) {
+func (m *Model) attributeChange(
+	eni *NetworkInterface, in *ModifyNetworkInterfaceAttributeInput,
+) (func(*NetworkInterface), error) {
 	attributes := 0
 	for _, isSet := range []bool{
 		in.Attachment != nil, in.Description != nil, len(in.Groups) > 0, in.SourceDestCheck != nil, in.ENASRD != nil,
@@ -69,7 +71,8 @@ func (m *Model) attributeChange(eni *NetworkInterface, in *ModifyNetworkInterfac
 	case attributes == 0:
 		return nil, invalidCombination("No attributes specified.")
 	case attributes > 1:
-		return nil, invalidCombination("Fields for multiple attribute types specified; only one attribute can be modified per request")
+		return nil, invalidCombination("Fields for multiple attribute types specified; only one attribute can be " +
+			"modified per request")
 	case in.Attachment != nil:
 		return attachmentChange(eni, *in.Attachment)
 	case in.ENASRD != nil:

@@ -31,15 +31,18 @@ func (m *Model) canAssociate(spec InterfaceSpecification, l launch) error {
 	public := isSet(spec.AssociatePublicIPAddress)
 	switch {
 	case spec.AssociatePublicIPAddress != nil && len(l.interfaces) > 1:
-		return invalidCombination("The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces")
+		return invalidCombination("The associatePublicIPAddress parameter cannot be specified when launching with " +
+			"multiple network interfaces")
 	case !public && !carrier:
 		return nil
 	case public && carrier:
-		return invalidCombination("A public IP address and a carrier IP address cannot be associated with the same network interface")
+		return invalidCombination("A public IP address and a carrier IP address cannot be associated with the same " +
+			"network interface")
 	case spec.slot() != slot{}:
 		return invalidCombination("A public or carrier IP address can be associated with the primary network interface only")
 	case spec.NetworkInterfaceID != "":
-		return invalidCombination("A public or carrier IP address cannot be specified together with the ID of a network interface")
+		return invalidCombination("A public or carrier IP address cannot be specified together with the ID of a " +
+			"network interface")
 	case spec.InterfaceType == interfaceTypeEFAOnly:
 		return invalidCombination("An EFA-only network interface has no IP addresses")
 	case carrier && spec.SubnetID != "" && !m.isWavelength(spec.SubnetID):

@@ -149,7 +149,8 @@ func (m *Model) canCreateTemplate(in *CreateLaunchTemplateInput) error {
 	switch {
 	case !templateName.MatchString(in.LaunchTemplateName):
 		return refuse("InvalidLaunchTemplateName.MalformedException",
-			"Launch template names must be between 3 and 128 characters long, and may contain letters, numbers, and the following characters: - ( ) . / _")
+			"Launch template names must be between 3 and 128 characters long, and may contain letters, numbers, and "+
+				"the following characters: - ( ) . / _")
 	case slices.ContainsFunc(all, taken):
 		return refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	case len(all) >= cmp.Or(m.world.Quotas.LaunchTemplates, maxLaunchTemplates):
@@ -211,7 +212,9 @@ type CreateLaunchTemplateVersionOutput struct {
 }
 
 // CreateLaunchTemplateVersion adds a version, whose members are those of the source version where the request has none.
-func (m *Model) CreateLaunchTemplateVersion(c Call, in *CreateLaunchTemplateVersionInput) (*CreateLaunchTemplateVersionOutput, error) {
+func (m *Model) CreateLaunchTemplateVersion(
+	c Call, in *CreateLaunchTemplateVersionInput,
+) (*CreateLaunchTemplateVersionOutput, error) {
 	m.Advance(c.Now)
 	const action = "CreateLaunchTemplateVersion"
 	template, err := m.templateOf(in.TemplateName)
@@ -243,7 +246,8 @@ func (m *Model) CreateLaunchTemplateVersion(c Call, in *CreateLaunchTemplateVers
 		return m.versionAnswer(m.versions.get(known.ids[0]), in.ResolveAlias, warning)
 	}
 	if m.countVersions(template.LaunchTemplateID) >= cmp.Or(m.world.Quotas.LaunchTemplateVersions, maxTemplateVersions) {
-		return nil, refuse("MaxTemplateVersionLimitExceeded", "The maximum number of versions of launch template %s has been reached.", template.LaunchTemplateID)
+		return nil, refuse("MaxTemplateVersionLimitExceeded",
+			"The maximum number of versions of launch template %s has been reached.", template.LaunchTemplateID)
 	}
 	if in.DryRun {
 		return nil, dryRun()
@@ -255,7 +259,9 @@ func (m *Model) CreateLaunchTemplateVersion(c Call, in *CreateLaunchTemplateVers
 	return m.versionAnswer(version, in.ResolveAlias, warning)
 }
 
-func (m *Model) versionAnswer(version *LaunchTemplateVersion, resolve bool, warning *ValidationWarning) (*CreateLaunchTemplateVersionOutput, error) {
+func (m *Model) versionAnswer(
+	version *LaunchTemplateVersion, resolve bool, warning *ValidationWarning,
+) (*CreateLaunchTemplateVersionOutput, error) {
 	shown, err := m.resolved(m.presentVersion(version, look{now: m.now()}), resolve)
 	if err != nil {
 		return nil, err
@@ -266,7 +272,8 @@ func (m *Model) versionAnswer(version *LaunchTemplateVersion, resolve bool, warn
 // checkTemplate refuses what no template may say, and warns of what no launch could do.
 func (m *Model) checkTemplate(data LaunchTemplateData, description string) (*ValidationWarning, error) {
 	if len(description) > maxVersionDescription {
-		return nil, invalidValue("The version description has %d characters, the maximum is %d.", len(description), maxVersionDescription)
+		return nil, invalidValue("The version description has %d characters, the maximum is %d.", len(description),
+			maxVersionDescription)
 	}
 	if err := data.validate(); err != nil {
 		return nil, err
@@ -395,7 +402,8 @@ func (m *Model) versionNamed(template *LaunchTemplate, name string) (*LaunchTemp
 	default:
 		parsed, err := strconv.Atoi(name)
 		if err != nil {
-			return nil, refuse("InvalidLaunchTemplateId.VersionMalformed", "The launch template version '%s' is not valid: give a number, $Latest or $Default.", name)
+			return nil, refuse("InvalidLaunchTemplateId.VersionMalformed",
+				"The launch template version '%s' is not valid: give a number, $Latest or $Default.", name)
 		}
 		number = parsed
 	}
@@ -410,13 +418,16 @@ func templateNotFound(id string) *Error {
 	if !isWellFormed(id, "lt") {
 		return refuse("InvalidLaunchTemplateId.Malformed", "Invalid id: %q (expecting \"lt-...\")", id)
 	}
-	return refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
+	return refuse("InvalidLaunchTemplateId.NotFound",
+		"The specified launch template, with template ID %s, does not exist.", id)
 }
 
 func templateNameNotFound(name string) *Error {
-	return refuse("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", name)
+	return refuse("InvalidLaunchTemplateName.NotFoundException",
+		"The specified launch template, with template name %s, does not exist.", name)
 }
 
 func versionNotFound(templateID, version string) *Error {
-	return refuse("InvalidLaunchTemplateId.VersionNotFound", "Could not find launch template version %s for template %s", version, templateID)
+	return refuse("InvalidLaunchTemplateId.VersionNotFound",
+		"Could not find launch template version %s for template %s", version, templateID)
 }

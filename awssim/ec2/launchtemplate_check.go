@@ -30,7 +30,8 @@ func (m *Model) doubts(data LaunchTemplateData) []ValidationError {
 		doubt(err)
 	}
 	if len(data.NetworkInterfaces) > 0 && len(data.SecurityGroupIDs) > 0 {
-		doubt(invalidCombination("Network interfaces and instance-level security groups may not be specified on the same request"))
+		doubt(invalidCombination("Network interfaces and instance-level security groups may not be specified on the " +
+			"same request"))
 	}
 	for _, id := range data.SecurityGroupIDs {
 		if m.groups.get(id) == nil {

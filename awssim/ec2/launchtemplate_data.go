@@ -147,8 +147,8 @@ func (d LaunchTemplateData) over(base LaunchTemplateData) LaunchTemplateData {
 	return base
 }
 
-// launchOver is over as a launch does it: an interface replaces that of its slot, and a tag that of its key. EC2 says so
-// of tags; that it holds for interfaces follows from its advice to add a missing primary one in the request.
+// launchOver is over as a launch does it: an interface replaces that of its slot, and a tag that of its key. EC2 says
+// so of tags; that it holds for interfaces follows from its advice to add a missing primary one in the request.
 func (d LaunchTemplateData) launchOver(base LaunchTemplateData) LaunchTemplateData {
 	merged := d.over(base)
 	merged.NetworkInterfaces = slices.Clone(base.NetworkInterfaces)

@@ -37,7 +37,9 @@ type NotDeletedVersion struct {
 }
 
 // DeleteLaunchTemplateVersions deletes versions by number, but never the default one.
-func (m *Model) DeleteLaunchTemplateVersions(c Call, in *DeleteLaunchTemplateVersionsInput) (*DeleteLaunchTemplateVersionsOutput, error) {
+func (m *Model) DeleteLaunchTemplateVersions(
+	c Call, in *DeleteLaunchTemplateVersionsInput,
+) (*DeleteLaunchTemplateVersionsOutput, error) {
 	m.Advance(c.Now)
 	template, err := m.templateOf(in.TemplateName)
 	switch {
@@ -46,7 +48,8 @@ func (m *Model) DeleteLaunchTemplateVersions(c Call, in *DeleteLaunchTemplateVer
 	case len(in.Versions) == 0:
 		return nil, missing("LaunchTemplateVersion")
 	case len(in.Versions) > maxVersionsDeletedAtOne:
-		return nil, invalidValue("The request names %d versions, the maximum is %d", len(in.Versions), maxVersionsDeletedAtOne)
+		return nil, invalidValue("The request names %d versions, the maximum is %d", len(in.Versions),
+			maxVersionsDeletedAtOne)
 	}
 	var numbers []int
 	for _, name := range in.Versions {
@@ -110,7 +113,9 @@ type DescribeLaunchTemplatesOutput struct {
 }
 
 // DescribeLaunchTemplates lists templates. Names that do not exist fail the call, as IDs do.
-func (m *Model) DescribeLaunchTemplates(c Call, in *DescribeLaunchTemplatesInput) (*DescribeLaunchTemplatesOutput, error) {
+func (m *Model) DescribeLaunchTemplates(
+	c Call, in *DescribeLaunchTemplatesInput,
+) (*DescribeLaunchTemplatesOutput, error) {
 	m.Advance(c.Now)
 	page := in.Page
 	if len(in.LaunchTemplateNames) > 0 {
@@ -169,7 +174,9 @@ type DescribeLaunchTemplateVersionsOutput struct {
 
 // DescribeLaunchTemplateVersions lists versions of one template, the newest first; or without a template the latest or
 // default versions of all.
-func (m *Model) DescribeLaunchTemplateVersions(c Call, in *DescribeLaunchTemplateVersionsInput) (*DescribeLaunchTemplateVersionsOutput, error) {
+func (m *Model) DescribeLaunchTemplateVersions(
+	c Call, in *DescribeLaunchTemplateVersionsInput,
+) (*DescribeLaunchTemplateVersionsOutput, error) {
 	m.Advance(c.Now)
 	keys, narrowed, err := m.chosenVersions(in)
 	if err != nil {
@@ -184,7 +191,8 @@ func (m *Model) DescribeLaunchTemplateVersions(c Call, in *DescribeLaunchTemplat
 		if err != nil {
 			return nil, err
 		}
-		page.Filters = append(slices.Clone(page.Filters), Filter{Name: filterTemplate, Values: one(template.LaunchTemplateID)})
+		page.Filters = append(slices.Clone(page.Filters),
+			Filter{Name: filterTemplate, Values: one(template.LaunchTemplateID)})
 	}
 	found, next, err := describe(m, c, m.versions, keys, page)
 	if err != nil {
@@ -244,7 +252,8 @@ func (m *Model) versionsOfAll(names []string) ([]string, error) {
 	for _, template := range m.templates.all() {
 		for _, name := range names {
 			if name != VersionLatest && name != VersionDefault {
-				return nil, invalidValue("Without a launch template only the versions $Latest and $Default can be described, not '%s'", name)
+				return nil, invalidValue(
+					"Without a launch template only the versions $Latest and $Default can be described, not '%s'", name)
 			}
 			version, err := m.versionNamed(template, name)
 			if err != nil {
@@ -313,7 +322,9 @@ func (m *Model) versionKind() kind[LaunchTemplateVersion] {
 			"instance-type":      text(func(d LaunchTemplateData) string { return d.InstanceType }),
 			"is-default-version": func(v *LaunchTemplateVersion) []string { return truth(v.DefaultVersion) },
 			"network-card-index": func(v *LaunchTemplateVersion) []string {
-				return each(v.LaunchTemplateData.NetworkInterfaces, func(s InterfaceSpecification) string { return strconv.Itoa(s.slot().card) })
+				return each(v.LaunchTemplateData.NetworkInterfaces, func(s InterfaceSpecification) string {
+					return strconv.Itoa(s.slot().card)
+				})
 			},
 			filterTemplate: func(v *LaunchTemplateVersion) []string { return one(v.LaunchTemplateID) },
 		},

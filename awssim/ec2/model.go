@@ -31,18 +31,19 @@ type Model struct {
 	tombstones    []expiry
 	tokenExpiries []expiry
 
-	zones      []AvailabilityZone
-	vpcs       *table[VPC]
-	subnets    *table[Subnet]
-	groups     *table[SecurityGroup]
-	interfaces *table[NetworkInterface]
-	instances  *table[Instance]
-	images     *table[Image]
-	templates  *table[LaunchTemplate]
-	versions   *table[LaunchTemplateVersion]
-	fleets     *table[Fleet]
-	spotFleets *table[Fleet]
-	types      *table[InstanceType] // filled at first use
+	zones        []AvailabilityZone
+	vpcs         *table[VPC]
+	subnets      *table[Subnet]
+	groups       *table[SecurityGroup]
+	interfaces   *table[NetworkInterface]
+	instances    *table[Instance]
+	images       *table[Image]
+	templates    *table[LaunchTemplate]
+	versions     *table[LaunchTemplateVersion]
+	fleets       *table[Fleet]
+	reservations *table[SubnetCIDRReservation]
+	spotFleets   *table[Fleet]
+	types        *table[InstanceType] // filled at first use
 
 	pools           map[string]*pool        // by subnet ID
 	attachments     map[string]string       // attachment ID -> interface ID
@@ -115,6 +116,7 @@ func New(o Options) (*Model, error) {
 	m.templates = newTable(templateKind())
 	m.versions = newTable(m.versionKind())
 	m.fleets = newTable(m.fleetKind())
+	m.reservations = newTable(reservationKind())
 	m.spotFleets = newTable(m.spotFleetKind())
 	m.Watch(m.followFleet)
 	if err := m.build(); err != nil {

@@ -31,7 +31,8 @@ type expiry struct {
 	forget func()
 }
 
-// forget drops what has expired. All expiries in one queue are planned with the same delay, so that the queue is sorted.
+// forget drops what has expired. All expiries in one queue are planned with the same delay, so that the queue is
+// sorted.
 func (m *Model) forget() {
 	for _, queue := range []*[]expiry{&m.tombstones, &m.tokenExpiries} {
 		for len(*queue) > 0 && !(*queue)[0].at.After(m.now()) {

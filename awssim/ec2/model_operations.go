@@ -34,6 +34,7 @@ func Operations() []Operation {
 		mutating("DeleteLaunchTemplate", (*Model).DeleteLaunchTemplate),
 		mutating("DeleteLaunchTemplateVersions", (*Model).DeleteLaunchTemplateVersions),
 		mutating("DeleteNetworkInterface", (*Model).DeleteNetworkInterface),
+		mutating("DeleteSubnetCidrReservation", (*Model).DeleteSubnetCIDRReservation),
 		mutating("DeleteTags", (*Model).DeleteTags),
 		reading("DescribeAvailabilityZones", (*Model).DescribeAvailabilityZones),
 		reading("DescribeFleets", (*Model).DescribeFleets),

@@ -188,7 +188,9 @@ type DescribeAvailabilityZonesOutput struct {
 }
 
 // DescribeAvailabilityZones lists the zones of the region.
-func (m *Model) DescribeAvailabilityZones(c Call, in *DescribeAvailabilityZonesInput) (*DescribeAvailabilityZonesOutput, error) {
+func (m *Model) DescribeAvailabilityZones(
+	c Call, in *DescribeAvailabilityZonesInput,
+) (*DescribeAvailabilityZonesOutput, error) {
 	m.Advance(c.Now)
 	k := zoneKind()
 	if err := validateFilters(k, in.Filters); err != nil {

@@ -48,7 +48,8 @@ func (m *Model) CreateTags(c Call, in *TagsInput) (*Return, error) {
 	return m.changeTags(c, in, func(have Tags) Tags { return have.with(added) })
 }
 
-// DeleteTags removes tags of resources: by key, or by key and value where a value is given. Without tags it removes all.
+// DeleteTags removes tags of resources: by key, or by key and value where a value is given. Without tags it removes
+// all.
 func (m *Model) DeleteTags(c Call, in *TagsInput) (*Return, error) {
 	return m.changeTags(c, in, func(have Tags) Tags {
 		if len(in.Tags) == 0 {
@@ -124,6 +125,9 @@ func (m *Model) tagsOf(id string) (Tags, error) {
 	if template := m.templates.get(id); template != nil {
 		return template.Tags, nil
 	}
+	if reservation := m.reservations.get(id); reservation != nil {
+		return reservation.Tags, nil
+	}
 	return nil, unknownTagged(kind, id)
 }
 
@@ -137,6 +141,8 @@ func unknownTagged(kind, id string) *Error {
 		return vpcNotFound(id)
 	case "lt":
 		return templateNotFound(id)
+	case "scr":
+		return reservationNotFound(id)
 	default:
 		return refuse("InvalidID", "The ID '%s' is not valid, or awssim does not model resources of its kind", id)
 	}
@@ -167,6 +173,12 @@ func (m *Model) setTags(id string, change func(Tags) Tags) {
 		changed := *template
 		changed.Tags = change(changed.Tags)
 		put(m, m.templates, id, &changed)
+		return
+	}
+	if reservation := m.reservations.get(id); reservation != nil {
+		changed := *reservation
+		changed.Tags = change(changed.Tags)
+		put(m, m.reservations, id, &changed)
 		return
 	}
 	changed := *m.vpcs.get(id)

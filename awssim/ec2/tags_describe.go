@@ -73,7 +73,8 @@ func tagKind() kind[TagDescription] {
 // tagDescriptions returns the tags of all resources, by resource and key.
 func (m *Model) tagDescriptions() []*TagDescription {
 	all := slices.Concat(
-		tagsIn(m.interfaces), tagsIn(m.instances), tagsIn(m.subnets), tagsIn(m.groups), tagsIn(m.vpcs), tagsIn(m.templates),
+		tagsIn(m.interfaces), tagsIn(m.instances), tagsIn(m.subnets), tagsIn(m.groups), tagsIn(m.vpcs),
+		tagsIn(m.templates), tagsIn(m.reservations),
 	)
 	slices.SortFunc(all, func(a, b *TagDescription) int { return cmp.Compare(a.id(), b.id()) })
 	return all

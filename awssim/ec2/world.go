@@ -73,7 +73,9 @@ type WorldSubnet struct {
 	DefaultForAZ bool `json:"defaultForAz,omitempty"`
 	// MapPublicIPOnLaunch gives instances with one interface a public address.
 	MapPublicIPOnLaunch bool `json:"mapPublicIpOnLaunch,omitempty"`
-	Tags                Tags `json:"tags,omitempty"`
+	// OwnerID is the account of a subnet that another account shares; empty means the account of the world.
+	OwnerID string `json:"ownerId,omitempty"`
+	Tags    Tags   `json:"tags,omitempty"`
 }
 
 // WorldSecurityGroup is a security group.

@@ -20,7 +20,8 @@ func (m *Model) build() error {
 
 	for _, zone := range m.world.AvailabilityZones {
 		m.zones = append(m.zones, AvailabilityZone{
-			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: cmp.Or(zone.ZoneType, "availability-zone"), ZoneState: "available",
+			ZoneName: zone.ZoneName, ZoneID: zone.ZoneID, ZoneType: cmp.Or(zone.ZoneType, "availability-zone"),
+			ZoneState:   "available",
 			OptInStatus: "opt-in-not-required", RegionName: m.region, GroupName: m.region, NetworkBorderGroup: m.region,
 		})
 	}
@@ -88,7 +89,8 @@ func (m *Model) buildSubnet(spec WorldSubnet) {
 	m.subnets.put(spec.SubnetID, &Subnet{
 		SubnetID: spec.SubnetID, SubnetARN: m.ARN("subnet", spec.SubnetID), VPCID: spec.VPCID,
 		AvailabilityZone: spec.AvailabilityZone, AvailabilityZoneID: m.zoneID(spec.AvailabilityZone),
-		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ, MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: m.account, Tags: spec.Tags,
+		State: StatusAvailable, CIDRBlock: spec.CIDRBlock, DefaultForAZ: spec.DefaultForAZ,
+		MapPublicIPOnLaunch: spec.MapPublicIPOnLaunch, OwnerID: cmp.Or(spec.OwnerID, m.account), Tags: spec.Tags,
 		IPv6CIDRBlockAssociations: m.associations("subnet-cidr-assoc", spec.IPv6CIDRBlock),
 	}, m.now(), m.now())
 }
@@ -103,7 +105,8 @@ func (m *Model) associations(prefix string, cidr netip.Prefix) []IPv6Association
 }
 
 func (m *Model) buildInterface(spec WorldInterface) error {
-	eni, err := m.create(InterfaceSettings{SubnetID: spec.SubnetID, Description: spec.Description}, spec.NetworkInterfaceID, spec.Tags)
+	eni, err := m.create(InterfaceSettings{SubnetID: spec.SubnetID, Description: spec.Description},
+		spec.NetworkInterfaceID, spec.Tags)
 	if err != nil {
 		return err
 	}

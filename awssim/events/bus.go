@@ -124,7 +124,8 @@ func (b *Bus) Put(e Event) string {
 	at := o.Timeline.Now()
 	body, err := json.Marshal(envelope{
 		Version: "0", ID: id, DetailType: e.DetailType, Source: e.Source, Account: o.Account,
-		Time: at.UTC().Format("2006-01-02T15:04:05Z"), Region: o.Region, Resources: append([]string{}, e.Resources...), Detail: e.Detail,
+		Time: at.UTC().Format("2006-01-02T15:04:05Z"), Region: o.Region, Resources: append([]string{}, e.Resources...),
+		Detail: e.Detail,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("events: a detail that is no JSON: %v", err))

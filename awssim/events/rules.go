@@ -62,11 +62,14 @@ func (b *Bus) put(rule *Rule) error {
 	rule.State = cmp.Or(rule.State, Enabled)
 	switch {
 	case !ruleName.MatchString(rule.Name):
-		return apierror.New("ValidationException", "Value '%s' at 'name' failed to satisfy constraint: %s", rule.Name, ruleName)
+		return apierror.New("ValidationException", "Value '%s' at 'name' failed to satisfy constraint: %s",
+			rule.Name, ruleName)
 	case rule.State != Enabled && rule.State != Disabled:
-		return apierror.New("ValidationException", "Value '%s' at 'state' is not one of %s, %s", rule.State, Enabled, Disabled)
+		return apierror.New("ValidationException", "Value '%s' at 'state' is not one of %s, %s", rule.State,
+			Enabled, Disabled)
 	case len(rule.EventPattern) == 0:
-		return apierror.New("ValidationException", "Parameter EventPattern must be specified: awssim does not model schedules.")
+		return apierror.New("ValidationException",
+			"Parameter EventPattern must be specified: awssim does not model schedules.")
 	case len(rule.Targets) > maxTargets:
 		return tooManyTargets(rule.Name)
 	}
@@ -100,7 +103,8 @@ func (b *Bus) arn(name string) string {
 
 func checkBus(name string) error {
 	if name != "" && name != defaultBus {
-		return apierror.New("ResourceNotFoundException", "Event bus %s does not exist: awssim models only the default bus.", name)
+		return apierror.New("ResourceNotFoundException",
+			"Event bus %s does not exist: awssim models only the default bus.", name)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func (b *Bus) PutTargets(in *PutTargetsInput) (*FailedTargets, error) {
 	targets := slices.Clone(rule.Targets)
 	for _, entry := range in.Targets {
 		if entry.ID == "" || !strings.HasPrefix(entry.ARN, "arn:") {
-			return nil, apierror.New("ValidationException", "Parameter %s is not valid. Reason: a target needs Id and Arn.", entry.ARN)
+			return nil, apierror.New("ValidationException",
+				"Parameter %s is not valid. Reason: a target needs Id and Arn.", entry.ARN)
 		}
 		targets = slices.DeleteFunc(targets, func(t Target) bool { return t.ID == entry.ID })
 		targets = append(targets, Target(entry))
@@ -52,7 +53,8 @@ func (b *Bus) PutTargets(in *PutTargetsInput) (*FailedTargets, error) {
 }
 
 func tooManyTargets(rule string) error {
-	return apierror.New("LimitExceededException", "The requested resource exceeds the maximum number allowed: rule %s can have %d targets.", rule, maxTargets)
+	return apierror.New("LimitExceededException",
+		"The requested resource exceeds the maximum number allowed: rule %s can have %d targets.", rule, maxTargets)
 }
 
 // RemoveTargetsInput is the request of RemoveTargets.
@@ -69,7 +71,9 @@ func (b *Bus) RemoveTargets(in *RemoveTargetsInput) (*FailedTargets, error) {
 	if err != nil {
 		return nil, err
 	}
-	rule.Targets = slices.DeleteFunc(slices.Clone(rule.Targets), func(t Target) bool { return slices.Contains(in.IDs, t.ID) })
+	rule.Targets = slices.DeleteFunc(slices.Clone(rule.Targets), func(t Target) bool {
+		return slices.Contains(in.IDs, t.ID)
+	})
 	return &FailedTargets{FailedEntries: []string{}}, nil
 }
 
@@ -130,7 +134,8 @@ const maxEntries = 10
 // PutEvents sends events. Those in the name of AWS are refused, as by EventBridge: [Bus.Put] is for them.
 func (b *Bus) PutEvents(in *PutEventsInput) (*PutEventsOutput, error) {
 	if len(in.Entries) < 1 || len(in.Entries) > maxEntries {
-		return nil, apierror.New("ValidationException", "%d entries were given, and there must be from 1 to %d", len(in.Entries), maxEntries)
+		return nil, apierror.New("ValidationException", "%d entries were given, and there must be from 1 to %d",
+			len(in.Entries), maxEntries)
 	}
 	out := &PutEventsOutput{}
 	for _, entry := range in.Entries {
@@ -147,7 +152,8 @@ func (b *Bus) putEntry(entry EventEntry) PutEventResult {
 	var detail map[string]any
 	switch err := checkBus(entry.EventBusName); {
 	case err != nil || entry.Source == "" || entry.DetailType == "":
-		return PutEventResult{ErrorCode: "InvalidArgument", ErrorMessage: "Source, DetailType and the default bus are needed."}
+		return PutEventResult{ErrorCode: "InvalidArgument",
+			ErrorMessage: "Source, DetailType and the default bus are needed."}
 	case strings.HasPrefix(entry.Source, "aws."):
 		return PutEventResult{ErrorCode: "NotAuthorizedForSource", ErrorMessage: "Not authorized for the source."}
 	case json.Unmarshal([]byte(entry.Detail), &detail) != nil:

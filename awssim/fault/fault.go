@@ -116,7 +116,8 @@ const (
 // needs lists the kinds, with the field that the kind cannot do without.
 var needs = map[Kind]string{
 	Throttle: "", Error: "", LoseRequest: "", LoseReply: "", Delay: "delay", Hang: "", WrongReply: "reply",
-	StaleRead: "age", HideNew: "age", StuckAttaching: "", NoEffect: "", StuckDetaching: "", InstanceDies: "", SubnetFull: "", Quota: "",
+	StaleRead: "age", HideNew: "age", StuckAttaching: "", NoEffect: "", StuckDetaching: "", InstanceDies: "",
+	SubnetFull: "", Quota: "",
 	LowerLimit: "limit", InvalidateNextToken: "", CardIndexBug: "", ForgetToken: "", Duplicate: "", Reorder: "",
 	KillBefore: "", KillAfter: "",
 }
@@ -198,7 +199,8 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	for _, d := range []struct {
 		name, text string
 		into       *time.Duration
-	}{{"duration", read.durations.Duration, &f.Duration}, {"delay", read.durations.Delay, &f.Delay}, {"age", read.durations.Age, &f.Age}} {
+	}{{"duration", read.durations.Duration, &f.Duration}, {"delay", read.durations.Delay, &f.Delay},
+		{"age", read.durations.Age, &f.Age}} {
 		if d.text == "" {
 			continue
 		}

@@ -182,7 +182,9 @@ func (o operator) holds(key string, patterns words, r Request) bool {
 		return o.negative && !o.forAny
 	}
 	fits := func(value string) bool {
-		matched := slices.ContainsFunc(patterns, func(pattern string) bool { return o.compare(substitute(pattern, r), value) })
+		matched := slices.ContainsFunc(patterns, func(pattern string) bool {
+			return o.compare(substitute(pattern, r), value)
+		})
 		return matched != o.negative
 	}
 	if o.forAny {
@@ -213,14 +215,16 @@ func substitute(pattern string, r Request) string {
 	})
 }
 
-// literals are the variables for characters that mean something in patterns, as [like] knows them (IAM user guide, "Policy variables",
-// "Special characters").
+// literals are the variables for characters that mean something in patterns, as [like] knows them (IAM user guide,
+// "Policy variables", "Special characters").
 var literals = map[string]string{"${*}": "\x02", "${?}": "\x03", "${$}": "$"}
 
 // like compares with the wildcards * and ?, which match slashes as well.
 func like(pattern, value string) bool {
 	const slash = "\x01"
-	escaped := strings.NewReplacer("/", slash, "[", `\[`, `\`, `\\`, literals["${*}"], `\*`, literals["${?}"], `\?`).Replace(pattern)
+	escaped := strings.NewReplacer(
+		"/", slash, "[", `\[`, `\`, `\\`, literals["${*}"], `\*`, literals["${?}"], `\?`,
+	).Replace(pattern)
 	matched, err := path.Match(escaped, strings.ReplaceAll(value, "/", slash))
 	return err == nil && matched
 }

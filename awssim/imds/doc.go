@@ -10,6 +10,6 @@
 //	http://HOST:PORT/_imds/i-0123…/latest/  for curl
 //	Simulator.Metadata("i-0123…")           an http.Handler for a listener of your own, for example 169.254.169.254:80
 //
-// A password in the first form is how many hops the client is away: i-0123…:2@HOST is a container behind a bridge, whose
-// token never arrives unless the instance's HttpPutResponseHopLimit lets it.
+// A password in the first form is how many hops the client is away: i-0123…:2@HOST is a container behind a bridge,
+// whose token never arrives unless the instance's HttpPutResponseHopLimit lets it.
 package imds

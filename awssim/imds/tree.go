@@ -106,7 +106,8 @@ func (t Tree) addCredentials(md *ec2.Metadata, now time.Time) {
 	role := path.Base(profile.ARN)
 	// Maps of strings: Marshal cannot fail.
 	info, _ := json.Marshal(map[string]string{
-		"Code": "Success", "LastUpdated": now.UTC().Format(time.RFC3339), "InstanceProfileArn": profile.ARN, "InstanceProfileId": profile.ID,
+		"Code": "Success", "LastUpdated": now.UTC().Format(time.RFC3339), "InstanceProfileArn": profile.ARN,
+		"InstanceProfileId": profile.ID,
 	})
 	credentials, _ := json.Marshal(map[string]string{
 		"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": now.UTC().Format(time.RFC3339),
@@ -124,19 +125,24 @@ func (t Tree) addInterface(md *ec2.Metadata, eni ec2.MetadataInterface) {
 		device = "0"
 	}
 	for name, value := range map[string]string{
-		"device-number": device, "interface-id": eni.NetworkInterfaceID, "local-hostname": eni.PrivateDNSName, "mac": eni.MACAddress,
+		"device-number": device, "interface-id": eni.NetworkInterfaceID, "local-hostname": eni.PrivateDNSName,
+		"mac":      eni.MACAddress,
 		"owner-id": eni.OwnerID, "subnet-id": eni.SubnetID, "vpc-id": eni.VPCID,
-		"security-groups":         lines(eni.Groups, func(g ec2.GroupIdentifier) string { return g.GroupName }),
-		"security-group-ids":      lines(eni.Groups, func(g ec2.GroupIdentifier) string { return g.GroupID }),
-		"local-ipv4s":             lines(eni.PrivateIPAddresses, func(a ec2.PrivateIPAddress) string { return a.PrivateIPAddress.String() }),
+		"security-groups":    lines(eni.Groups, func(g ec2.GroupIdentifier) string { return g.GroupName }),
+		"security-group-ids": lines(eni.Groups, func(g ec2.GroupIdentifier) string { return g.GroupID }),
+		"local-ipv4s": lines(eni.PrivateIPAddresses, func(a ec2.PrivateIPAddress) string {
+			return a.PrivateIPAddress.String()
+		}),
 		"ipv4-prefix":             lines(eni.IPv4Prefixes, func(p ec2.IPv4Prefix) string { return p.IPv4Prefix.String() }),
 		"ipv6s":                   lines(eni.IPv6Addresses, func(a ec2.IPv6Address) string { return a.IPv6Address.String() }),
 		"ipv6-prefix":             lines(eni.IPv6Prefixes, func(p ec2.IPv6Prefix) string { return p.IPv6Prefix.String() }),
 		"subnet-ipv4-cidr-block":  eni.Subnet.CIDRBlock.String(),
 		"subnet-ipv6-cidr-blocks": lines(eni.Subnet.IPv6CIDRBlockAssociations, cidr6),
 		"vpc-ipv4-cidr-block":     eni.VPC.CIDRBlock.String(),
-		"vpc-ipv4-cidr-blocks":    lines(eni.VPC.CIDRBlockAssociations, func(a ec2.IPv4Association) string { return a.CIDRBlock.String() }),
-		"vpc-ipv6-cidr-blocks":    lines(eni.VPC.IPv6CIDRBlockAssociations, cidr6),
+		"vpc-ipv4-cidr-blocks": lines(eni.VPC.CIDRBlockAssociations, func(a ec2.IPv4Association) string {
+			return a.CIDRBlock.String()
+		}),
+		"vpc-ipv6-cidr-blocks": lines(eni.VPC.IPv6CIDRBlockAssociations, cidr6),
 	} {
 		t.put(at+name, value)
 	}

@@ -146,7 +146,8 @@ const maxRecent = 100
 
 // New returns a model with the functions and mappings of the world.
 func New(o Options) (*Model, error) {
-	m := &Model{options: o, timeline: o.Timeline, random: rand.New(rand.NewPCG(o.Seed, 0x1a)), functions: map[string]*function{}}
+	m := &Model{options: o, timeline: o.Timeline, random: rand.New(rand.NewPCG(o.Seed, 0x1a)),
+		functions: map[string]*function{}}
 	for _, f := range o.Functions {
 		if err := m.AddFunction(f); err != nil {
 			return nil, err
@@ -169,7 +170,8 @@ func (m *Model) AddFunction(f Function) error {
 	case f.Timeout < 0 || f.Timeout > maxTimeout:
 		return fmt.Errorf("function %s: timeout %d is not from 1 to %d seconds", f.FunctionName, f.Timeout, maxTimeout)
 	}
-	m.functions[f.FunctionName] = &function{Function: f, arn: m.arn(f.FunctionName), environments: map[string]*environment{}}
+	m.functions[f.FunctionName] = &function{Function: f, arn: m.arn(f.FunctionName),
+		environments: map[string]*environment{}}
 	return nil
 }
 
@@ -182,7 +184,8 @@ func (m *Model) AddEventSourceMapping(spec EventSourceMapping) error {
 	case !queue.HasQueue(spec.EventSourceARN):
 		return fmt.Errorf("event source mapping of %s: there is no such queue", spec.EventSourceARN)
 	case queue.VisibilityTimeout(spec.EventSourceARN) < f.timeout():
-		return fmt.Errorf("event source mapping of %s: the queue's visibility timeout of %s is less than the function's timeout of %s",
+		return fmt.Errorf("event source mapping of %s: the queue's visibility timeout of %s is less than the "+
+			"function's timeout of %s",
 			spec.EventSourceARN, queue.VisibilityTimeout(spec.EventSourceARN), f.timeout())
 	}
 	spec.BatchSize = cmp.Or(spec.BatchSize, 10)
@@ -228,19 +231,22 @@ func (m *Model) InvokeAsync(arn, payload string) error {
 }
 
 func (m *Model) attempt(f *function, id, payload string, n int) {
-	m.enqueue(f, &invocation{id: id, payload: json.RawMessage(payload), attempt: n, done: func(_ json.RawMessage, failure string) {
-		switch {
-		case failure == "":
-		case n < f.attempts():
-			m.timeline.At(m.timeline.Now().Add(retryAfter[min(n, len(retryAfter))-1]), func() { m.attempt(f, id, payload, n+1) })
-		default:
-			f.counts.Dropped++
-			if f.DeadLetterTargetARN != "" {
-				// A dead-letter queue that there is not loses the event, as in Lambda.
-				_ = m.options.SQS.Put(f.DeadLetterTargetARN, payload)
+	m.enqueue(f, &invocation{id: id, payload: json.RawMessage(payload), attempt: n,
+		done: func(_ json.RawMessage, failure string) {
+			switch {
+			case failure == "":
+			case n < f.attempts():
+				m.timeline.At(m.timeline.Now().Add(retryAfter[min(n, len(retryAfter))-1]), func() {
+					m.attempt(f, id, payload, n+1)
+				})
+			default:
+				f.counts.Dropped++
+				if f.DeadLetterTargetARN != "" {
+					// A dead-letter queue that there is not loses the event, as in Lambda.
+					_ = m.options.SQS.Put(f.DeadLetterTargetARN, payload)
+				}
 			}
-		}
-	}})
+		}})
 }
 
 func (m *Model) enqueue(f *function, i *invocation) { f.pending = append(f.pending, i) }
@@ -265,13 +271,14 @@ func (m *Model) pollFor(p *mapping) {
 			return
 		}
 		p.working++
-		m.enqueue(p.function, &invocation{id: m.uuid(), payload: m.records(p, batch), attempt: 1, done: func(response json.RawMessage, failure string) {
-			p.working--
-			for _, message := range p.finished(batch, response, failure) {
-				m.options.SQS.Delete(p.EventSourceARN, message.ReceiptHandle)
-			}
-			m.timeline.Soon(func() { m.pollFor(p) })
-		}})
+		m.enqueue(p.function, &invocation{id: m.uuid(), payload: m.records(p, batch), attempt: 1,
+			done: func(response json.RawMessage, failure string) {
+				p.working--
+				for _, message := range p.finished(batch, response, failure) {
+					m.options.SQS.Delete(p.EventSourceARN, message.ReceiptHandle)
+				}
+				m.timeline.Soon(func() { m.pollFor(p) })
+			}})
 	}
 }
 
@@ -325,7 +332,8 @@ func (m *Model) records(p *mapping, batch []sqs.Message) json.RawMessage {
 	}
 	records := make([]record, len(batch))
 	for i, x := range batch {
-		records[i] = record{x.MessageID, x.ReceiptHandle, x.Body, x.Attributes, map[string]string{}, x.MD5OfBody, "aws:sqs", p.EventSourceARN, m.options.Region}
+		records[i] = record{x.MessageID, x.ReceiptHandle, x.Body, x.Attributes, map[string]string{}, x.MD5OfBody,
+			"aws:sqs", p.EventSourceARN, m.options.Region}
 	}
 	// Strings: Marshal cannot fail.
 	payload, _ := json.Marshal(map[string]any{"Records": records})

@@ -113,7 +113,8 @@ func (m *Model) environment(f *function, name string) *environment {
 func (m *Model) asking(functionName, environmentName string) (*function, *environment, error) {
 	f := m.functions[functionName]
 	if f == nil {
-		return nil, nil, apierror.New("Runtime.UnknownFunction", "awssim knows no function %q: name it in the world file", functionName)
+		return nil, nil, apierror.New("Runtime.UnknownFunction",
+			"awssim knows no function %q: name it in the world file", functionName)
 	}
 	e := m.environment(f, environmentName)
 	if e.killed {
@@ -159,7 +160,9 @@ func (m *Model) Fail(functionName, environmentName, requestID, failure string) e
 	return m.answer(functionName, environmentName, requestID, nil, failure)
 }
 
-func (m *Model) answer(functionName, environmentName, requestID string, response json.RawMessage, failure string) error {
+func (m *Model) answer(
+	functionName, environmentName, requestID string, response json.RawMessage, failure string,
+) error {
 	f, e, err := m.asking(functionName, environmentName)
 	switch {
 	case err != nil:

@@ -39,9 +39,11 @@ func (m *Model) setAttributes(q *queue, attributes map[string]string) error {
 		n, err := strconv.Atoi(value)
 		switch {
 		case numeric && (err != nil || n < r.low || n > r.high):
-			return apierror.New("InvalidAttributeValue", "Invalid value for the parameter %s: %q is not from %d to %d.", name, value, r.low, r.high)
+			return apierror.New("InvalidAttributeValue", "Invalid value for the parameter %s: %q is not from %d to %d.",
+				name, value, r.low, r.high)
 		case !numeric && name != "RedrivePolicy" && name != "Policy" && name != "SqsManagedSseEnabled":
-			return apierror.New("InvalidAttributeName", "Unknown Attribute %s: SQS does not have it, or awssim does not model it.", name)
+			return apierror.New("InvalidAttributeName",
+				"Unknown Attribute %s: SQS does not have it, or awssim does not model it.", name)
 		}
 		q.attributes[name] = value
 		if name == "RedrivePolicy" {
@@ -60,9 +62,13 @@ func (m *Model) checkRedrive(q *queue) error {
 	case q.attributes["RedrivePolicy"] == "":
 		return nil
 	case !ok || err != nil || limit < 1 || limit > 1000:
-		return apierror.New("InvalidAttributeValue", "Value %s for parameter RedrivePolicy is invalid. Reason: it needs deadLetterTargetArn and maxReceiveCount from 1 to 1000.", q.attributes["RedrivePolicy"])
+		return apierror.New("InvalidAttributeValue",
+			"Value %s for parameter RedrivePolicy is invalid. Reason: it needs deadLetterTargetArn and "+
+				"maxReceiveCount from 1 to 1000.", q.attributes["RedrivePolicy"])
 	case m.byARN(policy.DeadLetterTargetARN) == nil:
-		return apierror.New("InvalidAttributeValue", "Value %s for parameter RedrivePolicy is invalid. Reason: Dead letter target does not exist.", q.attributes["RedrivePolicy"])
+		return apierror.New("InvalidAttributeValue",
+			"Value %s for parameter RedrivePolicy is invalid. Reason: Dead letter target does not exist.",
+			q.attributes["RedrivePolicy"])
 	}
 	return nil
 }
@@ -175,9 +181,11 @@ func (m *Model) SendMessage(in *SendMessageInput) (*SendMessageOutput, error) {
 	case in.MessageBody == "":
 		return nil, apierror.New("MissingParameter", "The request must contain the parameter MessageBody.")
 	case len(in.MessageBody) > limit:
-		return nil, apierror.New("InvalidParameterValue", "One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", limit)
+		return nil, apierror.New("InvalidParameterValue",
+			"One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", limit)
 	case delay < 0 || delay > 900*time.Second:
-		return nil, apierror.New("InvalidParameterValue", "Value %s for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", delay)
+		return nil, apierror.New("InvalidParameterValue",
+			"Value %s for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", delay)
 	}
 	sent := m.put(q, in.MessageBody, delay)
 	return &SendMessageOutput{sent.id, checksum(sent.body)}, nil
@@ -247,9 +255,12 @@ func (m *Model) ReceiveMessage(in *ReceiveMessageInput) (*ReceiveMessageOutput, 
 	wait := m.Wait(in)
 	switch {
 	case atMost < 1 || atMost > maxBatch:
-		return nil, apierror.New("InvalidParameterValue", "Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.", atMost, maxBatch)
+		return nil, apierror.New("InvalidParameterValue",
+			"Value %d for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and %d, if provided.",
+			atMost, maxBatch)
 	case wait < 0 || wait > maxWait*time.Second:
-		return nil, apierror.New("InvalidParameterValue", "Value %s for parameter WaitTimeSeconds is invalid. Reason: Must be >= 0 and <= %d, if provided.", wait, maxWait)
+		return nil, apierror.New("InvalidParameterValue",
+			"Value %s for parameter WaitTimeSeconds is invalid. Reason: Must be >= 0 and <= %d, if provided.", wait, maxWait)
 	case timeout < 0 || timeout > maxVisibility*time.Second:
 		return nil, invalidVisibility(timeout)
 	}
@@ -264,7 +275,9 @@ func (m *Model) ReceiveMessage(in *ReceiveMessageInput) (*ReceiveMessageOutput, 
 }
 
 func invalidVisibility(timeout time.Duration) *apierror.Error {
-	return apierror.New("InvalidParameterValue", "Value %s for parameter VisibilityTimeout is invalid. Reason: Must be between 0 and %d seconds.", timeout, maxVisibility)
+	return apierror.New("InvalidParameterValue",
+		"Value %s for parameter VisibilityTimeout is invalid. Reason: Must be between 0 and %d seconds.",
+		timeout, maxVisibility)
 }
 
 // DeleteMessageInput is the request of DeleteMessage.
@@ -383,7 +396,8 @@ func (m *Model) batch(in *BatchInput, do func(*queue, BatchEntry) (BatchSuccess,
 	case len(in.Entries) == 0:
 		return nil, apierror.New("EmptyBatchRequest", "There should be at least one entry in the request.")
 	case len(in.Entries) > maxBatch:
-		return nil, apierror.New("TooManyEntriesInBatchRequest", "Maximum number of entries per request are %d. You have sent %d.", maxBatch, len(in.Entries))
+		return nil, apierror.New("TooManyEntriesInBatchRequest",
+			"Maximum number of entries per request are %d. You have sent %d.", maxBatch, len(in.Entries))
 	}
 	seen := map[string]bool{}
 	for _, e := range in.Entries {

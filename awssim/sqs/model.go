@@ -288,7 +288,8 @@ func (q *queue) remove(x *message) {
 func (q *queue) holding(handle string) (x *message, latest bool, err error) {
 	id, _, ok := strings.Cut(handle, "#")
 	if !ok {
-		return nil, false, apierror.New("ReceiptHandleIsInvalid", "The input receipt handle %q is not a valid receipt handle.", handle)
+		return nil, false, apierror.New("ReceiptHandleIsInvalid",
+			"The input receipt handle %q is not a valid receipt handle.", handle)
 	}
 	for _, x := range q.messages {
 		if x.id == id {

@@ -40,7 +40,8 @@ func (m *Model) CreateQueue(in *CreateQueueInput) (*QueueURL, error) {
 	case strings.HasSuffix(in.QueueName, ".fifo"):
 		return nil, apierror.New("UnsupportedOperation", "awssim does not model FIFO queues")
 	case !queueName.MatchString(in.QueueName):
-		return nil, apierror.New("InvalidParameterValue", "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+		return nil, apierror.New("InvalidParameterValue",
+			"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 	}
 	q := &queue{name: in.QueueName, arn: m.arn(in.QueueName), created: m.timeline.Now(), attributes: map[string]string{}}
 	for name, r := range attributeRanges {
@@ -51,7 +52,8 @@ func (m *Model) CreateQueue(in *CreateQueueInput) (*QueueURL, error) {
 	}
 	if known := m.queues[in.QueueName]; known != nil {
 		if !maps.Equal(known.attributes, q.attributes) {
-			return nil, apierror.New("QueueNameExists", "A queue already exists with the same name and a different value for an attribute.")
+			return nil, apierror.New("QueueNameExists",
+				"A queue already exists with the same name and a different value for an attribute.")
 		}
 		return &QueueURL{m.url(in.QueueName)}, nil
 	}
@@ -104,7 +106,8 @@ func (m *Model) ListQueues(in *ListQueuesInput) (*ListQueuesOutput, error) {
 		limit = *in.MaxResults
 	}
 	if limit < 1 || limit > most {
-		return nil, apierror.New("InvalidParameterValue", "Value %d for parameter MaxResults is invalid. Reason: Must be between 1 and %d.", limit, most)
+		return nil, apierror.New("InvalidParameterValue",
+			"Value %d for parameter MaxResults is invalid. Reason: Must be between 1 and %d.", limit, most)
 	}
 	out := &ListQueuesOutput{}
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {

@@ -1,9 +1,9 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ssm is a model of the Parameter Store of AWS Systems Manager, as far as reading and writing plain parameters goes.
-// Its parameters are those of the world, the same that EC2 resolves the images of launch templates from. Secure strings,
-// versions by number or label, and policies are not modelled.
+// Package ssm is a model of the Parameter Store of AWS Systems Manager, as far as reading and writing plain parameters
+// goes. Its parameters are those of the world, the same that EC2 resolves the images of launch templates from. Secure
+// strings, versions by number or label, and policies are not modelled.
 package ssm
 
 import (
@@ -67,7 +67,8 @@ func (m *Model) find(name string) *Parameter {
 	if !ok {
 		return nil
 	}
-	return &Parameter{ARN: m.ec2.ParameterARN(name), Name: name, Type: typeString, Value: value, Version: m.versions[name] + 1}
+	return &Parameter{ARN: m.ec2.ParameterARN(name), Name: name, Type: typeString, Value: value,
+		Version: m.versions[name] + 1}
 }
 
 // GetParametersInput is the request of GetParameters.
@@ -85,7 +86,8 @@ type GetParametersOutput struct {
 // GetParameters reads up to ten parameters, and tells which there are not.
 func (m *Model) GetParameters(in *GetParametersInput) (*GetParametersOutput, error) {
 	if len(in.Names) < 1 || len(in.Names) > maxNames {
-		return nil, apierror.New("ValidationException", "%d names were given, and there must be from 1 to %d", len(in.Names), maxNames)
+		return nil, apierror.New("ValidationException", "%d names were given, and there must be from 1 to %d",
+			len(in.Names), maxNames)
 	}
 	out := &GetParametersOutput{Parameters: []*Parameter{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
@@ -119,11 +121,14 @@ func (m *Model) PutParameter(in *PutParameterInput) (*PutParameterOutput, error)
 	case !validName.MatchString(in.Name):
 		return nil, apierror.New("ValidationException", "Parameter name %q: must be of letters, digits and .-_/", in.Name)
 	case in.Type != typeString && (in.Type != "" || known == nil):
-		return nil, apierror.New("UnsupportedParameterType", "The parameter type %q is not supported: awssim models only %s.", in.Type, typeString)
+		return nil, apierror.New("UnsupportedParameterType",
+			"The parameter type %q is not supported: awssim models only %s.", in.Type, typeString)
 	case in.Value == "" || len(in.Value) > maxValue:
-		return nil, apierror.New("ValidationException", "The value has %d bytes, and must have from 1 to %d.", len(in.Value), maxValue)
+		return nil, apierror.New("ValidationException", "The value has %d bytes, and must have from 1 to %d.",
+			len(in.Value), maxValue)
 	case known != nil && !in.Overwrite:
-		return nil, apierror.New("ParameterAlreadyExists", "The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
+		return nil, apierror.New("ParameterAlreadyExists",
+			"The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
 	}
 	if known != nil {
 		m.versions[in.Name]++

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline is the future of a simulation: what will happen by itself, and when. The models of all services share
-// one, so that their changes happen in the order of their times whichever service is called.
+// Package timeline is the future of a simulation: what will happen by itself, and when. The models of all services
+// share one, so that their changes happen in the order of their times whichever service is called.
 package timeline
 
 import (

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lifecycle-hook is `multieni lifecycle-hook` as a program of its own, without Kubernetes: built as "bootstrap" it is
-// a function for AWS Lambda's runtime provided.al2023.
+// Command lifecycle-hook is `multieni lifecycle-hook` as a program of its own, without Kubernetes: built as "bootstrap"
+// it is a function for AWS Lambda's runtime provided.al2023.
 package main
 
 import (

@@ -135,6 +135,7 @@ var accepted = map[string]fields{
 	"pods of chosen namespaces":          {"pods": fields{"namespaceSelector": fields{"team": "core"}, "ipv6": fields{"prefixes": 1}}},
 	"pods with prefixes by use":          {"pods": fields{"ipv4": fields{"prefixes": fields{"min": 1, "max": 63}, "spare": 0}}},
 	"one pod per interface":              {"pods": fields{"attachment": "HostDevice", "routes": []any{fields{"to": "0.0.0.0/0"}, fields{"to": "::/0"}}}},
+	"pods that are evicted":              {"pods": fields{"ipv4": fields{}, "onRemoval": "Evict"}},
 	"routes of pods":                     {"pods": podsWith(numberedRoutes(16)...)},
 }
 
@@ -264,6 +265,7 @@ var refused = map[string]struct {
 	"a route twice":                            {"pods.routes must not overlap", fields{"pods": podsWith("10.60.0.0/16", "10.60.0.0/16")}},
 	"a route to a word":                        {"pods.routes[].to must be a range", fields{"pods": podsWith("internet")}},
 	"a route to an address in a range":         {"pods.routes[].to must not have bits beyond its prefix length", fields{"pods": podsWith("10.60.0.1/16")}},
+	"pods that are deleted":                    {"spec.pods.onRemoval", fields{"pods": fields{"ipv4": fields{}, "onRemoval": "Delete"}}},
 	"seventeen routes":                         {"spec.pods.routes", fields{"pods": podsWith(numberedRoutes(17)...)}},
 	"pods on a device without link":            {"pods must not be set with enableDPDK", fields{"enableDPDK": true, "pods": fields{"ipv4": fields{}}}},
 	"pods and the host on an interface":        {"addressMode must be None with pods.attachment HostDevice", fields{"addressMode": "Primary", "pods": fields{"attachment": "HostDevice"}}},
@@ -364,6 +366,7 @@ func TestPodsDefaults(t *testing.T) {
 		"attachment": "IPVLAN",
 		"ipv4":       map[string]any{"prefixes": map[string]any{"min": int64(1)}, "spare": int64(8)},
 		"ipv6":       map[string]any{"prefixes": int64(1)},
+		"onRemoval":  "Wait",
 	}
 	if diff := cmp.Diff(want, short["spec"].(map[string]any)["pods"]); diff != "" {
 		t.Errorf("defaulted pods (-want +got):\n%s", diff)
@@ -375,20 +378,23 @@ func TestNamesOfNodeENIsWithPods(t *testing.T) {
 	cases := map[string]struct {
 		name    string
 		row     fields
-		refused bool
+		refused string
 	}{
-		"short":                   {"n3", pods, false},
-		"59 characters":           {strings.Repeat("n", 59), pods, false},
-		"60 characters":           {strings.Repeat("n", 60), pods, true},
-		"a dot":                   {"n3.core", pods, true},
-		"a dot, and without pods": {"n3.core", nil, false},
+		"short":                   {"n3", pods, ""},
+		"59 characters":           {strings.Repeat("n", 59), pods, ""},
+		"60 characters":           {strings.Repeat("n", 60), pods, "at most 59 characters and no dot"},
+		"a dot":                   {"n3.core", pods, "at most 59 characters and no dot"},
+		"a dot, and without pods": {"n3.core", nil, ""},
+		"a number":                {"n3-1", pods, ""},
+		"a second network's":      {"n3--1", pods, "NAME--1 is the network of the second interface"},
+		"one without pods":        {"n3--1", nil, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			object := nodeENI(t, tc.row)
 			object["metadata"] = map[string]any{"name": tc.name}
 			refusals := k.admit(object)
-			if says := strings.Contains(strings.Join(refusals, ""), "at most 59 characters and no dot"); says != tc.refused {
+			if says := strings.Join(refusals, ""); !strings.Contains(says, tc.refused) || tc.refused == "" && strings.Contains(says, "the name of a NodeENI with pods") {
 				t.Errorf("refusals: %q", refusals)
 			}
 		})

@@ -1,10 +1,10 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The plugins of the CNI project and Multus, which tests and the demo call as a container runtime does. The module has no
+// The plugins of the CNI project, Multus and whereabouts, which tests and the demo call as a container runtime does. The module has no
 // code of its own: package internal/dev/assets builds these tools, once per version, into its cache.
 //
-// It is a module of its own because Multus must not become a dependency of multieni. The versions of Kubernetes' client
+// It is a module of its own because they must not become dependencies of multieni. The versions of Kubernetes' client
 // are those of the main module, as equal versions share Go's build cache; a test compares them.
 
 module github.com/multieni/multieni/dev/cni
@@ -18,11 +18,13 @@ tool (
 	github.com/containernetworking/plugins/plugins/main/host-device
 	github.com/containernetworking/plugins/plugins/main/ipvlan
 	github.com/containernetworking/plugins/plugins/main/macvlan
+	github.com/k8snetworkplumbingwg/whereabouts/cmd
 	gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
 )
 
 require (
 	github.com/alexflint/go-filemutex v1.3.0 // indirect
+	github.com/blang/semver v3.5.1+incompatible // indirect
 	github.com/containernetworking/cni v1.3.0 // indirect
 	github.com/containernetworking/plugins v1.9.1 // indirect
 	github.com/coreos/go-iptables v0.8.0 // indirect
@@ -47,8 +49,10 @@ require (
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/imdario/mergo v0.3.16 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/k8snetworkplumbingwg/network-attachment-definition-client v1.7.6 // indirect
+	github.com/k8snetworkplumbingwg/whereabouts v0.9.2 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
@@ -68,6 +72,7 @@ require (
 	golang.org/x/term v0.45.0 // indirect
 	golang.org/x/text v0.40.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
+	gomodules.xyz/jsonpatch/v2 v2.5.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20250324211829-b45e905df463 // indirect
 	google.golang.org/grpc v1.73.0 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect

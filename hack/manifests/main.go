@@ -58,8 +58,10 @@ func writeTemplates() error {
 		{to: "crds.yaml", from: "config/crd/*.yaml", when: ".Values.crds.enabled"},
 		{to: "rbac-controller.yaml", from: "config/rbac/controller.yaml", keep: permissions},
 		{to: "rbac-pods.yaml", from: "config/pods/controller.yaml", when: ".Values.pods.enabled"},
+		{to: "rbac-eviction.yaml", from: "config/pods/eviction.yaml", when: "and .Values.pods.enabled .Values.pods.eviction"},
 		{to: "rbac-agent.yaml", from: "config/rbac/agent.yaml", when: ".Values.eniManager.enabled", keep: permissions},
 		{to: "admission.yaml", from: "config/admission/agent.yaml", when: ".Values.eniManager.enabled"},
+		{to: "admission-pods.yaml", from: "config/admission/pods.yaml", when: "and .Values.pods.enabled .Values.pods.requestAddresses"},
 		{to: "admission-kubelet.yaml", from: "config/admission/kubelet.yaml", when: ".Values.reserveNodeKeys"},
 	} {
 		if err := t.write(); err != nil {
@@ -228,7 +230,7 @@ func writePolicies() error {
 	return nil
 }
 
-// writeActions lists the methods of [awsec2.API] and [awsec2.LaunchAPI] as functions. Reading them at run time, by
+// writeActions lists the methods of [awsec2.API], [awsec2.LaunchAPI] and [awsec2.ReservationAPI] as functions. Reading them at run time, by
 // reflection, would make the linker keep every method of every type, and double the program.
 func writeActions() error {
 	var b strings.Builder
@@ -236,7 +238,7 @@ func writeActions() error {
 	for _, list := range []struct {
 		name string
 		of   reflect.Type
-	}{{"apiActions", reflect.TypeFor[awsec2.API]()}, {"launchActions", reflect.TypeFor[awsec2.LaunchAPI]()}} {
+	}{{"apiActions", reflect.TypeFor[awsec2.API]()}, {"launchActions", reflect.TypeFor[awsec2.LaunchAPI]()}, {"reservationActions", reflect.TypeFor[awsec2.ReservationAPI]()}} {
 		fmt.Fprintf(&b, "\n// %s are the methods of [%s].\nfunc %s() []string {\n\treturn []string{\n", list.name, list.of.Name(), list.name)
 		for method := range list.of.Methods() {
 			fmt.Fprintf(&b, "\t\t%q,\n", method.Name)

@@ -105,7 +105,8 @@ func (s *subnets) block(ctx context.Context, subnetID string) (blocks, error) {
 		return blocks{}, err
 	}
 	if len(known) != 1 {
-		return blocks{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeSubnets", Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
+		return blocks{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeSubnets",
+			Code: "InvalidSubnetID.NotFound", Message: "there is no " + subnetID}
 	}
 	reserved, err := s.reader.SubnetReservations(ctx, subnetID)
 	subnet := ipam.Subnet{CIDR: known[0].CIDR}

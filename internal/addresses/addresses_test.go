@@ -34,7 +34,7 @@ const (
 func member(n int) identity.Member {
 	id := fmt.Sprintf("i-%017x", n)
 	return identity.Member{
-		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: identity.Key{NodeENIUID: identity.NetworkOwner("multus")}, Generation: 1,
+		Cluster: "c", NodeENI: "multus", Node: id, InstanceID: id, Key: identity.Key{Owner: identity.NetworkOwner("multus")}, Generation: 1,
 	}
 }
 

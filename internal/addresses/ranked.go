@@ -32,6 +32,7 @@ type Ranked struct {
 	wanting   WaitingNodes
 	now       func() time.Time
 
+	// mu guards taken.
 	mu sync.Mutex
 	// taken are the addresses that EC2 called used without showing it, and until when that is believed.
 	taken map[netip.Addr]time.Time
@@ -39,7 +40,8 @@ type Ranked struct {
 
 // NewRanked returns a Queue.
 func NewRanked(reader Reader, instances Instances, wanting WaitingNodes, now func() time.Time) *Ranked {
-	return &Ranked{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now, taken: map[netip.Addr]time.Time{}}
+	return &Ranked{subnets: newSubnets(reader, now), instances: instances, wanting: wanting, now: now,
+		taken: map[netip.Addr]time.Time{}}
 }
 
 // Reserve implements [executor.Addresses].
@@ -121,5 +123,5 @@ func (q *Ranked) waiting(ctx context.Context, subnetID, cluster string, interfac
 
 // rankOf is by what those who wait are ordered.
 func rankOf(m identity.Member) string {
-	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.NodeENIUID, m.Ordinal)
+	return fmt.Sprintf("%s %s %06d", m.InstanceID, m.Owner, m.Ordinal)
 }

@@ -22,6 +22,7 @@ type Reservations struct {
 	subnets *subnets
 	now     func() time.Time
 
+	// mu guards claims.
 	mu     sync.Mutex
 	claims ipam.Reservations
 }
@@ -31,7 +32,8 @@ func NewReservations(reader Reader, now func() time.Time) *Reservations {
 	return &Reservations{subnets: newSubnets(reader, now), now: now}
 }
 
-// Reserve implements [executor.Addresses]. Asked again for the same interface it promises the same address, as long as that is free.
+// Reserve implements [executor.Addresses]. Asked again for the same interface it promises the same address, as long as
+// that is free.
 func (b *Reservations) Reserve(ctx context.Context, subnetID string, member identity.Member) (netip.Addr, error) {
 	subnet, _, err := b.subnets.read(ctx, subnetID)
 	if err != nil {

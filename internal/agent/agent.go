@@ -68,7 +68,11 @@ type Options struct {
 	StateDir string
 	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
 	NetworksDir, LeasesDir string
-	Log                    *slog.Logger
+	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
+	CNIDir string
+	// CNIConfigDir, if set, is the folder whose first CNI configuration must be of Multus before the startup taint goes.
+	CNIConfigDir string
+	Log          *slog.Logger
 }
 
 // Agent reconciles the links of one node.

@@ -181,7 +181,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := agent.EvaluateReadiness(c.state, c.observed)
+			got := agent.EvaluateReadiness(c.state, c.observed, nil)
 			if got.Status != c.status || got.Reason != c.reason || got.Message == "" {
 				t.Errorf("the verdict is %+v, want %s (%s)", got, c.status, c.reason)
 			}

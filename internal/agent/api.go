@@ -87,7 +87,7 @@ func (a *API) object(client rest.Interface, resource string, kind runtime.Object
 	o := object{Interface: client, resource: resource}
 	byName := fields.OneTermEqualSelector("metadata.name", a.node)
 	source := revision.Guard(cache.NewListWatchFromClient(client, resource, "", byName), func(err error) {
-		a.log.Warn("what is known of the API server is read anew", "resource", resource, "err", err)
+		a.log.Warn("the agent reads its objects from the API server again", "resource", resource, "err", err)
 	})
 	o.store, o.informer = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: kind, Transform: trim,
@@ -152,13 +152,14 @@ func (a *API) nodeObject() *corev1.Node {
 	return node
 }
 
-// trim removes what the agent never reads from an object: of the status of a Node all but the conditions.
+// trim removes what the agent never reads from an object: of the status of a Node all but the conditions, and the capacity
+// that agents write.
 func trim(known any) (any, error) {
 	if object, err := meta.Accessor(known); err == nil {
 		object.SetManagedFields(nil)
 	}
 	if node, ok := known.(*corev1.Node); ok {
-		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions}
+		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Capacity: ownCapacity(node)}
 	}
 	return known, nil
 }
@@ -169,7 +170,8 @@ func isRelevant(was, is any) bool {
 	before, ok := was.(*corev1.Node)
 	now, _ := is.(*corev1.Node)
 	return !ok || before.UID != now.UID || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) ||
-		!equality.Semantic.DeepEqual(before.Spec.Taints, now.Spec.Taints) || !equality.Semantic.DeepEqual(interfacesReady(before), interfacesReady(now))
+		!equality.Semantic.DeepEqual(before.Spec.Taints, now.Spec.Taints) || !equality.Semantic.DeepEqual(interfacesReady(before), interfacesReady(now)) ||
+		!equality.Semantic.DeepEqual(before.Status.Capacity, now.Status.Capacity)
 }
 
 func interfacesReady(node *corev1.Node) *corev1.NodeCondition {

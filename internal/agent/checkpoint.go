@@ -27,7 +27,7 @@ const checkpointFile = "agent.json"
 func Checkpoint(state *v1alpha1.NodeENIState) *v1alpha1.NodeENIState {
 	return &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: state.Name}, Spec: v1alpha1.NodeENIStateSpec{InstanceID: state.Spec.InstanceID},
-		Status: v1alpha1.NodeENIStateStatus{Interfaces: state.Status.Interfaces, PodNetworks: markedPrefixes(state.Status.PodNetworks)},
+		Status: v1alpha1.NodeENIStateStatus{Interfaces: state.Status.Interfaces, PodNetworks: basicReports(state.Status.PodNetworks)},
 	}
 }
 

@@ -102,8 +102,14 @@ func firstPass(t *testing.T, state *v1alpha1.NodeENIState, o agent.Options) {
 // answer them and reports whether it did.
 func serveNode(t *testing.T, state *v1alpha1.NodeENIState, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
 	t.Helper()
+	return serve(t, state, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}, patched)
+}
+
+// serve is serveNode with a Node.
+func serve(t *testing.T, state *v1alpha1.NodeENIState, node *corev1.Node, patched func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
+	t.Helper()
 	state = state.DeepCopy()
-	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"}}
+	node.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		revision := metav1.ListMeta{ResourceVersion: "1"}

@@ -67,7 +67,7 @@ func (a *Agent) logFailure(ctx context.Context, next time.Duration, err error) {
 		a.Log.Log(ctx, slog.Level(-1), "an object changed while it was written; it is tried again", "in", next, "err", err)
 		return
 	}
-	a.Log.Error("the interfaces of the node are not as they shall be, or that could not be said; it is tried again", "in", next, "err", err)
+	a.Log.Error("the agent could not configure the node's interfaces or report on them; it retries", "in", next, "err", err)
 }
 
 // prepare waits until the state in the API server is known. If that takes long, it uses the checkpoint of an earlier

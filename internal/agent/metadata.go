@@ -30,6 +30,7 @@ type metadata struct {
 	// wanted has something to receive if a newer answer than the last one would help.
 	wanted chan struct{}
 
+	// mu guards last, the last answer of the metadata service.
 	mu   sync.Mutex
 	last *eni.Metadata
 }

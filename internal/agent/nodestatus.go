@@ -36,12 +36,12 @@ func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	if s.node == nil {
 		return nil
 	}
-	verdict := EvaluateReadiness(s.state, s.observed)
+	verdict := a.waitForCNI(s.node, EvaluateReadiness(s.state, s.observed, s.networks))
 	node := s.node.DeepCopy()
-	if setCondition(node, verdict) {
+	if changes := changedStatus(node, verdict, s.capacity()); len(changes) > 0 {
 		var err error
-		if node, err = a.API.writeCondition(ctx, interfacesReady(node)); err != nil {
-			return fmt.Errorf("write condition %s of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, a.Node, err)
+		if node, err = a.API.writeNodeStatus(ctx, changes); err != nil {
+			return fmt.Errorf("write condition %s and capacity of Node %s: %w", v1alpha1.NodeConditionInterfacesReady, a.Node, err)
 		}
 	}
 	before := node.DeepCopy()
@@ -58,10 +58,23 @@ func (a *Agent) updateNode(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// writeCondition writes one condition of the Node, leaves the others to whose they are, and returns what became of the
-// Node.
-func (a *API) writeCondition(ctx context.Context, condition *corev1.NodeCondition) (*corev1.Node, error) {
-	content, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+// changedStatus returns the changes of a Node's status as a patch has them: the condition, and the agents' part of the
+// capacity.
+func changedStatus(node *corev1.Node, v Readiness, capacity map[corev1.ResourceName]int64) map[string]any {
+	changes := map[string]any{}
+	if setCondition(node, v) {
+		changes["conditions"] = []any{interfacesReady(node)}
+	}
+	if resources := changedCapacity(node, capacity); len(resources) > 0 {
+		changes["capacity"] = resources
+	}
+	return changes
+}
+
+// writeNodeStatus writes one condition and the agents' part of the capacity, leaves the others to whose they are, and
+// returns what became of the Node.
+func (a *API) writeNodeStatus(ctx context.Context, changes map[string]any) (*corev1.Node, error) {
+	content, err := json.Marshal(map[string]any{"status": changes})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -31,8 +32,10 @@ const (
 	podInterval = 5 * time.Second
 	// mostCounted bounds the number of free addresses in a report: a prefix of IPv6 has more than 32 bits can count.
 	mostCounted = 1 << 16
-	// reasonNetworkFile is the reason of a network whose file the agent cannot write.
+	// reasonNetworkFile is the reason of a network whose file the agent cannot write, reasonCNIProgram that of all networks
+	// of a node without the CNI program.
 	reasonNetworkFile = "NetworkFileNotWritten"
+	reasonCNIProgram  = "CNIProgramMissing"
 )
 
 // router6 is the link-local address of the router in every subnet of a VPC (VPC user guide, "Subnet sizing").
@@ -53,14 +56,16 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
 		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID}
 		if written[network] {
-			continue // NodeENI n-1 and the second interface of NodeENI n have one name: the first in the list has it
+			continue // an earlier NodeENI of the same name still has an interface: the first in the list has the network
 		}
 		written[network] = true
-		if fault := problem(i, s.observed); fault != nil {
+		if fault := problem(i, s.observed); fault != nil && !i.Pods.Draining {
 			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
-		} else if err := a.keepNetwork(i, &state, s.marks(network, i.ENIID)); err != nil {
+		} else if err := a.keepNetwork(i, &state, s.reported(network, i.ENIID)); err != nil {
 			state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
 			failures = append(failures, err)
+		} else {
+			a.limit(&state)
 		}
 		s.networks = append(s.networks, state)
 	}
@@ -71,38 +76,53 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	return errors.Join(failures...)
 }
 
+// reported returns what the agent last reported of a network; nil if it reported nothing, or of another interface.
+func (s *snapshot) reported(network, eni string) *v1alpha1.PodNetworkState {
+	for n := range s.state.Status.PodNetworks {
+		if last := &s.state.Status.PodNetworks[n]; last.Network == network && last.ENIID == eni {
+			return last
+		}
+	}
+	return nil
+}
+
 // marks returns the prefixes of a network that the agent reported as draining. The file with the marks is lost at a reboot.
-func (s *snapshot) marks(network, eni string) map[string]bool {
+func marks(last *v1alpha1.PodNetworkState) map[string]bool {
 	marks := map[string]bool{}
-	for _, n := range s.state.Status.PodNetworks {
-		for _, p := range n.Prefixes {
-			if n.Network == network && n.ENIID == eni && p.Phase != v1alpha1.PodPrefixActive {
-				marks[p.CIDR] = true
-			}
+	if last == nil {
+		return marks
+	}
+	for _, p := range last.Prefixes {
+		if p.Phase != v1alpha1.PodPrefixActive {
+			marks[p.CIDR] = true
 		}
 	}
 	return marks
 }
 
-// markedPrefixes returns what marks needs of the last report. It changes seldom.
-func markedPrefixes(networks []v1alpha1.PodNetworkState) []v1alpha1.PodNetworkState {
-	var marked []v1alpha1.PodNetworkState
+// draining reports whether no further pod may get an address of an interface: the controller says so, or could take the
+// last report, or its absence, as leave to detach the interface.
+func draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
+	return i.Pods.Draining || last == nil || last.Drained
+}
+
+// basicReports returns what the next agent needs of the last report. It changes seldom.
+func basicReports(networks []v1alpha1.PodNetworkState) []v1alpha1.PodNetworkState {
+	var basic []v1alpha1.PodNetworkState
 	for _, n := range networks {
-		some := v1alpha1.PodNetworkState{Network: n.Network, NodeENI: n.NodeENI, ENIID: n.ENIID}
+		one := v1alpha1.PodNetworkState{Network: n.Network, NodeENI: n.NodeENI, ENIID: n.ENIID, Drained: n.Drained}
 		for _, p := range n.Prefixes {
 			if p.Phase != v1alpha1.PodPrefixActive {
-				some.Prefixes = append(some.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR, Phase: v1alpha1.PodPrefixDraining})
+				one.Prefixes = append(one.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR, Phase: v1alpha1.PodPrefixDraining})
 			}
 		}
-		if len(some.Prefixes) > 0 {
-			marked = append(marked, some)
-		}
+		basic = append(basic, one)
 	}
-	return marked
+	return basic
 }
 
 // keepNetwork writes the file of one network under the lock of its leases, and completes its state.
-func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state *v1alpha1.PodNetworkState, marks map[string]bool) error {
+func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.PodNetworkState) error {
 	store, err := podlease.Open(a.LeasesDir, state.Network)
 	if err != nil {
 		return err
@@ -119,21 +139,12 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state *v1alpha1.PodNetwor
 	}
 	before, _ := podnet.ParseNetwork(present) // an unreadable file is written again
 	now := time.Now()
-	network := PodNetwork(i, a.Node, a.DefaultMTU)
+	network, marks := PodNetwork(i, a.Node, a.DefaultMTU), marks(last)
+	network.Draining = draining(i, last)
 	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
 		keepMarks(family, before, i.ENIID, marks, now)
 	}
-	// A prefix counts as drained only if the mark was in the file before the leases were read, and in the last report: that
-	// one is in the checkpoint too, so that an agent that starts without the API server marks the prefix again.
-	drained := map[netip.Prefix]bool{}
-	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
-		if family == nil {
-			continue
-		}
-		for _, prefix := range family.Drained(leases, now) {
-			drained[prefix] = isMarked(before, prefix) && marks[prefix.String()]
-		}
-	}
+	drained := drainedPrefixes(network, before, leases, marks, now)
 	drain(network.IPv4, leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, now)
 	drain(network.IPv6, leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, now)
 	content, err := network.Encode()
@@ -146,7 +157,38 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state *v1alpha1.PodNetwor
 		}
 	}
 	complete(state, network.Usage(leases, now), drained)
+	if network.Draining {
+		completeDraining(state, i.Pods.Draining)
+	}
 	return nil
+}
+
+// drainedPrefixes returns the draining prefixes that no pod uses. The mark was in the file before the leases were read, and in
+// the last report: that one is in the checkpoint too, so that an agent that starts without the API server marks the
+// prefix again.
+func drainedPrefixes(network, before podnet.Network, leases []podnet.Lease, marks map[string]bool, now time.Time) map[netip.Prefix]bool {
+	drained := map[netip.Prefix]bool{}
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		if family == nil {
+			continue
+		}
+		for _, prefix := range family.Drained(leases, now) {
+			drained[prefix] = isMarked(before, prefix) && marks[prefix.String()]
+		}
+	}
+	return drained
+}
+
+// completeDraining says why no further pod gets an address of a network whose file is written. The CNI program reads the
+// file under the lock of the leases, so that none does from then on.
+func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
+	state.Ready = false
+	if !removed {
+		state.Reason, state.Message = v1alpha1.ReasonNetworkPending, "pods can attach once the API server has this report"
+		return
+	}
+	state.Drained, state.Reason = state.Used == 0, v1alpha1.ReasonNetworkDraining
+	state.Message = "no further pod gets an address of the interface, which is to be removed, or to be no network for pods any more"
 }
 
 // PodNetwork returns the pod network of an interface, without marks.
@@ -239,7 +281,7 @@ func drain(family *podnet.Family, leases []podnet.Lease, demand podnet.Demand, n
 // complete fills in the use of a network whose file is written.
 func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[netip.Prefix]bool) {
 	state.Ready, state.Reason, state.Message = true, v1alpha1.ReasonNetworkReady, "the file of the network is written"
-	state.Used = count(usage.IPv4.Used + usage.IPv6.Used)
+	state.Used, state.Capacity = count(usage.IPv4.Used+usage.IPv6.Used), count(usage.Capacity)
 	state.Free = count(usage.IPv4.Free)
 	if len(usage.IPv4.Prefixes) == 0 && usage.IPv4.Free == 0 {
 		state.Free = count(usage.IPv6.Free)
@@ -284,7 +326,18 @@ func (a *Agent) removeNetworks(keep map[string]bool) error {
 	return errors.Join(failures...)
 }
 
-// podsDue reports whether a report that differs in pod networks only is due.
+// podsDue reports whether a report that differs in pod networks only is due. Pods wait for that of a network which may open,
+// and the controller for that of a drained one; the others follow each other slowly.
 func (a *Agent) podsDue(s *snapshot) bool {
-	return !equality.Semantic.DeepEqual(s.networks, s.state.Status.PodNetworks) && time.Since(a.podsReported) >= podInterval
+	if equality.Semantic.DeepEqual(s.networks, s.state.Status.PodNetworks) {
+		return false
+	}
+	phases := func(networks []v1alpha1.PodNetworkState) map[string]bool {
+		drained := map[string]bool{}
+		for _, n := range networks {
+			drained[n.ENIID] = n.Drained
+		}
+		return drained
+	}
+	return !maps.Equal(phases(s.networks), phases(s.state.Status.PodNetworks)) || time.Since(a.podsReported) >= podInterval
 }

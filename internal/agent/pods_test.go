@@ -29,7 +29,8 @@ import (
 
 const device = "0000:00:06.0"
 
-// withPods is the state of a node with one attached interface of NodeENI n3, which has two prefixes and keeps one.
+// withPods is the state of a node with one attached interface of NodeENI n3, which has two prefixes and keeps one. The agent
+// reported its network before.
 func withPods() *v1alpha1.NodeENIState {
 	return &v1alpha1.NodeENIState{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NodeENIState"},
@@ -41,7 +42,8 @@ func withPods() *v1alpha1.NodeENIState {
 				PrivateIP: "10.0.4.5", SubnetCIDR: "10.0.4.0/24", IPv4Prefixes: []string{"10.0.4.16/28", "10.0.4.32/28"},
 				Pods: &v1alpha1.InterfacePods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4Prefixes: 1, IPv4MaxPrefixes: 4, Spare: 8, Routes: []string{"10.60.0.0/16"}},
 			}},
-			Links: []v1alpha1.LinkState{{MACAddress: mac, NodeENI: "n3", ENIID: "eni-1", PCIAddress: device}},
+			Links:       []v1alpha1.LinkState{{MACAddress: mac, NodeENI: "n3", ENIID: "eni-1", PCIAddress: device}},
+			PodNetworks: []v1alpha1.PodNetworkState{{Network: "n3", NodeENI: "n3", ENIID: "eni-1"}},
 		},
 	}
 }
@@ -50,6 +52,8 @@ func withPods() *v1alpha1.NodeENIState {
 type node struct {
 	*testing.T
 	networks, leases string
+	// lost is set if the node has no link of the interface.
+	lost bool
 }
 
 // report runs an agent until its first report, and returns the pod networks in it.
@@ -78,6 +82,9 @@ func (n node) report(state *v1alpha1.NodeENIState) []v1alpha1.PodNetworkState {
 	defer stop()
 	// The link is in the namespace of a pod, so nothing is left to configure.
 	host := &paper{touched: map[int]int{}, events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}
+	if n.lost {
+		host.facts = hostnet.Facts{}
+	}
 	a := agent.New(agent.Options{
 		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases, Log: slog.New(slog.DiscardHandler),
 	})
@@ -128,12 +135,13 @@ func (n node) lease(address string) {
 
 // TestTheAgentServesAPodNetwork follows a prefix from its assignment until the controller may return it to EC2.
 func TestTheAgentServesAPodNetwork(t *testing.T) {
-	n := node{t, filepath.Join(t.TempDir(), "networks"), t.TempDir()}
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
 	n.lease("10.0.4.17")
 	state := withPods()
+	state.Status.PodNetworks = nil
 	want := v1alpha1.PodNetworkState{
 		Network: "n3", NodeENI: "n3", ENIID: "eni-1", Ready: true, Reason: v1alpha1.ReasonNetworkReady, Message: "the file of the network is written",
-		Used: 1, Free: 31, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0"}},
+		Used: 1, Free: 31, Capacity: 32, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0"}},
 		Prefixes: []v1alpha1.PodPrefix{
 			{CIDR: "10.0.4.16/28", Used: 1, Phase: v1alpha1.PodPrefixActive}, {CIDR: "10.0.4.32/28", Phase: v1alpha1.PodPrefixActive},
 		},
@@ -146,8 +154,18 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 		}
 		state.Status.PodNetworks = told
 	}
+	opened := want
+	want.Ready, want.Reason, want.Message, want.Capacity = false, v1alpha1.ReasonNetworkPending, "pods can attach once the API server has this report", 0
 	says("a new network")
+	if !n.file().Draining {
+		t.Error("pods can attach before the API server has a report of the network")
+	}
+	want = opened
+	says("a reported network")
 	file := n.file()
+	if file.Draining {
+		t.Error("pods cannot attach to a reported network")
+	}
 	if file.Link != "net-n3" || file.ENI != "eni-1" || file.MTU != 9001 || file.IPv4.Gateway.String() != "10.0.4.1" || len(file.Routes) != 1 {
 		t.Errorf("the file has %+v", file)
 	}
@@ -157,7 +175,7 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 		file.IPv4.Prefixes[p].Since = file.IPv4.Prefixes[p].Since.Add(-11 * time.Minute)
 	}
 	n.write(file)
-	want.Free, want.Prefixes[1].Phase = 15, v1alpha1.PodPrefixDraining
+	want.Free, want.Capacity, want.Prefixes[1].Phase = 15, 16, v1alpha1.PodPrefixDraining
 	says("an idle prefix")
 	if !n.file().IPv4.Prefixes[1].Draining {
 		t.Error("the file does not have the mark")
@@ -175,12 +193,12 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 
 	// A pod that got its address before the mark keeps the prefix from being drained.
 	n.lease("10.0.4.40")
-	want.Used, want.Prefixes[1].Used = 2, 1
+	want.Used, want.Capacity, want.Prefixes[1].Used = 2, 17, 1
 	says("a pod that was faster")
 	if err := os.Remove(filepath.Join(n.leases, "n3", "10.0.4.40.json")); err != nil {
 		t.Fatal(err)
 	}
-	want.Used, want.Prefixes[1].Used, want.Prefixes[1].Phase = 1, 0, v1alpha1.PodPrefixDrained
+	want.Used, want.Capacity, want.Prefixes[1].Used, want.Prefixes[1].Phase = 1, 16, 0, v1alpha1.PodPrefixDrained
 	says("a drained prefix")
 
 	// The interface goes, and the file with it.
@@ -190,6 +208,69 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(n.networks, "n3.json")); err == nil {
 		t.Error("the file outlives its interface")
+	}
+}
+
+// An agent that ends between the file and the report loses nothing: the next one reports the mark first. The checkpoint has only marks that
+// were reported, and without the mark a pod could get an address of the prefix after a boot.
+func TestAPrefixIsDrainedOnlyAfterItsMarkWasReported(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
+	state := withPods()
+	state.Status.PodNetworks = n.report(state)
+	file := n.file()
+	file.IPv4.Prefixes[1].Draining = true
+	n.write(file)
+	for _, want := range []v1alpha1.PodPrefixPhase{v1alpha1.PodPrefixDraining, v1alpha1.PodPrefixDrained} {
+		state.Status.PodNetworks = n.report(state)
+		if got := state.Status.PodNetworks[0].Prefixes[1].Phase; got != want {
+			t.Errorf("the prefix is reported as %s, want %s", got, want)
+		}
+	}
+}
+
+// TestANetworkDrainsBeforeItsInterfaceGoes: the controller detaches an interface only after a report that no pod can have an
+// address of it, and the agent lets no pod in while such a report stands.
+func TestANetworkDrainsBeforeItsInterfaceGoes(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
+	state := withPods()
+	says := func(step string, drained, open bool, reason string) {
+		t.Helper()
+		told := n.report(state)
+		if len(told) != 1 || told[0].Drained != drained || told[0].Reason != reason {
+			t.Fatalf("%s: reported %+v, want drained %t and %s", step, told, drained, reason)
+		}
+		if n.file().Draining == open {
+			t.Errorf("%s: pods can get an address: %t, want %t", step, !open, open)
+		}
+		state.Status.PodNetworks = told
+	}
+	says("in use", false, true, v1alpha1.ReasonNetworkReady)
+	state.Status.Interfaces[0].Pods.Draining = true
+	n.lease("10.0.4.17")
+	says("to be removed, with a pod that started a moment ago", false, false, v1alpha1.ReasonNetworkDraining)
+	if err := os.Remove(filepath.Join(n.leases, "n3", "10.0.4.17.json")); err != nil {
+		t.Fatal(err)
+	}
+	says("without the pod", true, false, v1alpha1.ReasonNetworkDraining)
+	state.Status.Interfaces[0].Pods.Draining = false
+	says("to stay after all", false, false, v1alpha1.ReasonNetworkPending)
+	says("once the API server knows", false, true, v1alpha1.ReasonNetworkReady)
+}
+
+// A network whose link is gone drains all the same: without the report its interface would never be detached.
+func TestANetworkWithoutItsLinkDrains(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true}
+	state := withPods()
+	if told := n.report(state); len(told) != 1 || told[0].Ready || told[0].Drained || told[0].Reason == v1alpha1.ReasonNetworkDraining {
+		t.Fatalf("reported %+v, want a network that is neither ready nor drained", told)
+	}
+	state.Status.Interfaces[0].Pods.Draining = true
+	told := n.report(state)
+	if len(told) != 1 || !told[0].Drained || told[0].Reason != v1alpha1.ReasonNetworkDraining {
+		t.Errorf("reported %+v, want a drained network", told)
+	}
+	if !n.file().Draining {
+		t.Error("pods can get an address of a network that was reported as drained")
 	}
 }
 

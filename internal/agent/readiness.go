@@ -4,12 +4,18 @@
 package agent
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/hostnet"
+	"github.com/multieni/multieni/internal/core/netattach"
 )
 
 // Readiness says whether the interfaces of a node are ready, in the words of a Node condition.
@@ -25,10 +31,12 @@ const (
 	reasonReady       = "InterfacesReady"
 	reasonNotDeclared = "NoInterfaces"
 	reasonPending     = "StatusPending"
+	reasonNoMultus    = "MultusNotConfigured"
 )
 
-// EvaluateReadiness says whether every required interface is attached and its link usable.
-func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observation) Readiness {
+// EvaluateReadiness says whether every required interface is attached, its link usable and, with pods, its pod network
+// ready. Networks that are not listed do not count: the agent serves none.
+func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observation, networks []v1alpha1.PodNetworkState) Readiness {
 	if state == nil || len(state.Spec.Members) == 0 && notRemoved(state) == 0 {
 		return Readiness{corev1.ConditionUnknown, reasonNotDeclared, "no NodeENI promises this node an interface; see the labels of the node and kubectl get nodeenis"}
 	}
@@ -43,7 +51,7 @@ func EvaluateReadiness(state *v1alpha1.NodeENIState, observed []hostnet.Observat
 		if removing(i) {
 			continue
 		}
-		fault := problem(i, observed)
+		fault := cmp.Or(problem(i, observed), podProblem(i, networks))
 		switch needed := i.Required == nil || *i.Required; {
 		case needed && fault != nil:
 			return *fault
@@ -69,6 +77,49 @@ func notRemoved(state *v1alpha1.NodeENIState) int {
 		}
 	}
 	return count
+}
+
+// podProblem says why pods cannot attach to an interface that is to stay, or nil.
+func podProblem(i v1alpha1.InterfaceState, networks []v1alpha1.PodNetworkState) *Readiness {
+	for _, n := range networks {
+		if n.ENIID == i.ENIID && !n.Ready && n.Reason != v1alpha1.ReasonNetworkDraining {
+			return &Readiness{corev1.ConditionFalse, n.Reason, fmt.Sprintf("pod network %s of NodeENI %s: %s", n.Network, n.NodeENI, n.Message)}
+		}
+	}
+	return nil
+}
+
+// waitForCNI keeps a node with the startup taint from being ready until the container runtime uses Multus. A node without
+// the taint has pods, and Multus may be away for a moment then.
+func (a *Agent) waitForCNI(node *corev1.Node, v Readiness) Readiness {
+	starts := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == a.Taint })
+	if a.CNIConfigDir == "" || v.Status != corev1.ConditionTrue || !starts {
+		return v
+	}
+	name, content, err := firstConfiguration(a.CNIConfigDir)
+	if err == nil && netattach.IsMultus(content) {
+		return v
+	}
+	found := fmt.Sprintf("the first configuration, which the runtime uses, is %s", name)
+	if err != nil {
+		found = err.Error()
+	}
+	return Readiness{corev1.ConditionFalse, reasonNoMultus, fmt.Sprintf("%s; pods would start without Multus, whose configuration is not the first of the node yet: %s", v.Message, found)}
+}
+
+// firstConfiguration returns the CNI configuration that a container runtime uses: the first in the order of names.
+func firstConfiguration(dir string) (name string, content []byte, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, entry := range entries {
+		if slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(entry.Name())) {
+			content, err = os.ReadFile(filepath.Join(dir, entry.Name()))
+			return entry.Name(), content, err
+		}
+	}
+	return "", nil, errors.New("there is no configuration yet")
 }
 
 // problem says what is wrong with an interface, or nil.

@@ -24,11 +24,12 @@ type Client struct {
 	API autoscaling.DescribeAutoScalingGroupsAPIClient
 }
 
-// References returns every launch template that a group of the account names, scaled to zero or not, by itself or in its
-// mixed instances policy.
+// References returns every launch template that a group of the account names, scaled to zero or not, by itself or in
+// its mixed instances policy.
 func (c Client) References(ctx context.Context) ([]launchtemplate.Reference, error) {
 	var all []launchtemplate.Reference
-	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(c.API, &autoscaling.DescribeAutoScalingGroupsInput{MaxRecords: aws.Int32(groupsPerPage)})
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(c.API,
+		&autoscaling.DescribeAutoScalingGroupsInput{MaxRecords: aws.Int32(groupsPerPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -57,7 +58,8 @@ func referencesOf(g types.AutoScalingGroup) []launchtemplate.Reference {
 		if s != nil {
 			all = append(all, launchtemplate.Reference{
 				By:         "Auto Scaling group " + aws.ToString(g.AutoScalingGroupName),
-				TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName), Version: aws.ToString(s.Version),
+				TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName),
+				Version: aws.ToString(s.Version),
 			})
 		}
 	}

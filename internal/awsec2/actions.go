@@ -42,3 +42,11 @@ func launchActions() []string {
 		"RunInstances",
 	}
 }
+
+// reservationActions are the methods of [ReservationAPI].
+func reservationActions() []string {
+	return []string{
+		"CreateSubnetCidrReservation",
+		"DeleteSubnetCidrReservation",
+	}
+}

@@ -61,7 +61,8 @@ func checkAnswers(stack *middleware.Stack) error {
 	if err := stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc(bodyCheckID, checkBody), middleware.After); err != nil {
 		return err
 	}
-	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("multieni:CheckResult", checkResult), middleware.Before)
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("multieni:CheckResult", checkResult),
+		middleware.Before)
 }
 
 const bodyCheckID = "multieni:CheckBody"

@@ -37,7 +37,8 @@ func ParseBucket(text string) (Bucket, error) {
 		b.Refill, err = strconv.ParseFloat(refill, 64)
 	}
 	if err != nil || b.Capacity < 1 || !(b.Refill > 0) || math.IsInf(b.Refill, 0) {
-		return Bucket{}, fmt.Errorf("%q is no token bucket: write CAPACITY/REFILL, requests and requests per second, for example 100/5", text)
+		return Bucket{}, fmt.Errorf("%q is no token bucket: write CAPACITY/REFILL, requests and requests per second, "+
+			"for example 100/5", text)
 	}
 	return b, nil
 }
@@ -58,7 +59,8 @@ func ParseBuckets(texts map[string]string) (map[string]Bucket, error) {
 			return nil, fmt.Errorf("bucket of %s: %w", action, err)
 		}
 		if _, is := known[action]; !is {
-			return nil, fmt.Errorf("%s is no action that is requested of EC2; there are %s", action, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return nil, fmt.Errorf("%s is no action that is requested of EC2; there are %s", action,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		buckets[action] = b
 	}
@@ -89,6 +91,7 @@ type actionLimiter struct {
 	action string
 	size   Bucket
 
+	// mu guards what follows. No code of others runs while it is held.
 	mu   sync.Mutex
 	pace ratelimit.AdaptiveRate
 	// paced is the time of the last update of the rate.
@@ -98,19 +101,18 @@ type actionLimiter struct {
 	accountBucket, ownBucket *rate.Limiter
 	// lastEmpty is the time at which the bucket was last empty, or assumed full.
 	lastEmpty time.Time
-	// spent is the number of tokens taken since then.
-	spent    int
+	// spent is the number of tokens taken since then, returned the number of those that the next requests use because
+	// their taker did not send its request.
+	spent, returned int
+
 	line     ratelimit.PriorityQueue[*waiter]
 	inFlight int
 	// wake serves the queue when the next tokens are available.
 	wake *time.Timer
 }
 
-// waiter is one request in the queue. It receives nil when it may be sent, or the reason why it must not be sent.
-type waiter struct {
-	still func() error
-	turn  chan error
-}
+// waiter is one request in the queue. Its channel is closed when it has a token.
+type waiter struct{ granted chan struct{} }
 
 func newSpender(action string, size Bucket, share float64) *actionLimiter {
 	now := time.Now()
@@ -130,12 +132,12 @@ func (s *actionLimiter) burst(share float64) int {
 
 // wait returns when a request may be sent, or an error if it must not be sent.
 func (s *actionLimiter) wait(ctx context.Context) error {
-	ticket := ratelimit.FromContext(ctx)
-	w := &waiter{still: ticket.StillValid, turn: make(chan error, 1)}
-	place := s.join(ticket.Rank, w)
+	request := ratelimit.FromContext(ctx)
+	w := &waiter{granted: make(chan struct{})}
+	place := s.join(request.Rank, w)
 	select {
-	case err := <-w.turn:
-		return err
+	case <-w.granted:
+		return s.confirm(request)
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
@@ -146,6 +148,24 @@ func (s *actionLimiter) wait(ctx context.Context) error {
 		return &eni.APIError{Class: eni.Throttled, Operation: s.action, Err: err}
 	}
 	return err
+}
+
+// confirm returns the token of a request whose work is not valid any more, and the reason. It asks without the lock,
+// because the answer is other code's.
+func (s *actionLimiter) confirm(request ratelimit.Request) error {
+	if request.StillValid == nil {
+		return nil
+	}
+	err := request.StillValid()
+	if err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent = max(0, s.spent-1)
+	s.returned++
+	s.serve(time.Now())
+	return &eni.APIError{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
 }
 
 func (s *actionLimiter) join(rank ratelimit.Rank, w *waiter) *ratelimit.Item[*waiter] {
@@ -190,7 +210,7 @@ func (s *actionLimiter) batch() int {
 
 // until returns the time until a limiter has tokens.
 func (s *actionLimiter) until(now time.Time, l *rate.Limiter, tokens int) time.Duration {
-	missing := float64(tokens) - l.TokensAt(now)
+	missing := float64(tokens-s.returned) - l.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
@@ -213,18 +233,16 @@ func (s *actionLimiter) scheduleWake(d time.Duration) {
 	})
 }
 
-// grant lets a request proceed. Work that is not valid any more costs no token.
+// grant gives a request a token.
 func (s *actionLimiter) grant(now time.Time, w *waiter) {
-	if w.still != nil {
-		if err := w.still(); err != nil {
-			w.turn <- &eni.APIError{Class: eni.Transient, Operation: s.action, Err: fmt.Errorf("not sent: %w", err)}
-			return
-		}
+	if s.returned > 0 {
+		s.returned--
+	} else {
+		s.accountBucket.AllowN(now, 1)
+		s.ownBucket.AllowN(now, 1)
 	}
-	s.accountBucket.AllowN(now, 1)
-	s.ownBucket.AllowN(now, 1)
 	s.spent++
-	w.turn <- nil
+	close(w.granted)
 }
 
 // onRequest records that a request was sent.
@@ -255,7 +273,7 @@ func (s *actionLimiter) onResponse(sentAt time.Time, class eni.Class) {
 	if s.pace.Shared() {
 		owed = min(s.spent, s.size.Capacity-s.usable())
 	}
-	s.spent = 0
+	s.spent, s.returned = 0, 0
 	s.accountBucket, s.ownBucket = s.owing(now, owed), s.owing(now, 2*owed)
 	s.adaptShare(now)
 }
@@ -276,7 +294,8 @@ func (s *actionLimiter) state() BucketState {
 	now := time.Now()
 	s.adaptShare(now)
 	return BucketState{
-		Action: s.action, Bucket: s.size, Share: s.pace.Share(), Level: max(0, min(s.accountBucket.TokensAt(now), s.ownBucket.TokensAt(now))),
+		Action: s.action, Bucket: s.size, Share: s.pace.Share(),
+		Level:   max(0, min(s.accountBucket.TokensAt(now), s.ownBucket.TokensAt(now))),
 		Waiting: s.line.Len(), InFlight: s.inFlight,
 	}
 }

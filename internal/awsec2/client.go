@@ -46,6 +46,7 @@ type Options struct {
 type Client struct {
 	api      API
 	launches LaunchAPI
+	reserves ReservationAPI
 	cluster  string
 	looks    *batcher[eni.InstanceSnapshot]
 	types    *typeCache
@@ -64,7 +65,7 @@ func New(cfg aws.Config, options Options) *Client {
 			return stack.Finalize.Insert(tracing(), pacingID, middleware.Before)
 		})
 	})
-	c := &Client{api: api, launches: api, cluster: options.Cluster, pacing: pacing}
+	c := &Client{api: api, launches: api, reserves: api, cluster: options.Cluster, pacing: pacing}
 	c.looks = newCoalescer(describeBatchSize, c.describeInstances)
 	c.types = newTypeCache(c.describeTypes)
 	return c

@@ -22,6 +22,7 @@ type batcher[V any] struct {
 	size int
 	call func(context.Context, []string) (map[string]V, error)
 
+	// mu guards collecting and next, and the keys and callers of batches.
 	mu         sync.Mutex
 	collecting *batch[V]
 	// next is the earliest begin of the next batch.
@@ -81,7 +82,8 @@ func (c *batcher[V]) join(ctx context.Context, key string) *batch[V] {
 // priority: a batch has the highest priority of the callers that may join it.
 func (c *batcher[V]) open(ctx context.Context) *batch[V] {
 	b := &batch[V]{keys: map[string]bool{}, done: make(chan struct{})}
-	ctx = ratelimit.WithRequest(context.WithoutCancel(ctx), ratelimit.Request{Rank: ratelimit.Rank{Class: ratelimit.Attach}})
+	ctx = ratelimit.WithRequest(context.WithoutCancel(ctx),
+		ratelimit.Request{Rank: ratelimit.Rank{Class: ratelimit.Attach}})
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	now := time.Now()
 	begin := now.Add(batchDelay)

@@ -47,8 +47,10 @@ const (
 )
 
 // ErrNoRegion means that no source has the region.
-var ErrNoRegion = errors.New("nothing says which AWS region is meant: set --region or AWS_REGION, or a region in the AWS profile; " +
-	"instance metadata did not tell either, which it does on EC2 unless it is disabled or AWS_EC2_METADATA_DISABLED is set")
+var ErrNoRegion = errors.New("nothing says which AWS region is meant: set --region or AWS_REGION, or a region in the " +
+	"AWS profile; " +
+	"instance metadata did not tell either, which it does on EC2 unless it is disabled or " +
+	"AWS_EC2_METADATA_DISABLED is set")
 
 // Region finds the region. Its error is [ErrNoRegion] if no source has it. Instance metadata is not used if
 // AWS_EC2_METADATA_DISABLED is set.
@@ -92,7 +94,9 @@ func toldRegion(ctx context.Context, flag string, metadata time.Duration) (strin
 func metadataRegion(ctx context.Context, cfg aws.Config, within time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	out, err := imds.NewFromConfig(cfg, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary }).GetRegion(ctx, &imds.GetRegionInput{})
+	out, err := imds.NewFromConfig(cfg, func(o *imds.Options) {
+		o.EnableFallback = aws.FalseTernary
+	}).GetRegion(ctx, &imds.GetRegionInput{})
 	if err != nil {
 		return ""
 	}

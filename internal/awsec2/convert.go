@@ -52,8 +52,12 @@ func addresses(n types.NetworkInterface) eni.Addresses {
 	a := eni.Addresses{
 		PrimaryIPv4:  addr(n.PrivateIpAddress),
 		IPv4Prefixes: convertAll(n.Ipv4Prefixes, ipv4Prefix),
-		IPv6:         convertAll(n.Ipv6Addresses, func(a types.NetworkInterfaceIpv6Address) netip.Addr { return addr(a.Ipv6Address) }),
-		IPv6Prefixes: convertAll(n.Ipv6Prefixes, func(p types.Ipv6PrefixSpecification) netip.Prefix { return prefix(p.Ipv6Prefix) }),
+		IPv6: convertAll(n.Ipv6Addresses, func(a types.NetworkInterfaceIpv6Address) netip.Addr {
+			return addr(a.Ipv6Address)
+		}),
+		IPv6Prefixes: convertAll(n.Ipv6Prefixes, func(p types.Ipv6PrefixSpecification) netip.Prefix {
+			return prefix(p.Ipv6Prefix)
+		}),
 	}
 	if n.Association != nil {
 		a.PublicIP, a.CarrierIP = addr(n.Association.PublicIp), addr(n.Association.CarrierIp)
@@ -98,6 +102,7 @@ func subnet(s types.Subnet) eni.Subnet {
 		FreeIPv4: int(aws.ToInt32(s.AvailableIpAddressCount)),
 		HasIPv6:  ipv6CIDR(s).IsValid(),
 		IPv6CIDR: ipv6CIDR(s),
+		OwnerID:  aws.ToString(s.OwnerId),
 		Tags:     tags,
 	}
 }

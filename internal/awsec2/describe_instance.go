@@ -62,7 +62,9 @@ func (c *Client) describeInstances(ctx context.Context, ids []string) (map[strin
 
 // assemble sorts the results by instance. An interface that only one of two reads returns as attached counts as
 // attached, which is the safer of the two.
-func assemble(at time.Time, ids []string, instances []eni.Instance, attached, tagged []eni.Interface) map[string]eni.InstanceSnapshot {
+func assemble(
+	at time.Time, ids []string, instances []eni.Instance, attached, tagged []eni.Interface,
+) map[string]eni.InstanceSnapshot {
 	looks := make(map[string]eni.InstanceSnapshot, len(ids))
 	for _, id := range ids {
 		looks[id] = eni.InstanceSnapshot{At: at, Instance: eni.Instance{ID: id, State: eni.InstanceMissing}}

@@ -39,7 +39,7 @@ var codeClasses = map[string]eni.Class{
 	"InterfaceInUseByTrafficMirrorTarget":  eni.Busy,
 
 	"InsufficientFreeAddressesInSubnet": eni.NoAddresses,
-	"InsufficientCidrBlocks":            eni.NoAddresses,
+	"InsufficientCidrBlocks":            eni.NoPrefixes,
 
 	"InvalidIPAddress.InUse":   eni.AddressTaken,
 	"Resource.AlreadyAssigned": eni.AddressTaken,
@@ -92,6 +92,7 @@ var texts = []struct {
 	{"InvalidParameterValue", "currently in use", eni.Busy},
 	{"InvalidParameterValue", "] in use", eni.Busy},
 	{"InvalidParameterValue", "sufficient free", eni.NoAddresses},
+	{"InvalidParameterValue", "overlap with existing reserved", eni.AddressTaken},
 	{"InvalidParameterCombination", "not in the same availability zone", eni.WrongZone},
 }
 

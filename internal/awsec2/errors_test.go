@@ -34,7 +34,7 @@ func TestErrorClasses(t *testing.T) {
 		"attached, other code":      {reply{code: "InvalidParameterValue", message: "Interface: [eni-1] in use."}, eni.Busy},
 		"no addresses":              {reply{code: "InsufficientFreeAddressesInSubnet", message: "The specified subnet does not have enough free addresses to satisfy the request."}, eni.NoAddresses},
 		"no prefixes":               {reply{code: "InvalidParameterValue", message: "There aren't sufficient free Ipv4 addresses or prefixes"}, eni.NoAddresses},
-		"fragmented":                {reply{code: "InsufficientCidrBlocks"}, eni.NoAddresses},
+		"fragmented":                {reply{code: "InsufficientCidrBlocks"}, eni.NoPrefixes},
 		"other invalid value":       {reply{code: "InvalidParameterValue", message: "Address does not fall within the subnet's address range"}, eni.Invalid},
 		"address moved":             {reply{code: "InvalidParameterValue", message: "[10.0.0.7] assigned, but move is not allowed."}, eni.Invalid},
 		"instance full":             {reply{code: "AttachmentLimitExceeded", message: "Interface count 4 exceeds the limit for t3.medium"}, eni.LimitExceeded},

@@ -71,10 +71,14 @@ var least = map[string]string{
 	"DescribeSubnets":           "<subnetSet/>",
 	"GetSubnetCidrReservations": "<subnetIpv4CidrReservationSet/><subnetIpv6CidrReservationSet/>",
 	"CreateNetworkInterface":    "<networkInterface/>",
-	"AttachNetworkInterface":    "<attachmentId>eni-attach-1</attachmentId>",
-	"AssignPrivateIpAddresses":  "<networkInterfaceId>eni-1</networkInterfaceId>",
-	"AssignIpv6Addresses":       "<networkInterfaceId>eni-1</networkInterfaceId>",
-	"UnassignIpv6Addresses":     "<networkInterfaceId>eni-1</networkInterfaceId>",
+
+	"CreateSubnetCidrReservation": "<subnetCidrReservation/>",
+	"DeleteSubnetCidrReservation": "<deletedSubnetCidrReservation/>",
+
+	"AttachNetworkInterface":   "<attachmentId>eni-attach-1</attachmentId>",
+	"AssignPrivateIpAddresses": "<networkInterfaceId>eni-1</networkInterfaceId>",
+	"AssignIpv6Addresses":      "<networkInterfaceId>eni-1</networkInterfaceId>",
+	"UnassignIpv6Addresses":    "<networkInterfaceId>eni-1</networkInterfaceId>",
 }
 
 // fake answers requests in memory, so that tests can run on a virtual clock. It knows nothing of EC2 beyond the wire form.

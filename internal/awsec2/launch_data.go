@@ -17,8 +17,8 @@ import (
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 )
 
-// CheckLaunchTemplateData reports a member that EC2's RequestLaunchTemplateData does not have in this spelling, or whose
-// value is of another type, with its path. New members of EC2 are known once the SDK is.
+// CheckLaunchTemplateData reports a member that EC2's RequestLaunchTemplateData does not have in this spelling, or
+// whose value is of another type, with its path. New members of EC2 are known once the SDK is.
 func CheckLaunchTemplateData(data launchtemplate.Document) error {
 	return checkValue("", map[string]any(data), reflect.TypeFor[types.RequestLaunchTemplateData]())
 }

@@ -60,7 +60,8 @@ func (c *Client) spotFleetReferences(ctx context.Context) ([]launchtemplate.Refe
 				continue
 			}
 			for _, config := range r.SpotFleetRequestConfig.LaunchTemplateConfigs {
-				all = append(all, referenceTo("Spot Fleet request "+aws.ToString(r.SpotFleetRequestId), config.LaunchTemplateSpecification)...)
+				all = append(all, referenceTo("Spot Fleet request "+aws.ToString(r.SpotFleetRequestId),
+					config.LaunchTemplateSpecification)...)
 			}
 		}
 	}
@@ -70,7 +71,9 @@ func (c *Client) spotFleetReferences(ctx context.Context) ([]launchtemplate.Refe
 // isOver reports whether a fleet in the state launches no more: it failed, or was deleted or cancelled, even if its
 // instances continue to run. An unknown state is not over.
 func isOver(state string) bool {
-	return slices.ContainsFunc([]string{"failed", "deleted", "cancelled"}, func(over string) bool { return strings.HasPrefix(state, over) })
+	return slices.ContainsFunc([]string{"failed", "deleted", "cancelled"}, func(over string) bool {
+		return strings.HasPrefix(state, over)
+	})
 }
 
 func referenceTo(by string, s *types.FleetLaunchTemplateSpecification) []launchtemplate.Reference {
@@ -78,6 +81,7 @@ func referenceTo(by string, s *types.FleetLaunchTemplateSpecification) []launcht
 		return nil
 	}
 	return []launchtemplate.Reference{{
-		By: by, TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName), Version: aws.ToString(s.Version),
+		By: by, TemplateID: aws.ToString(s.LaunchTemplateId), TemplateName: aws.ToString(s.LaunchTemplateName),
+		Version: aws.ToString(s.Version),
 	}}
 }

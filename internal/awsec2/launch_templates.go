@@ -27,7 +27,8 @@ const templatesPerPage = 200
 // InstanceTypes returns the limits of every instance type of the region.
 func (c *Client) InstanceTypes(ctx context.Context) ([]launchtemplate.InstanceType, error) {
 	var all []launchtemplate.InstanceType
-	pages := ec2.NewDescribeInstanceTypesPaginator(c.api, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(typesPerPage)})
+	pages := ec2.NewDescribeInstanceTypesPaginator(c.api,
+		&ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(typesPerPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -65,7 +66,8 @@ func (c *Client) newest(ctx context.Context, input *ec2.DescribeImagesInput) (id
 			}
 		}
 	}
-	words := map[types.ArchitectureValues]string{types.ArchitectureValuesArm64: "arm64", types.ArchitectureValuesX8664: "amd64"}
+	words := map[types.ArchitectureValues]string{types.ArchitectureValuesArm64: "arm64",
+		types.ArchitectureValuesX8664: "amd64"}
 	return aws.ToString(newest.ImageId), words[newest.Architecture], nil
 }
 
@@ -82,7 +84,8 @@ func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([
 		}
 		for _, t := range page.LaunchTemplates {
 			all = append(all, launchtemplate.Existing{
-				ID: aws.ToString(t.LaunchTemplateId), Name: aws.ToString(t.LaunchTemplateName), Tags: tagMap(t.Tags), Latest: aws.ToInt64(t.LatestVersionNumber),
+				ID: aws.ToString(t.LaunchTemplateId), Name: aws.ToString(t.LaunchTemplateName), Tags: tagMap(t.Tags),
+				Latest: aws.ToInt64(t.LatestVersionNumber),
 			})
 		}
 	}
@@ -92,26 +95,33 @@ func (c *Client) LaunchTemplates(ctx context.Context, tags map[string]string) ([
 
 // LaunchTemplateVersions returns all versions of a launch template, the oldest first.
 func (c *Client) LaunchTemplateVersions(ctx context.Context, templateID string) ([]launchtemplate.Version, error) {
-	return c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(templateID), MaxResults: aws.Int32(templatesPerPage)})
+	return c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(templateID),
+		MaxResults: aws.Int32(templatesPerPage)})
 }
 
 // LaunchTemplateVersion returns one version of the launch template with the ID or else the name: a number, $Latest or
 // $Default. Parameters that it names an image by are resolved.
-func (c *Client) LaunchTemplateVersion(ctx context.Context, templateID, name, version string) (launchtemplate.Version, error) {
+func (c *Client) LaunchTemplateVersion(
+	ctx context.Context, templateID, name, version string,
+) (launchtemplate.Version, error) {
 	all, err := c.versions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
-		LaunchTemplateId: unlessEmpty(templateID), LaunchTemplateName: unlessEmpty(name), Versions: []string{version}, ResolveAlias: aws.Bool(true),
+		LaunchTemplateId: unlessEmpty(templateID), LaunchTemplateName: unlessEmpty(name), Versions: []string{version},
+		ResolveAlias: aws.Bool(true),
 	})
 	if err != nil {
 		return launchtemplate.Version{}, err
 	}
 	if len(all) != 1 {
-		return launchtemplate.Version{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions", Code: "NotFound",
+		return launchtemplate.Version{}, &eni.APIError{Class: eni.NotFound, Operation: "DescribeLaunchTemplateVersions",
+			Code:    "NotFound",
 			Message: fmt.Sprintf("launch template %s has no version %s", templateID+name, version)}
 	}
 	return all[0], nil
 }
 
-func (c *Client) versions(ctx context.Context, input *ec2.DescribeLaunchTemplateVersionsInput) ([]launchtemplate.Version, error) {
+func (c *Client) versions(
+	ctx context.Context, input *ec2.DescribeLaunchTemplateVersionsInput,
+) ([]launchtemplate.Version, error) {
 	var all []launchtemplate.Version
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(c.launches, input)
 	for pages.HasMorePages() {
@@ -154,7 +164,9 @@ func launchVersion(v types.LaunchTemplateVersion) (launchtemplate.Version, error
 }
 
 // CreateLaunchTemplate creates a launch template, and returns its ID and EC2's warnings.
-func (c *Client) CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewTemplate) (id string, warnings []string, err error) {
+func (c *Client) CreateLaunchTemplate(
+	ctx context.Context, p launchtemplate.NewTemplate,
+) (id string, warnings []string, err error) {
 	request, err := requestData(p.Data)
 	if err != nil {
 		return "", nil, err
@@ -171,7 +183,9 @@ func (c *Client) CreateLaunchTemplate(ctx context.Context, p launchtemplate.NewT
 }
 
 // CreateLaunchTemplateVersion creates a version with the hash, and returns its number and EC2's warnings.
-func (c *Client) CreateLaunchTemplateVersion(ctx context.Context, token, templateID, hash string, data launchtemplate.Document) (number int64, warnings []string, err error) {
+func (c *Client) CreateLaunchTemplateVersion(
+	ctx context.Context, token, templateID, hash string, data launchtemplate.Document,
+) (number int64, warnings []string, err error) {
 	request, err := requestData(data)
 	if err != nil {
 		return 0, nil, err
@@ -213,7 +227,9 @@ func (c *Client) InstancesLaunchedFrom(ctx context.Context, templateID string) (
 // ImagesOf returns the image that each running instance with the tag was launched with, by instance.
 func (c *Client) ImagesOf(ctx context.Context, tag, value string) (map[string]string, error) {
 	all := map[string]string{}
-	err := c.eachInstance(ctx, tagFilter(tag, value), func(i types.Instance) { all[aws.ToString(i.InstanceId)] = aws.ToString(i.ImageId) })
+	err := c.eachInstance(ctx, tagFilter(tag, value), func(i types.Instance) {
+		all[aws.ToString(i.InstanceId)] = aws.ToString(i.ImageId)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the instances with tag %s=%s: %w", tag, value, err)
 	}
@@ -222,7 +238,8 @@ func (c *Client) ImagesOf(ctx context.Context, tag, value string) (map[string]st
 
 func (c *Client) eachInstance(ctx context.Context, which types.Filter, do func(types.Instance)) error {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{
-		Filters: []types.Filter{which, filter("instance-state-name", "pending", "running", "stopping", "stopped")}, MaxResults: aws.Int32(pageSize),
+		Filters:    []types.Filter{which, filter("instance-state-name", "pending", "running", "stopping", "stopped")},
+		MaxResults: aws.Int32(pageSize),
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -243,7 +260,8 @@ const tagLaunchedFrom = "aws:ec2launchtemplate:"
 
 // DeleteLaunchTemplate deletes a launch template with all its versions. An unknown one is no error.
 func (c *Client) DeleteLaunchTemplate(ctx context.Context, templateID string) error {
-	_, err := c.launches.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(templateID)}, noRetry)
+	_, err := c.launches.DeleteLaunchTemplate(ctx,
+		&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(templateID)}, noRetry)
 	return ignoreNotFound(err)
 }
 
@@ -264,8 +282,10 @@ func (c *Client) DeleteLaunchTemplateVersions(ctx context.Context, templateID st
 // interface, as an Auto Scaling group does.
 func (c *Client) DryRunLaunch(ctx context.Context, t launchtemplate.DryRun) error {
 	input := &ec2.RunInstancesInput{
-		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(t.InstanceType),
-		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(t.TemplateID), Version: aws.String(fmt.Sprint(t.Version))},
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		InstanceType: types.InstanceType(t.InstanceType),
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String(t.TemplateID),
+			Version: aws.String(fmt.Sprint(t.Version))},
 	}
 	if t.SubnetID != "" {
 		interfaces, err := inSubnet(t.Data, t.SubnetID)

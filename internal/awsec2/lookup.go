@@ -46,7 +46,8 @@ func (c *Client) AttachedTo(ctx context.Context, instanceID string) ([]eni.Inter
 // SubnetsOf lists the subnets of a VPC.
 func (c *Client) SubnetsOf(ctx context.Context, vpcID string) ([]eni.Subnet, error) {
 	var all []eni.Subnet
-	pages := ec2.NewDescribeSubnetsPaginator(c.api, &ec2.DescribeSubnetsInput{Filters: []types.Filter{filter("vpc-id", vpcID)}, MaxResults: aws.Int32(pageSize)})
+	pages := ec2.NewDescribeSubnetsPaginator(c.api,
+		&ec2.DescribeSubnetsInput{Filters: []types.Filter{filter("vpc-id", vpcID)}, MaxResults: aws.Int32(pageSize)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

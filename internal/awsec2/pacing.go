@@ -46,6 +46,8 @@ func DocumentedBuckets() map[string]Bucket {
 		"DescribeSecurityGroups":          describeBucket,
 		"DescribeSubnets":                 describeBucket,
 		"GetSubnetCidrReservations":       {Capacity: 5, Refill: 1},
+		"CreateSubnetCidrReservation":     {Capacity: 5, Refill: 1},
+		"DeleteSubnetCidrReservation":     {Capacity: 5, Refill: 1},
 		"DescribeImages":                  describeBucket,
 		"DescribeLaunchTemplates":         describeBucket,
 		"DescribeFleets":                  describeBucket,

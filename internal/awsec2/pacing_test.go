@@ -209,7 +209,7 @@ var slow = awsec2.Options{Buckets: map[string]awsec2.Bucket{"DeleteNetworkInterf
 func TestTheMostUrgentGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := always(reply{})
-		client := server.client(t, slow)
+		client, start := server.client(t, slow), time.Now()
 		var wg sync.WaitGroup
 		for n, ticket := range []ratelimit.Request{
 			{Rank: ratelimit.Rank{Class: ratelimit.Removal, Name: "first"}},
@@ -234,6 +234,9 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		}
 		if want := []string{"first", "a", "b", "c", "d"}; !slices.Equal(got, want) {
 			t.Errorf("sent %v, want %v", got, want)
+		}
+		if took := time.Since(start); took > 50*time.Second { // five tokens take 46 s, six 56 s
+			t.Errorf("the last of five requests was sent after %s: the request that was not sent took a token", took)
 		}
 	})
 }
@@ -330,7 +333,7 @@ func TestBucketsTellHowTheyStand(t *testing.T) {
 
 func TestEveryActionHasABucket(t *testing.T) {
 	buckets, actions := awsec2.DocumentedBuckets(), 0
-	for _, api := range []reflect.Type{reflect.TypeFor[awsec2.API](), reflect.TypeFor[awsec2.LaunchAPI]()} {
+	for _, api := range []reflect.Type{reflect.TypeFor[awsec2.API](), reflect.TypeFor[awsec2.LaunchAPI](), reflect.TypeFor[awsec2.ReservationAPI]()} {
 		actions += api.NumMethod()
 		for n := range api.NumMethod() {
 			if name := api.Method(n).Name; buckets[name].Capacity == 0 || buckets[name].Refill == 0 {

@@ -89,19 +89,26 @@ func (c *Client) dryRuns() []dryRun {
 		})},
 	}
 	return append(reads,
-		dryRun{"CreateNetworkInterface", dry(c.api.CreateNetworkInterface, &ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet)})},
+		dryRun{"CreateNetworkInterface", dry(c.api.CreateNetworkInterface,
+			&ec2.CreateNetworkInterfaceInput{DryRun: yes, SubnetId: aws.String(noSubnet)})},
 		dryRun{"AttachNetworkInterface", dry(c.api.AttachNetworkInterface, &ec2.AttachNetworkInterfaceInput{
 			DryRun: yes, NetworkInterfaceId: id, InstanceId: aws.String(noInstance), DeviceIndex: aws.Int32(1)})},
-		dryRun{"DetachNetworkInterface", dry(c.api.DetachNetworkInterface, &ec2.DetachNetworkInterfaceInput{DryRun: yes, AttachmentId: aws.String("eni-attach-00000000000000000")})},
-		dryRun{"DeleteNetworkInterface", dry(c.api.DeleteNetworkInterface, &ec2.DeleteNetworkInterfaceInput{DryRun: yes, NetworkInterfaceId: id})},
-		dryRun{"ModifyNetworkInterfaceAttribute", dry(c.api.ModifyNetworkInterfaceAttribute, &ec2.ModifyNetworkInterfaceAttributeInput{
-			DryRun: yes, NetworkInterfaceId: id, SourceDestCheck: &types.AttributeBooleanValue{Value: aws.Bool(true)}})},
-		dryRun{"CreateTags", dry(c.api.CreateTags, &ec2.CreateTagsInput{DryRun: yes, Resources: []string{noInterface}, Tags: tag})},
+		dryRun{"DetachNetworkInterface", dry(c.api.DetachNetworkInterface,
+			&ec2.DetachNetworkInterfaceInput{DryRun: yes, AttachmentId: aws.String("eni-attach-00000000000000000")})},
+		dryRun{"DeleteNetworkInterface",
+			dry(c.api.DeleteNetworkInterface, &ec2.DeleteNetworkInterfaceInput{DryRun: yes, NetworkInterfaceId: id})},
+		dryRun{"ModifyNetworkInterfaceAttribute",
+			dry(c.api.ModifyNetworkInterfaceAttribute, &ec2.ModifyNetworkInterfaceAttributeInput{
+				DryRun: yes, NetworkInterfaceId: id, SourceDestCheck: &types.AttributeBooleanValue{Value: aws.Bool(true)}})},
+		dryRun{"CreateTags", dry(c.api.CreateTags,
+			&ec2.CreateTagsInput{DryRun: yes, Resources: []string{noInterface}, Tags: tag})},
 	)
 }
 
 // dry makes a dry run of an operation, in a single attempt.
-func dry[In, Out any](operation func(context.Context, *In, ...func(*ec2.Options)) (*Out, error), input *In) func(context.Context) error {
+func dry[In, Out any](
+	operation func(context.Context, *In, ...func(*ec2.Options)) (*Out, error), input *In,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := operation(ctx, input, noRetry)
 		return err

@@ -22,6 +22,9 @@ const (
 	// NodeTemplates is the part of `multieni controller` that publishes launch templates for AWSNodeTemplates, in
 	// addition to Controller.
 	NodeTemplates Component = "node-templates"
+	// SubnetReservations is the part of `multieni controller` that creates and deletes subnet CIDR reservations for
+	// SubnetReservations, in addition to Controller.
+	SubnetReservations Component = "subnet-reservations"
 	// Operator is the user of `kubectl eni`: it reads, collects leaks, and imports interfaces of other controllers.
 	Operator Component = "operator"
 	// LifecycleHook is `multieni lifecycle-hook`, in AWS Lambda or with a queue. It calls Auto Scaling and SQS as well.
@@ -32,7 +35,7 @@ const (
 
 // Components returns all components.
 func Components() []Component {
-	return []Component{Controller, NodeTemplates, Operator, LifecycleHook, Bootstrap}
+	return []Component{Controller, NodeTemplates, SubnetReservations, Operator, LifecycleHook, Bootstrap}
 }
 
 // PolicyOptions restrict a policy to parts of an account.
@@ -63,9 +66,10 @@ type statement struct {
 // condition has the values to compare with, by operator and key.
 type condition map[string]map[string]any
 
-// Policy returns the IAM policy of a component: every action of [API] or [LaunchAPI] that the component calls, on the kinds of
-// resources that it touches (Service Authorization Reference, "Actions, resources, and condition keys for Amazon EC2").
-// Interfaces are created, changed and tagged only with, or if they carry, the cluster's tag.
+// Policy returns the IAM policy of a component: every action of [API], [LaunchAPI] or [ReservationAPI] that the
+// component calls, on the kinds of resources that it touches (Service Authorization Reference, "Actions, resources, and
+// condition keys for Amazon EC2"). Interfaces are created, changed and tagged only with, or if they carry, the
+// cluster's tag.
 func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	if o.Partition == "" {
 		o.Partition = "aws"
@@ -79,6 +83,8 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 		all = o.controller()
 	case NodeTemplates:
 		all = o.nodeTemplates()
+	case SubnetReservations:
+		all = o.subnetReservations()
 	case Operator:
 		all = o.operator()
 	case LifecycleHook:
@@ -95,10 +101,13 @@ func Policy(component Component, o PolicyOptions) ([]byte, error) {
 	return append(content, '\n'), err
 }
 
-// called are the actions of [API] with these prefixes, launching those of [LaunchAPI].
+// called are the actions of [API] with these prefixes, launching those of [LaunchAPI], reserving those of
+// [ReservationAPI].
 func called(prefixes ...string) []string { return beginning(apiActions(), prefixes) }
 
 func launching(prefixes ...string) []string { return beginning(launchActions(), prefixes) }
+
+func reserving(prefixes ...string) []string { return beginning(reservationActions(), prefixes) }
 
 func beginning(all, prefixes []string) []string {
 	var actions []string
@@ -113,11 +122,13 @@ func beginning(all, prefixes []string) []string {
 func (o PolicyOptions) controller() []statement {
 	return []statement{
 		o.look(),
-		o.allow("CreateForTheCluster", called("CreateNetworkInterface"), o.withCondition("aws:RequestTag"), "network-interface"),
+		o.allow("CreateForTheCluster", called("CreateNetworkInterface"), o.withCondition("aws:RequestTag"),
+			"network-interface"),
 		o.allow("CreateInSubnets", called("CreateNetworkInterface"), o.inSubnets(), "subnet"),
 		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
-			with(o.withCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
+			with(o.withCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"),
+			"network-interface"),
 		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "network-interface"),
 		o.allow("ChangeWhatIsTheClusters", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"),
 			o.withCondition("aws:ResourceTag"), "network-interface"),
@@ -134,18 +145,38 @@ func (o PolicyOptions) nodeTemplates() []statement {
 	created := func(action string, c condition) condition {
 		return with(c, "StringEquals", "ec2:CreateAction", action)
 	}
-	fromTemplate := condition{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*", o.Partition)}}
+	fromTemplate := condition{"StringLike": {"ec2:LaunchTemplate": fmt.Sprintf("arn:%s:ec2:*:*:launch-template/*",
+		o.Partition)}}
 	return []statement{
 		{Sid: "LookAtLaunches", Effect: "Allow", Action: launching("Describe"), Resource: []string{"*"}},
-		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.withCondition("aws:RequestTag"), "launch-template"),
-		o.allow("TagWhatIsCreated", called("CreateTags"), created("CreateLaunchTemplate", o.withCondition("aws:RequestTag")), "launch-template"),
+		o.allow("CreateForTheCluster", []string{"ec2:CreateLaunchTemplate"}, o.withCondition("aws:RequestTag"),
+			"launch-template"),
+		o.allow("TagWhatIsCreated", called("CreateTags"),
+			created("CreateLaunchTemplate", o.withCondition("aws:RequestTag")), "launch-template"),
 		o.allow("TagWhatIsTheClusters", called("CreateTags"), o.keepingIts(), "launch-template"),
-		o.allow("ChangeWhatIsTheClusters", launching("CreateLaunchTemplateVersion", "Delete"), o.withCondition("aws:ResourceTag"), "launch-template"),
+		o.allow("ChangeWhatIsTheClusters", launching("CreateLaunchTemplateVersion", "Delete"),
+			o.withCondition("aws:ResourceTag"), "launch-template"),
 		o.allow("TryWhatIsTheClusters", launching("RunInstances"), o.withCondition("aws:ResourceTag"), "launch-template"),
-		o.allow("TryFromLaunchTemplates", launching("RunInstances"), fromTemplate, "instance", "volume", "network-interface", "subnet", "security-group", "image", "snapshot"),
-		o.allow("TagWhatIsTried", called("CreateTags"), created("RunInstances", o.withCondition("aws:RequestTag")), "instance", "volume", "network-interface"),
-		{Sid: "SeeWhoLaunches", Effect: "Allow", Action: []string{"autoscaling:DescribeAutoScalingGroups"}, Resource: []string{"*"}},
-		{Sid: "ResolveImages", Effect: "Allow", Action: []string{"ssm:GetParameters"}, Resource: []string{fmt.Sprintf("arn:%s:ssm:*::parameter/aws/service/*", o.Partition)}},
+		o.allow("TryFromLaunchTemplates", launching("RunInstances"), fromTemplate,
+			"instance", "volume", "network-interface", "subnet", "security-group", "image", "snapshot"),
+		o.allow("TagWhatIsTried", called("CreateTags"), created("RunInstances", o.withCondition("aws:RequestTag")),
+			"instance", "volume", "network-interface"),
+		{Sid: "SeeWhoLaunches", Effect: "Allow", Action: []string{"autoscaling:DescribeAutoScalingGroups"},
+			Resource: []string{"*"}},
+		{Sid: "ResolveImages", Effect: "Allow", Action: []string{"ssm:GetParameters"},
+			Resource: []string{fmt.Sprintf("arn:%s:ssm:*::parameter/aws/service/*", o.Partition)}},
+	}
+}
+
+// subnetReservations lets the controller reserve in subnets, and delete reservations with the cluster's tag.
+func (o PolicyOptions) subnetReservations() []statement {
+	created := with(o.withCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateSubnetCidrReservation")
+	return []statement{
+		o.allow("ReserveInSubnets", reserving("Create"), o.inSubnets(), "subnet"),
+		o.allow("ReserveForTheCluster", reserving("Create"), o.withCondition("aws:RequestTag"), "subnet-cidr-reservation"),
+		o.allow("TagWhatIsCreated", called("CreateTags"), created, "subnet-cidr-reservation"),
+		o.allow("DeleteWhatIsTheClusters", reserving("Delete"), o.withCondition("aws:ResourceTag"),
+			"subnet-cidr-reservation"),
 	}
 }
 
@@ -185,10 +216,13 @@ func (o PolicyOptions) bootstrap() []statement {
 		o.allow("CreateInSubnets", called("CreateNetworkInterface"), o.inSubnets(), "subnet"),
 		o.allow("CreateWithSecurityGroups", called("CreateNetworkInterface"), o.withGroups(), "security-group"),
 		o.allow("TagWhatIsCreated", called("CreateTags"),
-			with(o.ownedCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"), "network-interface"),
-		o.allow("TagItsOwn", called("CreateTags"), o.unchangedTags(o.ownedCondition("aws:ResourceTag"), identity.TagCluster, identity.TagInstanceID),
+			with(o.ownedCondition("aws:RequestTag"), "StringEquals", "ec2:CreateAction", "CreateNetworkInterface"),
 			"network-interface"),
-		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"), o.ownedCondition("aws:ResourceTag"), "network-interface"),
+		o.allow("TagItsOwn", called("CreateTags"),
+			o.unchangedTags(o.ownedCondition("aws:ResourceTag"), identity.TagCluster, identity.TagInstanceID),
+			"network-interface"),
+		o.allow("ChangeItsOwn", called("Attach", "Detach", "Delete", "Modify", "Assign", "Unassign"),
+			o.ownedCondition("aws:ResourceTag"), "network-interface"),
 		o.allow("AttachToItself", called("Attach", "Detach", "Modify"), itself, "instance"),
 		o.allow("UseSecurityGroups", called("Modify"), o.withGroups(), "security-group"),
 	}

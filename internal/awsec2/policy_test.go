@@ -19,9 +19,10 @@ func TestPoliciesAllowWhatIsCalled(t *testing.T) {
 	// Launch templates are tagged, kept while groups name them, and name images by parameters.
 	besides := []string{"ec2:CreateTags", "autoscaling:DescribeAutoScalingGroups", "ssm:GetParameters"}
 	for component, called := range map[awsec2.Component][]string{
-		awsec2.Controller:    methods(reflect.TypeFor[awsec2.API]()),
-		awsec2.Bootstrap:     methods(reflect.TypeFor[awsec2.API]()),
-		awsec2.NodeTemplates: append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), besides...),
+		awsec2.Controller:         methods(reflect.TypeFor[awsec2.API]()),
+		awsec2.Bootstrap:          methods(reflect.TypeFor[awsec2.API]()),
+		awsec2.SubnetReservations: append(methods(reflect.TypeFor[awsec2.ReservationAPI]()), "ec2:CreateTags"),
+		awsec2.NodeTemplates:      append(methods(reflect.TypeFor[awsec2.LaunchAPI]()), besides...),
 	} {
 		content, err := awsec2.Policy(component, awsec2.PolicyOptions{})
 		if err != nil {

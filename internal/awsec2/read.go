@@ -39,11 +39,12 @@ func (c *Client) ListOwned(ctx context.Context) ([]eni.Interface, time.Time, err
 	return all, begun, nil
 }
 
-// ListByNodeENI lists every interface of the cluster that was created for the NodeENI with the UID, sorted by ID.
-func (c *Client) ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error) {
-	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster), tagFilter(identity.TagNodeENIUID, uid))
+// ListByOwner lists every interface of the cluster that was created for the owner, sorted by ID.
+func (c *Client) ListByOwner(ctx context.Context, owner identity.Owner) ([]eni.Interface, error) {
+	all, err := c.interfaces(ctx, tagFilter(identity.TagCluster, c.cluster),
+		tagFilter(identity.TagNodeENIUID, string(owner)))
 	if err != nil {
-		return nil, fmt.Errorf("list the interfaces of the NodeENI with UID %s: %w", uid, err)
+		return nil, fmt.Errorf("list the interfaces of the owner %s: %w", owner, err)
 	}
 	return all, nil
 }
@@ -80,7 +81,8 @@ func (c *Client) Subnets(ctx context.Context, terms selector.SubnetTerms) ([]eni
 		chunked("subnet-id", terms.IDs), chunked("tag:"+identity.TagName, patterns(terms.Names)), byTags(terms.Tags))
 	var all []eni.Subnet
 	for _, filters := range questions {
-		pages := ec2.NewDescribeSubnetsPaginator(c.api, &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+		pages := ec2.NewDescribeSubnetsPaginator(c.api,
+			&ec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -97,10 +99,12 @@ func (c *Client) Subnets(ctx context.Context, terms selector.SubnetTerms) ([]eni
 func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) ([]eni.SecurityGroup, error) {
 	names := patterns(terms.Names)
 	questions := slices.Concat(
-		chunked("group-id", terms.IDs), chunked("group-name", names), chunked("tag:"+identity.TagName, names), byTags(terms.Tags))
+		chunked("group-id", terms.IDs), chunked("group-name", names), chunked("tag:"+identity.TagName, names),
+		byTags(terms.Tags))
 	var all []eni.SecurityGroup
 	for _, filters := range questions {
-		pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+		pages := ec2.NewDescribeSecurityGroupsPaginator(c.api,
+			&ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -115,7 +119,8 @@ func (c *Client) SecurityGroups(ctx context.Context, terms selector.GroupTerms) 
 // interfaces reads all pages, sorted by ID. An interface that moved between pages meanwhile is included once.
 func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni.Interface, error) {
 	var all []eni.Interface
-	pages := ec2.NewDescribeNetworkInterfacesPaginator(c.api, &ec2.DescribeNetworkInterfacesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+	pages := ec2.NewDescribeNetworkInterfacesPaginator(c.api,
+		&ec2.DescribeNetworkInterfacesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -128,7 +133,8 @@ func (c *Client) interfaces(ctx context.Context, filters ...types.Filter) ([]eni
 
 func (c *Client) instances(ctx context.Context, filters ...types.Filter) ([]eni.Instance, error) {
 	var all []eni.Instance
-	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+	pages := ec2.NewDescribeInstancesPaginator(c.api,
+		&ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

@@ -91,7 +91,7 @@ func TestReadsAreTriedAgain(t *testing.T) {
 			}
 			return answer(r)
 		}
-		all, err := server.client(t, awsec2.Options{}).ListByNodeENI(t.Context(), "uid-1")
+		all, err := server.client(t, awsec2.Options{}).ListByOwner(t.Context(), "uid-1")
 		if err != nil || len(all) != 1 {
 			t.Errorf("%d interfaces, %v", len(all), err)
 		}

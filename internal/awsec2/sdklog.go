@@ -20,6 +20,7 @@ func sdkLog(log *slog.Logger) logging.Logger {
 		if as == logging.Debug {
 			level = slog.LevelDebug
 		}
-		log.LogAttrs(context.Background(), level, "remark of the AWS SDK", slog.String("remark", fmt.Sprintf(format, values...)))
+		log.LogAttrs(context.Background(), level, "remark of the AWS SDK",
+			slog.String("remark", fmt.Sprintf(format, values...)))
 	})
 }

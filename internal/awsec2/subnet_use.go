@@ -35,6 +35,7 @@ func (c *Client) SubnetReservations(ctx context.Context, subnetID string) ([]eni
 		for _, r := range append(page.SubnetIpv4CidrReservations, page.SubnetIpv6CidrReservations...) {
 			all = append(all, eni.SubnetReservation{
 				ID: aws.ToString(r.SubnetCidrReservationId), CIDR: prefix(r.Cidr), Type: eni.ReservationType(r.ReservationType),
+				Tags: tagMap(r.Tags),
 			})
 		}
 		if aws.ToString(page.NextToken) == "" {
@@ -50,7 +51,8 @@ func (c *Client) TaggedInstances(ctx context.Context, key, value string) ([]eni.
 	if value != "" {
 		tagged = tagFilter(key, value)
 	}
-	all, err := c.instances(ctx, tagged, filter("instance-state-name", string(eni.InstancePending), string(eni.InstanceRunning)))
+	all, err := c.instances(ctx, tagged,
+		filter("instance-state-name", string(eni.InstancePending), string(eni.InstanceRunning)))
 	if err != nil {
 		return nil, fmt.Errorf("list the instances with tag %s: %w", key, err)
 	}

@@ -52,7 +52,9 @@ func (c *Client) CreateInterface(ctx context.Context, request executor.CreateReq
 
 // AttachInterface implements [executor.Cloud]. It always sends the network card index: without it EC2 compared device
 // indices across cards.
-func (c *Client) AttachInterface(ctx context.Context, interfaceID, instanceID string, slot eni.Slot) (eni.Attachment, error) {
+func (c *Client) AttachInterface(
+	ctx context.Context, interfaceID, instanceID string, slot eni.Slot,
+) (eni.Attachment, error) {
 	out, err := c.api.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
 		NetworkInterfaceId: aws.String(interfaceID),
 		InstanceId:         aws.String(instanceID),
@@ -78,7 +80,8 @@ func (c *Client) DetachInterface(ctx context.Context, attachmentID string, force
 
 // DeleteInterface implements [executor.Cloud].
 func (c *Client) DeleteInterface(ctx context.Context, interfaceID string) error {
-	_, err := c.api.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(interfaceID)}, noRetry)
+	_, err := c.api.DeleteNetworkInterface(ctx,
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(interfaceID)}, noRetry)
 	return toAPIError(err)
 }
 
@@ -102,7 +105,8 @@ func (c *Client) SetSourceDestCheck(ctx context.Context, interfaceID string, on 
 
 // SetGroups implements [executor.Cloud].
 func (c *Client) SetGroups(ctx context.Context, interfaceID string, groupIDs []string) error {
-	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: aws.String(interfaceID), Groups: groupIDs})
+	return c.modify(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: aws.String(interfaceID),
+		Groups: groupIDs})
 }
 
 // SetDescription implements [executor.Cloud].
@@ -136,8 +140,10 @@ func (c *Client) AssignIPv4(ctx context.Context, interfaceID string, addresses, 
 		return eni.Addresses{}, toAPIError(err)
 	}
 	return eni.Addresses{
-		SecondaryIPv4: convertAll(out.AssignedPrivateIpAddresses, func(a types.AssignedPrivateIpAddress) netip.Addr { return addr(a.PrivateIpAddress) }),
-		IPv4Prefixes:  convertAll(out.AssignedIpv4Prefixes, ipv4Prefix),
+		SecondaryIPv4: convertAll(out.AssignedPrivateIpAddresses, func(a types.AssignedPrivateIpAddress) netip.Addr {
+			return addr(a.PrivateIpAddress)
+		}),
+		IPv4Prefixes: convertAll(out.AssignedIpv4Prefixes, ipv4Prefix),
 	}, nil
 }
 

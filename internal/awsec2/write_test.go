@@ -16,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/reservation"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/executor"
 )
@@ -85,6 +86,51 @@ var calls = map[string]func(context.Context, *awsec2.Client) error{
 		return err
 	},
 	"limits": func(ctx context.Context, c *awsec2.Client) error { _, err := c.Limits(ctx, "m5.large"); return err },
+}
+
+// reservationCalls make one request of each kind of ReservationAPI.
+var reservationCalls = map[string]func(context.Context, *awsec2.Client) error{
+	"reserve": func(ctx context.Context, c *awsec2.Client) error {
+		_, err := c.CreateSubnetReservation(ctx, "subnet-1", netip.MustParsePrefix("10.0.4.128/25"), eni.ReservationPrefix, reservation.Owner{Cluster: "c", Name: "n3"})
+		return err
+	},
+	"unreserve": func(ctx context.Context, c *awsec2.Client) error { return c.DeleteSubnetReservation(ctx, "scr-1") },
+}
+
+func TestReservationsCarryTheTagsOfTheirOwner(t *testing.T) {
+	cases := map[string]url.Values{
+		"reserve": {
+			"Action": {"CreateSubnetCidrReservation"}, "SubnetId": {"subnet-1"}, "Cidr": {"10.0.4.128/25"}, "ReservationType": {"prefix"},
+			"Description": {"multieni SubnetReservation n3"}, "TagSpecification.1.ResourceType": {"subnet-cidr-reservation"},
+			"TagSpecification.1.Tag.1.Key": {"Name"}, "TagSpecification.1.Tag.1.Value": {"n3"},
+			"TagSpecification.1.Tag.2.Key": {"networking.k8s.aws/cluster"}, "TagSpecification.1.Tag.2.Value": {"c"},
+			"TagSpecification.1.Tag.3.Key": {"networking.k8s.aws/subnetreservation"}, "TagSpecification.1.Tag.3.Value": {"n3"},
+		},
+		"unreserve": {"Action": {"DeleteSubnetCidrReservation"}, "SubnetCidrReservationId": {"scr-1"}},
+	}
+	for name, want := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := always(reply{})
+				if err := reservationCalls[name](t.Context(), server.client(t, awsec2.Options{})); err != nil {
+					t.Fatal(err)
+				}
+				want.Set("Version", "2016-11-15")
+				if diff := cmp.Diff(want, server.calls(want.Get("Action"))[0].form); diff != "" {
+					t.Errorf("-want +sent:\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAnOverlapIsAnAddressTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := always(reply{code: "InvalidParameterValue", message: "Reservation CIDR 10.0.4.128/25 has overlap with existing reserved CIDR block"})
+		if got := eni.ErrorClass(reservationCalls["reserve"](t.Context(), server.client(t, awsec2.Options{}))); got != eni.AddressTaken {
+			t.Errorf("class %s", got)
+		}
+	})
 }
 
 // What is listed in API is what the IAM policy allows, so nothing may be listed that is never called.

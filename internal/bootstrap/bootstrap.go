@@ -85,7 +85,8 @@ func (o Options) boot(ctx context.Context, metadata eni.Metadata) (Checkpoint, e
 			return record, err
 		}
 	} else {
-		o.Log.Info("the interfaces of the last boot are still attached; EC2 is not asked", "interfaces", len(record.Interfaces))
+		o.Log.Info("the interfaces of the last boot are still attached; EC2 is not asked",
+			"interfaces", len(record.Interfaces))
 	}
 	return record, o.configure(ctx, record, metadata.PrimaryMAC)
 }
@@ -145,7 +146,8 @@ func (o Options) configureOnce(links []hostnet.Link, primary string) (waiting st
 	var problems []string
 	for _, observed := range hostnet.Observe(links, facts) {
 		if !observed.State.Usable() {
-			problems = append(problems, fmt.Sprintf("the link of %s (%s) is %s: %s", observed.Link.Name, observed.Link.MAC, observed.State, observed.Message))
+			problems = append(problems, fmt.Sprintf("the link of %s (%s) is %s: %s", observed.Link.Name,
+				observed.Link.MAC, observed.State, observed.Message))
 		}
 	}
 	return strings.Join(problems, "; "), nil

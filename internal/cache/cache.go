@@ -1,7 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache keeps the answers of a slow source for a time, and reads each of them only once for all who ask at the same time.
+// Package cache keeps the answers of a slow source for a time, and reads each of them only once for all who ask at the
+// same time.
 package cache
 
 import (
@@ -34,9 +35,11 @@ func New[T any](now func() time.Time) *Cache[T] {
 	return &Cache[T]{now: now, entries: map[string]entry[T]{}}
 }
 
-// Get returns the value of a key, and loads it if none is kept. load also says for how long its value is kept; an error is not kept.
-// A caller whose context ends gets the cause of that, and the load goes on for the others.
-func (c *Cache[T]) Get(ctx context.Context, key string, load func(context.Context) (T, time.Duration, error)) (T, error) {
+// Get returns the value of a key, and loads it if none is kept. load also says for how long its value is kept; an error
+// is not kept. A caller whose context ends gets the cause of that, and the load goes on for the others.
+func (c *Cache[T]) Get(
+	ctx context.Context, key string, load func(context.Context) (T, time.Duration, error),
+) (T, error) {
 	value, kept, forgotten := c.lookup(key)
 	if kept {
 		return value, nil

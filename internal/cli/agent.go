@@ -19,8 +19,8 @@ func newAgent() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of a node, which makes its interfaces usable",
-		Long: `Run the agent of a node: the program eni-manager, which lies beside this one. All arguments
-are its own.`,
+		Long: `Run the agent of a node: the program eni-manager in the folder of this program. The agent
+takes all arguments.`,
 		Example:            "  multieni agent --help",
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return execProgram(agentProgram, args) },
@@ -38,7 +38,8 @@ func execProgram(program string, args []string) error {
 	}
 	path := filepath.Join(filepath.Dir(this), program)
 	if err := syscall.Exec(path, append([]string{path}, args...), os.Environ()); err != nil {
-		return fmt.Errorf("run %s: %w; the image has it beside multieni, make build puts it there, and agents run on Linux only", path, err)
+		return fmt.Errorf("run %s: %w; the image has it in the folder of multieni, make build puts it there, and "+
+			"agents run on Linux only", path, err)
 	}
 	return nil
 }

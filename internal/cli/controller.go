@@ -26,21 +26,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/awsautoscaling"
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
-	"github.com/multieni/multieni/internal/controller/gc"
-	"github.com/multieni/multieni/internal/controller/node"
-	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
+	"github.com/multieni/multieni/internal/controller/subnetreservation"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/launchtemplate"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/logging"
-	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/options"
-	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/telemetry"
 	"github.com/multieni/multieni/internal/version"
 )
@@ -52,10 +48,6 @@ const leaseName = "networking.k8s.aws"
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 const (
-	// resolveInterval is how long subnets and security groups that were found count as found.
-	resolveInterval = 30 * time.Minute
-	// resolveMissingInterval is how long ones that were not found are not asked for again.
-	resolveMissingInterval = 30 * time.Second
 	// reconcileTimeout bounds one reconciliation, which waits for EC2's request rate at most that long.
 	reconcileTimeout = 2 * time.Minute
 	// maxParallelMembers is how many interfaces of one node are worked on at the same time: no instance takes many more.
@@ -70,7 +62,7 @@ func newController() *cobra.Command {
 		Use:     "controller",
 		Short:   "Run the controller, which gives nodes their interfaces",
 		Version: version.String(),
-		Long: `Run the controller, which creates, attaches, mends and removes the network interfaces
+		Long: `Run the controller, which creates, attaches, updates and removes the network interfaces
 that NodeENI objects declare.
 
 It needs access to the Kubernetes API (in a pod, its service account; else KUBECONFIG) and to
@@ -111,8 +103,8 @@ It sends OpenTelemetry traces when OTEL_EXPORTER_OTLP_ENDPOINT names a collector
 	return command
 }
 
-// setGCPercent lets the heap grow by half, and not to twice its size, before it is collected, unless GOGC says otherwise.
-// A controller holds much and does little: the collections cost it next to nothing.
+// setGCPercent lets the heap grow by half, and not to twice its size, before it is collected, unless GOGC says
+// otherwise. A controller holds much and does little: the collections cost it next to nothing.
 func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
@@ -136,7 +128,8 @@ type Environment struct {
 func findEnvironment(log *slog.Logger) (Environment, error) {
 	access, err := config.GetConfig()
 	if err != nil {
-		return Environment{}, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
+		return Environment{}, fmt.Errorf(
+			"find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
 	}
 	// Priority and fairness of the API server paces us; a limit of our own would only add waiting.
 	access.QPS = -1
@@ -181,7 +174,8 @@ func RunController(ctx context.Context, o options.Controller, s Environment) err
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	var system corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
-		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or set --cluster-name", err)
+		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or "+
+			"set --cluster-name", err)
 	}
 	return string(system.UID), nil
 }
@@ -204,13 +198,16 @@ func (s *services) references(ctx context.Context) ([]launchtemplate.Reference, 
 	return append(groups, fleets...), err
 }
 
-func connectAWS(ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Environment) (*services, error) {
+func connectAWS(
+	ctx context.Context, reader client.Reader, permit func() error, o options.Controller, s Environment,
+) (*services, error) {
 	region, source, err := awsec2.ClusterRegion(ctx, o.Region, func() string { return nodeRegion(ctx, reader) })
 	if err != nil {
 		return nil, err
 	}
 	if source == awsec2.RegionByDefault {
-		s.Log.Warn("NOTHING SAYS WHICH AWS REGION IS MEANT; the default is used. Set --region or AWS_REGION", "region", region)
+		s.Log.Warn("NOTHING SAYS WHICH AWS REGION IS MEANT; the default is used. Set --region or AWS_REGION",
+			"region", region)
 	}
 	s.Log.Info("AWS region", "region", region, "from", source)
 	cfg, err := s.AWS(ctx, region)
@@ -231,12 +228,14 @@ func connectAWS(ctx context.Context, reader client.Reader, permit func() error, 
 			if call.Dated {
 				clock.Note(call.Ahead)
 			}
-			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code, "priority", call.Priority.String(),
+			s.Log.Log(ctx, slog.Level(-5), "EC2 call", "action", call.Action, "code", call.Code,
+				"priority", call.Priority.String(),
 				"waited", call.Waited.Seconds(), "seconds", call.Duration.Seconds())
 		},
 	})
 	telemetry.RegisterBuckets(s.Metrics, client.Buckets)
-	return &services{ec2: client, refusals: refusals, groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
+	return &services{ec2: client, refusals: refusals,
+		groups: awsautoscaling.Client{API: autoscaling.NewFromConfig(cfg)}}, nil
 }
 
 // nodeRegion returns the region that the nodes' topology label names, or "".
@@ -248,65 +247,55 @@ func nodeRegion(ctx context.Context, reader client.Reader) string {
 	return nodes.Items[0].Labels[corev1.LabelTopologyRegion]
 }
 
-// wire connects the parts with each other and with the manager.
+// wire connects the controllers with each other and with the manager.
 func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Controller, s Environment) error {
-	ec2 := aws.ec2
-	sweep := gc.New(gc.Options{Reader: mgr.GetAPIReader(), Period: o.ResyncPeriod, Now: time.Now, Log: s.Log, Traces: s.Traces})
-	var watch *observer.Observer
-	watch = observer.New(ec2, observer.Options{
-		Cluster: o.ClusterName, Resync: o.ResyncPeriod, Poll: o.PollInterval, Now: time.Now, Log: s.Log,
-		AfterListing: func(ctx context.Context) time.Duration { return sweep.Run(ctx, watch) },
-	})
-	resolve := resolver.New(ec2, resolver.Options{Fresh: resolveInterval, Doubtful: resolveMissingInterval, Now: time.Now})
 	instanceTags, err := options.ParseInstanceTags(o.InstanceTags)
 	if err != nil {
 		return err
 	}
-	inFlight, ledgers, repairs := &controller.InFlight{}, &controller.PreviousLedgers{}, &controller.InPlaceUpdates{}
-	refusedWrites := &controller.RejectedWrites{}
-	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	if err := mgr.Add(watch); err != nil {
-		return err
-	}
-	nodes := node.New(node.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), Observer: watch, Resolver: resolve,
-		Applier: executor.New(ec2, watch, executor.Options{
-			Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup, Addresses: addresses.NewReservations(ec2, time.Now), Now: time.Now,
-		}),
-		Limiter: ec2, GC: sweep, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, Repairs: repairs,
-		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
-		Cluster:       o.ClusterName, InstanceTags: instanceTags, Concurrency: o.MaxConcurrentNodes, Now: time.Now, Log: s.Log, Traces: s.Traces,
-		Attached: telemetry.NewAttachTimes(s.Metrics).Observe,
-	})
-	telemetry.RegisterOwned(s.Metrics, telemetry.Owned{
-		All: watch.Count, Unattached: func() int { return watch.Unattached(func(string) bool { return true }) },
-		Leaked: func() int { return sweep.Leaks(watch) }, Unverified: func() int { return len(watch.Denied()) },
-		CreationBlocked: nodes.CreationBlocked, MassLoss: sweep.MassLoss, Refused: refusedWrites.Count,
-	})
-	if err := nodes.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set the node controller up: %w", err)
-	}
 	definitions, definitionsChanged := &controller.AttachmentDefinitions{}, make(chan event.GenericEvent)
+	c := assembly.New(assembly.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("multieni"), EC2: aws.ec2,
+		Cluster: o.ClusterName, InstanceTags: instanceTags,
+		ConcurrentNodes: o.MaxConcurrentNodes, ConcurrentNodeENIs: o.MaxConcurrentReconciles,
+		Members: maxParallelMembers, Removals: o.MaxConcurrentENICleanup,
+		MaxUnattached: 2 * plan.MaxUnattached * o.MaxConcurrentNodes,
+		Resync:        o.ResyncPeriod, Poll: o.PollInterval,
+		Refusals: aws.refusals, Attachments: definitions, AttachmentsChanged: definitionsChanged,
+		Attached: telemetry.NewAttachTimes(s.Metrics).Observe, Now: time.Now, Log: s.Log, Traces: s.Traces,
+	})
+	registerMetrics(s.Metrics, c)
+	if err := c.SetupWithManager(ctx, mgr); err != nil {
+		return err
+	}
 	podNetworks := podnetwork.New(podnetwork.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Results: definitions, Changed: definitionsChanged, Log: s.Log,
 	})
 	if err := podNetworks.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the pod network controller up: %w", err)
 	}
-	nodeENIs := nodeeni.New(nodeeni.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Observer: watch, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
-		Refusals: aws.refusals, Events: mgr.GetEventRecorder("multieni"), Reresolve: resolveInterval, ReresolveMissing: resolveMissingInterval, Concurrency: o.MaxConcurrentReconciles,
-		RefusedWrites: refusedWrites, Attachments: definitions, AttachmentsChanged: definitionsChanged, Now: time.Now, Log: s.Log,
-	})
-	telemetry.RegisterNodeENIs(s.Metrics, nodeENIs.Counts)
-	telemetry.RegisterBlocked(s.Metrics, nodeENIs.Blocked)
-	if err := nodeENIs.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set the NodeENI controller up: %w", err)
-	}
-	if err := wireNodeTemplates(mgr, parts{aws, watch, resolve, repairs}, o, s); err != nil {
+	if err := wireNodeTemplates(mgr, aws, c, o, s); err != nil {
 		return fmt.Errorf("set the AWSNodeTemplate controller up: %w", err)
 	}
+	reservations := subnetreservation.New(subnetreservation.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Resolver: c.Resolver, EC2: aws.ec2, Cluster: o.ClusterName,
+		Now: time.Now, Log: s.Log, Traces: s.Traces,
+	})
+	if err := reservations.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the SubnetReservation controller up: %w", err)
+	}
 	return addProbes(mgr)
+}
+
+// registerMetrics registers the metrics of the controllers.
+func registerMetrics(registry prometheus.Registerer, c *assembly.Controllers) {
+	telemetry.RegisterOwned(registry, telemetry.Owned{
+		All:        c.Observer.Count,
+		Unattached: func() int { return c.Observer.Unattached(func(identity.Owner) bool { return true }) },
+		Leaked:     func() int { return c.GC.Leaks(c.Observer) }, Unverified: func() int { return len(c.Observer.Denied()) },
+		CreationBlocked: c.Nodes.CreationBlocked, MassLoss: c.GC.MassLoss, Refused: c.RefusedWrites.Count,
+	})
+	telemetry.RegisterNodeENIs(registry, c.NodeENIs.Counts)
+	telemetry.RegisterBlocked(registry, c.NodeENIs.Blocked)
+	telemetry.RegisterSubnets(registry, c.Resolver.LastRead)
 }

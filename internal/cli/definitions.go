@@ -46,8 +46,9 @@ func waitForCRDs(ctx context.Context, access *rest.Config, probeAddress string, 
 	err = wait.PollUntilContextCancel(ctx, definitionsPoll, true, func(ctx context.Context) (bool, error) {
 		missing, err := missingCRDs(ctx, api)
 		if what := strings.Join(missing, ", "); what != said && what != "" {
-			log.LogAttrs(ctx, slog.LevelWarn, "the API server does not know what is worked on; this waits until its definition is applied: "+
-				"helm upgrade, or kubectl apply --server-side -f deploy/crds", slog.String("missing", what))
+			log.LogAttrs(ctx, slog.LevelWarn,
+				"the API server does not know what is worked on; this waits until its definition is applied: "+
+					"helm upgrade, or kubectl apply --server-side -f deploy/crds", slog.String("missing", what))
 			said = what
 		}
 		return len(missing) == 0, err
@@ -67,7 +68,7 @@ func missingCRDs(ctx context.Context, api *discovery.DiscoveryClient) ([]string,
 	if err != nil {
 		return nil, fmt.Errorf("ask the Kubernetes API for the kinds of %s: %w", v1alpha1.SchemeGroupVersion, err)
 	}
-	kinds := []string{"NodeENI", "NodeENIState", "AWSNodeTemplate"}
+	kinds := []string{"NodeENI", "NodeENIState", "AWSNodeTemplate", "SubnetReservation"}
 	return slices.DeleteFunc(kinds, func(kind string) bool {
 		return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 	}), nil
@@ -87,7 +88,8 @@ func waitInProbes(ctx context.Context, address string, log *slog.Logger) (ended 
 	probes.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "definitions are missing; see the log", http.StatusServiceUnavailable)
 	})
-	server := manager.Server{Name: "health probe", Server: &http.Server{Handler: probes, ReadHeaderTimeout: time.Second}, Listener: listener}
+	server := manager.Server{Name: "health probe",
+		Server: &http.Server{Handler: probes, ReadHeaderTimeout: time.Second}, Listener: listener}
 	ctx, cancel := context.WithCancel(ctx)
 	stopped := make(chan struct{})
 	go func() {

@@ -37,13 +37,13 @@ func newDrain() *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "drain --yes",
-		Short: "Delete all NodeENIs and wait until none of their interfaces is left",
-		Long: `Delete all NodeENIs of the cluster, and with them the interfaces of every node, and wait until
-EC2 confirms that none is left. This is what comes before multieni is removed from a cluster,
+		Short: "Delete all NodeENIs and SubnetReservations and wait until nothing of theirs is left in EC2",
+		Long: `Delete all NodeENIs of the cluster, and with them the interfaces of every node, and all
+SubnetReservations, and wait until EC2 confirms that none is left. This is what comes before multieni is removed from a cluster,
 and the chart runs it when it is uninstalled.
 
 AWSNodeTemplates stay, and so do their launch templates, from which groups may launch. They
-are paused, and hold nobody up who deletes them when no controller runs any more.
+are paused, so that a user can delete them when no controller runs any more.
 
 The interfaces are removed by the controller of the cluster. Where none runs any more, this
 command does its work: it stands by for the leader lease like a further replica. Where even
@@ -58,7 +58,8 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 				return err
 			}
 			if !yes {
-				return errors.New("this deletes every NodeENI and detaches the interfaces of every node; give --yes if that is meant")
+				return errors.New("this deletes every NodeENI and detaches the interfaces of every node; give --yes " +
+					"if that is meant")
 			}
 			if err := o.Validate(); err != nil {
 				return err
@@ -81,7 +82,7 @@ the namespace of the lease is gone, set --leader-elect=false.`,
 	return command
 }
 
-// drainCluster deletes the NodeENIs, and runs a controller until nothing is left of them.
+// drainCluster deletes the NodeENIs and SubnetReservations, and runs a controller until nothing is left of them.
 func drainCluster(ctx context.Context, o options.Controller, s Environment, out io.Writer) error {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -117,7 +118,8 @@ func drainCluster(ctx context.Context, o options.Controller, s Environment, out 
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s: %w; see the controller's log and kubectl get nodeenistates", said, context.Cause(ctx)), waitFor(ended))
+			return errors.Join(fmt.Errorf("%s: %w; see the controller's log and kubectl get nodeenistates", said,
+				context.Cause(ctx)), waitFor(ended))
 		case err := <-worker:
 			// Another controller may be at work all the same.
 			s.Log.LogAttrs(ctx, slog.LevelWarn, "this process does no work of a controller", slog.Any("err", err))
@@ -142,7 +144,8 @@ func pauseNodeTemplates(ctx context.Context, api client.Client) (left int, err e
 		if controller.Paused(object) && !held {
 			continue
 		}
-		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.PausedAnnotation, "multieni is being removed from the cluster")
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.PausedAnnotation,
+			"multieni is being removed from the cluster")
 		switch err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); {
 		case apierrors.IsConflict(err):
 			left++
@@ -177,8 +180,8 @@ func listed(err error) error {
 	return err
 }
 
-// drainOnce deletes the NodeENIs that are not being deleted, lets the AWSNodeTemplates go, and says what is left; "" is
-// nothing.
+// drainOnce deletes the NodeENIs and SubnetReservations that are not being deleted, lets the AWSNodeTemplates go, and
+// says what is left; "" is nothing.
 func drainOnce(ctx context.Context, api client.Client) (left string, err error) {
 	held, err := pauseNodeTemplates(ctx, api)
 	if err != nil {
@@ -192,20 +195,44 @@ func drainOnce(ctx context.Context, api client.Client) (left string, err error) 
 	if err := listed(api.List(ctx, &states)); err != nil {
 		return "", fmt.Errorf("list NodeENIStates: %w", err)
 	}
-	for i := range nodeENIs.Items {
-		if !nodeENIs.Items[i].DeletionTimestamp.IsZero() {
-			continue
-		}
-		if err := api.Delete(ctx, &nodeENIs.Items[i]); client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("delete NodeENI %s: %w", nodeENIs.Items[i].Name, err)
-		}
+	var reservations v1alpha1.SubnetReservationList
+	if err := listed(api.List(ctx, &reservations)); err != nil {
+		return "", fmt.Errorf("list SubnetReservations: %w", err)
 	}
-	if len(nodeENIs.Items) == 0 && len(states.Items) == 0 && held == 0 {
+	var declared []client.Object
+	for i := range nodeENIs.Items {
+		declared = append(declared, &nodeENIs.Items[i])
+	}
+	for i := range reservations.Items {
+		declared = append(declared, &reservations.Items[i])
+	}
+	if err := deleteAll(ctx, api, declared); err != nil {
+		return "", err
+	}
+	if len(declared) == 0 && len(states.Items) == 0 && held == 0 {
 		return "", nil
 	}
 	interfaces := 0
 	for _, state := range states.Items {
 		interfaces += len(state.Status.Interfaces)
 	}
-	return fmt.Sprintf("%d NodeENIs and %d interfaces of %d nodes are left", len(nodeENIs.Items), interfaces, len(states.Items)), nil
+	left = fmt.Sprintf("%d NodeENIs and %d interfaces of %d nodes are left", len(nodeENIs.Items), interfaces,
+		len(states.Items))
+	if len(reservations.Items) > 0 {
+		left += fmt.Sprintf(", and %d SubnetReservations", len(reservations.Items))
+	}
+	return left, nil
+}
+
+// deleteAll deletes the objects that are not being deleted.
+func deleteAll(ctx context.Context, api client.Client, objects []client.Object) error {
+	for _, object := range objects {
+		if !object.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if err := api.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
 }

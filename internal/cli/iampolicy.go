@@ -23,9 +23,10 @@ func newIAMPolicy() *cobra.Command {
 		Long: `Print the IAM policy that a component needs, and not more: interfaces can be created, changed
 and tagged only with the tag of the cluster, or if they carry it.
 
-Components: controller, and node-templates beside it for AWSNodeTemplates; operator for those
-who use kubectl eni; lifecycle-hook; and eni-bootstrap, for the role of nodes, which lets each
-touch its own interfaces and attach them to nothing but itself.
+Components: controller, and in addition node-templates for AWSNodeTemplates, and
+subnet-reservations for SubnetReservations; operator for users of kubectl eni;
+lifecycle-hook; and eni-bootstrap, for the role of nodes, which lets each touch its own
+interfaces and attach them to nothing but itself.
 
 Name the cluster, as the controller's --cluster-name does, and its role cannot touch the
 interfaces of other clusters of the account. Name a tag of its instances, its subnets and security
@@ -48,11 +49,16 @@ groups, and the role reaches nothing beyond them.`,
 			return nil
 		},
 	}
-	command.Flags().StringVar(&o.Cluster, "cluster-name", "", "name of the cluster in the tags of its interfaces; any if empty")
-	command.Flags().StringVar(&o.InstanceTag, "instance-tag", "", "KEY=VALUE of the instances that interfaces may be attached to; any instance if empty")
-	command.Flags().StringSliceVar(&o.SubnetIDs, "subnet-ids", nil, "subnets in which interfaces may be made; any if empty")
-	command.Flags().StringSliceVar(&o.SecurityGroupIDs, "security-group-ids", nil, "security groups that interfaces may have; any if empty")
-	command.Flags().StringSliceVar(&o.AutoScalingGroups, "auto-scaling-groups", nil, "names of the groups whose lifecycle actions lifecycle-hook may complete; any if empty")
+	command.Flags().StringVar(&o.Cluster, "cluster-name", "",
+		"name of the cluster in the tags of its interfaces; any if empty")
+	command.Flags().StringVar(&o.InstanceTag, "instance-tag", "",
+		"KEY=VALUE of the instances that interfaces may be attached to; any instance if empty")
+	command.Flags().StringSliceVar(&o.SubnetIDs, "subnet-ids", nil,
+		"subnets in which interfaces may be made; any if empty")
+	command.Flags().StringSliceVar(&o.SecurityGroupIDs, "security-group-ids", nil,
+		"security groups that interfaces may have; any if empty")
+	command.Flags().StringSliceVar(&o.AutoScalingGroups, "auto-scaling-groups", nil,
+		"names of the groups whose lifecycle actions lifecycle-hook may complete; any if empty")
 	command.Flags().StringVar(&o.Partition, "partition", "aws", "partition of AWS: aws, aws-cn, aws-us-gov")
 	return command
 }

@@ -42,7 +42,9 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 	if namespace == "" {
 		own, err := os.ReadFile(ownNamespace)
 		if err != nil {
-			return nil, nil, fmt.Errorf("find the namespace of the leader lease: %w; outside of a pod set --leader-election-namespace, or --leader-elect=false for a single process", err)
+			return nil, nil, fmt.Errorf(
+				"find the namespace of the leader lease: %w; outside of a pod set --leader-election-namespace, or "+
+					"--leader-elect=false for a single process", err)
 		}
 		namespace = strings.TrimSpace(string(own))
 	}
@@ -51,7 +53,8 @@ func newLock(access *rest.Config, o options.Controller) (permit func() error, lo
 		return nil, nil, err
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
-	lock, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, access, renewDeadline(o))
+	lock, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, access,
+		renewDeadline(o))
 	if err != nil {
 		return nil, nil, fmt.Errorf("set the leader lease up: %w", err)
 	}

@@ -20,34 +20,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/awsnodetemplate"
 	"github.com/multieni/multieni/internal/core/userdata"
-	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/options"
 	"github.com/multieni/multieni/internal/resolver"
 	"github.com/multieni/multieni/internal/telemetry"
 )
 
-// parts are what the controllers share.
-type parts struct {
-	aws     *services
-	watch   *observer.Observer
-	resolve *resolver.Resolver
-	repairs *controller.InPlaceUpdates
-}
-
 // wireNodeTemplates connects what keeps launch templates. It asks nothing of EC2 while there is no AWSNodeTemplate.
-func wireNodeTemplates(mgr manager.Manager, p parts, o options.Controller, s Environment) error {
+func wireNodeTemplates(
+	mgr manager.Manager, aws *services, c *assembly.Controllers, o options.Controller, s Environment,
+) error {
 	version, err := kubernetesVersion(mgr)
 	if err != nil {
 		return err
 	}
 	settings := awsnodetemplate.Options{
-		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: p.watch, Resolver: p.resolve,
-		Launches: resolver.NewLaunches(p.aws.ec2, o.SourceRefreshPeriod, time.Now), EC2: p.aws.ec2, KubernetesVersion: version, NodeCluster: nodeCluster(mgr, o.NodeCluster),
-		Repairs: p.repairs, References: p.aws.references,
-		Cluster: o.ClusterName, SourceRefresh: o.SourceRefreshPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles, Now: time.Now, Log: s.Log, Traces: s.Traces,
+		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("multieni"), Observer: c.Observer, Resolver: c.Resolver,
+		Launches: resolver.NewLaunches(aws.ec2, o.SourceRefreshPeriod, time.Now), EC2: aws.ec2,
+		KubernetesVersion: version, NodeCluster: nodeCluster(mgr, o.NodeCluster),
+		Repairs: c.InPlaceUpdates, References: aws.references, Cluster: o.ClusterName,
+		SourceRefresh: o.SourceRefreshPeriod, Relist: o.ResyncPeriod, Concurrency: o.MaxConcurrentReconciles,
+		Now: time.Now, Log: s.Log, Traces: s.Traces,
 	}
 	if o.LaunchTemplateOverride {
 		settings.CheckOverride = awsec2.CheckLaunchTemplateData
@@ -78,16 +73,18 @@ func kubernetesVersion(mgr manager.Manager) (func() (string, error), error) {
 	}, nil
 }
 
-// nodeCluster returns a function that reads the values of this cluster for user data; nil without settings. A pod knows neither the EKS
-// name nor the public endpoint of its cluster, so they are settings. The function takes the certificate authority from the connection of
-// mgr, and the service range from the API server (Kubernetes 1.33 and later); it leaves unknown values empty.
+// nodeCluster returns a function that reads the values of this cluster for user data; nil without settings. A pod knows
+// neither the EKS name nor the public endpoint of its cluster, so they are settings. The function takes the certificate
+// authority from the connection of mgr, and the service range from the API server (Kubernetes 1.33 and later); it
+// leaves unknown values empty.
 func nodeCluster(mgr manager.Manager, settings map[string]string) func(context.Context) (userdata.Cluster, error) {
 	if len(settings) == 0 {
 		return nil
 	}
 	return func(ctx context.Context) (userdata.Cluster, error) {
 		c := userdata.Cluster{
-			ClusterName: settings["name"], Endpoint: settings["endpoint"], CA: settings["certificateAuthority"], ServiceCIDR: settings["serviceCIDR"],
+			ClusterName: settings["name"], Endpoint: settings["endpoint"], CA: settings["certificateAuthority"],
+			ServiceCIDR: settings["serviceCIDR"],
 		}
 		var err error
 		if c.CA == "" {

@@ -41,7 +41,8 @@ COMPONENT instead of a command: ` + strings.Join(slices.Sorted(maps.Keys(compone
 		SilenceErrors: true,
 	}
 	root.AddGroup(kubectleni.Group())
-	root.AddCommand(newController(), newAgent(), newDrain(), newIAMPolicy(), launchtemplate.New(), lifecyclehook.New(), userdata.New(), newVersion())
+	root.AddCommand(newController(), newAgent(), newDrain(), newIAMPolicy(), launchtemplate.New(), lifecyclehook.New(),
+		userdata.New(), newVersion())
 	root.AddCommand(kubectleni.Commands("multieni")...)
 	return root
 }
@@ -54,7 +55,8 @@ func Arguments(given []string) ([]string, error) {
 	}
 	command, known := components[component]
 	if !known {
-		return nil, fmt.Errorf("COMPONENT=%s is not known; it can be %s", component, strings.Join(slices.Sorted(maps.Keys(components)), " or "))
+		return nil, fmt.Errorf("COMPONENT=%s is not known; it can be %s", component,
+			strings.Join(slices.Sorted(maps.Keys(components)), " or "))
 	}
 	return append([]string{command}, given...), nil
 }

@@ -7,8 +7,10 @@ import (
 	"sync"
 )
 
-// AttachmentDefinitions remember how the NetworkAttachmentDefinitions of each NodeENI are, by its name. The zero value is ready for use.
+// AttachmentDefinitions remember how the NetworkAttachmentDefinitions of each NodeENI are, by its name. The zero value
+// is ready for use.
 type AttachmentDefinitions struct {
+	// mu guards byName.
 	mu     sync.Mutex
 	byName map[string]AttachmentResult
 }

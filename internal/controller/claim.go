@@ -8,6 +8,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
 )
@@ -15,7 +16,8 @@ import (
 // NewClaim returns what a NodeENI requests of any instance, without its mode and its desired interfaces.
 func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 	return plan.Claim{
-		PodPrefixes: podPrefixes(nodeENI.Spec.Pods), NodeENI: nodeENI.Name, NodeENIUID: string(nodeENI.UID),
+		PodPrefixes: podPrefixes(nodeENI.Spec.Pods), EvictPods: evictsPods(nodeENI.Spec.Pods), NodeENI: nodeENI.Name,
+		Owner:          identity.Owner(nodeENI.UID),
 		FirstSlot:      eni.Slot{Card: int(nodeENI.Spec.NetworkCardIndex), Device: int(nodeENI.Spec.DeviceIndex)},
 		ExactSlot:      nodeENI.Spec.DeviceIndexPolicy == v1alpha1.DeviceIndexExact,
 		ReplaceAllowed: nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace,
@@ -24,7 +26,9 @@ func NewClaim(nodeENI *v1alpha1.NodeENI) plan.Claim {
 
 // ResolveClaim sets the desired interfaces of a NodeENI at a location from the matches of its selectors.
 func ResolveClaim(claim *plan.Claim, spec v1alpha1.NodeENISpec, found selector.Found, at selector.Location) {
-	found.DesiredInterfaces(claim, at, func(_ selector.Placement, groupIDs []string) eni.Spec { return interfaceSpec(spec, groupIDs) })
+	found.DesiredInterfaces(claim, at, func(_ selector.Placement, groupIDs []string) eni.Spec {
+		return interfaceSpec(spec, groupIDs)
+	})
 }
 
 // podPrefixes returns the demand of pods for IPv4 prefixes.
@@ -32,7 +36,12 @@ func podPrefixes(pods *v1alpha1.NodeENIPods) plan.PrefixDemand {
 	if pods == nil || pods.IPv4 == nil {
 		return plan.PrefixDemand{Pods: pods != nil}
 	}
-	return plan.PrefixDemand{Pods: true, Max: int(max(pods.IPv4.Prefixes.Max, pods.IPv4.Prefixes.Min)), Spare: int(ptr.Deref(pods.IPv4.Spare, 0))}
+	return plan.PrefixDemand{Pods: true, Max: int(max(pods.IPv4.Prefixes.Max, pods.IPv4.Prefixes.Min)),
+		Spare: int(ptr.Deref(pods.IPv4.Spare, 0))}
+}
+
+func evictsPods(pods *v1alpha1.NodeENIPods) bool {
+	return pods != nil && pods.OnRemoval == v1alpha1.PodsEvict
 }
 
 // addressCounts returns the least numbers of addresses of an interface. The schema excludes other counts

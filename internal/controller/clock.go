@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// ClockTolerance is how far the local clock can be from EC2's before a person is warned. Ages of interfaces are reckoned from times
-// that controllers wrote by their own clocks, and the shortest that matters is ten minutes.
+// ClockTolerance is how far the local clock can be from EC2's before a person is warned. Ages of interfaces are
+// reckoned from times that controllers wrote by their own clocks, and the shortest that matters is ten minutes.
 const ClockTolerance = time.Minute
 
-// Clock compares the local clock with EC2's, which every answer tells in its Date header. It is safe for concurrent use.
+// Clock compares the local clock with EC2's, which every answer tells in its Date header. It is safe for concurrent
+// use.
 type Clock struct {
 	Log *slog.Logger
 
+	// mu guards ahead and warned.
 	mu     sync.Mutex
 	ahead  time.Duration
 	warned bool
@@ -36,8 +38,8 @@ func (c *Clock) Note(ahead time.Duration) {
 	}
 }
 
-// Ahead returns how far EC2's clock was ahead of the local one at the last answer; 0 before the first. The Date header has whole
-// seconds.
+// Ahead returns how far EC2's clock was ahead of the local one at the last answer; 0 before the first. The Date header
+// has whole seconds.
 func (c *Clock) Ahead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,6 +20,7 @@ type Fence struct {
 	// Now tells the time; it must not go back, as the monotonic clock does not.
 	Now func() time.Time
 
+	// mu guards renewed.
 	mu      sync.Mutex
 	renewed time.Time
 }
@@ -34,7 +35,8 @@ func (f *Fence) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if age := f.Now().Sub(f.renewed); age > f.Deadline {
-		return fmt.Errorf("the leader lease was last renewed %s ago; another replica may be at work", age.Round(time.Millisecond))
+		return fmt.Errorf("the leader lease was last renewed %s ago; another replica may be at work",
+			age.Round(time.Millisecond))
 	}
 	return nil
 }

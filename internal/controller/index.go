@@ -49,8 +49,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 func Indexed(object client.Object, field string) []string {
 	switch object := object.(type) {
 	case *corev1.Node:
-		if _, id, err := eni.ParseProviderID(object.Spec.ProviderID); err == nil {
-			return []string{id}
+		if ref, err := eni.ParseProviderID(object.Spec.ProviderID); err == nil {
+			return []string{ref.ID}
 		}
 	case *v1alpha1.NodeENIState:
 		switch field {

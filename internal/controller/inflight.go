@@ -10,6 +10,7 @@ import "sync"
 // NodeENI's deletion may still make a call for the NodeENI, so the finalizer must stay until it ends. One that began
 // later makes none, because it reads the same cache. The zero value is ready for use.
 type InFlight struct {
+	// mu guards next and active.
 	mu     sync.Mutex
 	next   uint64
 	active map[uint64]bool

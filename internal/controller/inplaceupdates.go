@@ -14,6 +14,7 @@ import (
 // InPlaceUpdates are the updates that node templates request for launch interfaces, for the node
 // reconciler to plan with the rest. The zero value and nil hold none. They are safe for concurrent use.
 type InPlaceUpdates struct {
+	// mu guards wanted.
 	mu sync.Mutex
 	// wanted holds them by instance and node template.
 	wanted map[string]map[string][]plan.InPlaceUpdate

@@ -15,7 +15,7 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 	networks := map[string]plan.PodNetwork{}
 	for _, reported := range state.Status.PodNetworks {
 		network := plan.PodNetwork{
-			Used: int(reported.Used), Free: int(reported.Free), PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
+			Drained: reported.Drained, Used: int(reported.Used), Free: int(reported.Free), PodsOmitted: int(reported.PodsOmitted), Prefixes: map[netip.Prefix]plan.PodPrefix{},
 		}
 		for _, p := range reported.Prefixes {
 			if cidr, err := netip.ParsePrefix(p.CIDR); err == nil {
@@ -30,4 +30,15 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 		networks[reported.ENIID] = network
 	}
 	return networks
+}
+
+// PodsDraining returns the interfaces that the state has as networks for pods, by ID, and whether they are to drain.
+func PodsDraining(state *v1alpha1.NodeENIState) map[string]bool {
+	draining := map[string]bool{}
+	for _, i := range state.Status.Interfaces {
+		if i.Pods != nil && i.ENIID != "" {
+			draining[i.ENIID] = i.Pods.Draining
+		}
+	}
+	return draining
 }

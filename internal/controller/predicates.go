@@ -31,7 +31,8 @@ func SpecOrLifeChanged() predicate.Predicate {
 func NodeIdentityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-		return was.UID != now.UID || was.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(was.Labels, now.Labels) || Paused(was) != Paused(now)
+		return was.UID != now.UID || was.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(was.Labels,
+			now.Labels) || Paused(was) != Paused(now)
 	}}
 }
 

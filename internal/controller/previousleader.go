@@ -14,6 +14,7 @@ import (
 // are settled since. A ledger is written before anything is created, so it is complete for its node. A ledger that is
 // missing, or was lost since, proves nothing. The zero value is ready for use.
 type PreviousLedgers struct {
+	// mu guards open and read.
 	mu sync.Mutex
 	// open holds, by node, the UIDs of the NodeENIs that its ledger named and that are not settled. A node without a
 	// ledger is not in open, but it is in read.

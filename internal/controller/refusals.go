@@ -14,11 +14,13 @@ import (
 
 // runTimeReads are the EC2 reads that multieni needs to give interfaces to nodes. DescribeInstanceTypes is not among
 // them: a table of known types replaces it. An interface that needs a refused read of addresses reports it itself.
-var runTimeReads = []string{"DescribeInstances", "DescribeNetworkInterfaces", "DescribeSecurityGroups", "DescribeSubnets"}
+var runTimeReads = []string{"DescribeInstances",
+	"DescribeNetworkInterfaces", "DescribeSecurityGroups", "DescribeSubnets"}
 
 // Refusals knows which reads EC2 refuses because the controller's role has no permission, as of EC2's last answer. It
 // is safe for concurrent use; the zero value has none.
 type Refusals struct {
+	// mu guards refused and changed.
 	mu      sync.Mutex
 	refused map[string]bool
 	changed []func()
@@ -77,6 +79,7 @@ func (r *Refusals) Message() string {
 		}
 	}
 	slices.Sort(actions)
-	return fmt.Sprintf("EC2 refuses %s to the controller's role, so that nothing can be decided; allow it in the role's policy (deploy/iam/controller.json has all "+
+	return fmt.Sprintf("EC2 refuses %s to the controller's role, so that nothing can be decided; allow it in the "+
+		"role's policy (deploy/iam/controller.json has all "+
 		"actions), and see with `multieni doctor` in the controller's pod what else is missing", strings.Join(actions, ", "))
 }

@@ -13,6 +13,7 @@ import (
 // RejectedWrites remembers which of multieni's objects the API server refuses to store: the refused object itself
 // cannot report it. The zero value is ready for use.
 type RejectedWrites struct {
+	// mu guards said, changed and the creation of wake.
 	mu      sync.Mutex
 	said    map[ObjectRef]string
 	changed map[string]bool

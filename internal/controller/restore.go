@@ -24,7 +24,9 @@ type Restore struct {
 func NewRestore() *Restore { return &Restore{found: make(chan error, 1)} }
 
 // NewInformer returns an informer that notices a restore when it watches again.
-func (r *Restore) NewInformer(source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func (r *Restore) NewInformer(
+	source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(revision.Guard(source, r.note), object, resync, indexers)
 }
 
@@ -41,7 +43,8 @@ func (r *Restore) Start(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case err := <-r.found:
-		return fmt.Errorf("%w; what this process knows of the cluster is from before the restore, so that it ends and has to be started again, as a kubelet does", err)
+		return fmt.Errorf("%w; what this process knows of the cluster is from before the restore, so that it ends "+
+			"and has to be started again, as a kubelet does", err)
 	}
 }
 

@@ -172,7 +172,7 @@ func TestCreateWithoutAnAnswerIsNoted(t *testing.T) {
 			v := inventory.New(cluster)
 			a := applier(cloud(func(context.Context, string) error { return err }), v)
 			a.Do(t.Context(), []plan.Action{plan.Create{Member: member(0), SubnetID: "subnet-1"}})
-			if got := v.MayHavePendingCreate(start, member(0).NodeENIUID); got != (err != nil) {
+			if got := v.MayHavePendingCreate(start, member(0).Owner); got != (err != nil) {
 				t.Errorf("something is expected: %t", got)
 			}
 		})
@@ -198,7 +198,7 @@ func TestAPanicIsAFailureOfItsAction(t *testing.T) {
 	if outcomes[1].Err != nil {
 		t.Errorf("the other one: %v", outcomes[1].Err)
 	}
-	if !v.MayHavePendingCreate(start, member(0).NodeENIUID) {
+	if !v.MayHavePendingCreate(start, member(0).Owner) {
 		t.Error("that EC2 may have made something is not noted")
 	}
 }

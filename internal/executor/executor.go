@@ -34,7 +34,7 @@ type Recorder interface {
 	// the call, as the plan knows them.
 	RecordRequested(now time.Time, id string, before, added, removed eni.Addresses)
 	// RecordUnansweredCreate records a create call without an answer: EC2 may have created an interface.
-	RecordUnansweredCreate(now time.Time, nodeENIUID string)
+	RecordUnansweredCreate(now time.Time, owner identity.Owner)
 }
 
 // Options are the settings of an Applier.
@@ -65,8 +65,8 @@ func New(cloud Cloud, notes Recorder, options Options) *Applier {
 	return &Applier{Options: options, cloud: cloud, notes: notes}
 }
 
-// Outcome is the result of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.APIError] or the
-// context's error.
+// Outcome is the result of one action. Err is nil when EC2 accepted the call; otherwise it wraps an [eni.APIError] or
+// the context's error.
 type Outcome struct {
 	Action plan.Action
 	Err    error
@@ -103,7 +103,7 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	answered := false
 	defer func() { // also when the call panics: EC2 may have made something
 		if !answered {
-			a.notes.RecordUnansweredCreate(a.Now(), c.Member.NodeENIUID)
+			a.notes.RecordUnansweredCreate(a.Now(), c.Member.Owner)
 		}
 	}()
 	made, err := a.request(ctx, c)
@@ -112,20 +112,24 @@ func (a *Applier) create(ctx context.Context, c plan.Create) error {
 	}
 	answered = true
 	if m, verdict := identity.Read(c.Member.Cluster, made.Tags); verdict != identity.Owned || m.Key != c.Member.Key || m.InstanceID != c.Member.InstanceID {
-		return &eni.APIError{Class: eni.IdempotencyMismatch, Operation: "CreateNetworkInterface", Code: "tags", Message: fmt.Sprintf(
-			"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}
+		return &eni.APIError{Class: eni.IdempotencyMismatch, Operation: "CreateNetworkInterface", Code: "tags",
+			Message: fmt.Sprintf(
+				"%s, which an earlier attempt made, has other tags by now and is left alone; another interface is made", made.ID)}
 	}
 	// Create answers "pending" once and EC2 does nothing more: the interface can be attached at once.
 	if made.Status == eni.Pending {
 		made.Status = eni.Available
 	}
-	a.notes.RecordRequested(a.Now(), made.ID, eni.Addresses{}, requestedOf(c.Spec.AddressCounts, made.Addresses), eni.Addresses{})
-	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool { return true }})
+	a.notes.RecordRequested(a.Now(), made.ID, eni.Addresses{}, requestedOf(c.Spec.AddressCounts, made.Addresses),
+		eni.Addresses{})
+	a.notes.RecordCall(a.Now(), made, inventory.Effect{Aspect: "existence", IsVisible: func(eni.Interface) bool {
+		return true
+	}})
 	return nil
 }
 
-// requestedOf returns the addresses that EC2 chose for the counts of a create call. EC2 returns the present addresses of
-// the interface to a repetition of the call, so that a form with another number of them has addresses of others.
+// requestedOf returns the addresses that EC2 chose for the counts of a create call. EC2 returns the present addresses
+// of the interface to a repetition of the call, so that a form with another number of them has addresses of others.
 func requestedOf(asked eni.AddressCounts, made eni.Addresses) eni.Addresses {
 	have, requested := made.Counts(), eni.Addresses{}
 	if have.SecondaryIPv4 == asked.SecondaryIPv4 {
@@ -158,7 +162,7 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		Counts:      c.Spec.AddressCounts,
 		// The generation is the time at which the planner decided on the interface. As the time of creation it keeps
 		// the request equal on every attempt, which the token requires.
-		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),
+		Tags: c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags),
 	}
 	if !c.Spec.LowestFree {
 		return a.cloud.CreateInterface(ctx, request)
@@ -176,8 +180,10 @@ func (a *Applier) request(ctx context.Context, c plan.Create) (eni.Interface, er
 		a.Addresses.Taken(c.SubnetID, request.PrimaryIPv4)
 		last = err
 	}
-	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; see who takes "+
-		"addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID, request.PrimaryIPv4, last)
+	return eni.Interface{}, fmt.Errorf("EC2 calls %d addresses of %s used that it does not show as used, up to %s; "+
+		"see who takes "+
+		"addresses there, or reserve a part of the subnet for multieni: %w", maxAddressAttempts, c.SubnetID,
+		request.PrimaryIPv4, last)
 }
 
 // createWith creates the interface with the IPv4 address and, where the suffix must match, with an IPv6 address. EC2's
@@ -267,7 +273,9 @@ func (a *Applier) change(ctx context.Context, c plan.Change) error {
 	return nil
 }
 
-func (a *Applier) assign(ctx context.Context, id string, more plan.AssignAddresses) (func(eni.Interface) eni.Interface, error) {
+func (a *Applier) assign(
+	ctx context.Context, id string, more plan.AssignAddresses,
+) (func(eni.Interface) eni.Interface, error) {
 	call := a.cloud.AssignIPv4
 	if more.Family == plan.IPv6 {
 		call = a.cloud.AssignIPv6

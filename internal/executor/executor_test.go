@@ -123,7 +123,7 @@ func (r *recorder) call(_ context.Context, call string) error {
 func member(ordinal int) identity.Member {
 	return identity.Member{
 		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
-		Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: start.Unix(),
+		Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: identity.GenerationAt(start),
 	}
 }
 
@@ -343,7 +343,7 @@ func (silent) RecordChange(time.Time, string, func(eni.Interface) eni.Interface,
 }
 func (silent) Deleted(time.Time, string)                                                      {}
 func (silent) RecordRequested(time.Time, string, eni.Addresses, eni.Addresses, eni.Addresses) {}
-func (silent) RecordUnansweredCreate(time.Time, string)                                       {}
+func (silent) RecordUnansweredCreate(time.Time, identity.Owner)                               {}
 func (silent) RecentlyCreated(time.Time, string) bool                                         { return false }
 
 // TestRemovalsOfAnInstanceAreBounded removes interfaces of several instances with one applier: those of one instance are

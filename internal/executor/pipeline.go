@@ -27,7 +27,8 @@ type Pipeline struct {
 	group             Group
 	// underWay are the started chains that Next has not returned.
 	underWay []*chain
-	mu       sync.Mutex
+	// mu guards ended.
+	mu sync.Mutex
 	// ended are those of them whose calls have ended.
 	ended []*chain
 }
@@ -43,7 +44,8 @@ type Group interface {
 // goroutines are a Group of goroutines. The channel has room for one value, which says that one has ended.
 type goroutines chan struct{}
 
-// Go implements [Group]. What a function calls of other programs' code is guarded where it is called, in [Pipeline.one].
+// Go implements [Group]. What a function calls of other programs' code is guarded where it is called, in
+// [Pipeline.one].
 func (g goroutines) Go(function func()) {
 	go func() {
 		function()
@@ -94,11 +96,14 @@ func (a *Applier) newGroup() Group {
 	}
 }
 
-// Run plans for one instance and makes the calls, until nothing is to be done for a plan and no call is in flight. It plans
-// again whenever the calls for one interface have ended, and at most as many times as rounds says; it reports whether that
-// was enough. With each plan next either starts calls, or none, or returns again, because a fact changed that the plan is
-// based on. The function record receives the outcomes before the next plan, and after an error those of all calls in flight.
-func (a *Applier) Run(rounds int, next func(*Pipeline) (again bool, err error), record func([]Outcome)) (done bool, err error) {
+// Run plans for one instance and makes the calls, until nothing is to be done for a plan and no call is in flight. It
+// plans again whenever the calls for one interface have ended, and at most as many times as rounds says; it reports
+// whether that was enough. With each plan next either starts calls, or none, or returns again, because a fact changed
+// that the plan is based on. The function record receives the outcomes before the next plan, and after an error those
+// of all calls in flight.
+func (a *Applier) Run(
+	rounds int, next func(*Pipeline) (again bool, err error), record func([]Outcome),
+) (done bool, err error) {
 	calls := a.Pipeline()
 	defer func() { record(calls.Drain()) }()
 	for range rounds {

@@ -20,10 +20,11 @@ func traced(ctx context.Context, action plan.Action) (context.Context, func(erro
 	if !of.IsRecording() {
 		return ctx, func(error) {}
 	}
-	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/executor").Start(ctx, verb(action), trace.WithAttributes(
-		attribute.String("multieni.nodeeni", action.Of().NodeENI),
-		attribute.String("multieni.action", action.String()),
-	))
+	ctx, span := of.TracerProvider().Tracer("github.com/multieni/multieni/internal/executor").Start(ctx, verb(action),
+		trace.WithAttributes(
+			attribute.String("multieni.nodeeni", action.Of().NodeENI),
+			attribute.String("multieni.action", action.String()),
+		))
 	return ctx, func(err error) {
 		if err != nil {
 			span.SetAttributes(attribute.String("error.type", string(eni.ErrorClass(err))))

@@ -75,7 +75,7 @@ func (q *queue) wanting(ctx context.Context, subnetID string, instance eni.Insta
 		for _, p := range placements {
 			if slices.ContainsFunc(p.Candidates, func(s eni.Subnet) bool { return s.ID == subnetID }) {
 				members = append(members, identity.Member{
-					InstanceID: instance.ID, Key: identity.Key{NodeENIUID: identity.NetworkOwner(network.Name), Ordinal: p.Ordinal},
+					InstanceID: instance.ID, Key: identity.Key{Owner: identity.NetworkOwner(network.Name), Ordinal: p.Ordinal},
 				})
 			}
 		}

@@ -126,7 +126,9 @@ func (j *Joiner) Ensure(ctx context.Context, request Request) (Result, error) {
 		switch v.Outcome {
 		case lifecycle.Failed:
 			unused := request.NothingRunning != nil && request.NothingRunning(ctx)
-			r.rollBack(ctx, func(record inventory.Record) bool { return r.rolledBack(record.ID, unused) }, "a required network cannot be had: "+v.Why)
+			r.rollBack(ctx, func(record inventory.Record) bool {
+				return r.rolledBack(record.ID, unused)
+			}, "a required network is not available: "+v.Why)
 			return r.withoutRolledBack(r.result(v), unused), nil
 		case lifecycle.Ready:
 			r.rollBack(ctx, j.Config.IsRemoved, "its network is removed")
@@ -172,7 +174,8 @@ func (j *Joiner) CleanUpTerminated(ctx context.Context, instanceID string) error
 		if state := look.Instance.State; !state.Terminating() && state != eni.InstanceMissing {
 			return fmt.Errorf("clean up after instance %s: %w: it is %s", instanceID, ErrInstanceRunning, state)
 		}
-		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID}, eni.Limits{}, nil)
+		p := r.compute(look, plan.Desired{Cluster: j.Config.Cluster, Node: instanceID, InstanceID: instanceID},
+			eni.Limits{}, nil)
 		r.do(ctx, p.Actions)
 		if !slices.ContainsFunc(networksOf(r.watch.Of(instanceID).Owned), outlivesInstance) {
 			return nil
@@ -201,8 +204,11 @@ func (j *Joiner) Importable(ctx context.Context, instanceID string) (importer.Re
 		return importer.Result{}, err
 	}
 	owned := look
-	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool { return identity.HasNoOwner(i.Tags) })
-	return importer.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces, look.Instance.LaunchedAt.Unix()), nil
+	owned.Interfaces = slices.DeleteFunc(slices.Clone(look.Interfaces), func(i eni.Interface) bool {
+		return identity.HasNoOwner(i.Tags)
+	})
+	return importer.FindUnowned(j.Config.Desired(owned, found).Desired, look.Interfaces,
+		identity.GenerationAt(look.Instance.LaunchedAt)), nil
 }
 
 // Import gives an interface the tags of the member that it becomes. Nothing else of it is changed, and it stays

@@ -25,7 +25,7 @@ type run struct {
 	watch      *observer.Observer
 	applier    *executor.Applier
 	backoffs   map[identity.Key]plan.Backoff
-	ledger     map[identity.Key]int64
+	ledger     identity.Generations
 	// created are the interfaces that this run made or attached.
 	created  map[string]bool
 	attached int
@@ -42,8 +42,9 @@ func (j *Joiner) newRun(instanceID string) *run {
 	watch := observer.New(j.Cloud, observer.Options{Cluster: j.Config.Cluster, Now: j.Now, Log: j.Log})
 	return &run{
 		Joiner: j, instanceID: instanceID, watch: watch,
-		applier:  executor.New(j.Cloud, watch, executor.Options{Members: maxParallelMembers, Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
-		backoffs: map[identity.Key]plan.Backoff{}, ledger: map[identity.Key]int64{}, created: map[string]bool{},
+		applier: executor.New(j.Cloud, watch, executor.Options{Members: maxParallelMembers,
+			Removals: maxParallelMembers, Addresses: j.Addresses, Now: j.Now}),
+		backoffs: map[identity.Key]plan.Backoff{}, ledger: identity.Generations{}, created: map[string]bool{},
 	}
 }
 
@@ -97,13 +98,14 @@ func (r *run) settle(ctx context.Context) error {
 func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limits, inFlight []plan.Action) plan.Plan {
 	for _, claim := range d.Claims {
 		for _, wish := range claim.Interfaces {
-			key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
-			r.ledger[key] = max(r.ledger[key], look.Instance.LaunchedAt.Unix())
+			key := identity.Key{Owner: claim.Owner, Ordinal: wish.Ordinal}
+			r.ledger[key] = max(r.ledger[key], identity.GenerationAt(look.Instance.LaunchedAt))
 		}
 	}
 	known := r.watch.Of(r.instanceID)
 	p := plan.Compute(d, plan.Observed{
-		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
+		Owned: networksOf(known.Owned), UsedGenerations: known.UsedGenerations,
+		RemovedExternally: known.RemovedExternally, MissingSince: missingSince(known),
 		Snapshot: &look, Limits: limits, Ledger: r.ledger, Backoffs: r.backoffs, InFlight: inFlight,
 	}, r.Now())
 	r.ledger = p.Ledger
@@ -114,7 +116,7 @@ func (r *run) compute(look eni.InstanceSnapshot, d plan.Desired, limits eni.Limi
 func networksOf(owned []inventory.Record) []inventory.Record {
 	var ours []inventory.Record
 	for _, r := range owned {
-		if identity.IsNetworkOwner(r.Member.NodeENIUID) {
+		if r.Member.Owner.IsNetwork() {
 			ours = append(ours, r)
 		}
 	}
@@ -126,7 +128,7 @@ func networksOf(owned []inventory.Record) []inventory.Record {
 func missingSince(known observer.NodeInventory) time.Time {
 	since := known.MissingSince
 	for _, record := range known.Owned {
-		if started := time.Unix(record.Member.Generation, 0); !since.IsZero() && started.Before(since) {
+		if started := record.Member.Generation.Time(); !since.IsZero() && started.Before(since) {
 			since = started
 		}
 	}
@@ -144,7 +146,8 @@ func (r *run) do(ctx context.Context, actions []plan.Action) []executor.Outcome 
 // record remembers what became of actions.
 func (r *run) record(outcomes []executor.Outcome) {
 	for _, o := range outcomes {
-		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI, "action", o.Action.String())
+		key, log := o.Action.Of().Key, r.Log.With("instance", r.instanceID, "network", o.Action.Of().NodeENI,
+			"action", o.Action.String())
 		if o.Err != nil {
 			r.failed = true
 			r.backoffs[key] = r.backoffs[key].WithFailure(o.Action, o.Err, r.Now())
@@ -196,13 +199,14 @@ func (r *run) rollBack(ctx context.Context, which func(inventory.Record) bool, w
 			return
 		}
 		if _, err := r.watch.DescribeInstance(ctx, r.instanceID); err != nil {
-			r.Log.Warn("EC2 could not be read before interfaces are taken away; it is tried again", "instance", r.instanceID, "err", err)
+			r.Log.Warn("reading EC2 failed before the removal of interfaces; the program retries",
+				"instance", r.instanceID, "err", err)
 		} else {
 			r.do(ctx, lifecycle.RollbackActions(r.watch.Of(r.instanceID).Owned, which, why))
 		}
 		r.waitForTransitions(ctx, 5*poll)
 	}
-	r.Log.Warn("not everything could be taken away; it carries tags by which it is found", "instance", r.instanceID)
+	r.Log.Warn("not all interfaces could be removed; their tags identify them", "instance", r.instanceID)
 }
 
 // rolledBack reports whether the rollback removes an interface when a required network is not available.
@@ -243,5 +247,6 @@ func (r *run) backoff() time.Duration {
 }
 
 func (r *run) result(v lifecycle.Result) Result {
-	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members, Served: r.demand.Served, Attached: r.attached}
+	return Result{Result: v, Instance: r.look.Instance, Limits: r.limits, Members: r.plan.Members,
+		Served: r.demand.Served, Attached: r.attached}
 }

@@ -21,7 +21,8 @@ import (
 // parameters are the names that mean a parameter in every source of names and values, for example the environment. The
 // names of subnets continue without end.
 var parameters = [...]string{
-	lifecycle.ParameterAllZones, lifecycle.ParameterGroups, lifecycle.ParameterTagKey, lifecycle.ParameterLowest, lifecycle.ParameterTags, lifecycle.ParameterCluster,
+	lifecycle.ParameterAllZones, lifecycle.ParameterGroups, lifecycle.ParameterTagKey, lifecycle.ParameterLowest,
+	lifecycle.ParameterTags, lifecycle.ParameterCluster,
 	lifecycle.ParameterHooks, lifecycle.ParameterFailure,
 }
 
@@ -45,7 +46,8 @@ func Pairs(lines []string) (map[string]string, error) {
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, "=")
 		if !found || len(Parameters(map[string]string{name: value})) == 0 && !lifecycle.LegacyEnvironment(name) {
-			return nil, fmt.Errorf("%q is not NAME=VALUE with the name of a parameter: %s1 and so on, %s", line, lifecycle.ParameterSubnets, strings.Join(parameters[:], ", "))
+			return nil, fmt.Errorf("%q is not NAME=VALUE with the name of a parameter: %s1 and so on, %s", line,
+				lifecycle.ParameterSubnets, strings.Join(parameters[:], ", "))
 		}
 		values[name] = value
 	}

@@ -271,7 +271,8 @@ func (h *Handler) prepare(ctx context.Context, instanceID string, hooks []lifecy
 		log.Info("the instance has its networks", "lacking", result.Missing, "notImported", unowned(result.Served))
 		err = h.complete(ctx, hooks, instanceID, lifecycle.Continue)
 	case lifecycle.Failed:
-		log.Error("a required network cannot be had, and no interface was left on the instance for it", "why", result.Why, "onFailure", h.Config.OnFailure)
+		log.Error("a required network is not available, and no interface was left on the instance for it",
+			"why", result.Why, "onFailure", h.Config.OnFailure)
 		err = h.complete(ctx, hooks, instanceID, h.Config.OnFailure)
 	default:
 		log.Info("the instance needs nothing any more", "why", result.Why)
@@ -313,7 +314,8 @@ func (h *Handler) hooks(ctx context.Context, instance eni.Instance) ([]lifecycle
 func (h *Handler) waits(ctx context.Context, instanceID string) bool {
 	waiting, err := h.AutoScaling.Waiting(ctx, instanceID, lifecycle.Launching)
 	if err != nil {
-		h.Log.Warn("it is not known whether the instance waits in a hook; what it had before stays", "instance", instanceID, "err", err)
+		h.Log.Warn("it is not known whether the instance waits in a hook; what it had before stays",
+			"instance", instanceID, "err", err)
 	}
 	return err == nil && len(h.ownHooks(waiting...)) > 0
 }
@@ -329,12 +331,15 @@ func (h *Handler) ownHooks(hooks ...lifecycle.HookRef) []lifecycle.HookRef {
 	return ours
 }
 
-func (h *Handler) complete(ctx context.Context, hooks []lifecycle.HookRef, instanceID string, result lifecycle.Policy) error {
+func (h *Handler) complete(
+	ctx context.Context, hooks []lifecycle.HookRef, instanceID string, result lifecycle.Policy,
+) error {
 	for _, hook := range hooks {
 		if err := h.AutoScaling.Complete(ctx, hook, instanceID, result); err != nil {
 			return err
 		}
-		h.Log.Info("the lifecycle action is completed", "instance", instanceID, "group", hook.Group, "hook", hook.Name, "result", result)
+		h.Log.Info("the lifecycle action is completed", "instance", instanceID, "group", hook.Group, "hook", hook.Name,
+			"result", result)
 	}
 	return nil
 }
@@ -357,7 +362,9 @@ func (h *Handler) heartbeat(ctx context.Context, hooks []lifecycle.HookRef, inst
 			case <-ticker.C:
 			}
 			for _, hook := range hooks {
-				err := panics.AsError("heartbeat of instance "+instanceID, func() error { return h.AutoScaling.Heartbeat(ctx, hook, instanceID) })
+				err := panics.AsError("heartbeat of instance "+instanceID, func() error {
+					return h.AutoScaling.Heartbeat(ctx, hook, instanceID)
+				})
 				if err != nil && ctx.Err() == nil {
 					h.Log.Warn("no heartbeat", "instance", instanceID, "hook", hook.Name, "err", err)
 				}
@@ -416,7 +423,8 @@ func (h *Handler) logUnlisted(alive map[string]bool, held map[string]map[string]
 		}
 	}
 	for name, n := range h.Config.Unlisted(all) {
-		h.Log.Warn("interfaces of a network that is not listed stay until their instances end; to have them taken away, list it in removed",
+		h.Log.Warn("interfaces of a network that is not listed stay until their instances end; list it in removed to "+
+			"have them removed",
 			"network", name, "interfaces", n)
 	}
 }
@@ -426,7 +434,7 @@ func networksOf(cluster string, owned []eni.Interface) map[string]map[string]int
 	held := map[string]map[string]int{}
 	for _, i := range owned {
 		m, verdict := identity.Read(cluster, i.Tags)
-		if verdict != identity.Owned || !identity.IsNetworkOwner(m.NodeENIUID) {
+		if verdict != identity.Owned || !m.Owner.IsNetwork() {
 			continue
 		}
 		if held[m.InstanceID] == nil {

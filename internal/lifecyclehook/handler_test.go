@@ -278,7 +278,7 @@ func TestAnInstanceOfNoGroupIsServed(t *testing.T) {
 func TestATickLooksAtWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(instanceID, network string) eni.Interface {
-			m := identity.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: identity.Key{NodeENIUID: identity.NetworkOwner(network)}, Generation: 1}
+			m := identity.Member{Cluster: "c", NodeENI: network, Node: "n", InstanceID: instanceID, Key: identity.Key{Owner: identity.NetworkOwner(network)}, Generation: 1}
 			return eni.Interface{ID: "eni-1", Tags: m.Tags(time.Unix(1, 0), nil)}
 		}
 		var log bytes.Buffer

@@ -57,7 +57,8 @@ type metricDirective struct {
 type metricUnit struct{ Name, Unit string }
 
 func (e EmbeddedMetrics) write(dimensions map[string]string, metrics ...metric) {
-	directive := metricDirective{Namespace: "multieni", Dimensions: [][]string{slices.AppendSeq([]string{}, maps.Keys(dimensions))}}
+	directive := metricDirective{Namespace: "multieni",
+		Dimensions: [][]string{slices.AppendSeq([]string{}, maps.Keys(dimensions))}}
 	line := map[string]any{}
 	for name, value := range dimensions {
 		line[name] = value
@@ -92,7 +93,8 @@ func (h *Handler) Lambda(ctx context.Context, payload json.RawMessage) (any, err
 	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	for n, record := range batch.Records {
 		if failed[n] {
-			response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: record.MessageId})
+			response.BatchItemFailures = append(response.BatchItemFailures,
+				events.SQSBatchItemFailure{ItemIdentifier: record.MessageId})
 		}
 	}
 	return response, nil

@@ -94,7 +94,8 @@ func (c *Consumer) receiveOne(ctx context.Context, message types.Message) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if _, err := c.Queue.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &c.URL, ReceiptHandle: message.ReceiptHandle}); err != nil {
-		c.Log.Warn("a message that was handled could not be deleted and will come again", "message", aws.ToString(message.MessageId), "err", err)
+		c.Log.Warn("a message that was handled could not be deleted and will come again",
+			"message", aws.ToString(message.MessageId), "err", err)
 	}
 }
 

@@ -18,6 +18,7 @@ const recentTTL = 30 * time.Second
 // recent remembers what was answered about instances a moment ago, so that a flood of messages about one instance costs
 // no more calls than one message. Its zero value is ready to use, by many goroutines.
 type recent struct {
+	// mu guards results and hooks.
 	mu      sync.Mutex
 	results map[lifecycle.Event]*answer[Result]
 	hooks   map[lifecycle.Event]*answer[[]lifecycle.HookRef]
@@ -44,7 +45,9 @@ func (r *recent) waiting(event lifecycle.Event, look func() ([]lifecycle.HookRef
 }
 
 // ask calls unless the same was asked a moment ago, and waits for the answer.
-func ask[T any](r *recent, answers *map[lifecycle.Event]*answer[T], key lifecycle.Event, call func() (T, error)) (T, error) {
+func ask[T any](
+	r *recent, answers *map[lifecycle.Event]*answer[T], key lifecycle.Event, call func() (T, error),
+) (T, error) {
 	r.mu.Lock()
 	now := time.Now()
 	for old, a := range *answers {

@@ -40,8 +40,9 @@ type stage struct {
 	transition string
 }
 
-// stages are by the kind of the event (Auto Scaling user guide, "Amazon EC2 Auto Scaling instance lifecycle" and "Lifecycle state
-// transitions for instances in a warm pool"). An instance on its way out never comes back, whether it waits yet or not.
+// stages are by the kind of the event (Auto Scaling user guide, "Amazon EC2 Auto Scaling instance lifecycle" and
+// "Lifecycle state transitions for instances in a warm pool"). An instance on its way out never comes back, whether it
+// waits yet or not.
 var stages = map[lifecycle.Kind]stage{
 	lifecycle.Launching:   {[]string{"Pending:Wait", "Warmed:Pending:Wait"}, "autoscaling:EC2_INSTANCE_LAUNCHING"},
 	lifecycle.Terminating: {[]string{"Terminating", "Warmed:Terminating"}, "autoscaling:EC2_INSTANCE_TERMINATING"},
@@ -52,10 +53,13 @@ func (s stage) has(state string) bool {
 }
 
 // Complete implements [AutoScaling].
-func (s Scaling) Complete(ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy) error {
+func (s Scaling) Complete(
+	ctx context.Context, hook lifecycle.HookRef, instanceID string, result lifecycle.Policy,
+) error {
 	_, err := s.API.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
-		AutoScalingGroupName: &hook.Group, LifecycleHookName: &hook.Name, InstanceId: &instanceID, LifecycleActionResult: aws.String(string(result)),
-		LifecycleActionToken: unlessEmpty(hook.Token),
+		AutoScalingGroupName: &hook.Group, LifecycleHookName: &hook.Name, InstanceId: &instanceID,
+		LifecycleActionResult: aws.String(string(result)),
+		LifecycleActionToken:  unlessEmpty(hook.Token),
 	})
 	if err != nil && !isOver(err) {
 		return fmt.Errorf("complete hook %s of group %s for instance %s: %w", hook.Name, hook.Group, instanceID, err)
@@ -66,7 +70,8 @@ func (s Scaling) Complete(ctx context.Context, hook lifecycle.HookRef, instanceI
 // Heartbeat implements [AutoScaling].
 func (s Scaling) Heartbeat(ctx context.Context, hook lifecycle.HookRef, instanceID string) error {
 	_, err := s.API.RecordLifecycleActionHeartbeat(ctx, &autoscaling.RecordLifecycleActionHeartbeatInput{
-		AutoScalingGroupName: &hook.Group, LifecycleHookName: &hook.Name, InstanceId: &instanceID, LifecycleActionToken: unlessEmpty(hook.Token),
+		AutoScalingGroupName: &hook.Group, LifecycleHookName: &hook.Name, InstanceId: &instanceID,
+		LifecycleActionToken: unlessEmpty(hook.Token),
 	})
 	if err != nil && !isOver(err) {
 		return fmt.Errorf("prolong hook %s of group %s for instance %s: %w", hook.Name, hook.Group, instanceID, err)
@@ -76,7 +81,8 @@ func (s Scaling) Heartbeat(ctx context.Context, hook lifecycle.HookRef, instance
 
 // Waiting implements [AutoScaling].
 func (s Scaling) Waiting(ctx context.Context, instanceID string, kind lifecycle.Kind) ([]lifecycle.HookRef, error) {
-	instances, err := s.API.DescribeAutoScalingInstances(ctx, &autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
+	instances, err := s.API.DescribeAutoScalingInstances(ctx,
+		&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil {
 		return nil, fmt.Errorf("ask Auto Scaling about instance %s: %w", instanceID, err)
 	}
@@ -85,21 +91,23 @@ func (s Scaling) Waiting(ctx context.Context, instanceID string, kind lifecycle.
 		if !stages[kind].has(aws.ToString(i.LifecycleState)) {
 			continue
 		}
-		hooks, err := s.API.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: i.AutoScalingGroupName})
+		hooks, err := s.API.DescribeLifecycleHooks(ctx,
+			&autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: i.AutoScalingGroupName})
 		if err != nil {
 			return nil, fmt.Errorf("list the hooks of group %s: %w", aws.ToString(i.AutoScalingGroupName), err)
 		}
 		for _, hook := range hooks.LifecycleHooks {
 			if aws.ToString(hook.LifecycleTransition) == stages[kind].transition {
-				waiting = append(waiting, lifecycle.HookRef{Group: aws.ToString(i.AutoScalingGroupName), Name: aws.ToString(hook.LifecycleHookName)})
+				waiting = append(waiting, lifecycle.HookRef{Group: aws.ToString(i.AutoScalingGroupName),
+					Name: aws.ToString(hook.LifecycleHookName)})
 			}
 		}
 	}
 	return waiting, nil
 }
 
-// isOver recognises that a lifecycle action was completed or has run out of time. Auto Scaling has no code of its own for
-// that, only these words.
+// isOver recognises that a lifecycle action was completed or has run out of time. Auto Scaling has no code of its own
+// for that, only these words.
 func isOver(err error) bool {
 	answer := smithy.APIError(nil)
 	return errors.As(err, &answer) && answer.ErrorCode() == "ValidationError" &&

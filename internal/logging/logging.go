@@ -31,8 +31,8 @@ func nameLevels(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Calm returns a handler that writes errors and warnings as INFO once the context has ended: after a signal to stop, calls
-// that were cut off and a lease that was given up are no mistakes, and nothing is hidden.
+// Calm returns a handler that writes errors and warnings as INFO once the context has ended: after a signal to stop,
+// calls that were cut off and a lease that was given up are no mistakes, and nothing is hidden.
 func Calm(ctx context.Context, handler slog.Handler) slog.Handler { return calm{handler, ctx} }
 
 type calm struct {

@@ -134,6 +134,24 @@ func TestConfigureAndGiveBack(t *testing.T) {
 	}
 }
 
+// A link of a long name has the whole name too, and loses it with the interface.
+func TestALongNameInKernel(t *testing.T) {
+	node, vpc := netlinktest.New(t), netlinktest.New(t)
+	node.Attach("ens6", mac(1), vpc, "peer1")
+	host := open(t, node, netlink.Options{})
+	before := node.State()
+	long := link(1, hostnet.None)
+	long.Name = "a-name-that-is-longer-than-a-link-may-be"
+	pass(t, host, long)
+	if shown := node.IP("link show ens6"); !strings.Contains(shown, "altname net-"+long.Name) || !strings.Contains(shown, "altname "+hostnet.AltName(long.Name)) {
+		t.Errorf("ip link shows %s", shown)
+	}
+	pass(t, host)
+	if diff := cmp.Diff(before, node.State()); diff != "" {
+		t.Errorf("traces are left (-before +after):\n%s", diff)
+	}
+}
+
 // The kernel has exactly what was asked for, as another program sees it, and the main table nothing of it.
 func TestPrimaryInKernel(t *testing.T) {
 	node, vpc := netlinktest.New(t), netlinktest.New(t)

@@ -30,13 +30,15 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.N
 		Name: object.Name, UID: string(object.UID), Cluster: cluster,
 		Layout: launchtemplate.Layout(spec.Layout), UserData: spec.UserData, InstanceProfile: spec.InstanceProfile,
 		Monitoring: spec.DetailedMonitoring, Tags: v1alpha1.Strings(spec.Tags),
-		Image:           launchtemplate.Image{Family: launchtemplate.Family(spec.AMIFamily), ID: ImageID(spec.AMISelector), Architecture: string(spec.Architecture)},
+		Image: launchtemplate.Image{Family: launchtemplate.Family(spec.AMIFamily),
+			ID: ImageID(spec.AMISelector), Architecture: string(spec.Architecture)},
 		Types:           launchtemplate.TypeFilter{Include: spec.InstanceTypes.Include, Exclude: spec.InstanceTypes.Exclude},
 		RejectConflicts: spec.ConflictPolicy == v1alpha1.ConflictReject,
 	}
 	if m := spec.MetadataOptions; m != nil {
 		t.Metadata = &launchtemplate.MetadataOptions{
-			HTTPEndpoint: m.HTTPEndpoint, HTTPTokens: m.HTTPTokens, HTTPProtocolIPv6: m.HTTPProtocolIPv6, HopLimit: int(m.HTTPPutResponseHopLimit),
+			HTTPEndpoint: m.HTTPEndpoint, HTTPTokens: m.HTTPTokens, HTTPProtocolIPv6: m.HTTPProtocolIPv6,
+			HopLimit: int(m.HTTPPutResponseHopLimit),
 		}
 	}
 	if c := spec.Cluster; c != nil {
@@ -53,7 +55,9 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.N
 	}
 	if raw := spec.LaunchTemplateOverride; raw != nil && len(raw.Raw) > 0 {
 		if err := json.Unmarshal(raw.Raw, &t.Override); err != nil {
-			return t, launchtemplate.Problem{Reason: launchtemplate.InvalidOverride, Path: "spec.launchTemplateOverride", Message: "it must be an object with members of RequestLaunchTemplateData: " + err.Error()}
+			return t, launchtemplate.Problem{Reason: launchtemplate.InvalidOverride,
+				Path:    "spec.launchTemplateOverride",
+				Message: "it must be an object with members of RequestLaunchTemplateData: " + err.Error()}
 		}
 	}
 	return t, check(spec)
@@ -61,10 +65,12 @@ func Convert(object *v1alpha1.AWSNodeTemplate, cluster string) (launchtemplate.N
 
 func convertInterface(i v1alpha1.LaunchInterface) launchtemplate.Interface {
 	return launchtemplate.Interface{
-		Name: i.Name, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)}, Type: eni.Type(i.InterfaceType),
+		Name: i.Name, Slot: eni.Slot{Card: int(i.NetworkCardIndex), Device: int(i.DeviceIndex)},
+		Type:        eni.Type(i.InterfaceType),
 		Description: i.Description, DeleteOnTermination: i.DeleteOnTermination == nil || *i.DeleteOnTermination,
 		PublicIP: i.AssociatePublicIPAddress, CarrierIP: i.AssociateCarrierIPAddress,
-		IPv4Prefixes: int(i.IPv4PrefixCount), IPv6Prefixes: int(i.IPv6PrefixCount), Management: launchtemplate.Management(i.Management),
+		IPv4Prefixes: int(i.IPv4PrefixCount), IPv6Prefixes: int(i.IPv6PrefixCount),
+		Management: launchtemplate.Management(i.Management),
 	}
 }
 
@@ -100,18 +106,21 @@ func check(spec v1alpha1.AWSNodeTemplateSpec) error {
 		}
 		return fmt.Errorf("spec.%s is %q and must be one of %s", path, value, strings.Join(known, ", "))
 	}
-	family := words("amiFamily", string(spec.AMIFamily), string(launchtemplate.AL2023), string(launchtemplate.Bottlerocket), string(launchtemplate.Custom))
+	family := words("amiFamily", string(spec.AMIFamily), string(launchtemplate.AL2023),
+		string(launchtemplate.Bottlerocket), string(launchtemplate.Custom))
 	if family != nil {
 		family = fmt.Errorf("%w; AWS publishes no new EKS image of AL2; for AL2, Ubuntu and any other image set Custom, "+
 			"choose the image by amiSelector, and say in userData how it joins the cluster", family)
 	}
 	rules := []error{
 		family,
-		words("layout", string(spec.Layout), string(launchtemplate.NoLayout), string(launchtemplate.IPOptimized), string(launchtemplate.BandwidthOptimized)),
+		words("layout", string(spec.Layout), string(launchtemplate.NoLayout), string(launchtemplate.IPOptimized),
+			string(launchtemplate.BandwidthOptimized)),
 		words("architecture", string(spec.Architecture), "amd64", "arm64"),
 	}
 	for n, i := range spec.NetworkInterfaces {
-		rules = append(rules, words(fmt.Sprintf("networkInterfaces[%d].management", n), string(i.Management), string(launchtemplate.Unmanaged), string(launchtemplate.CNI)))
+		rules = append(rules, words(fmt.Sprintf("networkInterfaces[%d].management", n), string(i.Management),
+			string(launchtemplate.Unmanaged), string(launchtemplate.CNI)))
 	}
 	for _, err := range rules {
 		if err != nil {

@@ -24,8 +24,8 @@ const Kind = "AWSNodeTemplate"
 // karpenter is the API that the kind comes from.
 const karpenter = "karpenter.k8s.aws/v1alpha1"
 
-// Read returns the one AWSNodeTemplate of a manifest, and notes on how it was read. Fields that do not exist are errors.
-// One with the header of Karpenter's old API is taken for ours.
+// Read returns the one AWSNodeTemplate of a manifest, and notes on how it was read. Fields that do not exist are
+// errors. One with the header of Karpenter's old API is taken for ours.
 func Read(r io.Reader) (*v1alpha1.AWSNodeTemplate, []string, error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(r))
 	var found *v1alpha1.AWSNodeTemplate
@@ -64,7 +64,9 @@ func decode(header metav1.TypeMeta, text []byte) (*v1alpha1.AWSNodeTemplate, []s
 	switch header.APIVersion {
 	case ours:
 	case karpenter:
-		notes = append(notes, fmt.Sprintf("apiVersion %s is taken for %s; write that to apply it to a cluster, where the other group is Karpenter's", karpenter, ours))
+		notes = append(notes, fmt.Sprintf(
+			"apiVersion %s is taken for %s; write that to apply it to a cluster, where the other group is Karpenter's",
+			karpenter, ours))
 	default:
 		return nil, nil, fmt.Errorf("%s has apiVersion %q and must have %s", Kind, header.APIVersion, ours)
 	}

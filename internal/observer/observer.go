@@ -31,8 +31,8 @@ type Reader interface {
 	ListOwned(context.Context) ([]eni.Interface, time.Time, error)
 	// Interfaces describes interfaces by ID, and leaves out those that EC2 does not show.
 	Interfaces(ctx context.Context, ids []string) ([]eni.Interface, error)
-	// ListByNodeENI lists the interfaces made for a NodeENI.
-	ListByNodeENI(ctx context.Context, uid string) ([]eni.Interface, error)
+	// ListByOwner lists the interfaces created for an owner.
+	ListByOwner(ctx context.Context, owner identity.Owner) ([]eni.Interface, error)
 	// DescribeInstance reads one instance with all its interfaces.
 	DescribeInstance(ctx context.Context, instanceID string) (eni.InstanceSnapshot, error)
 }
@@ -55,6 +55,7 @@ type Observer struct {
 	Options
 	reader Reader
 
+	// mu guards inventory, pollBackoff, missing and since.
 	mu          sync.Mutex
 	inventory   *inventory.Inventory
 	pollBackoff inventory.PollBackoff
@@ -77,8 +78,9 @@ type absence struct{ since, asked time.Time }
 // absenceTTL is how long the Observer remembers an absence after the last read.
 const absenceTTL = time.Hour
 
-// An Observer polls every startPoll in its first startPhase, where the period of its options is shorter. A start reads all
-// interfaces of the cluster, so the reads for nodes that joined meanwhile are few: EC2 attaches an interface in 1 to 5 s.
+// An Observer polls every startPoll in its first startPhase, where the period of its options is shorter. A start reads
+// all interfaces of the cluster, so the reads for nodes that joined meanwhile are few: EC2 attaches an interface in 1
+// to 5 s.
 const (
 	startPhase = 30 * time.Second
 	startPoll  = 2 * time.Second
@@ -145,7 +147,8 @@ func (o *Observer) resyncLoop(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			o.Log.Error("the cluster's interfaces could not be listed; what is known stays in force", "err", err, "retryIn", retry)
+			o.Log.Error("the cluster's interfaces could not be listed; what is known stays in force", "err", err,
+				"retryIn", retry)
 			wait, retry = retry, min(2*retry, o.Resync)
 		} else {
 			wait, retry = min(wait, next), time.Second
@@ -280,68 +283,6 @@ func (o *Observer) DescribeInstance(ctx context.Context, instanceID string) (eni
 	return look, nil
 }
 
-// NodeInventory is the inventory of one instance; it costs no call to EC2.
-type NodeInventory struct {
-	Owned             []inventory.Record
-	UsedGenerations   map[identity.Key]int64
-	RemovedExternally map[identity.Key]time.Time
-	MissingSince      time.Time
-	// Since is when the Observer began to observe.
-	Since time.Time
-	// Launched are the interfaces the instance was launched with, from a launch template of ours.
-	Launched []eni.Interface
-	// Requested has, by interface ID, the addresses that EC2's answers to calls of this process named.
-	Requested map[string]eni.Addresses
-}
-
-// Of returns the inventory of an instance.
-func (o *Observer) Of(instanceID string) NodeInventory {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return NodeInventory{
-		Owned: o.inventory.Of(instanceID), UsedGenerations: o.inventory.UsedGenerations(instanceID), RemovedExternally: o.inventory.RemovedExternally(instanceID),
-		MissingSince: o.missing[instanceID].since, Since: o.since, Launched: o.inventory.Launched(instanceID),
-		Requested: o.inventory.Requested(instanceID),
-	}
-}
-
-// HasAny reports whether the inventory has an interface that was made for an instance, under any node name.
-func (o *Observer) HasAny(instanceID string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.HasAny(instanceID)
-}
-
-// InstancesOf returns the instances with interfaces made under a node's name, in order.
-func (o *Observer) InstancesOf(node string) []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.InstancesOf(node)
-}
-
-// Judged records which of an instance's interfaces have evidence besides their tags (ours), and which are left alone
-// (denied). It returns the newly denied ones.
-func (o *Observer) Judged(now time.Time, instanceID string, ours, denied []string) (newlyDenied []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Judged(now, instanceID, ours, denied)
-}
-
-// Denied returns the IDs of the interfaces with the cluster's tags that are left alone, because they have no other
-// evidence.
-func (o *Observer) Denied() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Denied()
-}
-
-// Holds reports whether any interface of a NodeENI is known to exist, or may exist after a recent create call.
-func (o *Observer) Holds(nodeENIUID string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Holds(nodeENIUID) || o.inventory.MayHavePendingCreate(o.Now(), nodeENIUID)
-}
-
 // IsPastVisibilityWindow reports whether EC2 shows by now every interface that existed when the Observer started.
 // Before that, a previous leader may have created interfaces that no read shows yet.
 func (o *Observer) IsPastVisibilityWindow() bool {
@@ -352,9 +293,9 @@ func (o *Observer) IsPastVisibilityWindow() bool {
 
 // ListRemaining lists the remaining interfaces of a NodeENI in EC2, and enqueues their nodes. Interfaces that are left
 // alone despite their tags do not count: no NodeENI waits for them.
-func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.Interface, error) {
+func (o *Observer) ListRemaining(ctx context.Context, owner identity.Owner) ([]eni.Interface, error) {
 	begun := o.Now()
-	left, err := o.reader.ListByNodeENI(ctx, nodeENIUID)
+	left, err := o.reader.ListByOwner(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -372,59 +313,6 @@ func (o *Observer) ListRemaining(ctx context.Context, nodeENIUID string) ([]eni.
 	}
 	o.notify(ctx, members)
 	return left, nil
-}
-
-// Interface returns an interface as it is last known.
-func (o *Observer) Interface(id string) (eni.Interface, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Interface(id)
-}
-
-// RecentlyCreated implements the recorder of the executor.
-func (o *Observer) RecentlyCreated(now time.Time, id string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.RecentlyCreated(now, id)
-}
-
-// RecordCall implements the recorder of the executor.
-func (o *Observer) RecordCall(now time.Time, after eni.Interface, effect inventory.Effect) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.inventory.RecordCall(now, after, effect)
-	o.pollBackoff.Restart(after.ID)
-	o.wakePoll()
-}
-
-// RecordChange implements the recorder of the executor.
-func (o *Observer) RecordChange(now time.Time, id string, change func(eni.Interface) eni.Interface, effect inventory.Effect) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.inventory.RecordChange(now, id, change, effect)
-	o.pollBackoff.Restart(id)
-	o.wakePoll()
-}
-
-// RecordRequested implements the recorder of the executor.
-func (o *Observer) RecordRequested(now time.Time, id string, before, added, removed eni.Addresses) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.inventory.RecordRequested(now, id, before, added, removed)
-}
-
-// RecordUnansweredCreate implements the recorder of the executor.
-func (o *Observer) RecordUnansweredCreate(now time.Time, nodeENIUID string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.inventory.RecordUnansweredCreate(now, nodeENIUID)
-}
-
-// Deleted implements the recorder of the executor.
-func (o *Observer) Deleted(now time.Time, id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.inventory.Deleted(now, id)
 }
 
 // wakePoll wakes the poll if it sleeps.
@@ -450,51 +338,18 @@ func (o *Observer) notify(ctx context.Context, changed []identity.Member) {
 	o.wakePoll()
 }
 
-// Unattached returns how many interfaces without an attachment exist, of those whose NodeENI counts.
-func (o *Observer) Unattached(counts func(nodeENIUID string) bool) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Unattached(counts)
-}
-
-// Owners returns the UIDs of the NodeENIs with known interfaces.
-func (o *Observer) Owners() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Owners()
+// EnqueueNode sends a node's name to the receiver of [Observer.Changed].
+func (o *Observer) EnqueueNode(ctx context.Context, node string) {
+	select {
+	case o.changed <- node:
+	case <-ctx.Done():
+	}
 }
 
 // EnqueueOwner sends the nodes with interfaces of a NodeENI to the receiver of [Observer.Changed].
-func (o *Observer) EnqueueOwner(ctx context.Context, nodeENIUID string) {
+func (o *Observer) EnqueueOwner(ctx context.Context, owner identity.Owner) {
 	o.mu.Lock()
-	members := o.inventory.MembersOf(nodeENIUID)
+	members := o.inventory.MembersOf(owner)
 	o.mu.Unlock()
 	o.notify(ctx, members)
-}
-
-// CountOf returns how many interfaces are known, of those whose NodeENI counts.
-func (o *Observer) CountOf(counts func(nodeENIUID string) bool) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := 0
-	for _, uid := range o.inventory.Owners() {
-		if counts(uid) {
-			n += o.inventory.CountOf(uid)
-		}
-	}
-	return n
-}
-
-// Attached returns how many attached interfaces are known, of those that count.
-func (o *Observer) Attached(counts func(inventory.Record) bool) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Attached(counts)
-}
-
-// Count returns how many interfaces the cluster owns.
-func (o *Observer) Count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.inventory.Len()
 }

@@ -84,10 +84,10 @@ func (c *cloud) Interfaces(_ context.Context, ids []string) ([]eni.Interface, er
 	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return !slices.Contains(ids, i.ID) }), c.err
 }
 
-func (c *cloud) ListByNodeENI(_ context.Context, uid string) ([]eni.Interface, error) {
+func (c *cloud) ListByOwner(_ context.Context, owner identity.Owner) ([]eni.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[identity.TagNodeENIUID] != uid }), c.err
+	return slices.DeleteFunc(slices.Clone(c.interfaces), func(i eni.Interface) bool { return i.Tags[identity.TagNodeENIUID] != string(owner) }), c.err
 }
 
 func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnapshot, error) {
@@ -98,7 +98,7 @@ func (c *cloud) DescribeInstance(_ context.Context, id string) (eni.InstanceSnap
 
 func member(ordinal int) identity.Member {
 	return identity.Member{
-		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: 1,
+		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance, Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: 1,
 	}
 }
 
@@ -385,7 +385,7 @@ func TestAFailedPollGoesOn(t *testing.T) {
 		c.set(free)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if o.Unattached(func(string) bool { return true }) != 1 {
+		if o.Unattached(func(identity.Owner) bool { return true }) != 1 {
 			t.Error("the poll gave up")
 		}
 	})

@@ -37,8 +37,11 @@ type Agent struct {
 	// are kept up to date, StateDir is a folder of the agent's own; none if empty.
 	Sysfs, NetworkdDir, SRIOVConfig, StateDir string
 
-	// NetworksDir and LeasesDir are folders of the host that the agent shares with the CNI program; no pod networks if empty.
+	// NetworksDir and LeasesDir are folders of the host that the agent shares with the CNI program; no pod networks if
+	// empty.
 	NetworksDir, LeasesDir string
+	// CNIDir must have our CNI plugins, if set; WaitForCNI is the folder that must have Multus' configuration.
+	CNIDir, WaitForCNI string
 
 	ProbeAddress string
 
@@ -48,20 +51,41 @@ type Agent struct {
 // Bind adds the flags to a flag set.
 func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.NodeName, "node-name", "", "name of the Node this agent runs on")
-	flags.BoolVar(&a.WithoutKubernetes, "without-kubernetes", false, "make every interface usable that instance metadata lists beside the primary one, and ask no API server; not for nodes whose CNI has interfaces of its own")
-	flags.DurationVar(&a.CheckInterval, "check-interval", 30*time.Second, "time between two looks at the links when nothing seems to change; changes are seen at once")
-	flags.IntVar(&a.DefaultMTU, "default-mtu", 0, "MTU in bytes of links whose NodeENI names none; 0 stands for 9001, the largest inside a VPC")
-	flags.StringVar(&a.ENIPattern, "eni-pattern", "", "regular expression; links of other names are never touched. Links are found by MAC address, so none is needed")
+	flags.BoolVar(&a.WithoutKubernetes, "without-kubernetes", false,
+		"make every interface usable that instance metadata lists in addition to the primary one, without an API "+
+			"server; not for nodes whose CNI has interfaces of its own")
+	flags.DurationVar(&a.CheckInterval, "check-interval", 30*time.Second,
+		"time between two looks at the links when nothing seems to change; changes are seen at once")
+	flags.IntVar(&a.DefaultMTU, "default-mtu", 0,
+		"MTU in bytes of links whose NodeENI names none; 0 means 9001, the largest inside a VPC")
+	flags.StringVar(&a.ENIPattern, "eni-pattern", "",
+		"regular expression; links of other names are never touched. Links are found by MAC address, so none is needed")
 	flags.StringSliceVar(&a.IgnoreInterfaces, "ignore-interfaces", nil, "names of links that are never touched")
-	flags.StringVar(&a.PrimaryInterface, "primary-interface", "", "name of one more link that is never touched; the primary interface never is")
-	flags.StringVar(&a.Taint, "not-ready-taint", "networking.k8s.aws/not-ready", "key of the taint that is removed from the Node once its required interfaces are ready")
+	flags.StringVar(&a.PrimaryInterface,
+		"primary-interface", "", "name of one more link that is never touched; the primary interface never is")
+	flags.StringVar(&a.Taint, "not-ready-taint", "networking.k8s.aws/not-ready",
+		"key of the taint that is removed from the Node once its required interfaces are ready")
 	flags.BoolVar(&a.ReapplyTaint, "reapply-taint", false, "put the taint back when a required interface is lost")
-	flags.StringVar(&a.Sysfs, "sysfs", "/sys", "where sysfs is mounted for NodeENIs with enableDPDK; it must be writable for them")
-	flags.StringVar(&a.NetworkdDir, "networkd-dir", "", "folder of the host to keep files in by which systemd-networkd leaves the interfaces alone, for example /etc/systemd/network; none if empty")
-	flags.StringVar(&a.SRIOVConfig, "sriov-config", "", "file to list devices in for the SR-IOV network device plugin, for example /etc/pcidp/config.json; none if empty")
-	flags.StringVar(&a.StateDir, "state-dir", "", "folder to write down in what the node was promised, so that an agent that starts while the API server is away knows it; none if empty")
-	flags.StringVar(&a.NetworksDir, "networks-dir", "", "folder of the host for a file of each pod network, which the CNI program reads; no pod networks if empty")
-	flags.StringVar(&a.LeasesDir, "leases-dir", "", "folder of the host with the leases of the CNI program; required with --networks-dir")
+	flags.StringVar(&a.Sysfs, "sysfs", "/sys",
+		"where sysfs is mounted for NodeENIs with enableDPDK; it must be writable for them")
+	flags.StringVar(&a.NetworkdDir, "networkd-dir", "",
+		"folder of the host for the files that make systemd-networkd ignore the interfaces, for example "+
+			"/etc/systemd/network; none if empty")
+	flags.StringVar(&a.SRIOVConfig, "sriov-config", "",
+		"file to list devices in for the SR-IOV network device plugin, for example /etc/pcidp/config.json; none if empty")
+	flags.StringVar(&a.StateDir, "state-dir", "",
+		"folder to write down in what the node was promised, so that an agent that starts while the API server is "+
+			"away knows it; none if empty")
+	flags.StringVar(&a.NetworksDir, "networks-dir", "",
+		"folder of the host for a file of each pod network, which the CNI program reads; no pod networks if empty")
+	flags.StringVar(&a.LeasesDir, "leases-dir", "",
+		"folder of the host with the leases of the CNI program; required with --networks-dir")
+	flags.StringVar(&a.CNIDir, "cni-dir", "",
+		"folder of the host that must have the CNI plugins multieni-ipam and multieni-routes before pods attach; not "+
+			"looked at if empty")
+	flags.StringVar(&a.WaitForCNI, "wait-for-cni", "",
+		"folder of the host with CNI configurations, for example /etc/cni/net.d; the startup taint stays until "+
+			"Multus' is the first in it. None if empty")
 	flags.StringVar(&a.ProbeAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 for none")
 	a.Logging.Bind(flags)
 }
@@ -70,7 +94,8 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 func (a *Agent) Validate() error {
 	var faults []error
 	if a.NodeName == "" && !a.WithoutKubernetes {
-		faults = append(faults, errors.New("--node-name, or NODE_NAME, must name the Node; in a pod it comes from spec.nodeName"))
+		faults = append(faults, errors.New(
+			"--node-name, or NODE_NAME, must name the Node; in a pod it comes from spec.nodeName"))
 	}
 	if a.CheckInterval < time.Second {
 		faults = append(faults, errors.New("--check-interval must be at least 1s"))

@@ -80,37 +80,62 @@ var variables = map[string]string{
 	"networkd-dir":               "NETWORKD_DIR",
 	"networks-dir":               "NETWORKS_DIR",
 	"leases-dir":                 "LEASES_DIR",
+	"cni-dir":                    "CNI_DIR",
+	"wait-for-cni":               "WAIT_FOR_CNI",
 	"state-dir":                  "STATE_DIR",
 }
 
 // Bind adds the flags to a flag set.
 func (c *Controller) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Region, "region", "", "AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
-	flags.StringVar(&c.ClusterName, "cluster-name", "", "name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Never change it while interfaces exist")
+	flags.StringVar(&c.Region, "region", "",
+		"AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
+	flags.StringVar(&c.ClusterName, "cluster-name", "",
+		"name of this cluster in the tags of its interfaces; the UID of the kube-system namespace if empty. Never "+
+			"change it while interfaces exist")
 	BindInstanceTags(flags, &c.InstanceTags)
-	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "address of the Prometheus endpoint /metrics; 0 for none")
-	flags.BoolVar(&c.MetricsSecure, "metrics-secure", false, "serve the metrics by HTTPS, to whom the API server authenticates by a token and grants get on /metrics")
-	flags.StringVar(&c.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure, read again when they change; self-signed if empty")
+	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080",
+		"address of the Prometheus endpoint /metrics; 0 for none")
+	flags.BoolVar(&c.MetricsSecure, "metrics-secure", false,
+		"serve the metrics by HTTPS, to whom the API server authenticates by a token and grants get on /metrics")
+	flags.StringVar(&c.MetricsCertDir, "metrics-cert-dir", "",
+		"folder with tls.crt and tls.key for --metrics-secure, read again when they change; self-signed if empty")
 	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
-	flags.BoolVar(&c.LeaderElect, "leader-elect", true, "work only while holding the lease, so that several replicas can run")
-	flags.StringVar(&c.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
-	flags.DurationVar(&c.LeaseDuration, "leader-election-lease-duration", 15*time.Second, "how long a lease lasts that is not renewed")
+	flags.BoolVar(&c.LeaderElect, "leader-elect", true,
+		"work only while holding the lease, so that several replicas can run")
+	flags.StringVar(&c.LeaderElectionNamespace,
+		"leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
+	flags.DurationVar(&c.LeaseDuration, "leader-election-lease-duration", 15*time.Second,
+		"how long a lease lasts that is not renewed")
 	flags.IntVar(&c.MaxConcurrentReconciles, "max-concurrent-reconciles", 5, "NodeENIs worked on at the same time")
-	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3, "interfaces of one node being detached or deleted at the same time; EC2's request rates say how fast those of all nodes go")
+	flags.IntVar(&c.MaxConcurrentENICleanup, "max-concurrent-eni-cleanup", 3,
+		"interfaces of one node being detached or deleted at the same time; EC2's request rates say how fast those "+
+			"of all nodes go")
 	flags.IntVar(&c.MaxConcurrentNodes, "max-concurrent-nodes", 32, "nodes worked on at the same time")
-	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute, "time between two listings of the cluster's interfaces, by which changes made by hand in EC2 are noticed")
-	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond, "time between two readings of the interfaces EC2 is at work on")
-	flags.DurationVar(&c.SourceRefreshPeriod, "source-refresh-period", time.Minute, "time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of launch templates, images by tags")
-	flags.Float64Var(&c.EC2RateShare, "ec2-rate-share", ratelimit.InitialShare, "part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
-	flags.StringToStringVar(&c.NodeCluster, "node-cluster", nil, "name and endpoint of the EKS cluster, as name=NAME,endpoint=URL, for the user data of AWSNodeTemplates that do not set them in spec.cluster; the controller takes certificateAuthority and serviceCIDR from the API server if they are not given")
-	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil, "size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
+	flags.DurationVar(&c.ResyncPeriod, "resync-period", 5*time.Minute,
+		"time between two listings of the cluster's interfaces, which find changes made by hand in EC2")
+	flags.DurationVar(&c.PollInterval, "poll-interval", 300*time.Millisecond,
+		"time between two readings of the interfaces EC2 is at work on")
+	flags.DurationVar(&c.SourceRefreshPeriod, "source-refresh-period", time.Minute,
+		"time between two looks at what AWSNodeTemplates refer to and others can change: $Latest and $Default of "+
+			"launch templates, images by tags")
+	flags.Float64Var(&c.EC2RateShare, "ec2-rate-share", ratelimit.InitialShare,
+		"part of EC2's request rates to use at first; the rest is left to others in the account, such as the VPC "+
+			"CNI. It climbs to 1 while EC2 refuses nothing, and falls when it does")
+	flags.StringToStringVar(&c.NodeCluster, "node-cluster", nil, "name and endpoint of the EKS cluster, as "+
+		"name=NAME,endpoint=URL, for the user data of AWSNodeTemplates that do not set them in spec.cluster; the "+
+		"controller takes certificateAuthority and serviceCIDR from the API server if they are not given")
+	flags.StringToStringVar(&c.EC2Buckets, "ec2-bucket", nil,
+		"size of the token bucket of an EC2 action in this account, as ACTION=CAPACITY/REFILL, requests and requests "+
+			"per second, for example AttachNetworkInterface=200/20; may be repeated. Others have the sizes that EC2 documents")
 	c.Features.Bind(flags)
 	c.Logging.Bind(flags)
 }
 
 // BindInstanceTags adds the flag that names the tags of the cluster's instances.
 func BindInstanceTags(flags *pflag.FlagSet, tags *[]string) {
-	flags.StringSliceVar(tags, "instance-tags", nil, "tags, KEY=VALUE or KEY, of which an instance must have one before it gets interfaces, for example kubernetes.io/cluster/NAME; a Node that names another instance keeps what it has and gets no more. Every instance gets some if there are none")
+	flags.StringSliceVar(tags, "instance-tags", nil, "tags, KEY=VALUE or KEY; an instance needs one of them to get "+
+		"interfaces, for example kubernetes.io/cluster/NAME. A Node that names another instance keeps its interfaces "+
+		"and gets no more. Without this flag every instance gets interfaces")
 }
 
 // ParseInstanceTags reads what the flag says.
@@ -154,11 +179,13 @@ func (c *Controller) checkNodeCluster() error {
 	}
 	for key := range c.NodeCluster {
 		if !slices.Contains([]string{"name", "endpoint", "certificateAuthority", "serviceCIDR"}, key) {
-			return fmt.Errorf("--node-cluster has no key %s: say name, endpoint, certificateAuthority or serviceCIDR", strconv.Quote(key))
+			return fmt.Errorf("--node-cluster has no key %s: say name, endpoint, certificateAuthority or serviceCIDR",
+				strconv.Quote(key))
 		}
 	}
 	if c.NodeCluster["name"] == "" || !strings.HasPrefix(c.NodeCluster["endpoint"], "https://") {
-		return errors.New("--node-cluster needs the name of the EKS cluster and its endpoint, which begins with https:// (aws eks describe-cluster shows both)")
+		return errors.New("--node-cluster needs the name of the EKS cluster and its endpoint, which begins with " +
+			"https:// (aws eks describe-cluster shows both)")
 	}
 	return nil
 }
@@ -181,7 +208,8 @@ func (c *Controller) Validate() error {
 		faults = append(faults, fmt.Errorf("--source-refresh-period is %s and must be at least 1s", c.SourceRefreshPeriod))
 	}
 	if c.EC2RateShare < ratelimit.MinShare || c.EC2RateShare > ratelimit.MaxShare {
-		faults = append(faults, fmt.Errorf("--ec2-rate-share is %g and must be from %g to %g", c.EC2RateShare, ratelimit.MinShare, ratelimit.MaxShare))
+		faults = append(faults, fmt.Errorf("--ec2-rate-share is %g and must be from %g to %g", c.EC2RateShare,
+			ratelimit.MinShare, ratelimit.MaxShare))
 	}
 	if c.MetricsCertDir != "" && !c.MetricsSecure {
 		faults = append(faults, errors.New("--metrics-cert-dir is given without --metrics-secure"))

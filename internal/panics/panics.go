@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package panics turns a panic into an error of the work that it happened in, so that it ends neither the process nor the
-// work for other objects. controller-runtime does that for reconcilers; this is for every other goroutine.
+// Package panics turns a panic into an error of the work that it happened in, so that it ends neither the process nor
+// the work for other objects. controller-runtime does that for reconcilers; this is for every other goroutine.
 package panics
 
 import (
@@ -24,7 +24,8 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: panic: %v in %s; this is a bug of multieni: report it with this line", e.Of, e.Value, strings.Join(e.Frames, " < "))
+	return fmt.Sprintf("%s: panic: %v in %s; this is a bug of multieni: report it with this line", e.Of, e.Value,
+		strings.Join(e.Frames, " < "))
 }
 
 // Unwrap returns what panic was called with, if that is an error.
@@ -33,8 +34,8 @@ func (e *Error) Unwrap() error {
 	return err
 }
 
-// AsError does the work and returns its error, or an [*Error] when it panics. Locks that the work takes must be released by
-// defer.
+// AsError does the work and returns its error, or an [*Error] when it panics. Locks that the work takes must be
+// released by defer.
 func AsError(of string, work func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -107,11 +107,12 @@ func (l *Launches) ImageByID(ctx context.Context, id string) (Image, error) {
 // Source returns a version of a launch template, by ID or else by name. It reads an alias again after the time to
 // follow. A version number always names the same version while the template exists.
 func (l *Launches) Source(ctx context.Context, templateID, name, version string) (Source, error) {
-	return l.sources.Get(ctx, strings.Join([]string{templateID, name, version}, "\n"), func(ctx context.Context) (Source, time.Duration, error) {
-		at := l.now()
-		v, err := l.reader.LaunchTemplateVersion(ctx, templateID, name, version)
-		return Source{v, at}, l.follow, err
-	})
+	return l.sources.Get(ctx, strings.Join([]string{templateID, name, version}, "\n"),
+		func(ctx context.Context) (Source, time.Duration, error) {
+			at := l.now()
+			v, err := l.reader.LaunchTemplateVersion(ctx, templateID, name, version)
+			return Source{v, at}, l.follow, err
+		})
 }
 
 // InstancesOf returns, by instance, the version of another program's launch template that the instance was launched

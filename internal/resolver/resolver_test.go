@@ -6,6 +6,7 @@ package resolver_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -180,4 +181,42 @@ func TestACallerThatGoesLeavesTheQuestionToTheOthers(t *testing.T) {
 	if r.asked != 1 {
 		t.Errorf("asked %d times", r.asked)
 	}
+}
+
+// The subnets last read serve the metric of free addresses: nothing is read for it, and it forgets what is not read.
+func TestSubnetsLastRead(t *testing.T) {
+	r := &reader{known: []string{"subnet-b", "subnet-a"}}
+	inBubble(t, r, func(t *testing.T, resolve *resolver.Resolver) {
+		if got := resolve.LastRead(); len(got) != 0 {
+			t.Errorf("before the first read: %v", got)
+		}
+		if _, err := resolve.Subnets(t.Context(), ids("subnet-a", "subnet-b")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		r.known = []string{"subnet-a"}
+		if _, err := resolve.Subnets(t.Context(), ids("subnet-a")); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  []string
+		}{
+			{0, []string{"subnet-a", "subnet-b"}},
+			{time.Hour + time.Minute, []string{"subnet-a"}},
+			{2 * time.Hour, nil},
+		} {
+			time.Sleep(step.after)
+			var got []string
+			for _, subnet := range resolve.LastRead() {
+				got = append(got, subnet.ID)
+			}
+			if !slices.Equal(got, step.want) {
+				t.Errorf("after %v more: %v, want %v", step.after, got, step.want)
+			}
+		}
+		if r.asked != 2 {
+			t.Errorf("EC2 was asked %d times, want 2", r.asked)
+		}
+	})
 }

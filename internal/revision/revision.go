@@ -33,8 +33,9 @@ func Compare(known, current string) error {
 	if err != nil || order >= 0 {
 		return nil //nolint:nilerr // what cannot be compared shows no restore
 	}
-	return apierrors.NewResourceExpired(fmt.Sprintf("the API server is at resource version %s, and %s was seen: etcd was restored from a backup",
-		current, known))
+	return apierrors.NewResourceExpired(
+		fmt.Sprintf("the API server is at resource version %s, and %s was seen: etcd was restored from a backup",
+			current, known))
 }
 
 // Guard returns the source of an informer that compares the API server's current revision before each request that
@@ -42,7 +43,8 @@ func Compare(known, current string) error {
 // an informer lists everything again.
 func Guard(source cache.ListerWatcher, restored func(error)) cache.ListerWatcher {
 	g := guard{source: cache.ToListerWatcherWithContext(source), restored: restored}
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: g.list, WatchFuncWithContext: g.watch}, source)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: g.list,
+		WatchFuncWithContext: g.watch}, source)
 }
 
 type guard struct {

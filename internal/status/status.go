@@ -92,7 +92,8 @@ func Write(ctx context.Context, c client.Client, owner string, object client.Obj
 	patch.SetName(object.GetName())
 	// The UID makes the write fail for a successor of the same name: this status does not describe it.
 	patch.SetUID(object.GetUID())
-	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(owner), client.ForceOwnership)
+	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(owner),
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("write the status of %s %s: %w", gvk.Kind, object.GetName(), err)
 	}
@@ -126,7 +127,7 @@ func Lint(conditions []metav1.Condition, generation int64) []string {
 			fault("%s has no reason or no message", c.Type)
 		}
 		if c.ObservedGeneration > generation {
-			fault("%s speaks of generation %d, the object has %d", c.Type, c.ObservedGeneration, generation)
+			fault("%s is about generation %d, the object has %d", c.Type, c.ObservedGeneration, generation)
 		}
 	}
 	return faults

@@ -27,7 +27,8 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 	m := &EC2Calls{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "requests_total",
-			Help: "Requests to EC2 by action and EC2's error code; the code is empty for success and \"none\" when no answer came.",
+			Help: "Requests to EC2 by action and EC2's error code; the code is empty for success and \"none\" when " +
+				"no answer came.",
 		}, []string{"action", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "request_duration_seconds",
@@ -36,7 +37,8 @@ func NewEC2Calls(registry prometheus.Registerer) *EC2Calls {
 		}, []string{"action"}),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: "ec2", Name: "request_wait_seconds",
-			Help:    "Time that requests to EC2 waited in the queue, by the priority of their work: attach, removal, update, read.",
+			Help: "Time that requests to EC2 waited in the queue, by the priority of their work: attach, removal, " +
+				"update, read.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 11),
 		}, []string{"priority"}),
 	}
@@ -77,7 +79,8 @@ func RegisterBuckets(registry prometheus.Registerer, read func() []awsec2.Bucket
 		func(s awsec2.BucketState) float64 { return s.Level })
 	add("bucket_rate", "Current maximum of requests per second of an action.",
 		func(s awsec2.BucketState) float64 { return min(s.Share, ratelimit.MaxShare) * s.Refill })
-	add("bucket_share", "Part of EC2's request rate for an action that the controller uses at most at the moment; it falls when EC2 throttles and rises otherwise.",
+	add("bucket_share", "Part of EC2's request rate for an action that the controller uses at most at the moment; it "+
+		"falls when EC2 throttles and rises otherwise.",
 		func(s awsec2.BucketState) float64 { return min(s.Share, ratelimit.MaxShare) })
 	add("requests_waiting", "Requests of an action that wait in the queue.",
 		func(s awsec2.BucketState) float64 { return float64(s.Waiting) })
@@ -115,8 +118,8 @@ type Owned struct {
 	// All is how many there are; Unattached of them are attached to nothing; Leaked ones have no NodeENI any more.
 	// Unverified ones are left alone, because nothing but their tags says that they are ours.
 	All, Unattached, Leaked, Unverified func() int
-	// CreationBlocked is whether no more are made, because too many are unattached; MassLoss whether so many in use have no NodeENI that
-	// these seem to be lost.
+	// CreationBlocked is whether no more are made, because too many are unattached; MassLoss whether so many in use
+	// have no NodeENI that these seem to be lost.
 	CreationBlocked, MassLoss func() bool
 	// Refused is how many NodeENIStates and NodeENIs the API server refuses to store as they are to be.
 	Refused func() int
@@ -130,12 +133,18 @@ func RegisterOwned(registry prometheus.Registerer, owned Owned) {
 	}
 	registry.MustRegister(
 		gauge("owned_interfaces", "Network interfaces in EC2 that carry this cluster's ownership tags.", owned.All),
-		gauge("unattached_interfaces", "Owned network interfaces that are unattached; many of them for a long time mean that attaching fails.", owned.Unattached),
-		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more; garbage collection deletes them.", owned.Leaked),
-		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are left alone, because there is no other evidence that multieni created them.", owned.Unverified),
-		gauge("creation_blocked", "1 while the controller creates no interfaces because too many of the cluster's are unattached, else 0.", flag(owned.CreationBlocked)),
-		gauge("mass_loss", "1 while so many interfaces in use have no NodeENI that the NodeENIs were probably lost, and the interfaces stay in use for a day, else 0.", flag(owned.MassLoss)),
-		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store; Events StateRefused say why.", owned.Refused),
+		gauge("unattached_interfaces", "Owned network interfaces that are unattached; many of them for a long time "+
+			"mean that attaching fails.", owned.Unattached),
+		gauge("leaked_interfaces", "Owned network interfaces whose NodeENI does not exist any more; garbage "+
+			"collection deletes them.", owned.Leaked),
+		gauge("unverified_interfaces", "Attached network interfaces that carry this cluster's ownership tags and are "+
+			"left alone, because there is no other evidence that multieni created them.", owned.Unverified),
+		gauge("creation_blocked", "1 while the controller creates no interfaces because too many of the cluster's "+
+			"are unattached, else 0.", flag(owned.CreationBlocked)),
+		gauge("mass_loss", "1 while so many interfaces in use have no NodeENI that the NodeENIs were probably lost, "+
+			"and the interfaces stay in use for a day, else 0.", flag(owned.MassLoss)),
+		gauge("refused_objects", "NodeENIStates and NodeENIs that the API server refuses to store; Events "+
+			"StateRefused say why.", owned.Refused),
 	)
 }
 

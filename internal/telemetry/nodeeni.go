@@ -60,7 +60,8 @@ type states struct {
 // state.
 func RegisterNodeENIs(registry prometheus.Registerer, counts func() map[string]map[string]int) {
 	registry.MustRegister(states{counts, prometheus.NewDesc(prometheus.BuildFQName(namespace, "nodeeni", "interfaces"),
-		"Network interfaces of a NodeENI by state: desired, attached, ready, blocked, and drifted, which only a replacement can correct.",
+		"Network interfaces of a NodeENI by state: desired, attached, ready, blocked, and drifted, which only a "+
+			"replacement can correct.",
 		[]string{"nodeeni", "state"}, nil)})
 }
 

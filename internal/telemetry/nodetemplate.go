@@ -27,13 +27,16 @@ type nodeTemplates struct {
 // RegisterNodeTemplates registers the gauges of the AWSNodeTemplates that the function returns by name.
 func RegisterNodeTemplates(registry prometheus.Registerer, all func() map[string]NodeTemplate, now func() time.Time) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "awsnodetemplate", name), help, append([]string{"awsnodetemplate"}, labels...), nil)
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "awsnodetemplate", name), help,
+			append([]string{"awsnodetemplate"}, labels...), nil)
 	}
 	registry.MustRegister(nodeTemplates{
 		all: all, now: now,
-		nodes:   desc("nodes", "Nodes that were launched from the AWSNodeTemplate."),
-		drifted: desc("drifted_nodes", "Nodes that differ from the AWSNodeTemplate as it is now, by the first field in which they do.", "field"),
-		read:    desc("source_age_seconds", "Time since the launch template that launchTemplateRef names was last read: how far behind an alias of it can be."),
+		nodes: desc("nodes", "Nodes that were launched from the AWSNodeTemplate."),
+		drifted: desc("drifted_nodes", "Nodes that differ from the AWSNodeTemplate as it is now, by the first field "+
+			"in which they do.", "field"),
+		read: desc("source_age_seconds",
+			"Time since the launch template that launchTemplateRef names was last read: how far behind an alias of it can be."),
 	})
 }
 

@@ -24,9 +24,10 @@ import (
 const flushTimeout = 5 * time.Second
 
 // NewTraces returns where spans go, by OpenTelemetry's standard environment variables, and what sends the last of them.
-// Without an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) they go nowhere; so they do with
-// OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none. The transport is OTLP over HTTP. What else OTEL_EXPORTER_OTLP_*,
-// OTEL_TRACES_SAMPLER*, OTEL_BSP_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, the SDK heeds.
+// Without an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) they go nowhere; so they do
+// with OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none. The transport is OTLP over HTTP. What else
+// OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER*, OTEL_BSP_*, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, the SDK
+// heeds.
 func NewTraces(ctx context.Context, getenv func(string) string) (trace.TracerProvider, func(*slog.Logger), error) {
 	wanted, err := tracesWanted(getenv)
 	if err != nil || !wanted {
@@ -37,7 +38,8 @@ func NewTraces(ctx context.Context, getenv func(string) string) (trace.TracerPro
 		return nil, nil, fmt.Errorf("set the export of traces up as the OTEL_EXPORTER_OTLP_* variables say: %w", err)
 	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", "multieni"), attribute.String("service.version", version.String())),
+		resource.WithAttributes(attribute.String("service.name", "multieni"),
+			attribute.String("service.version", version.String())),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
@@ -61,5 +63,6 @@ func tracesWanted(getenv func(string) string) (bool, error) {
 	case exporter != "" && exporter != "otlp":
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q and must be otlp or none", exporter)
 	}
-	return exporter == "otlp" || getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "", nil
+	return exporter == "otlp" || getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
+		getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "", nil
 }

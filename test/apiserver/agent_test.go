@@ -114,8 +114,10 @@ func TestAgentKeepsToItsNode(t *testing.T) {
 		"the condition": {"Node", "status", map[string]any{
 			"conditions": []any{map[string]any{"type": v1alpha1.NodeConditionInterfacesReady, "status": "True"}},
 		}},
-		"an interface's label": {"Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-web": "eni-1"}}},
-		"the annotation":       {"Node", "metadata", map[string]any{"annotations": map[string]any{v1alpha1.InterfacesAnnotation: "{}"}}},
+		"a pod network's addresses": {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": "31"}}},
+		"a pod network goes":        {"Node", "status", map[string]any{"capacity": map[string]any{v1alpha1.AddressesResourcePrefix + "n3": nil}}},
+		"an interface's label":      {"Node", "metadata", map[string]any{"labels": map[string]any{"interface.networking.k8s.aws/net-web": "eni-1"}}},
+		"the annotation":            {"Node", "metadata", map[string]any{"annotations": map[string]any{v1alpha1.InterfacesAnnotation: "{}"}}},
 		"its taint goes": {"Node", "spec", map[string]any{
 			"taints": []any{
 				map[string]any{"key": "dedicated", "effect": "NoSchedule"},

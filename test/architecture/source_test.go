@@ -49,8 +49,16 @@ var habits = []habit{
 		breaks: unguarded, example: "unguarded.go", in: "internal/executor",
 	},
 	{
+		name: "our suites see a world that lags", reason: "set Behavior to ec2.LaggingBehavior, which hides every change at first",
+		breaks: kindWorlds, example: "kind_world.go", in: "test/hostile",
+	},
+	{
 		name: "snapshots do not change", reason: "all parts of a reconciliation decide on the same facts; return a changed copy",
 		breaks: changedSnapshots, example: "changes_snapshot.go", in: "internal/controller/node",
+	},
+	{
+		name: "mutexes say what they guard", reason: "a reader cannot find out which fields a lock belongs to; write a comment with the word guards",
+		breaks: silentMutexes, example: "silent_mutex.go", in: "internal/executor",
 	},
 	{
 		name: "functions stay short", reason: fmt.Sprintf("a function over %d lines does more than one thing", maxFunction),
@@ -102,38 +110,125 @@ func exits(s source) []string {
 	return append(calls(s, "os", "Exit"), calls(s, "log", "Fatal", "Fatalf", "Fatalln")...)
 }
 
-// unguarded finds goroutines of the product in files that recover no panic. What needs none says why here.
+// unguarded finds goroutines of the product that recover no panic, and of a file with an exemption all, if it has another
+// number of them than the exemption.
 func unguarded(s source) []string {
 	product := beneath("cmd", "internal", "lib")(s.dir()) && !beneath("internal/dev")(s.dir()) && !s.isTest()
-	exempt := []string{
-		"internal/agent/api.go",                 // runs client-go's informers, which recover and report on their own
-		"internal/cli/definitions.go",           // serves HTTP, and net/http recovers
-		"internal/cli/enimanager/probes.go",     // the same
-		"internal/cli/lifecyclehook/command.go", // what it runs recovers by message and by event
-		"internal/controller/node/setup.go",     // moves names from channels to a queue
-		"internal/netlink/host.go",              // what it runs recovers by event
-		"internal/telemetry/catalog.go",         // lists metrics for documents
+	exempt := map[string]int{
+		"internal/agent/api.go":                 2, // run client-go's informers, which recover and report on their own
+		"internal/agent/loop.go":                2, // wait in files of their own: api.go, which is above, and metadata.go, which recovers
+		"internal/cli/definitions.go":           1, // serves HTTP, and net/http recovers
+		"internal/cli/enimanager/probes.go":     1, // the same
+		"internal/cli/lifecyclehook/command.go": 3, // what they run recovers by message and by event
+		"internal/controller/node/setup.go":     1, // moves names from channels to a queue
+		"internal/controller/node/workers.go":   1, // runs what trailing gives it in the same file, which recovers
+		"internal/executor/pipeline.go":         2, // what they run recovers by interface, in Pipeline.one
+		"internal/netlink/host.go":              1, // what it runs recovers by event
+		"internal/telemetry/catalog.go":         1, // lists metrics for documents
 	}
-	if !product || slices.Contains(exempt, s.path) || imports(s, "internal/panics") {
+	if !product {
 		return nil
 	}
 	var found []string
 	ast.Inspect(s.file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GoStmt:
-			found = append(found, fmt.Sprintf("line %d starts a goroutine", s.line(n.Pos())))
-		case *ast.CallExpr:
-			if method, is := n.Fun.(*ast.SelectorExpr); is && method.Sel.Name == "Go" {
-				found = append(found, fmt.Sprintf("line %d starts a goroutine", s.line(n.Pos())))
-			}
+		if work := goroutine(n); work != nil && !recovers(s, work) {
+			found = append(found, fmt.Sprintf("line %d starts a goroutine that recovers no panic", s.line(n.Pos())))
+		}
+		return true
+	})
+	switch left := len(found) - exempt[s.path]; {
+	case left == 0:
+		return nil
+	case left < 0:
+		return []string{fmt.Sprintf("exempts %d goroutines more than it starts", -left)}
+	}
+	return found
+}
+
+// goroutine returns what a go statement, or the method Go of a group, runs concurrently with its caller. Of other nodes it returns nil.
+func goroutine(n ast.Node) ast.Node {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return n.Call
+	case *ast.CallExpr:
+		if method, is := n.Fun.(*ast.SelectorExpr); is && method.Sel.Name == "Go" && len(n.Args) == 1 {
+			return n.Args[0]
+		}
+	}
+	return nil
+}
+
+// recovers reports whether work calls panics.AsError, itself or in a function of the same file that it names.
+func recovers(s source, work ast.Node) bool {
+	found := mentions(work, "AsError")
+	ast.Inspect(work, func(n ast.Node) bool {
+		name, is := n.(*ast.Ident)
+		found = found || is && (slices.ContainsFunc(s.file.Decls, func(d ast.Decl) bool {
+			function, is := d.(*ast.FuncDecl)
+			return is && function.Name.Name == name.Name && mentions(function, "AsError")
+		}))
+		return true
+	})
+	return found
+}
+
+// silentMutexes finds fields of the product that are mutexes, and whose comment does not say what they guard.
+func silentMutexes(s source) []string {
+	if !beneath("cmd", "internal", "lib")(s.dir()) || beneath("internal/dev")(s.dir()) || s.isTest() {
+		return nil
+	}
+	var found []string
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		field, is := n.(*ast.Field)
+		if !is {
+			return true
+		}
+		kind, is := field.Type.(*ast.SelectorExpr)
+		isMutex := is && mentions(kind.X, "sync") && (kind.Sel.Name == "Mutex" || kind.Sel.Name == "RWMutex")
+		if isMutex && !strings.Contains(field.Doc.Text(), "guards") {
+			found = append(found, fmt.Sprintf("line %d has a mutex without a comment that says what it guards", s.line(n.Pos())))
 		}
 		return true
 	})
 	return found
 }
 
-func imports(s source, path string) bool {
-	return slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return strings.HasSuffix(i.Path.Value, "/"+path+`"`) })
+// kindWorlds finds simulated AWSs with the default behavior in the suites that run multieni against faults.
+func kindWorlds(s source) []string {
+	if !beneath("test/bench", "test/hostile", "test/scenario", "test/simulation", "test/synctest")(s.dir()) {
+		return nil
+	}
+	found := calls(s, "ec2", "DefaultBehavior")
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		literal, is := n.(*ast.CompositeLit)
+		if !is {
+			return true
+		}
+		kind, is := literal.Type.(*ast.SelectorExpr)
+		if is && kind.Sel.Name == "Options" && mentions(kind.X, "awssim") && !setsField(literal, "Behavior") {
+			found = append(found, fmt.Sprintf("line %d simulates an AWS that lags as seldom as EC2", s.line(n.Pos())))
+		}
+		return true
+	})
+	return found
+}
+
+func setsField(literal *ast.CompositeLit, name string) bool {
+	return slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool {
+		pair, is := e.(*ast.KeyValueExpr)
+		return is && mentions(pair.Key, name)
+	})
+}
+
+// mentions reports whether a name is used beneath a node of the syntax.
+func mentions(beneath ast.Node, name string) bool {
+	found := false
+	ast.Inspect(beneath, func(n ast.Node) bool {
+		used, is := n.(*ast.Ident)
+		found = found || is && used.Name == name
+		return true
+	})
+	return found
 }
 
 // calls finds uses of functions of a standard package, which we never rename.

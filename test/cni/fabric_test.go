@@ -49,10 +49,15 @@ func newVPC(t *testing.T) *vpc {
 			t.Errorf("close the fabric: %v", err)
 		}
 	})
-	return &vpc{sim, network, sdk.New(sdk.Options{
+	return &vpc{sim, network, newClient(sim)}
+}
+
+// newClient returns a client of the simulated EC2.
+func newClient(sim *awssim.Simulator) *sdk.Client {
+	return sdk.New(sdk.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://ec2.test"), HTTPClient: &http.Client{Transport: sim.Transport()},
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})}
+	})
 }
 
 // node returns a node with an interface of NodeENI n3 in the subnet, which has a prefix of each IP version, and the

@@ -267,3 +267,21 @@ func TestADrainingPrefixGivesNoAddress(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestAnInterfaceThatIsToBeRemovedTakesNoFurtherPod(t *testing.T) {
+	n := newNode(t)
+	network := network("n3", 4, 1)
+	n.write(network)
+	list := n.addressOnly("n3")
+	running := n.pod("running")
+	before := n.mustAdd(list, running, "net1")
+	network.Draining = true
+	n.write(network)
+	if again := n.mustAdd(list, running, "net1"); again.IPs[0].Address.String() != before.IPs[0].Address.String() {
+		t.Errorf("the pod that runs had %v, and has %v", before.IPs[0], again.IPs[0])
+	}
+	_, err := n.add(list, n.pod("late"), "net1")
+	if code(err) != tryAgainLater || !strings.Contains(err.Error(), "NodeENI n3 on node node-1 takes no further pod, because it is to be removed") {
+		t.Errorf("the late pod gets code %d: %v", code(err), err)
+	}
+}

@@ -26,6 +26,8 @@ import (
 
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
 	"github.com/multieni/multieni/internal/netlink/netlinktest"
 	"github.com/multieni/multieni/internal/podlease"
 )
@@ -53,7 +55,7 @@ var programs = sync.OnceValues(func() ([]string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := clustertest.Run(m, func(c *cluster.Cluster) { shared = c })
 	if folders, err := programs(); err == nil {
 		_ = os.RemoveAll(folders[0])
 	}
@@ -195,11 +197,15 @@ func (n *node) mustAdd(list *libcni.NetworkConfigList, p pod, link string) *curr
 
 func (n *node) del(list *libcni.NetworkConfigList, p pod, link string) {
 	n.tb.Helper()
-	var err error
-	n.links.Do(func() { err = n.runtime.DelNetworkList(context.Background(), list, p.runtimeConf(link)) })
-	if err != nil {
+	if err := n.end(list, p, link); err != nil {
 		n.tb.Fatalf("delete %s of %s: %v", link, p.name, err)
 	}
+}
+
+// end takes a link of a network from a pod.
+func (n *node) end(list *libcni.NetworkConfigList, p pod, link string) (err error) {
+	n.links.Do(func() { err = n.runtime.DelNetworkList(context.Background(), list, p.runtimeConf(link)) })
+	return err
 }
 
 func (n *node) check(list *libcni.NetworkConfigList, p pod, link string) error {
@@ -272,7 +278,7 @@ func code(err error) uint {
 // eventually waits until the condition holds.
 func eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatal(what + " did not happen")
 		}

@@ -67,10 +67,11 @@ func InPage(page Page, words []Word) []Offence {
 	return find(text, 1, words)
 }
 
-// InGo returns the offences in the comments of a Go file. A generated file has none.
-func InGo(source []byte, words []Word) ([]Offence, error) {
+// InGo returns the offences in the comments of a Go file, and in its strings that are texts, unless the file is a test.
+// A generated file has none.
+func InGo(path string, source []byte, words []Word) ([]Offence, error) {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "", source, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(files, path, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil || ast.IsGenerated(file) {
 		return nil, err
 	}
@@ -80,7 +81,22 @@ func InGo(source []byte, words []Word) ([]Offence, error) {
 		text := commentMark.ReplaceAllStringFunc(string(source[begin.Offset:end.Offset]), blank)
 		offences = append(offences, find(codeSpan.ReplaceAllStringFunc(text, blank), begin.Line, words)...)
 	}
+	if !strings.HasSuffix(path, "_test.go") {
+		offences = append(offences, inStrings(files, file, words)...)
+	}
 	return offences, nil
+}
+
+// inStrings returns the offences in the string literals of more than one word.
+func inStrings(files *token.FileSet, file *ast.File, words []Word) (offences []Offence) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, is := n.(*ast.BasicLit)
+		if is && literal.Kind == token.STRING && strings.Contains(literal.Value, " ") {
+			offences = append(offences, find(literal.Value, files.Position(literal.Pos()).Line, words)...)
+		}
+		return true
+	})
+	return offences
 }
 
 // commentMark is what begins a line of a comment.

@@ -125,8 +125,8 @@ func (s *stage) interfaces(ids []string) map[string]*ec2.NetworkInterface {
 func (s *stage) orphan(n int) map[string]string {
 	m := identity.Member{
 		Cluster: s.name, NodeENI: "forgotten", Node: nodeName("node", n%fleetSize), InstanceID: instanceID(0, n%fleetSize),
-		Key:        identity.Key{NodeENIUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n/100), Ordinal: n % 100},
-		Generation: int64(n),
+		Key:        identity.Key{Owner: identity.Owner(fmt.Sprintf("00000000-0000-4000-8000-%012d", n/100)), Ordinal: n % 100},
+		Generation: identity.Generation(n),
 	}
 	switch n % 3 {
 	case 1:

@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -65,6 +66,7 @@ func TestPermissions(t *testing.T) {
 		return ""
 	})
 	s.liveWithTemplate()
+	s.liveWithReservation()
 	s.must(r.Stop())
 
 	log, err := os.ReadFile(r.log)
@@ -136,6 +138,33 @@ func (s *stage) liveWithTemplate() {
 	})
 }
 
+// liveWithReservation has a part of a subnet reserved, and the reservation taken back.
+func (s *stage) liveWithReservation() {
+	s.Helper()
+	reservation := &v1alpha1.SubnetReservation{
+		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+		Spec: v1alpha1.SubnetReservationSpec{
+			SubnetIDs: []string{subnet(0, 0)}, Type: v1alpha1.SubnetReservationPrefix, PrefixLength: ptr.To(int32(28)),
+		},
+	}
+	s.must(s.kube.Create(s.Context(), reservation))
+	key := client.ObjectKeyFromObject(reservation)
+	s.eventually(afterwards, "a block is reserved", func() string {
+		s.must(s.kube.Get(s.Context(), key, reservation))
+		if reservation.Status.Reserved == 0 {
+			return fmt.Sprintf("none is: %v", reservation.Status.Conditions)
+		}
+		return ""
+	})
+	s.must(s.kube.Delete(s.Context(), reservation))
+	s.eventually(afterwards, "the reservation is gone", func() string {
+		if err := s.kube.Get(s.Context(), key, reservation); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is there: %v %v", err, reservation.Status.Conditions)
+		}
+		return ""
+	})
+}
+
 // unprovoked are permissions for what this life does not bring about: the same event again within minutes becomes one
 // that counts, API servers that do not stream a first list are asked for it, and the user data of this node template does not
 // name the cluster's service range.
@@ -146,6 +175,8 @@ var unprovoked = map[permission]bool{
 	{"list", "networking.k8s.aws", "nodeenistates"}:    true,
 	{"list", "networking.k8s.aws", "awsnodetemplates"}: true,
 	{"get", "networking.k8s.io", "servicecidrs"}:       true,
+
+	{"list", "networking.k8s.aws", "subnetreservations"}: true,
 }
 
 // grants returns what the manifests grant the controller.

@@ -200,7 +200,7 @@ func showInterface(ts *testscript.TestScript, neg bool, args []string) {
 func showCalls(ts *testscript.TestScript, _ bool, _ []string) {
 	calls := on(ts).Simulator.Calls()
 	for _, action := range slices.Sorted(maps.Keys(calls.Actions)) {
-		if !strings.HasPrefix(action, "Describe") {
+		if !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "Get") {
 			fmt.Fprintf(ts.Stdout(), "%s %d\n", action, calls.Actions[action].Count)
 		}
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/awssim/iam"
 	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/dev/assets"
 	"github.com/multieni/multieni/internal/dev/child"
 	devcli "github.com/multieni/multieni/internal/dev/cli"
 	"github.com/multieni/multieni/internal/dev/cluster"
@@ -133,6 +134,12 @@ func prepare(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("ROOT", root)
+	env.Setenv("HOST_HOME", os.Getenv("HOME")) // has the caches, for stories that build
+	for _, name := range []string{"GOCACHE", "GOFLAGS", "GOMODCACHE", "GOPROXY", "GOSUMDB", assets.EnvCache, assets.EnvAssets} {
+		if value, set := os.LookupEnv(name); set {
+			env.Setenv(name, value)
+		}
+	}
 	env.Setenv("KUBECONFIG", shared.Kubeconfig)
 	env.Setenv("KUBECACHEDIR", filepath.Join(os.TempDir(), "multieni-scenario-kubectl"))
 	env.Setenv("PATH", filepath.Dir(shared.Kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
@@ -196,7 +203,7 @@ const (
 )
 
 func policies(world awssim.World) (map[string]*iam.Policy, error) {
-	files := map[string][]string{controllerKey: {"controller", "node-templates"}, hookKey: {"lifecycle-hook"}}
+	files := map[string][]string{controllerKey: {"controller", "node-templates", "subnet-reservations"}, hookKey: {"lifecycle-hook"}}
 	for _, instance := range world.Instances {
 		files[instance.InstanceID] = []string{"eni-bootstrap"}
 	}
@@ -263,7 +270,8 @@ func (s *stage) deleteObjects() error {
 	var nodeENIs v1alpha1.NodeENIList
 	var states v1alpha1.NodeENIStateList
 	var nodeTemplates v1alpha1.AWSNodeTemplateList
-	if err := errors.Join(s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates)); err != nil {
+	var reservations v1alpha1.SubnetReservationList
+	if err := errors.Join(s.api.List(ctx, &nodeENIs), s.api.List(ctx, &states), s.api.List(ctx, &nodeTemplates), s.api.List(ctx, &reservations)); err != nil {
 		return err
 	}
 	var errs []error
@@ -272,6 +280,9 @@ func (s *stage) deleteObjects() error {
 	}
 	for n := range nodeTemplates.Items {
 		errs = append(errs, s.deleteObject(ctx, &nodeTemplates.Items[n]))
+	}
+	for n := range reservations.Items {
+		errs = append(errs, s.deleteObject(ctx, &reservations.Items[n]))
 	}
 	for n := range states.Items {
 		errs = append(errs, s.deleteObject(ctx, &states.Items[n]))

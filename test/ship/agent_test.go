@@ -6,12 +6,15 @@ package ship_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 )
@@ -73,6 +76,81 @@ func TestTheAgentInstallsTheCNIPlugins(t *testing.T) {
 		if len(installers) != 1 || !slices.Equal(installers[0].Command, []string{"/multieni-cni", "install", "/host/cni"}) ||
 			!cmp.Equal(installers[0].VolumeMounts, mounts) {
 			t.Errorf("%q: the init containers are %v", values, installers)
+		}
+		reads := func(m corev1.VolumeMount) bool { return m.Name == "cni" && m.ReadOnly }
+		if !slices.ContainsFunc(agent.Spec.Template.Spec.Containers[0].VolumeMounts, reads) {
+			t.Errorf("%q: the agent can write where the runtime of the node finds programs", values)
+		}
+	}
+}
+
+// A value lets the startup taint wait for Multus, whose configuration the agent then reads on the node.
+func TestTheAgentWaitsForMultus(t *testing.T) {
+	for values, want := range map[string]string{
+		"pods: {enabled: true}": "", "pods: {enabled: true, waitForCNI: /etc/cni/net.d}": "/etc/cni/net.d", "pods: {waitForCNI: /etc/cni/net.d}": "",
+	} {
+		pod, path := agentOf(t, values).Spec.Template.Spec, ""
+		for _, volume := range pod.Volumes {
+			if volume.Name == "cni-config" {
+				path = volume.HostPath.Path
+			}
+		}
+		told := slices.ContainsFunc(pod.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "WAIT_FOR_CNI" && v.Value == "/host/cni-config" })
+		reads := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == "cni-config" && m.MountPath == "/host/cni-config" && m.ReadOnly
+		})
+		if path != want || told != (want != "") || reads != (want != "") {
+			t.Errorf("%q: it reads %q (told %t, mounted %t), want %q", values, path, told, reads, want)
+		}
+	}
+}
+
+// What the controller may do for pod networks comes with the values of pods only. Each rule is named here, so that another one is seen.
+func TestPermissionsForPodNetworks(t *testing.T) {
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
+		{
+			APIGroups: []string{"k8s.cni.cncf.io"}, Resources: []string{"network-attachment-definitions"},
+			Verbs: []string{"get", "list", "watch", "create", "update", "delete"},
+		},
+	}
+	evictions := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
+	}
+	roles := []string{"multieni-controller-eviction", "multieni-controller-pods"}
+	for values, want := range map[string][]rbacv1.PolicyRule{
+		"": nil, "pods: {enabled: true}": want, "pods: {eviction: true}": nil, "pods: {enabled: true, eviction: true}": append(evictions, want...),
+	} {
+		var got []rbacv1.PolicyRule
+		for _, object := range render(t, values) {
+			if object.GetKind() == "ClusterRole" && slices.Contains(roles, object.GetName()) {
+				var role rbacv1.ClusterRole
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, role.Rules...)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: rules (-want +got):\n%s", values, diff)
+		}
+	}
+}
+
+// The policy that writes into pods comes with the values of pods only.
+func TestPolicyOfPodAddresses(t *testing.T) {
+	for values, want := range map[string]int{
+		"": 0, "pods: {enabled: true}": 0, "pods: {requestAddresses: true}": 0, "pods: {enabled: true, requestAddresses: true}": 2,
+	} {
+		got := 0
+		for _, object := range render(t, values) {
+			if strings.HasPrefix(object.GetKind(), "MutatingAdmissionPolicy") {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %d objects of MutatingAdmissionPolicies, want %d", values, got, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ eniManager:
   dpdk: true
   networkd: true
   extraArgs: [--default-mtu=1500]
-pods: {enabled: true}
+pods: {enabled: true, eviction: true, requestAddresses: true}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::123456789012:role/multieni"}}
 podAnnotations: {note: "yes"}
 podLabels: {team: network}
@@ -335,7 +335,7 @@ func formerValues(t *testing.T) map[string]string {
 	return former
 }
 
-// A value file of the predecessor is refused with an answer for each of its values, and never deploys its image.
+// A value file of the predecessor is refused with an answer for each of its values at once, and never deploys its image.
 func TestChartAnswersTheValuesOfItsPredecessor(t *testing.T) {
 	page := read(t, "docs/migration.md")
 	for key, answer := range formerValues(t) {
@@ -349,6 +349,25 @@ func TestChartAnswersTheValuesOfItsPredecessor(t *testing.T) {
 			}
 		})
 	}
+	t.Run("all at once", func(t *testing.T) {
+		former := formerValues(t)
+		arguments := []string{"template", "multieni", chart}
+		for _, key := range slices.Sorted(maps.Keys(former)) {
+			arguments = append(arguments, "--set", key+"=1")
+		}
+		out, err := helm(t, arguments...)
+		for key, answer := range former {
+			if err == nil || !strings.Contains(out, key+": "+answer) {
+				t.Errorf("helm says %v, and nothing of %s", err, key)
+			}
+		}
+	})
+	t.Run("after a key of neither chart", func(t *testing.T) {
+		out, err := helm(t, "template", "multieni", chart, "--set", "affinity=1", "--set", "nonsense=1")
+		if err == nil || !strings.Contains(out, "'nonsense' not allowed") || strings.Contains(out, "'affinity'") {
+			t.Errorf("helm says %v and\n%s\nwant a complaint about nonsense alone, as docs/migration.md says", err, out)
+		}
+	})
 	for name, set := range map[string]string{
 		"image.repository":            "image.repository=ghcr.io/johnlam90/aws-multi-eni-controller",
 		"eniManager.ignoreInterfaces": "eniManager.ignoreInterfaces=tunl0",

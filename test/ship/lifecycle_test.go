@@ -325,7 +325,7 @@ func (s *site) finishNamespaces() {
 // forgetDefinitions makes the cluster one that never had multieni.
 func (s *site) forgetDefinitions() {
 	s.Helper()
-	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws")
+	s.kubectl("delete", "crd", "--ignore-not-found", "--timeout=5m", "nodeenis.networking.k8s.aws", "nodeenistates.networking.k8s.aws", "awsnodetemplates.networking.k8s.aws", "subnetreservations.networking.k8s.aws")
 }
 
 // The whole life of an installation, by the commands of the documents.

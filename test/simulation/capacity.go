@@ -27,7 +27,7 @@ func (c *cluster) isTrue(reason plan.Reason, s desiredSlot, claim expectedClaim)
 		return card >= len(limits.Cards)
 	case plan.SlotTaken:
 		return c.anyTaken(s, claim)
-	case plan.SubnetFull:
+	case plan.SubnetFull, plan.NoFreePrefix:
 		return c.lacksRoom(claim)
 	default:
 		return false
@@ -63,7 +63,7 @@ func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
 	prefixes := int(spec.IPv4PrefixCount) - len(i.IPv4Prefixes)
 	return state != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
 		slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
-			return said.ENIID == i.ID && plan.Reason(said.Reason) == plan.SubnetFull
+			return said.ENIID == i.ID && slices.Contains([]plan.Reason{plan.SubnetFull, plan.NoFreePrefix}, plan.Reason(said.Reason))
 		})
 }
 
@@ -126,7 +126,7 @@ func (c *cluster) promised(instanceID, node string) int {
 // waits reports whether what a member is said to wait for is truly not there.
 func (c *cluster) waits(reason plan.Reason, claim expectedClaim) bool {
 	switch reason {
-	case plan.SubnetFull:
+	case plan.SubnetFull, plan.NoFreePrefix:
 		return c.lacksRoom(claim)
 	case plan.Unauthorized:
 		return slices.ContainsFunc(claim.nodeENI.Spec.SecurityGroupIDs, func(id string) bool { return c.run.broken.is(brokenGroup, id) })

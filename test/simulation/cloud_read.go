@@ -32,9 +32,9 @@ func (c cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	return all, begun, err
 }
 
-// ListByNodeENI implements [observer.Reader].
-func (c cloud) ListByNodeENI(_ context.Context, uid string) ([]eni.Interface, error) {
-	return c.interfaces("list of NodeENI", tagged(identity.TagCluster, c.p.cluster.name), tagged(identity.TagNodeENIUID, uid))
+// ListByOwner implements [observer.Reader].
+func (c cloud) ListByOwner(_ context.Context, owner identity.Owner) ([]eni.Interface, error) {
+	return c.interfaces("list of owner", tagged(identity.TagCluster, c.p.cluster.name), tagged(identity.TagNodeENIUID, string(owner)))
 }
 
 // Interfaces implements [observer.Reader].

@@ -90,7 +90,7 @@ func (c Coverage) Missing() []string {
 	}
 	for _, site := range []string{"AttachNetworkInterface", "CreateNetworkInterface", "DeleteNetworkInterface", "DetachNetworkInterface"} {
 		if c.Overlaps[site] == 0 {
-			missing = append(missing, fmt.Sprintf("%s was never under way beside another call for the instance", site))
+			missing = append(missing, fmt.Sprintf("%s was never under way together with another call for the instance", site))
 		}
 	}
 	for _, site := range callSites {

@@ -105,7 +105,7 @@ func (c *cluster) spoilAge(uid string) {
 		}
 		c.run.watch.handled(c.run, i)
 		c.run.watch.remember(i)
-		c.run.note(nil, "somebody spoils the age of %s", i.ID)
+		c.run.note(nil, "a person spoils the age of %s", i.ID)
 		_, _ = c.run.model.CreateTags(c.run.call(), &ec2.TagsInput{
 			ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: identity.TagCreatedAt, Value: &value}},
 		})
@@ -187,9 +187,9 @@ func (c *cluster) leave() {
 }
 
 func (r *run) terminate(node *corev1.Node) {
-	if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
-		r.note(nil, "instance %s terminates", id)
-		_, _ = r.model.TerminateInstances(r.call(), &ec2.InstancesInput{InstanceIDs: []string{id}})
+	if ref, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
+		r.note(nil, "instance %s terminates", ref.ID)
+		_, _ = r.model.TerminateInstances(r.call(), &ec2.InstancesInput{InstanceIDs: []string{ref.ID}})
 		r.touched()
 	}
 }

@@ -62,12 +62,12 @@ func (c *cluster) claims() map[desiredSlot]expectedClaim {
 		}
 		for _, object := range c.api.all(nodes) {
 			node := object.(*corev1.Node)
-			zone, id, err := eni.ParseProviderID(node.Spec.ProviderID)
-			if err != nil || t.ended(id) || !selects(nodeENI, node) || c.nodesOf(id)[0] != node {
+			ref, err := eni.ParseProviderID(node.Spec.ProviderID)
+			if err != nil || t.ended(ref.ID) || !selects(nodeENI, node) || c.nodesOf(ref.ID)[0] != node {
 				continue
 			}
-			if in := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames); len(in) > 0 {
-				wanted[desiredSlot{string(nodeENI.UID), id}] = expectedClaim{nodeENI, node, in}
+			if in := subnetsIn(ref.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames); len(in) > 0 {
+				wanted[desiredSlot{string(nodeENI.UID), ref.ID}] = expectedClaim{nodeENI, node, in}
 			}
 		}
 	}
@@ -81,13 +81,13 @@ func (c *cluster) sites() map[site]bool {
 		nodeENI := object.(*v1alpha1.NodeENI)
 		for _, object := range c.api.objects[nodes] {
 			node := object.(*corev1.Node)
-			zone, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+			ref, err := eni.ParseProviderID(node.Spec.ProviderID)
 			if err != nil {
 				continue
 			}
-			listed := subnetsIn(zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
+			listed := subnetsIn(ref.Zone, nodeENI.Spec.SubnetIDs, nodeENI.Spec.SubnetNames)
 			for _, s := range subnets {
-				at := site{desiredSlot{string(nodeENI.UID), id}, s.id}
+				at := site{desiredSlot{string(nodeENI.UID), ref.ID}, s.id}
 				all[at] = all[at] || selects(nodeENI, node) && slices.Contains(listed, s.id)
 			}
 		}
@@ -155,8 +155,8 @@ func (c *cluster) surplus(nodeENI *v1alpha1.NodeENI, i eni.Interface, in []strin
 }
 
 func zoneOf(node *corev1.Node) string {
-	zone, _, _ := eni.ParseProviderID(node.Spec.ProviderID)
-	return zone
+	ref, _ := eni.ParseProviderID(node.Spec.ProviderID)
+	return ref.Zone
 }
 
 // mismatch says in one word what of an attached interface is not as its NodeENI wants it; "" for nothing. Requested are the

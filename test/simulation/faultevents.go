@@ -27,15 +27,15 @@ func (c *cluster) changeInstance() {
 		return
 	}
 	node := object.(*corev1.Node)
-	_, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+	ref, err := eni.ParseProviderID(node.Spec.ProviderID)
 	if err != nil {
 		return
 	}
 	switch r.pick(5) {
 	case 0:
-		r.note(nil, "instance %s stops", id)
-		delete(r.watch.ruined, id)
-		_, _ = r.model.StopInstances(r.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{id}}})
+		r.note(nil, "instance %s stops", ref.ID)
+		delete(r.watch.ruined, ref.ID)
+		_, _ = r.model.StopInstances(r.call(), &ec2.StopInstancesInput{InstancesInput: ec2.InstancesInput{InstanceIDs: []string{ref.ID}}})
 	case 1:
 		r.startStopped()
 	case 2:
@@ -164,11 +164,11 @@ func (c *cluster) handle() {
 	switch r.pick(10) {
 	case 0, 1:
 		if i.Attachment != nil {
-			r.note(nil, "somebody detaches %s by hand", i.ID)
+			r.note(nil, "a person detaches %s by hand", i.ID)
 			_, _ = r.model.DetachNetworkInterface(r.call(), &ec2.DetachNetworkInterfaceInput{AttachmentID: i.Attachment.ID, Force: r.chance(0.2)})
 		}
 	case 2, 3:
-		r.note(nil, "somebody deletes %s by hand", i.ID)
+		r.note(nil, "a person deletes %s by hand", i.ID)
 		_, _ = r.model.DeleteNetworkInterface(r.call(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceID: i.ID})
 	case 4:
 		r.retag(i)
@@ -193,12 +193,12 @@ func (r *run) retag(i eni.Interface) {
 	key := keys[r.pick(len(keys))]
 	r.watch.remember(i)
 	if r.chance(0.5) {
-		r.note(nil, "somebody removes tag %s of %s", key, i.ID)
+		r.note(nil, "a person removes tag %s of %s", key, i.ID)
 		_, _ = r.model.DeleteTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key}}})
 		return
 	}
 	value := spoiltValues[r.pick(len(spoiltValues))]
-	r.note(nil, "somebody sets tag %s of %s to %s", key, i.ID, value)
+	r.note(nil, "a person sets tag %s of %s to %s", key, i.ID, value)
 	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{i.ID}, Tags: []ec2.Tag{{Key: key, Value: &value}}})
 }
 
@@ -209,7 +209,7 @@ func (r *run) copyTags(i eni.Interface) {
 		TagSpecifications: []ec2.TagSpecification{{ResourceType: "network-interface", Tags: tagList(i.Tags)}},
 	})
 	if err == nil {
-		r.note(nil, "somebody copies the tags of %s to %s", i.ID, made.NetworkInterface.NetworkInterfaceID)
+		r.note(nil, "a person copies the tags of %s to %s", i.ID, made.NetworkInterface.NetworkInterfaceID)
 		r.watch.copies[made.NetworkInterface.NetworkInterfaceID] = true
 	}
 }
@@ -224,7 +224,7 @@ func (r *run) attachElsewhere(i eni.Interface) {
 			NetworkInterfaceID: i.ID, InstanceID: other.InstanceID, NetworkCardIndex: &card, DeviceIndex: &device,
 		})
 		if err == nil {
-			r.note(nil, "somebody attaches %s to %s", i.ID, other.InstanceID)
+			r.note(nil, "a person attaches %s to %s", i.ID, other.InstanceID)
 			r.watch.elsewhere[i.ID] = true
 			return
 		}
@@ -232,7 +232,7 @@ func (r *run) attachElsewhere(i eni.Interface) {
 }
 
 func (r *run) changeAttributes(i eni.Interface) {
-	r.note(nil, "somebody changes attributes of %s", i.ID)
+	r.note(nil, "a person changes attributes of %s", i.ID)
 	_, _ = r.model.ModifyNetworkInterfaceAttribute(r.call(), &ec2.ModifyNetworkInterfaceAttributeInput{
 		NetworkInterfaceID: i.ID, Description: &ec2.StringValue{Value: "by hand"},
 	})

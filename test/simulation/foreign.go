@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,7 @@ func (c *cluster) disguise(i eni.Interface) {
 		tags[identity.TagMember] = fmt.Sprint(r.pick(4))
 		tags[identity.TagGeneration] = fmt.Sprint(r.now.Unix() - 3600)
 	}
-	r.note(nil, "somebody writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
+	r.note(nil, "a person writes tags of %s on %s, which is attached to %s: %v", i.ID, foreign.ID, host, tags)
 	r.watch.strangers[foreign.ID] = &foreignInterface{}
 	_, _ = r.model.CreateTags(r.call(), &ec2.TagsInput{ResourceIDs: []string{foreign.ID}, Tags: tagList(tags)})
 	r.touched()
@@ -123,7 +124,7 @@ func (c *cluster) lacks(i eni.Interface) bool {
 // touching checks that a call changes no stranger that is attached to an instance.
 func (r *run) touching(p *process, q request, i eni.Interface) {
 	if known := r.watch.strangers[i.ID]; known != nil && !known.believable && i.Attachment != nil {
-		r.violate("I1", "%s %s %s, which somebody else made and attached, for its tags: %s", p.name, q.action, i.ID, describe(i))
+		r.violate("I1", "%s %s %s, which another program made and attached, for its tags: %s", p.name, q.action, i.ID, describe(i))
 	}
 }
 
@@ -140,20 +141,35 @@ func (c *cluster) accountable() []eni.Interface {
 }
 
 // leftAlone reports whether the product reports an interface as unverified, with no evidence other than its tags: a
-// ledger was lost, or another program removed the tags until a second interface was created in its place, and then
-// restored them.
+// ledger was lost, another program removed the tags until a second interface was created in its place, and then
+// restored them, or EC2 forgot a client token and created two interfaces for one request.
 func (c *cluster) leftAlone(i eni.Interface) bool {
 	told := c.toldElsewhere(i) || slices.ContainsFunc(c.processes, func(p *process) bool { return slices.Contains(p.observer.Denied(), i.ID) })
 	_, handled := c.run.watch.meddled[i.ID]
-	return told && i.Attachment != nil && (handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID])
+	return told && i.Attachment != nil &&
+		(handled || c.run.watch.strangers[i.ID] != nil || c.unledgered[i.Attachment.InstanceID] || c.createdTwice(i))
+}
+
+// createdTwice reports whether EC2 created another interface for the client token of this one.
+func (c *cluster) createdTwice(i eni.Interface) bool {
+	return c.run.faults.has(forgottenTokens) && slices.ContainsFunc(c.run.truth().owned[c.name], func(other eni.Interface) bool {
+		return other.ID != i.ID && spotOf(other) == spotOf(i) &&
+			other.Tags[identity.TagMember] == i.Tags[identity.TagMember] && other.Tags[identity.TagGeneration] == i.Tags[identity.TagGeneration]
+	})
 }
 
 // toldElsewhere reports whether a NodeENIState asks a person to detach an interface that another program attached: its
-// copied tags name an instance that has ended.
+// copied tags name an instance that has ended. A state has one entry for an ordinal, and that of the present instance
+// comes first.
 func (c *cluster) toldElsewhere(i eni.Interface) bool {
+	ended := c.run.truth().ended(spotOf(i).instanceID)
 	return slices.ContainsFunc(c.api.all(states), func(object client.Object) bool {
 		return slices.ContainsFunc(object.(*v1alpha1.NodeENIState).Status.Interfaces, func(known v1alpha1.InterfaceState) bool {
-			return known.ENIID == i.ID && strings.Contains(known.Message, "by somebody else; detach it there")
+			if known.ENIID == i.ID {
+				return strings.Contains(known.Message, "another program attached")
+			}
+			return ended && object.GetName() == i.Tags[identity.TagNode] && string(known.NodeENIUID) == spotOf(i).uid &&
+				strconv.Itoa(int(known.Ordinal)) == i.Tags[identity.TagMember]
 		})
 	})
 }

@@ -78,14 +78,14 @@ func (r *run) assignForeign(i eni.Interface) {
 	if err != nil {
 		return
 	}
-	r.note(nil, "somebody assigns %s to %s", address, i.ID)
+	r.note(nil, "a person assigns %s to %s", address, i.ID)
 	r.foreign.on[i.ID] = append(r.foreign.on[i.ID], address)
 	r.judged("I15")
 	r.touched()
 }
 
 func (r *run) unassignForeign(i eni.Interface, address netip.Addr) {
-	r.note(nil, "somebody unassigns %s from %s", address, i.ID)
+	r.note(nil, "a person unassigns %s from %s", address, i.ID)
 	_, _ = r.model.UnassignPrivateIPAddresses(r.call(), &ec2.UnassignPrivateIPAddressesInput{
 		NetworkInterfaceID: i.ID, PrivateIPAddresses: []string{address.String()},
 	})
@@ -96,7 +96,7 @@ func (r *run) unassignForeign(i eni.Interface, address netip.Addr) {
 // unassigning checks I15: the product unassigns no address that another program assigned.
 func (r *run) unassigning(p *process, q request) {
 	if theirs := q.unassigns.Common(eni.Addresses{SecondaryIPv4: r.foreign.on[q.target]}).SecondaryIPv4; len(theirs) > 0 {
-		r.violate("I15", "%s unassigns %v from %s, which somebody else assigned", p.name, theirs, q.target)
+		r.violate("I15", "%s unassigns %v from %s, which another program assigned", p.name, theirs, q.target)
 	}
 }
 

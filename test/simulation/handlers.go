@@ -30,7 +30,7 @@ func (p *process) deliver(k kind) {
 // relist makes the process list a kind again after its watch failed.
 func (p *process) relist(k kind) {
 	p.lost[k] = false
-	p.run.note(p, "lists %ss anew", k)
+	p.run.note(p, "lists %ss again", k)
 	for _, c := range p.informers.relist(k, p.run.faults.oldList()) {
 		p.heard(k, c)
 	}

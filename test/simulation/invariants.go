@@ -18,6 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/executor"
 )
 
@@ -226,11 +227,11 @@ func (r *run) creating(p *process, c executor.CreateRequest) {
 	r.passingOver(p, m, c.SubnetID)
 	r.reaching(p, c)
 	r.checkUnattachedLimit(p, m)
-	if nodeENI := p.cluster.nodeENIOf(m.NodeENIUID); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
+	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil && !ptr.Deref(nodeENI.Spec.SourceDestCheck, true) {
 		r.watch.spent.needed++ // it can only be switched off after the interface is made
 	}
-	if version, gone := r.watch.lost[p.cluster.name+m.NodeENIUID]; gone && version <= p.views[len(p.views)-1] && !p.expired && !p.cluster.isStripped(m.NodeENIUID) {
-		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.NodeENIUID)
+	if version, gone := r.watch.lost[p.cluster.name+string(m.Owner)]; gone && version <= p.views[len(p.views)-1] && !p.expired && !p.cluster.isStripped(string(m.Owner)) {
+		r.violate("I7", "%s creates an interface for NodeENI %s (%s), which is gone", p.name, m.NodeENI, m.Owner)
 	}
 }
 
@@ -243,11 +244,11 @@ func (r *run) duplicating(p *process, m identity.Member, subnetID string) {
 		r.judged("I3")
 		switch {
 		case r.checkDuplicates(p, m, i) && i.SubnetID == subnetID && aged && r.now.Sub(r.watch.meddled[i.ID]) > staleness:
-			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
-		case s != (desiredSlot{m.NodeENIUID, m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
+			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s, which was made for an earlier NodeENI of that name: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
+		case s != (desiredSlot{string(m.Owner), m.InstanceID}), i.SubnetID != subnetID, p.cluster.removable(i), p.expired:
 		case i.Tags[identity.TagGeneration] == fmt.Sprint(m.Generation), r.watch.tampered(i.ID), r.now.Sub(r.watch.meddled[s.String()]) < 10*time.Minute:
 		case aged, r.watch.maker[i.ID] == p.name:
-			r.violate("I3", "%s makes another interface for %s[%d] in %s beside %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
+			r.violate("I3", "%s makes another interface for %s[%d] in %s next to %s: %s", p.name, m.NodeENI, m.Ordinal, subnetID, i.ID, describe(i))
 		}
 	}
 }
@@ -264,7 +265,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	r.judged("I1")
 	c, s := p.cluster, spotOf(i)
 	if _, known := identity.CreatedAt(i.Tags); !known && !p.knows(s.uid) && !r.truth().ended(s.instanceID) && c.isStripped(s.uid) && r.now.Sub(r.watch.meddled[i.ID]) > staleness {
-		r.violate("I1", "%s %s %s as a leak, although nobody can tell how old it is: %s", p.name, q.action, q.target, describe(i))
+		r.violate("I1", "%s %s %s as a leak, although its age is not known: %s", p.name, q.action, q.target, describe(i))
 	}
 	r.losing(p, q, i)
 	r.pulling(p, q, i)
@@ -326,6 +327,7 @@ func (r *run) called(p *process, q request, err error) {
 		return
 	}
 	r.note(p, "%s %s %s: %v", q.action, q.target, detail(q), err)
+	r.watch.spent.spend(q, err)
 	r.probed(p, q, err)
 	if q.create != nil && err == nil {
 		r.noteReasons(p.cluster) // there may have been one before the interface was made
@@ -339,7 +341,7 @@ func (r *run) called(p *process, q request, err error) {
 // spent checks I12: a member does not come back again and again with a client token that EC2 refuses.
 func (r *run) spent(p *process, c executor.CreateRequest, err error) {
 	m, _ := identity.Read(p.cluster.name, c.Tags)
-	key := fmt.Sprintf("%s/%s/%s/%d", p.name, m.NodeENIUID, m.InstanceID, m.Ordinal)
+	key := fmt.Sprintf("%s/%s/%s/%d", p.name, m.Owner, m.InstanceID, m.Ordinal)
 	if refused := (*ec2.Error)(nil); !errors.As(err, &refused) || refused.Code != "IdempotentParameterMismatch" {
 		delete(r.watch.refused, key)
 		return
@@ -358,10 +360,10 @@ func (r *run) probed(p *process, q request, err error) {
 	}
 	class := awsec2.Classify(refused.Code, refused.Message, refused.Status)
 	switch {
-	case q.create != nil && (class == eni.NoAddresses || class == eni.LimitExceeded):
+	case q.create != nil && (plan.IsFull(class) || class == eni.LimitExceeded):
 		m, _ := identity.Read(p.cluster.name, q.create.Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
-	case q.action == "AssignPrivateIpAddresses" && class == eni.NoAddresses:
+	case q.action == "AssignPrivateIpAddresses" && plan.IsFull(class):
 		m, _ := identity.Read(p.cluster.name, r.truth().interfaces[q.target].Tags)
 		r.watch.probes[fmt.Sprintf("%s on %s", m.NodeENI, m.InstanceID)]++
 	case q.action == "AttachNetworkInterface" && class == eni.SlotTaken && r.truth().holder(q.instance, q.slot) == "":
@@ -375,6 +377,7 @@ func (r *run) probed(p *process, q request, err error) {
 		return
 	}
 	r.watch.mutations--
+	r.watch.spent.calls--
 }
 
 // wrote runs at every write that reached an API server.

@@ -57,7 +57,7 @@ func RunPartialFailure(o Options) Result {
 	took, r := o.bear(breakage{part: broken}, broken)
 	r.Steps += 2 * result.Steps
 	if r.Violation == nil && took > 2*longest+moment {
-		r.Violation = &Violation{"I14", "the rest took " + seconds(took) + " beside a broken " + broken.String() + ", and " + seconds(longest) + " without"}
+		r.Violation = &Violation{"I14", "the rest took " + seconds(took) + " with a broken " + broken.String() + ", and " + seconds(longest) + " without"}
 	}
 	return r
 }

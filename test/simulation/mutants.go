@@ -27,7 +27,7 @@ const (
 	replaceFile   = "internal/core/plan/replace.go"
 	evidenceFile  = "internal/core/plan/evidence.go"
 	identityFile  = "internal/core/identity/identity.go"
-	inventoryFile = "internal/core/inventory/inventory.go"
+	inventoryFile = "internal/core/inventory/reads.go"
 	deletionFile  = "internal/controller/nodeeni/deletion.go"
 	gcFile        = "internal/controller/gc/collector.go"
 	fenceFile     = "internal/controller/fence.go"
@@ -36,7 +36,32 @@ const (
 )
 
 // Mutants returns the bug shapes of the reliability catalogue.
-func Mutants() []Mutant { return slices.Concat(beliefMutants(), actionMutants()) }
+func Mutants() []Mutant { return slices.Concat(beliefMutants(), actionMutants(), originMutants()) }
+
+// originMutants mistake the interfaces that an instance has before it joins, the devices that programs drive, and the
+// addresses that are free.
+func originMutants() []Mutant {
+	const launchFile = "internal/core/plan/launch_interfaces.go"
+	return []Mutant{
+		{Name: "a device is detached under a program", Like: "a controller that knows EC2 alone", Edits: []Edit{{
+			"internal/core/plan/remove.go", "	case !p.ended && p.isHeld(i.ID):\n", "	case p.ended && p.isHeld(i.ID):\n",
+		}}},
+		{Name: "an address that is not the lowest", Like: "an allocator that counts on", Edits: []Edit{{
+			"internal/core/ipam/reservations.go", "	lowest, err := s.Free(1)\n",
+			"	lowest, err := s.Free(2)\n	lowest = lowest[max(0, len(lowest)-1):]\n",
+		}}},
+		{Name: "launch interfaces are not seen", Like: "aws-multi-eni-controller", Edits: []Edit{{
+			launchFile, "		if !taken && i.AttachedTo(p.InstanceID)", "		if taken && i.AttachedTo(p.InstanceID)",
+		}}},
+		{Name: "launch interfaces are tagged again", Like: "a controller that adopts by tags", Edits: []Edit{{
+			launchFile, "	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)\n",
+			"	todo := changes(desired, m.DesiredTags(desired.Spec.Tags), i, p.demandFor(m, i))\n",
+		}}},
+		{Name: "pre-join interfaces are leaks", Like: "a collector that looks for owners alone", Edits: []Edit{{
+			gcFile, "	owners := slices.DeleteFunc(watch.Owners(), identity.Owner.IsNetwork)\n", "	owners := watch.Owners()\n",
+		}}},
+	}
+}
 
 // beliefMutants believe what is not so.
 func beliefMutants() []Mutant {
@@ -44,15 +69,15 @@ func beliefMutants() []Mutant {
 		{Name: "no client token", Like: "aws-multi-eni-controller, VPC CNI, VPC resource controller", Edits: []Edit{{executorFile, token, ""}}},
 		{Name: "random client token", Like: "Cilium, by the SDK's default", Edits: []Edit{{executorFile, token, "		Token: fmt.Sprint(a.Now().UnixNano()),\n"}}},
 		{Name: "client token without generation", Like: "a token that names the slot alone", Edits: []Edit{{
-			identityFile, "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, 0))",
+			identityFile, "m.Cluster, m.Owner, m.InstanceID, m.Ordinal, m.Generation))", "m.Cluster, m.Owner, m.InstanceID, m.Ordinal, 0))",
 		}}},
 		{Name: "tags after create", Like: "a controller that tags with CreateTags", Edits: []Edit{{
-			executorFile, "		Tags: c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
+			executorFile, "		Tags: c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags),\n	}\n	if !c.Spec.LowestFree {\n		return a.cloud.CreateInterface(ctx, request)\n	}\n",
 			"	}\n	if !c.Spec.LowestFree {\n		made, err := a.cloud.CreateInterface(ctx, request)\n		if err != nil {\n			return made, err\n		}\n" +
-				"		made.Tags = c.Member.Tags(time.Unix(c.Member.Generation, 0), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
+				"		made.Tags = c.Member.Tags(c.Member.Generation.Time(), c.Spec.Tags)\n		return made, a.cloud.PutTags(ctx, made.ID, made.Tags)\n	}\n",
 		}}},
 		{Name: "finalizer dropped first", Like: "VPC resource controller", Edits: []Edit{
-			{deletionFile, " || r.Observer.Holds(string(uid)) {", " {"}, {deletionFile, "	if len(states.Items) > 0 && ", "	if false && "},
+			{deletionFile, " || r.Observer.Holds(identity.Owner(uid)) {", " {"}, {deletionFile, "	if len(states.Items) > 0 && ", "	if false && "},
 			{deletionFile, "if err != nil || len(left) > 0 {", "if err != nil || len(left) > 1000 {"},
 		}},
 		{Name: "unreadable time is long ago", Like: "VPC CNI", Edits: []Edit{{
@@ -92,8 +117,8 @@ func actionMutants() []Mutant {
 			replaceFile, "	if n < 0 || p.plan.Converging {\n", "	if n < 0 {\n",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
-			"internal/controller/node/desired.go", "	if r.mayReplace(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {\n",
-			"	if r.mayReplace(p.ReplaceCandidate, s.name, 100*limit, namesOf(unavailable)) || limit > 0 {\n",
+			"internal/controller/node/desired.go", "	if r.mayReplace(string(p.ReplaceCandidate), instanceID, limit, instancesOf(unavailable)) {\n",
+			"	if r.mayReplace(string(p.ReplaceCandidate), instanceID, 100*limit, instancesOf(unavailable)) || limit > 0 {\n",
 		}}},
 		{Name: "a plan forgets the calls under way", Like: "a controller that plans from its cache alone", Edits: []Edit{
 			{computeFile, "	p.Owned = o.expected()\n", ""},
@@ -106,6 +131,9 @@ func actionMutants() []Mutant {
 		}}},
 		{Name: "no bound on what is on its way", Like: "a controller that makes all interfaces at once", Edits: []Edit{{
 			"internal/core/plan/transitions.go", "	case p.unattached >= MaxUnattached:\n", "	case p.unattached >= 100*MaxUnattached:\n",
+		}}},
+		{Name: "a taken slot is looked at every minute", Like: "a controller that polls", Edits: []Edit{{
+			computeFile, "	foreignSlotRecheck = 5 * time.Minute\n", "	foreignSlotRecheck = time.Minute\n",
 		}}},
 		{Name: "an attach is overdue at once", Like: "a controller without patience", Edits: []Edit{{
 			"internal/core/plan/transitions.go", "p.lastRead(m).Sub(since) >= AttachTimeout", "p.lastRead(m).Sub(since) >= time.Second",
@@ -132,7 +160,7 @@ func actionMutants() []Mutant {
 			{evidenceFile, "p.inLedger(r) && p.hasUniqueIdentity(r)\n", "p.inLedger(r)\n"},
 			{evidenceFile, "	if r.Attachment == nil || p.isRecorded(r) {\n", "	if true || r.Attachment == nil || p.isRecorded(r) {\n"},
 		}},
-		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{gcFile, "		_, there := alive[uid]\n", "		there := len(alive) > 0\n"}}},
+		{Name: "leaks are judged without the UID", Like: "a collector that compares names", Edits: []Edit{{gcFile, "		_, there := alive[owner]\n", "		there := len(alive) > 0\n"}}},
 		{Name: "lost NodeENIs are leaks like any other", Like: "a collector that trusts a restored etcd", Edits: []Edit{{identityFile, "		return MassLossGrace\n", "		return AttachedOrphanGrace\n"}}},
 		{Name: "what an earlier NodeENI of the name left is made again", Like: "aws-multi-eni-controller, whose records are its memory", Edits: []Edit{
 			{"internal/core/plan/adopt.go", "dead.Leaked && dead.NodeENI == claim.NodeENI", "dead.Leaked && dead.NodeENI == claim.NodeENI && dead.NodeENI == \"\""},
@@ -165,11 +193,11 @@ func earlyCollector() Mutant {
 	const desired = "internal/controller/node/desired.go"
 	return Mutant{Name: "cluster is listed before the cloud, one absence is enough", Like: "a collector that trusts its cache", Edits: []Edit{
 		{gcFile, "	alive, err := s.alive(ctx)\n", "	now, err := s.alive(ctx)\n	alive := s.before\n	if s.before = now; alive == nil {\n		alive = now\n	}\n"},
-		{gcFile, "	convicts map[string]bool\n", "	convicts map[string]bool\n	before map[string]time.Time\n"},
+		{gcFile, "	gone    map[identity.Owner]bool\n", "	gone    map[identity.Owner]bool\n	before map[identity.Owner]time.Time\n"},
 		{gcFile, ">= identity.ConfirmInterval {", ">= 0 {"},
 		{identityFile, "now.Sub(created) >= MinLeakAge", "now.Sub(created) >= 0"},
-		{gcFile, "	for _, uid := range convicts {\n", "	for _, uid := range owners {\n		watch.EnqueueOwner(ctx, uid)\n	}\n	for _, uid := range convicts {\n"},
-		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.GC.Gone(string(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
-		{desired, "s.nodeENI(m.NodeENIUID) != nil || ", ""},
+		{gcFile, "	for _, owner := range gone {\n", "	for _, owner := range owners {\n		watch.EnqueueOwner(ctx, owner)\n	}\n	for _, owner := range gone {\n"},
+		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.GC.Gone(identity.Owner(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
+		{desired, "s.nodeENI(m.Owner) != nil || ", ""},
 	}}
 }

@@ -72,7 +72,7 @@ func (r *run) holdingStill(p *process, q request) {
 		return
 	}
 	var concerned []client.Object
-	if nodeENI := p.cluster.nodeENIOf(m.NodeENIUID); nodeENI != nil {
+	if nodeENI := p.cluster.nodeENIOf(string(m.Owner)); nodeENI != nil {
 		concerned = append(concerned, nodeENI)
 	}
 	for _, node := range p.cluster.nodesOf(m.InstanceID) {

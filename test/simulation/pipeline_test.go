@@ -127,7 +127,7 @@ func (b *bench) batches(ctx context.Context) *simulation.Violation {
 // them together take no longer than one of them alone (I8).
 func (b *bench) bursts(ctx context.Context) *simulation.Violation {
 	of := func(n int) executor.CreateRequest {
-		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: identity.Key{NodeENIUID: "uid", Ordinal: n}, Generation: 1}
+		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[0], Key: identity.Key{Owner: "uid", Ordinal: n}, Generation: 1}
 		return executor.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
 	}
 	one, err := b.client.CreateInterface(ctx, of(0))
@@ -186,7 +186,7 @@ func (b *bench) wrongReplies(ctx context.Context) *simulation.Violation {
 	}
 	made := map[string]bool{}
 	for n := range wanted {
-		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[1], Key: identity.Key{NodeENIUID: "wrong", Ordinal: n}, Generation: 1}
+		m := identity.Member{Cluster: benchCluster, NodeENI: "net", Node: "node", InstanceID: b.instances[1], Key: identity.Key{Owner: "wrong", Ordinal: n}, Generation: 1}
 		request := executor.CreateRequest{Token: m.Token(), SubnetID: benchSubnet, Tags: m.Tags(time.Unix(1, 0), nil)}
 		var one eni.Interface
 		for {

@@ -147,7 +147,7 @@ func (c *cluster) prepare(b *boot, ordinal int) {
 	name := "net-" + strconv.Itoa(r.origins.pick(mostNodeENIs+1))
 	m := identity.Member{
 		Cluster: c.name, NodeENI: name, Node: b.instanceID, InstanceID: b.instanceID,
-		Key: identity.Key{NodeENIUID: identity.NetworkOwner(name), Ordinal: ordinal}, Generation: r.now.Unix(),
+		Key: identity.Key{Owner: identity.NetworkOwner(name), Ordinal: ordinal}, Generation: identity.GenerationAt(r.now),
 	}
 	made, err := r.model.CreateNetworkInterface(r.call(), &ec2.CreateNetworkInterfaceInput{
 		InterfaceSettings: ec2.InterfaceSettings{SubnetID: r.anySubnet(b.zone), Groups: groups[:1]},
@@ -186,7 +186,9 @@ func isLaunched(i eni.Interface) bool {
 }
 
 // isJoined reports whether an interface was made for a network while its instance booted, and serves no NodeENI by its tags.
-func isJoined(i eni.Interface) bool { return identity.IsNetworkOwner(i.Tags[identity.TagNodeENIUID]) }
+func isJoined(i eni.Interface) bool {
+	return identity.Owner(i.Tags[identity.TagNodeENIUID]).IsNetwork()
+}
 
 // adopted returns the launch interfaces of an instance that serve a NodeENI there: the state of a node says so, and they are where the
 // NodeENI wants them.
@@ -250,7 +252,7 @@ func (r *run) keepingLaunched(p *process, q request, i eni.Interface) {
 // sits where one NodeENI alone wants one, nor next to one that was made for a network of the NodeENI's name.
 func (r *run) passingOver(p *process, m identity.Member, subnetID string) {
 	c, t := p.cluster, r.truth()
-	nodeENI := c.nodeENIOf(m.NodeENIUID)
+	nodeENI := c.nodeENIOf(string(m.Owner))
 	if nodeENI == nil || p.expired || p.earlier || !p.saw(nodeENI) {
 		return
 	}

@@ -8,15 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/multieni/multieni/internal/addresses"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/assembly"
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
@@ -24,16 +26,14 @@ import (
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
 	"github.com/multieni/multieni/internal/panics"
-	"github.com/multieni/multieni/internal/resolver"
 )
 
-// The periods of the product's flags and constants, as cmd/multieni sets them.
+// The values that production has as flags.
 const (
-	resyncPeriod   = 5 * time.Minute
-	pollPeriod     = 2 * time.Second
-	resolveAgain   = 30 * time.Minute
-	resolveMissing = 30 * time.Second
-	// mostUnattached is when the brake of the whole cluster works.
+	resyncPeriod = 5 * time.Minute
+	// pollPeriod is longer than in production: each poll is a step of a run, and a run has few steps.
+	pollPeriod = 2 * time.Second
+	// mostUnattached is the limit of the whole cluster.
 	mostUnattached = 4 * plan.MaxUnattached * mostNodes
 )
 
@@ -44,10 +44,12 @@ type process struct {
 	name      string
 	informers informers
 	observer  *observer.Observer
-	sweeper   *gc.Collector
+	collector *gc.Collector
 	nodes     *node.Reconciler
 	nodeENIs  *nodeeni.Reconciler
 	queues    [queues]*queue
+	// refusedWrites are the states that the API server refuses to store.
+	refusedWrites *controller.RejectedWrites
 	// startAt is when the replica wins the lease.
 	startAt time.Time
 	// earlier is set on a process of an earlier release.
@@ -103,26 +105,16 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	}
 	p.fence = &controller.Fence{Deadline: leaseDuration, Now: p.now}
 	p.lease = p.fence.Wrap(lock{identity: p.name})
-	ports := cloud{p}
 	quiet := slog.New(listener{slog.DiscardHandler, p})
-	inFlight, ledgers := &controller.InFlight{}, &controller.PreviousLedgers{}
-	resolve := resolver.New(ports, resolver.Options{Fresh: resolveAgain, Doubtful: resolveMissing, Now: p.now})
-	p.sweeper = gc.New(gc.Options{Reader: directReader{p: p}, Period: resyncPeriod, Now: p.now, Log: quiet})
-	p.observer = observer.New(ports, observer.Options{Cluster: c.name, Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet})
-	refusedWrites := &controller.RejectedWrites{}
-	p.nodes = node.New(node.Options{
-		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, Observer: p.observer, Resolver: resolve,
-		Applier: executor.New(ports, p.observer, executor.Options{
-			Members: 64, Removals: 64, Addresses: addresses.NewReservations(ports, p.now), Now: p.now, Group: func() executor.Group { return &coroutines{p: p} },
-		}),
-		Limiter: ports, GC: p.sweeper, InFlight: inFlight, Ledgers: ledgers, RefusedWrites: refusedWrites, MaxUnattached: mostUnattached,
-		Cluster: c.name, Concurrency: 1, Go: func(work func(context.Context)) { work(context.Background()) }, Now: p.now, Log: quiet,
+	controllers := assembly.New(assembly.Options{
+		Client: kubernetes{p: p}, Reader: directReader{p: p}, Events: discardEvents{}, EC2: cloud{p}, Cluster: c.name,
+		ConcurrentNodes: 1, ConcurrentNodeENIs: 1, Members: 64, Removals: 64, MaxUnattached: mostUnattached,
+		Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet,
+		Group: func() executor.Group { return &coroutines{p: p} },
+		Go:    func(work func(context.Context)) { work(context.Background()) },
 	})
-	p.nodeENIs = nodeeni.New(nodeeni.Options{
-		Client: kubernetes{p: p}, Reader: directReader{p: p}, Observer: p.observer, Resolver: resolve, InFlight: inFlight, Ledgers: ledgers,
-		RefusedWrites: refusedWrites, Events: discardEvents{},
-		Reresolve: resolveAgain, ReresolveMissing: resolveMissing, Concurrency: 1, Now: p.now, Log: quiet,
-	})
+	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
+	p.nodes, p.nodeENIs = controllers.Nodes, controllers.NodeENIs
 	for q := range p.queues {
 		p.queues[q] = newQueue()
 	}
@@ -177,7 +169,7 @@ func (p *process) resync() {
 			wait, p.resyncRetry = p.resyncRetry, min(2*p.resyncRetry, resyncPeriod)
 		} else {
 			p.resyncRetry = time.Second
-			wait = min(wait, p.sweeper.Run(context.Background(), p.observer))
+			wait = min(wait, p.collector.Run(context.Background(), p.observer))
 		}
 		p.resyncAt = p.run.now.Add(wait)
 	})
@@ -237,8 +229,8 @@ func (p *process) end(how string) {
 	}
 }
 
-// heardOfEC2 moves what the observer tells, and whose turn has come, into the queue of nodes, and lets the poll look
-// whether there is work.
+// heardOfEC2 moves what the observer tells, and whose turn has come, into the queue of nodes, and refusals into that of
+// NodeENIs, and lets the poll look whether there is work.
 func (p *process) heardOfEC2() {
 	if p.dead {
 		return
@@ -246,8 +238,20 @@ func (p *process) heardOfEC2() {
 	// One after the other: a select over two ready channels is not replayable.
 	p.enqueueAll(p.observer.Changed())
 	p.enqueueAll(p.nodes.Admitted())
+	p.heardOfRefusals()
 	if p.pollAt.IsZero() {
 		p.pollAt = p.run.now
+	}
+}
+
+// heardOfRefusals enqueues the NodeENIs of nodes whose state the API server began, or ceased, to refuse.
+func (p *process) heardOfRefusals() {
+	for _, name := range slices.Sorted(slices.Values(p.refusedWrites.Changed())) {
+		for _, object := range p.informers.known(nodes) {
+			if object.GetName() == name {
+				p.enqueueSelecting([]client.Object{object})
+			}
+		}
 	}
 }
 

@@ -4,17 +4,22 @@
 package simulation
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// budget counts the changes of interfaces that a run without faults may cost.
+// budget counts the changes of interfaces that a run may cost.
 type budget struct {
+	// calls are the changing calls that reached EC2, without those that only ask whether there is room by now; made and
+	// removed are the interfaces that these calls created and deleted.
+	calls, made, removed int
 	// adjusting are the calls that change attributes of an interface; needed is how many of these users and creations
 	// explain.
 	adjusting, needed int
@@ -131,11 +136,41 @@ func (r *run) createdAfterEdit(q request) {
 	}
 }
 
-// checkQuiet checks the call budget of a run without faults: other than for creating, attaching, detaching and
-// deleting, calls change attributes only where a user requested that, and deletion on termination and the
-// source/destination check once for each interface.
+// Calls that an interface costs from its creation to its attachment, that its removal costs, and that a fault costs.
+const callsPerInterface, callsPerRemoval, callsPerFault = 3, 2, 4
+
+// spend counts a changing call that reached EC2. An attach that EC2 refuses because the instance still starts is not
+// counted: no other call shows when EC2 accepts it.
+func (b *budget) spend(q request, err error) {
+	refused := (*ec2.Error)(nil)
+	if q.action == "AttachNetworkInterface" && errors.As(err, &refused) && refused.Code == "IncorrectState" {
+		return
+	}
+	b.calls++
+	switch {
+	case err != nil:
+	case q.create != nil:
+		b.made++
+	case q.action == "DeleteNetworkInterface":
+		b.removed++
+	}
+}
+
+// checkQuiet checks the call budget of a run: as a sum, and without faults also for attributes alone. Then calls change
+// attributes only where a user requested that, and deletion on termination and the source/destination check once for
+// each interface.
 func (r *run) checkQuiet() {
-	if spent := r.watch.spent; r.options.Calm && spent.adjusting > spent.needed {
+	spent := r.watch.spent
+	if r.options.Calm && spent.adjusting > spent.needed {
 		r.violate("I8", "%d calls changed attributes, and what users did explains %d", spent.adjusting, spent.needed)
+	}
+	faults := -r.faults.struck[userEdits]
+	for _, n := range r.faults.struck {
+		faults += n
+	}
+	most := callsPerInterface*spent.made + callsPerRemoval*spent.removed + spent.needed + callsPerFault*faults
+	if spent.calls > most {
+		r.violate("I8", "%d changing calls: %d interfaces made, %d removed, changes that users asked for (%d) and %d faults explain %d",
+			spent.calls, spent.made, spent.removed, spent.needed, faults, most)
 	}
 }

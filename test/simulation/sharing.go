@@ -22,13 +22,13 @@ func (c *cluster) registerAgain() {
 	if !is {
 		return
 	}
-	_, id, err := eni.ParseProviderID(node.Spec.ProviderID)
+	ref, err := eni.ParseProviderID(node.Spec.ProviderID)
 	if err != nil {
 		return
 	}
-	if shared := c.nodesOf(id); len(shared) > 1 && r.chance(0.6) {
+	if shared := c.nodesOf(ref.ID); len(shared) > 1 && r.chance(0.6) {
 		gone := shared[r.pick(len(shared))]
-		r.note(nil, "%s: node %s of instance %s goes, another one stays", c.name, gone.Name, id)
+		r.note(nil, "%s: node %s of instance %s goes, another one stays", c.name, gone.Name, ref.ID)
 		_ = c.api.delete(nodes, gone.Name, "")
 		return
 	}
@@ -47,7 +47,7 @@ func nodesIn(all []client.Object, instanceID string) []*corev1.Node {
 	var its []*corev1.Node
 	for _, object := range all {
 		node := object.(*corev1.Node)
-		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil && id == instanceID {
+		if ref, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil && ref.ID == instanceID {
 			its = append(its, node)
 		}
 	}

@@ -70,10 +70,10 @@ func (s *sweep) run(t *testing.T) {
 	for n := s.next.Add(1) - 1; n < int64(s.seeds); n = s.next.Add(1) - 1 {
 		seed := uint64(s.first) + uint64(n)
 		options := simulation.Options{Seed: seed, Steps: s.steps}
-		if !s.add(t, options, simulation.Run(options)) {
+		if !s.add(t, options, false, simulation.Run(options)) {
 			return
 		}
-		if seed%bearEvery == 0 && !s.add(t, options, simulation.RunPartialFailure(options)) {
+		if seed%bearEvery == 0 && !s.add(t, options, true, simulation.RunPartialFailure(options)) {
 			return
 		}
 	}
@@ -86,7 +86,7 @@ const directedSeeds = 500
 func (s *sweep) crashAt(t *testing.T, point string) {
 	for n := range directedSeeds {
 		options := simulation.Options{Seed: uint64(s.first + n), Steps: s.steps, CrashAt: point}
-		if !s.add(t, options, simulation.Run(options)) {
+		if !s.add(t, options, false, simulation.Run(options)) {
 			return
 		}
 		if !slices.Contains(s.coverage.RareCrashes(), point) {
@@ -97,7 +97,7 @@ func (s *sweep) crashAt(t *testing.T, point string) {
 }
 
 // add adds a run, and reports whether more runs are wanted.
-func (s *sweep) add(t *testing.T, options simulation.Options, result simulation.Result) bool {
+func (s *sweep) add(t *testing.T, options simulation.Options, partial bool, result simulation.Result) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total += result.Steps
@@ -105,7 +105,7 @@ func (s *sweep) add(t *testing.T, options simulation.Options, result simulation.
 	s.coverage.Add(result.Coverage)
 	if result.Violation != nil {
 		s.failed++
-		report(t, options, result)
+		report(t, options, partial, result)
 	}
 	return s.failed < s.failures
 }

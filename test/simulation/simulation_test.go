@@ -34,14 +34,15 @@ func TestReplay(t *testing.T) {
 		t.Skip("give -seed and -steps to replay a run")
 	}
 	options := simulation.Options{Seed: *seed, Steps: *steps, Calm: *calm, CrashAt: *crash, Verbose: func(line string) { t.Log(line) }}
-	result := simulation.Run(options)
+	run := simulation.Run
 	if *bear {
-		result = simulation.RunPartialFailure(options)
+		run = simulation.RunPartialFailure
 	}
-	report(t, options, result)
+	report(t, options, *bear, run(options))
 }
 
-func report(t *testing.T, options simulation.Options, result simulation.Result) {
+// report fails for a violation, and says how to replay the run: partial is set if a part stayed broken.
+func report(t *testing.T, options simulation.Options, partial bool, result simulation.Result) {
 	t.Helper()
 	if result.Violation == nil {
 		return
@@ -50,7 +51,7 @@ func report(t *testing.T, options simulation.Options, result simulation.Result) 
 	if options.Calm {
 		how = " -calm"
 	}
-	if result.Violation.Invariant == "I14" {
+	if partial {
 		how += " -bear"
 	}
 	if options.CrashAt != "" {
@@ -95,7 +96,7 @@ func TestCalm(t *testing.T) {
 	for seed := range uint64(50) {
 		options := simulation.Options{Seed: seed + 1, Steps: 300, Calm: true}
 		result := simulation.Run(options)
-		report(t, options, result)
+		report(t, options, false, result)
 		if result.Violation != nil {
 			return
 		}

@@ -146,6 +146,10 @@ func TestReplacementsRollOut(t *testing.T) {
 		if got := r.Metric("multieni_nodeeni_interfaces", "data", "drifted"); got != 2*nodes {
 			t.Errorf("the metric counts %g drifted interfaces, want %d", got, 2*nodes)
 		}
+		empty := bubble.SubnetIDs("storage")[0]
+		if size, free := r.Metric("multieni_subnet_addresses", empty), r.Metric("multieni_subnet_free_addresses", empty); size != 8192 || free != 8187 {
+			t.Errorf("the metrics of the empty subnet %s: %g of %g addresses free, want 8187 of 8192", empty, free, size)
+		}
 
 		// A bad change: where the new interfaces are to be there is no room.
 		full, err := c.EC2.AddFault(fault.Fault{Kind: fault.SubnetFull, Resource: bubble.SubnetIDs("storage")[0]})

@@ -81,7 +81,7 @@ func TestLeaksAreSwept(t *testing.T) {
 func leak(what string, n int, changed map[string]string) ec2.WorldInterface {
 	m := identity.Member{
 		Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
-		Key: identity.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+		Key: identity.Key{Owner: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
 	}
 	tags := ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil))
 	for key, value := range changed {

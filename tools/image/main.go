@@ -40,7 +40,7 @@ func main() {
 	defer stop()
 	var s settings
 	arches := flag.String("arch", "amd64,arm64", "architectures, separated by commas")
-	flag.StringVar(&s.out, "out", "dist/image", "folder to write the OCI layout to; made anew")
+	flag.StringVar(&s.out, "out", "dist/image", "folder to write the OCI layout to; replaced if it exists")
 	flag.StringVar(&s.version, "version", "devel", "version of the programs")
 	flag.StringVar(&s.push, "push", "", "reference to push the image to, for example ghcr.io/multieni/multieni:v0.1.0; not pushed if empty")
 	flag.Parse()

@@ -294,6 +294,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DPDKDriver
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.DeletionPolicy
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.DeviceIndexPolicy
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Drift
@@ -357,6 +359,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: attachment
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
+    - name: draining
+      type:
+        scalar: boolean
     - name: ipv4MaxPrefixes
       type:
         scalar: numeric
@@ -698,6 +703,10 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: onRemoval
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
+      default: Wait
     - name: routes
       type:
         list:
@@ -1095,6 +1104,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.multieni.multieni.api.v1alpha1.PodNetworkState
   map:
     fields:
+    - name: capacity
+      type:
+        scalar: numeric
+    - name: drained
+      type:
+        scalar: boolean
     - name: eniID
       type:
         scalar: string
@@ -1165,6 +1180,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: to
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodsOnRemoval
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PreviousInstance
   map:
     fields:
@@ -1231,6 +1248,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.ReservedBlock
+  map:
+    fields:
+    - name: cidr
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: owned
+      type:
+        scalar: boolean
+    - name: reason
+      type:
+        scalar: string
+    - name: subnetID
+      type:
+        scalar: string
+    - name: zone
+      type:
+        scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.ResolvedSubnet
   map:
     fields:
@@ -1246,6 +1287,88 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: zone
       type:
         scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.SubnetReservation
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.SubnetReservationSpec
+    - name: status
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.SubnetReservationStatus
+- name: com.github.multieni.multieni.api.v1alpha1.SubnetReservationSpec
+  map:
+    fields:
+    - name: cidrs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: deletionPolicy
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.DeletionPolicy
+      default: Delete
+    - name: prefixLength
+      type:
+        scalar: numeric
+    - name: subnetIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: subnetNames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: subnetSelector
+      type:
+        map:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.TagValue
+    - name: type
+      type:
+        namedType: com.github.multieni.multieni.api.v1alpha1.SubnetReservationType
+- name: com.github.multieni.multieni.api.v1alpha1.SubnetReservationStatus
+  map:
+    fields:
+    - name: blocks
+      type:
+        scalar: numeric
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: reservations
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.ReservedBlock
+          elementRelationship: atomic
+    - name: reserved
+      type:
+        scalar: numeric
+- name: com.github.multieni.multieni.api.v1alpha1.SubnetReservationType
+  scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.SysctlValue
   scalar: numeric
 - name: com.github.multieni.multieni.api.v1alpha1.TagValue

@@ -45,7 +45,8 @@ func Decode(form url.Values, input any) error {
 	return root.into(reflect.ValueOf(input).Elem(), "")
 }
 
-// listMember is between a list and the number of a member, and around a member in an answer, in services other than EC2.
+// listMember is between a list and the number of a member, and around a member in an answer, in services other than
+// EC2.
 const listMember = "member"
 
 // node is a parameter name's part between two dots.

@@ -89,12 +89,16 @@ Exit codes: 0 all is there; 10 an optional network is missing; 20 a required one
 	f.StringArrayVar(&o.parameters, "parameter", nil, "a parameter as NAME=VALUE; can be repeated")
 	f.StringVar(&o.config, "config", "", "file that says which networks the node gets, in YAML or JSON")
 	f.StringVar(&o.ssmParameter, "ssm-parameter", "", "name of an SSM parameter that holds such a file")
-	f.BoolVar(&o.instanceTags, "instance-tags", false, "take the parameters from the instance's tags, as instance metadata shows them")
+	f.BoolVar(&o.instanceTags, "instance-tags", false,
+		"take the parameters from the instance's tags, as instance metadata shows them")
 	f.StringVar(&o.region, "region", "", "AWS region; by default AWS_REGION, then instance metadata")
 	f.StringVar(&o.dir, "state-dir", "/var/lib/multieni", "folder of the record of what was done")
-	f.StringVar(&o.nodeConfig, "node-config", "", "write labels, taint and the number of pods to this file for nodeadm, such as /etc/eks/nodeadm.d/40-multieni.yaml")
+	f.StringVar(&o.nodeConfig, "node-config", "",
+		"write labels, taint and the number of pods to this file for nodeadm, such as /etc/eks/nodeadm.d/40-multieni.yaml")
 	f.StringVar(&o.environment, "environment", "", "write them to this file for EnvironmentFile= of a systemd unit")
-	f.StringVar(&o.onFailure, "on-failure", userdata.Fail, "what to do without a required network: fail (exit 20), taint (register the node with a taint, exit 0) or continue (exit 0)")
+	f.StringVar(&o.onFailure, "on-failure", userdata.Fail,
+		"what to do without a required network: fail (exit 20), taint (register the node with a taint, exit 0) or "+
+			"continue (exit 0)")
 	f.DurationVar(&o.patience, "patience", 3*time.Minute, "how long to wait for interfaces that may yet come")
 	f.DurationVar(&o.linkTimeout, "link-timeout", time.Minute, "how long to wait for links")
 	f.IntVar(&o.mtu, "mtu", 0, "MTU of the links; 0 for the largest inside a VPC")
@@ -106,7 +110,8 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	switch o.onFailure {
 	case userdata.Fail, userdata.Taint, userdata.Continue:
 	default:
-		return fmt.Errorf("--on-failure=%s: it can be %s, %s or %s", o.onFailure, userdata.Fail, userdata.Taint, userdata.Continue)
+		return fmt.Errorf("--on-failure=%s: it can be %s, %s or %s", o.onFailure, userdata.Fail, userdata.Taint,
+			userdata.Continue)
 	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))
 	host, err := netlink.Open(netlink.Options{})
@@ -120,7 +125,8 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	}
 	manager := networkd.Manager{Run: "/run/systemd", Log: log}
 	report, err := bootstrap.Run(ctx, bootstrap.Options{
-		Metadata: metadata.Read, Host: host, LeaveOnly: manager.LeaveOnly, Dir: o.dir, MTU: o.mtu, LinkTimeout: o.linkTimeout, Log: log,
+		Metadata: metadata.Read, Host: host, LeaveOnly: manager.LeaveOnly, Dir: o.dir, MTU: o.mtu,
+		LinkTimeout: o.linkTimeout, Log: log,
 		Ensure: func(ctx context.Context, instanceID string, unused bool) (join.Result, error) {
 			return o.ensure(ctx, metadata, manager, join.Request{
 				InstanceID: instanceID, NothingRunning: func(context.Context) bool { return unused }, Timeout: o.patience,
@@ -134,7 +140,8 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 		return err
 	}
 	for _, i := range report.Interfaces {
-		fmt.Fprintf(out, "%s: %s %s at card %d device %d\n", i.Network, i.ENIID, i.MACAddress, i.NetworkCardIndex, i.DeviceIndex)
+		fmt.Fprintf(out, "%s: %s %s at card %d device %d\n", i.Network, i.ENIID, i.MACAddress,
+			i.NetworkCardIndex, i.DeviceIndex)
 	}
 	return o.conclude(report, log)
 }
@@ -145,7 +152,8 @@ func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 	case report.Failed != "" && o.onFailure == userdata.Fail:
 		return &ExitError{Missing, "a required network is missing: " + report.Failed}
 	case report.Failed != "":
-		log.Error("a required network is missing, and the node joins all the same", "why", report.Failed, "onFailure", o.onFailure)
+		log.Error("a required network is missing, and the node joins all the same", "why", report.Failed,
+			"onFailure", o.onFailure)
 		return nil
 	case len(report.Lacking) > 0:
 		return &ExitError{Partial, fmt.Sprintf("optional networks are missing: %v", report.Lacking)}
@@ -155,7 +163,9 @@ func (o options) conclude(report bootstrap.Report, log *slog.Logger) error {
 }
 
 // ensure gives the instance its interfaces in EC2.
-func (o options) ensure(ctx context.Context, metadata *imds.Client, manager networkd.Manager, request join.Request, log *slog.Logger) (join.Result, error) {
+func (o options) ensure(
+	ctx context.Context, metadata *imds.Client, manager networkd.Manager, request join.Request, log *slog.Logger,
+) (join.Result, error) {
 	region, err := awsec2.Region(ctx, o.region)
 	if err != nil {
 		return join.Result{}, err
@@ -173,7 +183,8 @@ func (o options) ensure(ctx context.Context, metadata *imds.Client, manager netw
 		return join.Result{}, err
 	}
 	joiner := join.New(join.Options{
-		Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Attaching: manager.Leave, Now: time.Now, Log: log,
+		Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now),
+		Attaching: manager.Leave, Now: time.Now, Log: log,
 	})
 	return joiner.Ensure(ctx, request)
 }
@@ -221,7 +232,9 @@ func fromTags(ctx context.Context, metadata *imds.Client) (lifecycle.Parameters,
 	}
 	values := joinconfig.Parameters(tags)
 	if len(values) == 0 {
-		return lifecycle.Parameters{}, fmt.Errorf("instance metadata shows no tag that is a parameter: tag the instance with %s1 and so on, and set InstanceMetadataTags to enabled in its metadata options", lifecycle.ParameterSubnets)
+		return lifecycle.Parameters{}, fmt.Errorf(
+			"instance metadata shows no tag that is a parameter: tag the instance with %s1 and so on, and set "+
+				"InstanceMetadataTags to enabled in its metadata options", lifecycle.ParameterSubnets)
 	}
 	p, err := lifecycle.ParseParameters(values)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enimanager is the command that looks after the interfaces of a node. It is a program of its own, small, because
-// every node of a cluster pays for its memory.
+// Package enimanager is the command that looks after the interfaces of a node. It is a program of its own, small,
+// because every node of a cluster pays for its memory.
 package enimanager
 
 import (
@@ -79,9 +79,10 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		return err
 	}
 	settings := agent.Options{
-		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read, DefaultMTU: o.DefaultMTU, Taint: o.Taint,
-		ReapplyTaint: o.ReapplyTaint, Resync: o.CheckInterval, NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir,
-		NetworksDir: o.NetworksDir, LeasesDir: o.LeasesDir, Log: log,
+		Node: o.NodeName, Host: host, PCI: pci.Open(o.Sysfs), Metadata: metadata.Read,
+		DefaultMTU: o.DefaultMTU, Taint: o.Taint, ReapplyTaint: o.ReapplyTaint, Resync: o.CheckInterval,
+		NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir,
+		NetworksDir: o.NetworksDir, LeasesDir: o.LeasesDir, CNIDir: o.CNIDir, CNIConfigDir: o.WaitForCNI, Log: log,
 	}
 	if o.WithoutKubernetes {
 		return agent.New(settings).RunFromMetadata(ctx)
@@ -100,7 +101,8 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 // connect finds the Kubernetes API: as KUBECONFIG or ~/.kube/config say, in a pod by its service account.
 func connect(node string) (*agent.API, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	access, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	access, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG, or run in a pod with a service account", err)
 	}

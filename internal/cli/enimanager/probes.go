@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// serveProbes answers /healthz, and /readyz once it is known what the API server has, until stop is called. With address "0"
-// nothing is answered.
+// serveProbes answers /healthz, and /readyz once it is known what the API server has, until stop is called. With
+// address "0" nothing is answered.
 func serveProbes(ctx context.Context, address string, synced func() bool) (stop func(), err error) {
 	if address == "0" || address == "" {
 		return func() {}, nil

@@ -28,7 +28,7 @@ func (q question) ask(c *cobra.Command, text string) error {
 		return nil
 	}
 	if in, isFile := c.InOrStdin().(*os.File); isFile && !term.IsTerminal(int(in.Fd())) {
-		return errors.New("nobody can be asked here; give --yes to do it without asking")
+		return errors.New("there is no terminal to ask for confirmation; --yes confirms it")
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", text)
 	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')

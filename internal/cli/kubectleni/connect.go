@@ -29,7 +29,8 @@ type access struct {
 }
 
 func (a *access) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster; else KUBECONFIG, else ~/.kube/config, in a pod its service account")
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "",
+		"file that says how to reach the cluster; else KUBECONFIG, else ~/.kube/config, in a pod its service account")
 	flags.StringVar(&a.context, "context", "", "context of that file to use")
 }
 
@@ -37,7 +38,8 @@ func (a *access) bind(flags *pflag.FlagSet) {
 func (a *access) connect() (client.Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: a.context})
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: a.context})
 	config, err := loaded.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the Kubernetes API: %w; set KUBECONFIG or --kubeconfig", err)
@@ -65,8 +67,11 @@ type cloud struct {
 }
 
 func (c *cloud) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.region, "region", "", "AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
-	flags.StringVar(&c.cluster, "cluster-name", "", "the cluster's name in the tags of its interfaces, if the controller was given one; else the UID of the kube-system namespace")
+	flags.StringVar(&c.region, "region", "",
+		"AWS region; else the SDK's configuration, instance metadata, or the nodes' topology label")
+	flags.StringVar(&c.cluster, "cluster-name", "",
+		"the cluster's name in the tags of its interfaces, if the controller was given one; else the UID of the "+
+			"kube-system namespace")
 }
 
 // bindInstanceTags adds the flag of the controller that a command must know to foretell or check what it does.
@@ -114,7 +119,8 @@ func (c *cloud) connect(ctx context.Context, api client.Client) (ec2, error) {
 		}
 	}
 	return ec2{
-		Client: awsec2.New(config, awsec2.Options{Cluster: cluster, Observe: note}), instanceTags: instanceTags, clock: clock, cluster: cluster, region: region, regionFrom: source,
+		Client: awsec2.New(config, awsec2.Options{Cluster: cluster, Observe: note}), instanceTags: instanceTags,
+		clock: clock, cluster: cluster, region: region, regionFrom: source,
 	}, nil
 }
 
@@ -129,7 +135,8 @@ func nodeRegion(ctx context.Context, api client.Reader) string {
 func clusterUID(ctx context.Context, api client.Reader) (string, error) {
 	var system corev1.Namespace
 	if err := api.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
-		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or set --cluster-name", err)
+		return "", fmt.Errorf("read the UID of namespace kube-system, which names the cluster in EC2 tags: %w; or "+
+			"set --cluster-name", err)
 	}
 	return string(system.UID), nil
 }

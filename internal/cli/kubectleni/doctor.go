@@ -53,7 +53,7 @@ region, permissions in EC2 (by dry runs, which change nothing), free addresses o
 subnets, settings of the VPC CNI that do harm, the quota of network interfaces, and the local clock
 against EC2's.
 
-Permissions are those of whoever runs the command. To check the controller's own:
+The permissions are those of the user who runs the command. To check the controller's own:
 
   kubectl exec -n eni-controller-system deployment/eni-controller -- /multieni doctor
 
@@ -98,10 +98,12 @@ func (d *doctor) add(grade report.Severity, check, found, next string) {
 func (d *doctor) examine(ctx context.Context, e *cloud) {
 	o, err := read(ctx, d.api)
 	if err != nil {
-		d.add(report.Failed, "definitions", err.Error(), "See that the Kubernetes API answers, and that the definitions are installed.")
+		d.add(report.Failed, "definitions", err.Error(),
+			"See that the Kubernetes API answers, and that the definitions are installed.")
 		return
 	}
-	d.add(report.OK, "definitions", fmt.Sprintf("the cluster knows NodeENIs, of which there are %d", len(o.nodeENIs)), "")
+	d.add(report.OK, "definitions", fmt.Sprintf("the cluster has the definition of NodeENI, and %d of them",
+		len(o.nodeENIs)), "")
 	d.controller(ctx)
 	d.deletions(o)
 	d.rights(ctx)
@@ -113,7 +115,8 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 		return
 	}
 	if cloud.regionFrom == awsec2.RegionByDefault {
-		d.add(report.Warning, "region", "nothing says which region is meant; "+cloud.region+" is taken", "Set --region or AWS_REGION.")
+		d.add(report.Warning, "region", "nothing says which region is meant; "+cloud.region+" is taken",
+			"Set --region or AWS_REGION.")
 	} else {
 		d.add(report.OK, "region", fmt.Sprintf("%s, by the %s", cloud.region, cloud.regionFrom), "")
 	}
@@ -130,7 +133,8 @@ func (d *doctor) examine(ctx context.Context, e *cloud) {
 func (d *doctor) clock(cloud ec2) {
 	ahead := cloud.clock.Ahead()
 	if ahead.Abs() > controller.ClockTolerance {
-		d.add(report.Warning, "clock", fmt.Sprintf("EC2's clock is %s ahead of this machine's (behind it if negative)", ahead),
+		d.add(report.Warning, "clock", fmt.Sprintf("EC2's clock is %s ahead of this machine's (behind it if negative)",
+			ahead),
 			"Synchronize the clock: the controller judges by its own how old interfaces are.")
 		return
 	}
@@ -138,13 +142,15 @@ func (d *doctor) clock(cloud ec2) {
 }
 
 // startController is what to do where no controller is at work.
-const startController = "Start it: helm install, or kubectl rollout status -n eni-controller-system deployment/eni-controller."
+const startController = "Start it: helm install, or kubectl rollout status -n eni-controller-system " +
+	"deployment/eni-controller."
 
 // deletions names the NodeENIs whose deletion no controller has noticed.
 func (d *doctor) deletions(o objects) {
 	for _, n := range o.fleet().NodeENIs {
 		if n.Deleting && n.Unheard {
-			d.add(report.Warning, "controller", "NodeENI "+n.Name+" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startController)
+			d.add(report.Warning, "controller", "NodeENI "+n.Name+
+				" is to be deleted, and no controller has taken note of that: its finalizer waits for one", startController)
 		}
 	}
 }
@@ -154,11 +160,13 @@ func (d *doctor) controller(ctx context.Context) {
 	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: leaseName}, &lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		d.add(report.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+"; one with --leader-elect=false holds none", startController)
+		d.add(report.Warning, "controller", "no controller holds the lease in namespace "+d.namespace+
+			"; one with --leader-elect=false holds none", startController)
 	case err != nil:
-		d.add(report.Warning, "controller", "the lease cannot be read: "+err.Error(), "Ask for permission to read leases in "+d.namespace+".")
+		d.add(report.Warning, "controller", "the lease cannot be read: "+err.Error(),
+			"Ask for permission to read leases in "+d.namespace+".")
 	case lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leaseStale || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "":
-		d.add(report.Failed, "controller", "nobody has renewed the lease for a while, so no controller is at work", startController)
+		d.add(report.Failed, "controller", "the lease has expired, so no controller is at work", startController)
 	default:
 		d.add(report.OK, "controller", *lease.Spec.HolderIdentity+" holds the lease", "")
 	}
@@ -174,13 +182,15 @@ func (d *doctor) vpcCNI(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		d.add(report.Warning, "VPC CNI", "its DaemonSet cannot be read: "+err.Error(), "Ask for permission to read DaemonSets in kube-system.")
+		d.add(report.Warning, "VPC CNI", "its DaemonSet cannot be read: "+err.Error(),
+			"Ask for permission to read DaemonSets in kube-system.")
 		return
 	}
 	for _, container := range set.Spec.Template.Spec.Containers {
 		for _, variable := range container.Env {
 			if variable.Name == "ENABLE_IMDS_ONLY_MODE" && strings.EqualFold(variable.Value, "true") {
-				d.add(report.Failed, "VPC CNI", "ENABLE_IMDS_ONLY_MODE is on: the VPC CNI sees no tags and takes multieni's interfaces for its own",
+				d.add(report.Failed, "VPC CNI",
+					"ENABLE_IMDS_ONLY_MODE is on: the VPC CNI sees no tags and takes multieni's interfaces for its own",
 					"kubectl set env -n kube-system daemonset/aws-node ENABLE_IMDS_ONLY_MODE=false")
 				return
 			}
@@ -192,7 +202,7 @@ func (d *doctor) vpcCNI(ctx context.Context) {
 func (d *doctor) instances(o objects) {
 	var others int
 	for i := range o.nodes {
-		if _, _, err := eni.ParseProviderID(o.nodes[i].Spec.ProviderID); err != nil {
+		if _, err := eni.ParseProviderID(o.nodes[i].Spec.ProviderID); err != nil {
 			others++
 		}
 	}
@@ -220,10 +230,13 @@ func (d *doctor) permissions(ctx context.Context, cloud ec2) bool {
 	}
 	switch {
 	case len(denied) > 0:
-		d.add(report.Failed, "permissions", fmt.Sprintf("%d of %d actions are denied: %s", len(denied), len(all), strings.Join(denied, ", ")),
-			"Give the role the policy of deploy/iam/controller.json. Where a policy depends on tags, a dry run for no real interface can be denied; what counts is the controller's own role.")
+		d.add(report.Failed, "permissions", fmt.Sprintf("%d of %d actions are denied: %s", len(denied), len(all),
+			strings.Join(denied, ", ")),
+			"Give the role the policy of deploy/iam/controller.json. Where a policy depends on tags, a dry run for "+
+				"no real interface can be denied; what counts is the controller's own role.")
 	case len(unsure) > 0:
-		d.add(report.Warning, "permissions", "EC2 answered neither yes nor no: "+strings.Join(unsure, ", "), "Look at the answers; repeat the check.")
+		d.add(report.Warning, "permissions", "EC2 answered neither yes nor no: "+strings.Join(unsure, ", "),
+			"Look at the answers; repeat the check.")
 	default:
 		d.add(report.OK, "permissions", fmt.Sprintf("all %d actions that EC2 can try are granted", len(all)), "")
 	}
@@ -264,7 +277,8 @@ func (d *doctor) quota(ctx context.Context, cloud ec2) {
 	}
 	found := fmt.Sprintf("%d network interfaces in %s; AWS allows %d by default", n, cloud.region, interfaceQuota)
 	if n*10 > interfaceQuota*8 {
-		d.add(report.Warning, "quota", found, "Compare with your quota \"Network interfaces per Region\" in Service Quotas, and raise it in time.")
+		d.add(report.Warning, "quota", found,
+			"Compare with your quota \"Network interfaces per Region\" in Service Quotas, and raise it in time.")
 		return
 	}
 	d.add(report.OK, "quota", found, "")

@@ -62,14 +62,14 @@ func (d *dryRun) simulate(ctx context.Context) (drafts []report.SimulatedNode, s
 		if !d.concerns(node) {
 			continue
 		}
-		zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
+		ref, err := eni.ParseProviderID(node.Spec.ProviderID)
 		if err != nil {
 			skipped = append(skipped, fmt.Sprintf("%s is passed over: %v", node.Name, err))
 			continue
 		}
 		group.Go(func() error {
 			return panics.AsError("node "+node.Name, func() error {
-				outcome, err := d.simulateNode(ctx, node, zone, instanceID)
+				outcome, err := d.simulateNode(ctx, node, ref)
 				outcomes[i] = &report.SimulatedNode{Node: node.Name, Outcome: outcome}
 				return err
 			})
@@ -93,7 +93,8 @@ func (d *dryRun) removedNodes() (said []string) {
 		selector := controller.Selector(n.Spec)
 		selects := func(node corev1.Node) bool { return selector.Matches(labels.Set(node.Labels)) }
 		if slices.Contains(d.names, n.Name) && !slices.ContainsFunc(d.nodes, selects) {
-			said = append(said, fmt.Sprintf("NodeENI %s: no node carries the labels %s, so nothing is wanted until one does: kubectl label node NODE %s",
+			said = append(said, fmt.Sprintf(
+				"NodeENI %s: no node carries the labels %s, so nothing is wanted until one does: kubectl label node NODE %s",
 				n.Name, selector, strings.ReplaceAll(selector.String(), ",", " ")))
 		}
 	}
@@ -130,8 +131,8 @@ func (d *dryRun) resolve(ctx context.Context) error {
 	return nil
 }
 
-func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, zone, instanceID string) (forecast.Outcome, error) {
-	look, err := d.cloud.DescribeInstance(ctx, instanceID)
+func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, ref eni.InstanceRef) (forecast.Outcome, error) {
+	look, err := d.cloud.DescribeInstance(ctx, ref.ID)
 	if err != nil {
 		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
@@ -139,19 +140,24 @@ func (d *dryRun) simulateNode(ctx context.Context, node *corev1.Node, zone, inst
 	if err != nil {
 		return forecast.Outcome{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	wanted := d.desired(node, instanceID, selector.Location{Zone: zone, VPCID: look.Instance.VPCID})
-	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, instanceID)}
+	wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: look.Instance.VPCID})
+	facts := forecast.Input{Look: look, Limits: limits, Ledger: d.ledger(node.Name, ref.ID)}
 	if state := d.stateOf[node.Name]; state != nil {
 		facts.Requested, facts.PodNetworks = controller.RequestedAddresses(nil, *state), controller.PodNetworks(state)
 	}
 	outcome := forecast.Simulate(wanted, facts, d.now)
-	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool { return !slices.Contains(d.names, a.Of().NodeENI) })
-	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool { return !slices.Contains(d.names, m.NodeENI) })
+	outcome.Actions = slices.DeleteFunc(outcome.Actions, func(a plan.Action) bool {
+		return !slices.Contains(d.names, a.Of().NodeENI)
+	})
+	outcome.Members = slices.DeleteFunc(outcome.Members, func(m plan.Member) bool {
+		return !slices.Contains(d.names, m.NodeENI)
+	})
 	return outcome, nil
 }
 
 func (d *dryRun) desired(node *corev1.Node, instanceID string, at selector.Location) plan.Desired {
-	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID, InstanceTags: d.cloud.instanceTags}
+	wanted := plan.Desired{Cluster: d.cloud.cluster, Node: node.Name, InstanceID: instanceID,
+		InstanceTags: d.cloud.instanceTags}
 	for i := range d.nodeENIs {
 		wanted.Claims = append(wanted.Claims, d.claim(i, node, at))
 	}
@@ -173,14 +179,14 @@ func (d *dryRun) claim(i int, node *corev1.Node, at selector.Location) plan.Clai
 	return claim
 }
 
-func (d *dryRun) ledger(node, instanceID string) map[identity.Key]int64 {
-	ledger := map[identity.Key]int64{}
+func (d *dryRun) ledger(node, instanceID string) identity.Generations {
+	ledger := identity.Generations{}
 	state := d.stateOf[node]
 	if state == nil || state.Spec.InstanceID != instanceID {
 		return ledger
 	}
 	for _, m := range state.Spec.Members {
-		ledger[identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = m.Generation
+		ledger[identity.Key{Owner: identity.Owner(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = identity.Generation(m.Generation)
 	}
 	return ledger
 }

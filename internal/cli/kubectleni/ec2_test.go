@@ -5,6 +5,7 @@ package kubectleni_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +35,7 @@ const clusterName = "test"
 // lost is an unattached interface of a NodeENI that does not exist.
 func lost(id string, age time.Duration) ec2.WorldInterface {
 	member := identity.Member{
-		Cluster: clusterName, NodeENI: "gone", Node: "node-a1", InstanceID: "i-0a10000000000000a", Key: identity.Key{NodeENIUID: "gone-uid"}, Generation: 1,
+		Cluster: clusterName, NodeENI: "gone", Node: "node-a1", InstanceID: "i-0a10000000000000a", Key: identity.Key{Owner: "gone-uid"}, Generation: 1,
 	}
 	return ec2.WorldInterface{NetworkInterfaceID: id, SubnetID: "subnet-0f59b4f14737be9ad", Tags: member.Tags(time.Now().Add(-age), nil)}
 }
@@ -219,7 +224,7 @@ func TestPlanOfANewNodeENI(t *testing.T) {
 	before := len(sim.State().NetworkInterfaces)
 	got := succeeds(t, "plan", "-f", write(t, "kind: ConfigMap\napiVersion: v1\n---\n"+manifestOf("multus")))
 	wants(t, got, "node-a1, node-a2\n", "+ multus: create", "and the same on 1 other node", "node-b1\n  ✗ multus: NoSubnetInZone",
-		"· fargate is passed over", "2 to create, 0 to change, 0 to remove, 1 blocked, 0 drifted; 0 nodes unchanged.",
+		"· fargate is passed over", "2 to create, 0 to change, 0 to move, 0 to remove, 1 blocked, 0 drifted; 0 nodes unchanged.",
 		"6 calls to EC2: AttachNetworkInterface 2, CreateNetworkInterface 2, ModifyNetworkInterfaceAttribute 2.")
 	if strings.Contains(got, "node-c1") {
 		t.Errorf("a node that is not selected is planned for:\n%s", got)
@@ -232,6 +237,24 @@ func TestPlanOfANewNodeENI(t *testing.T) {
 	if diff := cmp.Diff([]string{"POST /apis/networking.k8s.aws/v1alpha1/nodeenis"}, c.dryRuns); diff != "" {
 		t.Errorf("dry runs (-want +got):\n%s", diff)
 	}
+}
+
+// TestPlanWithoutRoom plans for two nodes in a subnet that a reservation holds whole.
+func TestPlanWithoutRoom(t *testing.T) {
+	c := newCluster(t)
+	for n, id := range []string{"i-0a10000000000000a", "i-0a20000000000000a"} {
+		c.node(fmt.Sprintf("node-%d", n), "us-east-1a", id, map[string]string{"ng": "multi-eni"})
+	}
+	withEC2(t)
+	_, err := sdk.New(sdk.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(os.Getenv("AWS_ENDPOINT_URL")),
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	}).CreateSubnetCidrReservation(t.Context(), &sdk.CreateSubnetCidrReservationInput{
+		SubnetId: aws.String("subnet-0f59b4f14737be9ad"), Cidr: aws.String("10.0.64.0/20"), ReservationType: types.SubnetCidrReservationTypeExplicit,
+	})
+	must(t, err)
+	wants(t, succeeds(t, "plan", "-f", write(t, manifestOf("multus"))),
+		"! subnet-0f59b4f14737be9ad (us-east-1a) is too small: multus needs 2 addresses there, and 0 are free")
 }
 
 func TestPlanOfADeclaredNodeENI(t *testing.T) {
@@ -301,7 +324,7 @@ func TestWaitShowsProgressAndEnds(t *testing.T) {
 		says    string
 	}{
 		"all is ready": {func(*cluster) {}, []string{"multus"}, "", "████████████████████  1/1 attached, 1/1 NodeENIs ready\n"},
-		"stalled": {func(c *cluster) { c.stall() }, []string{"--fail-if-stalled"}, "somebody has to change something for multus (NoSubnetInZone); kubectl eni status says why",
+		"stalled": {func(c *cluster) { c.stall() }, []string{"--fail-if-stalled"}, "a user has to change something for multus (NoSubnetInZone); kubectl eni status says why",
 			"░░░░░░░░░░░░░░░░░░░░  0/1 attached, 1 blocked, 0/1 NodeENIs ready\n"},
 		"the time is over": {func(c *cluster) { c.block("InProgress", "EC2 attaches") }, []string{"--timeout", "2s"}, "not ready after 2s: multus (InProgress)",
 			"0/1 attached, 1 blocked"},

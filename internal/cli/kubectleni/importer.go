@@ -89,7 +89,8 @@ one that finds such an interface in its place makes none, and waits as NotImport
 			return i.carryOut(c.Context())
 		}),
 	}
-	c.Flags().StringVar(&from, "from", fromController, "whose interfaces to take over: "+fromController+" or "+fromFunction)
+	c.Flags().StringVar(&from, "from", fromController,
+		"whose interfaces to take over: "+fromController+" or "+fromFunction)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be taken over")
 	q.bind(c.Flags())
 	e.bind(c.Flags())
@@ -155,18 +156,18 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 	}
 	for n := range d.nodes {
 		node := &d.nodes[n]
-		zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
-		some := byInstance[instanceID]
+		ref, err := eni.ParseProviderID(node.Spec.ProviderID)
+		some := byInstance[ref.ID]
 		if err != nil || len(some) == 0 {
 			continue
 		}
-		delete(byInstance, instanceID)
-		wanted := d.desired(node, instanceID, selector.Location{Zone: zone, VPCID: some[0].VPCID})
+		delete(byInstance, ref.ID)
+		wanted := d.desired(node, ref.ID, selector.Location{Zone: ref.Zone, VPCID: some[0].VPCID})
 		find := importer.Find
 		if i.from == fromFunction {
 			find = importer.FindUnowned
 		}
-		found := find(wanted, some, i.now.Unix())
+		found := find(wanted, some, identity.GenerationAt(i.now))
 		i.outcome.Matches = append(i.outcome.Matches, found.Matches...)
 		i.outcome.Passed = append(i.outcome.Passed, found.Passed...)
 	}
@@ -175,7 +176,8 @@ func (i *importRun) match(d *dryRun, interfaces []eni.Interface) {
 	}
 	for _, instanceID := range slices.Sorted(maps.Keys(byInstance)) {
 		for _, one := range byInstance[instanceID] {
-			i.outcome.Passed = append(i.outcome.Passed, importer.Skipped{Interface: one, Why: "it is attached to no node of this cluster"})
+			i.outcome.Passed = append(i.outcome.Passed,
+				importer.Skipped{Interface: one, Why: "it is attached to no node of this cluster"})
 		}
 	}
 }
@@ -184,7 +186,8 @@ func (i *importRun) view() report.ImportPlan {
 	v := report.ImportPlan{Adopt: []report.ImportedInterface{}}
 	for _, m := range i.outcome.Matches {
 		v.Adopt = append(v.Adopt, report.ImportedInterface{
-			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal, Slot: m.Interface.Attachment.Slot.String(),
+			ENIID: m.Interface.ID, NodeENI: m.Member.NodeENI, Node: m.Member.Node, Ordinal: m.Member.Ordinal,
+			Slot: m.Interface.Attachment.Slot.String(),
 		})
 	}
 	for _, p := range i.outcome.Passed {
@@ -209,7 +212,8 @@ func (i *importRun) isOtherControllerStopped(ctx context.Context) error {
 	for _, d := range all.Items {
 		for _, container := range d.Spec.Template.Spec.Containers {
 			if strings.Contains(container.Image, otherImage) && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) {
-				return fmt.Errorf("the aws-multi-eni-controller still runs as deployment %[1]s in %[2]s; stop it first: kubectl scale -n %[2]s deployment/%[1]s --replicas=0", d.Name, d.Namespace)
+				return fmt.Errorf("the aws-multi-eni-controller still runs as deployment %[1]s in %[2]s; stop it "+
+					"first: kubectl scale -n %[2]s deployment/%[1]s --replicas=0", d.Name, d.Namespace)
 			}
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // Commands returns the commands, whose examples call them as the program is called, for example "kubectl eni".
 func Commands(program string) []*cobra.Command {
 	all := []*cobra.Command{
-		newStatus(), newNode(), newWhy(), newPlan(), newDoctor(), newLeaks(), newWait(), newImport(), newTopology(), newSubnets(), newNADs(),
+		newStatus(), newNode(), newWhy(), newPlan(), newDoctor(), newLeaks(), newWait(), newImport(), newTopology(),
+		newSubnets(), newNADs(),
 	}
 	for _, c := range all {
 		c.Example = strings.ReplaceAll(c.Example, "kubectl eni", program)

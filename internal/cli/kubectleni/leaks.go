@@ -62,8 +62,8 @@ touched. EC2 is asked with your own AWS credentials.`,
 	return c
 }
 
-// findLeaks reads EC2 first and the NodeENIs after it, so that an interface is always older news than the absence of its
-// owner.
+// findLeaks reads EC2 first and the NodeENIs after it, so that an interface is always older news than the absence of
+// its owner.
 func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks, error) {
 	owned, _, err := cloud.ListOwned(ctx)
 	if err != nil {
@@ -73,9 +73,10 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks,
 	if err != nil {
 		return report.Leaks{}, err
 	}
-	known := report.Evidence{Living: map[string]bool{}, Recorded: map[string]bool{}, Promised: map[report.Promise]bool{}}
+	known := report.Evidence{Living: map[identity.Owner]bool{}, Recorded: map[string]bool{},
+		Promised: map[report.Promise]bool{}}
 	for _, n := range o.nodeENIs {
-		known.Living[string(n.UID)] = true
+		known.Living[identity.Owner(n.UID)] = true
 	}
 	for _, state := range o.states {
 		for _, i := range state.Status.Interfaces {
@@ -91,8 +92,8 @@ func findLeaks(ctx context.Context, api client.Client, cloud ec2) (report.Leaks,
 
 func addLedgers(promised map[report.Promise]bool, instanceID string, ledger []v1alpha1.Member) {
 	for _, m := range ledger {
-		key := identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
-		promised[report.Promise{InstanceID: instanceID, Key: key, Generation: m.Generation}] = true
+		key := identity.Key{Owner: identity.Owner(m.NodeENIUID), Ordinal: int(m.Ordinal)}
+		promised[report.Promise{InstanceID: instanceID, Key: key, Generation: identity.Generation(m.Generation)}] = true
 	}
 }
 

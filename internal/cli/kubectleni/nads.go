@@ -22,6 +22,7 @@ import (
 
 func newNADs() *cobra.Command {
 	var s screen
+	var whereabouts bool
 	c := &cobra.Command{
 		Use:   "nads [NODEENI]...",
 		Short: "Print the NetworkAttachmentDefinitions of NodeENIs with pods",
@@ -30,14 +31,25 @@ spec.pods: one for each network in each of the namespaces that the NodeENI names
 the controller may not write them, or to see them before. A NodeENI that names no namespace has
 one without a namespace, for kubectl apply -n.
 
+With --whereabouts the addresses come from the IPAM plugin of that name, and from the blocks
+that SubnetReservations of type Explicit hold in the subnets of the NodeENIs: a definition for
+each block, since a subnet is in one zone. EC2 delivers to an address only after a program of
+yours requested it for the interface of the pod's node; see docs/own-addresses.md.
+
 Only the Kubernetes API is read, and nothing is written.`,
 		Example: `  kubectl eni nads
-  kubectl eni nads n3 | kubectl apply -f -`,
+  kubectl eni nads n3 | kubectl apply -f -
+  kubectl eni nads n3 --whereabouts`,
 		ValidArgsFunction: s.completeNames(nodeENIList),
 		RunE: s.show(func(c *cobra.Command, api client.Client, names []string) (textOutput, error) {
+			if whereabouts {
+				return renderWhereabouts(c, api, names)
+			}
 			return renderNADs(c, api, names)
 		}),
 	}
+	c.Flags().BoolVar(&whereabouts, "whereabouts", false,
+		"print definitions for whereabouts, from SubnetReservations of type Explicit")
 	s.bind(c, "yaml", "json")
 	return c
 }
@@ -54,7 +66,8 @@ func renderNADs(c *cobra.Command, api client.Reader, names []string) (nads, erro
 		case at < 0:
 			return nads{}, fmt.Errorf("there is no NodeENI %s; see kubectl get nodeeni", name)
 		case nodeENIs.Items[at].Spec.Pods == nil:
-			return nads{}, fmt.Errorf("NodeENI %s has no spec.pods, so it has no NetworkAttachmentDefinition; see kubectl explain nodeeni.spec.pods", name)
+			return nads{}, fmt.Errorf("NodeENI %s has no spec.pods, so it has no NetworkAttachmentDefinition; see "+
+				"kubectl explain nodeeni.spec.pods", name)
 		}
 	}
 	var all nads

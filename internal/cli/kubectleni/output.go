@@ -28,7 +28,8 @@ type output struct {
 
 func (o *output) bind(c *cobra.Command, formats ...string) {
 	o.formats = formats
-	c.Flags().StringVarP(&o.format, "output", "o", "", "form of the output: "+strings.Join(formats, ", ")+"; else text for people")
+	c.Flags().StringVarP(&o.format, "output", "o", "", "form of the output: "+strings.Join(formats, ", ")+
+		"; else text for people")
 	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag was defined a few lines above

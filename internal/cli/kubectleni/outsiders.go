@@ -22,9 +22,9 @@ func (d *doctor) outsiders(ctx context.Context, cloud ec2, o objects) {
 	nodeOf := map[string]string{}
 	var ids []string
 	for i := range o.nodes {
-		if _, id, err := eni.ParseProviderID(o.nodes[i].Spec.ProviderID); err == nil {
-			nodeOf[id] = o.nodes[i].Name
-			ids = append(ids, id)
+		if ref, err := eni.ParseProviderID(o.nodes[i].Spec.ProviderID); err == nil {
+			nodeOf[ref.ID] = o.nodes[i].Name
+			ids = append(ids, ref.ID)
 		}
 	}
 	instances, err := cloud.Instances(ctx, ids)
@@ -39,11 +39,13 @@ func (d *doctor) outsiders(ctx context.Context, cloud ec2, o objects) {
 		}
 	}
 	if len(outside) == 0 {
-		d.add(report.OK, "instance tags", fmt.Sprintf("all %d instances have a tag that --instance-tags names", len(instances)), "")
+		d.add(report.OK, "instance tags",
+			fmt.Sprintf("all %d instances have a tag that --instance-tags names", len(instances)), "")
 		return
 	}
 	slices.Sort(outside)
-	d.add(report.Failed, "instance tags", fmt.Sprintf("%d of %d instances have no tag that --instance-tags names, and get no interfaces: %s",
-		len(outside), len(instances), strings.Join(outside, ", ")),
+	d.add(report.Failed, "instance tags",
+		fmt.Sprintf("%d of %d instances have no tag that --instance-tags names, and get no interfaces: %s",
+			len(outside), len(instances), strings.Join(outside, ", ")),
 		"Tag them as the cluster's others, unless their Nodes name instances that are none of the cluster's.")
 }

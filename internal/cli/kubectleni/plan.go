@@ -42,7 +42,8 @@ code that the controller runs. Nothing is changed.`,
 			return p.plan(c.Context(), api, &e)
 		}),
 	}
-	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil, "file with NodeENIs, - for standard input (required; may be given several times)")
+	c.Flags().StringArrayVarP(&p.files, "filename", "f", nil,
+		"file with NodeENIs, - for standard input (required; may be given several times)")
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the NodeENIs")
 	e.bind(c.Flags())
 	e.bindInstanceTags(c.Flags())
@@ -83,6 +84,11 @@ func (p planOptions) plan(ctx context.Context, api client.Client, e *cloud) (rep
 	}
 	planned := report.NewPlanDiff(drafts, rates())
 	planned.Skipped = skipped
+	subnets, err := readSubnets(ctx, cloud, report.PlannedSubnets(drafts), nil)
+	if err != nil {
+		planned.Skipped = append(planned.Skipped, fmt.Sprintf("whether the subnets have room is not known: %v", err))
+	}
+	planned.AddShortages(drafts, subnets.Subnets)
 	return planned, nil
 }
 

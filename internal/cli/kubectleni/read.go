@@ -59,7 +59,8 @@ func readWanted(ctx context.Context, api client.Reader) (objects, error) {
 // unlisted says why objects of ours cannot be listed, and what to do where it is that their definition is missing.
 func unlisted(kind string, err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster does not know %s: install the definitions, with the chart or kubectl apply --server-side -f deploy/crds", kind)
+		return fmt.Errorf("the cluster does not know %s: install the definitions, with the chart or kubectl apply "+
+			"--server-side -f deploy/crds", kind)
 	}
 	return fmt.Errorf("list %s: %w", kind, err)
 }
@@ -96,8 +97,10 @@ func (o objects) fleet() report.Fleet {
 
 func nodeENIFacts(n *v1alpha1.NodeENI) report.NodeENI {
 	facts := report.NodeENI{
-		Name: n.Name, Generation: n.Generation, Created: n.CreationTimestamp.Time, Selector: v1alpha1.Strings(n.Spec.NodeSelector),
-		Accepted: controllerutil.ContainsFinalizer(n, v1alpha1.Finalizer), Deleting: !n.DeletionTimestamp.IsZero(), Paused: controller.Paused(n),
+		Name: n.Name, Generation: n.Generation, Created: n.CreationTimestamp.Time,
+		Selector: v1alpha1.Strings(n.Spec.NodeSelector),
+		Accepted: controllerutil.ContainsFinalizer(n, v1alpha1.Finalizer), Deleting: !n.DeletionTimestamp.IsZero(),
+		Paused:  controller.Paused(n),
 		Unheard: n.Status.ObservedGeneration != n.Generation,
 		Ready:   ready(n.Status.Conditions),
 		Nodes:   int(n.Status.Nodes), Desired: int(n.Status.Desired), Attached: int(n.Status.Attached),
@@ -128,11 +131,11 @@ func nodeFacts(n *corev1.Node, state *v1alpha1.NodeENIState) report.Node {
 		Name: n.Name, Labels: n.Labels, Type: n.Labels[corev1.LabelInstanceTypeStable], Paused: controller.Paused(n),
 		Tainted: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint }),
 	}
-	zone, instanceID, err := eni.ParseProviderID(n.Spec.ProviderID)
+	ref, err := eni.ParseProviderID(n.Spec.ProviderID)
 	if err != nil {
 		facts.NotEC2 = err.Error()
 	}
-	facts.Zone, facts.InstanceID = zone, instanceID
+	facts.Zone, facts.InstanceID = ref.Zone, ref.ID
 	if state != nil {
 		addState(&facts, state)
 	}
@@ -172,7 +175,8 @@ func interfaceFacts(i v1alpha1.InterfaceState, links []v1alpha1.LinkState) repor
 	}
 	for _, l := range links {
 		if l.MACAddress == i.MACAddress && i.MACAddress != "" {
-			facts.Link = &report.Link{State: string(l.State), Reason: l.Reason, Message: l.Message, Name: l.Name, AltName: l.AltName, MTU: int(l.MTU)}
+			facts.Link = &report.Link{State: string(l.State), Reason: l.Reason, Message: l.Message, Name: l.Name,
+				AltName: l.AltName, MTU: int(l.MTU)}
 		}
 	}
 	return facts

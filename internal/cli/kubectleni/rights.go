@@ -32,12 +32,13 @@ func (b binding) remove() string {
 	return command + " " + b.name
 }
 
-// rights looks for roles that multieni's ServiceAccounts have and that multieni did not give to them. A migration from the
-// aws-multi-eni-controller leaves some, since both products have a ServiceAccount of one name.
+// rights looks for roles that multieni's ServiceAccounts have and that multieni did not give to them. A migration from
+// the aws-multi-eni-controller leaves some, since both products have a ServiceAccount of one name.
 func (d *doctor) rights(ctx context.Context) {
 	bindings, err := d.bindings(ctx)
 	if err != nil {
-		d.add(report.Warning, "rights", "the role bindings cannot be read: "+err.Error(), "Ask for permission to list RoleBindings and ClusterRoleBindings.")
+		d.add(report.Warning, "rights", "the role bindings cannot be read: "+err.Error(),
+			"Ask for permission to list RoleBindings and ClusterRoleBindings.")
 		return
 	}
 	surplus := 0
@@ -79,7 +80,8 @@ func (d *doctor) bindings(ctx context.Context) ([]binding, error) {
 		all = append(all, binding{kind: "ClusterRoleBinding", name: b.Name, role: b.RoleRef, subjects: b.Subjects})
 	}
 	for _, b := range namespaced.Items {
-		all = append(all, binding{kind: "RoleBinding", namespace: b.Namespace, name: b.Name, role: b.RoleRef, subjects: b.Subjects})
+		all = append(all, binding{kind: "RoleBinding", namespace: b.Namespace, name: b.Name, role: b.RoleRef,
+			subjects: b.Subjects})
 	}
 	return all, nil
 }

@@ -53,7 +53,7 @@ func TestDoctorOfAHealthyClusterFindsAllInOrder(t *testing.T) {
 	withEC2(t)
 	got := succeeds(t, "doctor")
 	wants(t, got,
-		"● definitions: the cluster knows NodeENIs, of which there are 1\n",
+		"● definitions: the cluster has the definition of NodeENI, and 1 of them\n",
 		"● controller: eni-controller-1 holds the lease\n",
 		"● rights: the ServiceAccounts have no roles but multieni's\n",
 		"● VPC CNI: leaves interfaces alone that carry multieni's tags\n",
@@ -90,10 +90,10 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 			"no controller holds the lease in namespace network",
 		}, false},
 		"a stale lease": {func(c *cluster, _ *awssim.Simulator) { c.lease("eni-controller-1", time.Hour) }, nil, []string{
-			"✗ controller: nobody has renewed the lease for a while", "→ Start it: helm install",
+			"✗ controller: the lease has expired", "→ Start it: helm install",
 		}, true},
 		"a lease without holder": {func(c *cluster, _ *awssim.Simulator) { c.lease("", time.Second) }, nil, []string{
-			"✗ controller: nobody has renewed the lease for a while",
+			"✗ controller: the lease has expired",
 		}, true},
 		"a lease that may not be read": {func(c *cluster, _ *awssim.Simulator) { c.denied = []string{"/leases/networking.k8s.aws"} }, nil, []string{
 			"◐ controller: the lease cannot be read", "→ Ask for permission to read leases in eni-controller-system.",

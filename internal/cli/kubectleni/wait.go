@@ -34,7 +34,7 @@ func newWait() *cobra.Command {
 a bar on a terminal, and a line for each change elsewhere.
 
 The command fails when the time is over; and, with --fail-if-stalled, as soon as all that is
-left waits for somebody to change something. Only the Kubernetes API is read.`,
+left waits for a change by a user. The command reads the Kubernetes API only.`,
 		Example: `  kubectl eni wait multus-eni-config --timeout 5m
   kubectl eni wait --fail-if-stalled    # all of them, in a pipeline`,
 		ValidArgsFunction: a.completeNames(nodeENIList),
@@ -50,7 +50,8 @@ left waits for somebody to change something. Only the Kubernetes API is read.`,
 		},
 	}
 	c.Flags().DurationVar(&w.timeout, "timeout", 10*time.Minute, "for how long to wait")
-	c.Flags().BoolVar(&w.failIfStalled, "fail-if-stalled", false, "fail as soon as all that is left waits for somebody to change something")
+	c.Flags().BoolVar(&w.failIfStalled, "fail-if-stalled", false,
+		"fail as soon as all that is left waits for a change by a user")
 	a.bind(c.Flags())
 	return c
 }
@@ -84,7 +85,7 @@ func (w *waiting) run(ctx context.Context) error {
 		case progress.Done:
 			return nil
 		case progress.Stuck && w.failIfStalled:
-			return errors.New("somebody has to change something for " + progress.Left())
+			return errors.New("a user has to change something for " + progress.Left())
 		}
 		select {
 		case <-ctx.Done():
@@ -100,7 +101,8 @@ func (w *waiting) over(ctx context.Context, last report.Progress) error {
 	case !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ctx.Err()
 	case last.NodeENIs == 0:
-		return fmt.Errorf("heard nothing of NodeENIs for %s; see that the Kubernetes API answers, and that one is declared", w.timeout)
+		return fmt.Errorf("heard nothing of NodeENIs for %s; see that the Kubernetes API answers, and that one "+
+			"is declared", w.timeout)
 	}
 	return fmt.Errorf("not ready after %s: %s", w.timeout, last.Left())
 }

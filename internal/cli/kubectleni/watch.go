@@ -42,13 +42,16 @@ func (s *screen) begin(work func(*cobra.Command, client.Client, []string) error)
 // oneName is for commands that are about one thing.
 func oneName(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("say which one: %s; %s --help has examples", strings.TrimSuffix(c.UseLine(), " [flags]"), c.CommandPath())
+		return fmt.Errorf("say which one: %s; %s --help has examples", strings.TrimSuffix(c.UseLine(), " [flags]"),
+			c.CommandPath())
 	}
 	return nil
 }
 
 // show prints what a command finds.
-func (s *screen) show(find func(*cobra.Command, client.Client, []string) (textOutput, error)) func(*cobra.Command, []string) error {
+func (s *screen) show(
+	find func(*cobra.Command, client.Client, []string) (textOutput, error),
+) func(*cobra.Command, []string) error {
 	return s.begin(func(c *cobra.Command, api client.Client, args []string) error {
 		found, err := find(c, api, args)
 		if err != nil {

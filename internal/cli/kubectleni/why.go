@@ -27,7 +27,9 @@ node/NAME say which is meant. Only the Kubernetes API is read.`,
   kubectl eni why node/ip-10-0-0-10.us-west-2.compute.internal`,
 		Args:              oneName,
 		ValidArgsFunction: s.completeNames(nodeENIList, nodeList),
-		RunE:              s.showFleet(func(fleet report.Fleet, args []string) (textOutput, error) { return explain(fleet, args[0]) }),
+		RunE: s.showFleet(func(fleet report.Fleet, args []string) (textOutput, error) {
+			return explain(fleet, args[0])
+		}),
 	}
 	s.bind(c, "wide", "json", "yaml")
 	return c

@@ -18,13 +18,13 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "launch-template",
 		Aliases: []string{"lt"},
-		Short:   "Show what an AWSNodeTemplate comes to in EC2, without asking EC2",
-		Long: `Show what an AWSNodeTemplate comes to in EC2: the launch templates, the instance types that can
-carry its interfaces, and what a change means for nodes that run. Nothing is asked of EC2 or
-Kubernetes, and nothing is changed.
+		Short:   "Show what the controller creates in EC2 for an AWSNodeTemplate, without a call to EC2",
+		Long: `Show what the controller creates in EC2 for an AWSNodeTemplate: the launch templates, the
+instance types that take its interfaces, and what a change means for nodes that run. The commands
+call neither EC2 nor Kubernetes, and change nothing.
 
-What selectors by tags stand for cannot be known offline; it is shown as the selector in
-angle brackets. Selectors by ID (aws-ids) are shown as they are.`,
+What a selector by tags matches is not known offline, so the output has the selector in angle
+brackets. It has the IDs of selectors by ID (aws-ids).`,
 	}
 	command.AddCommand(newRender(), newExplain(), newDiff())
 	return command
@@ -38,9 +38,14 @@ type input struct {
 func (i *input) bind(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVarP(&i.file, "filename", "f", "", "manifest with the AWSNodeTemplate; - for standard input")
-	flags.StringVar(&i.source, "source", "", "file with what launchTemplateRef stands for: the output of aws ec2 describe-launch-template-versions, or launch template data")
-	flags.StringVar(&i.cluster, "cluster-name", "CLUSTER", "what tells the cluster apart in names and tags: --cluster-name of the controller, or the UID of the namespace kube-system")
-	flags.StringVar(&i.kubernetes, "kubernetes-version", "1.35", "Kubernetes version of the image, when spec.cluster.version does not say it")
+	flags.StringVar(&i.source, "source", "",
+		"file with the launch template that launchTemplateRef names: the output of aws ec2 "+
+			"describe-launch-template-versions, or launch template data")
+	flags.StringVar(&i.cluster, "cluster-name", "CLUSTER",
+		"what tells the cluster apart in names and tags: --cluster-name of the controller, or the UID of the "+
+			"namespace kube-system")
+	flags.StringVar(&i.kubernetes, "kubernetes-version", "1.35",
+		"Kubernetes version of the image, when spec.cluster.version does not say it")
 	flags.StringVarP(&i.output, "output", "o", "text", "form of the output: text, json or yaml")
 	_ = command.MarkFlagRequired("filename")
 }

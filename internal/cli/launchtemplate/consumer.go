@@ -38,7 +38,8 @@ func (l loaded) consumer(name string) (facts any, notes []string, err error) {
 		facts, err = l.karpenter()
 		return facts, nil, err
 	default:
-		return nil, nil, fmt.Errorf("--for is %q and must be auto-scaling-group, fleet, managed-node-group or karpenter", name)
+		return nil, nil, fmt.Errorf("--for is %q and must be auto-scaling-group, fleet, managed-node-group "+
+			"or karpenter", name)
 	}
 }
 
@@ -66,7 +67,8 @@ func (l loaded) autoScalingGroups() (facts map[string]any, notes []string) {
 		types, left := launchtemplate.Foremost(l.typesOf(p.shape), launchtemplate.MostGroupTypes)
 		notes = append(notes, leftOut("an Auto Scaling group", len(types), left)...)
 		for _, name := range types {
-			g.MixedInstancesPolicy.LaunchTemplate.Overrides = append(g.MixedInstancesPolicy.LaunchTemplate.Overrides, typeOverride{InstanceType: name})
+			g.MixedInstancesPolicy.LaunchTemplate.Overrides = append(g.MixedInstancesPolicy.LaunchTemplate.Overrides,
+				typeOverride{InstanceType: name})
 		}
 		if p.zone != "" {
 			g.AvailabilityZones = []string{p.zone}
@@ -93,7 +95,8 @@ func (l loaded) fleet() (facts map[string]any, notes []string) {
 			overrides = max(1, len(l.subnets()))
 		}
 		types, left := launchtemplate.Foremost(l.typesOf(p.shape), launchtemplate.MostFleetTypes/len(all)/overrides)
-		notes = append(notes, leftOut(fmt.Sprintf("a fleet of %d launch templates and %d subnets each", len(all), overrides), len(types), left)...)
+		notes = append(notes, leftOut(fmt.Sprintf("a fleet of %d launch templates and %d subnets each", len(all),
+			overrides), len(types), left)...)
 		for _, name := range types {
 			if p.zone != "" {
 				c.Overrides = append(c.Overrides, typeOverride{InstanceType: name})
@@ -113,7 +116,8 @@ func leftOut(consumer string, kept int, left []string) []string {
 	if len(left) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d eligible instance types are left out, since %s takes no more than %d: types of newer generations are kept, "+
+	return []string{fmt.Sprintf("%d of %d eligible instance types are left out, since %s takes no more than %d: "+
+		"types of newer generations are kept, "+
 		"then by name. Choose by spec.instanceTypes. Left out: %s", len(left), len(left)+kept, consumer, kept, few(left, 8))}
 }
 
@@ -172,10 +176,12 @@ func (l loaded) managedNodeGroup() (any, error) {
 
 func (l loaded) karpenter() (any, error) {
 	if len(l.Templates) == 0 {
-		return nil, fmt.Errorf("there is nothing of ours to tell Karpenter: the node template uses a launch template as it is, which Karpenter cannot")
+		return nil, fmt.Errorf("there is nothing of ours to tell Karpenter: the node template uses a launch template " +
+			"as it is, which Karpenter cannot")
 	}
 	if n := len(l.shapes()); n > 1 {
-		return nil, fmt.Errorf("layout %s gives instance types %d different sets of interfaces, and an EC2NodeClass has one: narrow spec.instanceTypes to types of one kind", l.template.Layout, n)
+		return nil, fmt.Errorf("layout %s gives instance types %d different sets of interfaces, and an EC2NodeClass "+
+			"has one: narrow spec.instanceTypes to types of one kind", l.template.Layout, n)
 	}
 	interfaces, lost := launchtemplate.ForKarpenter(l.Templates[0])
 	var words []string

@@ -24,9 +24,9 @@ func newExplain() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain -f FILE",
 		Short: "Say what the interfaces are, which instance types carry them, and where each member comes from",
-		Long: `Say what an AWSNodeTemplate comes to: its interfaces, the instance types that can carry them with
-the pods that are left to the VPC CNI, why others cannot, which layer each member of the launch
-template comes from, and what shadows what.`,
+		Long: `Explain an AWSNodeTemplate: its interfaces, the instance types that take them and the number of
+pods that the VPC CNI can serve there, why other types do not take them, and the layer of each
+field of the launch template, with the layers that it overrides.`,
 		Example: `  multieni launch-template explain -f examples/launch-two-subnets.yaml
   multieni launch-template explain -f examples/launch-efa.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -97,7 +97,8 @@ type rejected struct {
 }
 
 func (l loaded) explanation() explanation {
-	e := explanation{Name: l.object.Name, Notes: l.Notes, Labels: l.Labels, Origins: map[string]string{}, Eligible: []typeFacts{}}
+	e := explanation{Name: l.object.Name, Notes: l.Notes, Labels: l.Labels, Origins: map[string]string{},
+		Eligible: []typeFacts{}}
 	e.Problems, e.Warnings = findings(l.Problems), findings(l.Warnings)
 	for _, t := range l.Templates {
 		e.Interfaces = append(e.Interfaces, l.interfaces(t)...)
@@ -131,7 +132,8 @@ func (l loaded) interfaces(t launchtemplate.Template) []interfaceFacts {
 	for n, i := range t.Interfaces {
 		f := interfaceFacts{
 			Card: i.Slot.Card, Device: i.Slot.Device, Type: cmp.Or(string(i.Type), "interface"), Name: i.Name,
-			Groups: i.Groups, Deleted: i.DeleteOnTermination, Shape: t.Shape, Subnet: "chosen at launch", User: "the node and its pods",
+			Groups: i.Groups, Deleted: i.DeleteOnTermination, Shape: t.Shape, Subnet: "chosen at launch",
+			User: "the node and its pods",
 		}
 		switch {
 		case i.Slot.Card == 0 && i.Slot.Device == 0, i.Management == launchtemplate.CNI && i.TakesIP():

@@ -78,7 +78,8 @@ func (i *input) imagine(l *loaded) {
 		t.Image.ID = placeholder("image", v1alpha1.Strings(spec.AMISelector))
 	}
 	if !nodetemplate.AsItIs(spec) {
-		t.Network = launchtemplate.Network{Subnets: subnets(nodetemplate.SubnetTerms(spec.SubnetSelector)), Groups: groups(nodetemplate.GroupTerms(spec.SecurityGroupSelector))}
+		t.Network = launchtemplate.Network{Subnets: subnets(nodetemplate.SubnetTerms(spec.SubnetSelector)),
+			Groups: groups(nodetemplate.GroupTerms(spec.SecurityGroupSelector))}
 	}
 	for n, declared := range spec.NetworkInterfaces {
 		if len(declared.SubnetSelector) > 0 {
@@ -136,11 +137,12 @@ func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplate
 	ref := spec.LaunchTemplateRef
 	switch {
 	case ref == nil && i.source != "":
-		return nil, fmt.Errorf("--source says what spec.launchTemplateRef stands for, and there is none")
+		return nil, fmt.Errorf("--source needs spec.launchTemplateRef, and the AWSNodeTemplate has none")
 	case ref == nil:
 		return nil, nil
 	case i.source == "":
-		return nil, fmt.Errorf("spec.launchTemplateRef is kept in EC2, which is not asked: save it with\n  aws ec2 describe-launch-template-versions %s --versions '%s' > FILE\nand say --source FILE", refFlag(ref), ref.Version)
+		return nil, fmt.Errorf("spec.launchTemplateRef is kept in EC2, which is not asked: save it with\n  aws ec2 "+
+			"describe-launch-template-versions %s --versions '%s' > FILE\nand say --source FILE", refFlag(ref), ref.Version)
 	}
 	r, err := open(command, i.source)
 	if err != nil {
@@ -151,7 +153,8 @@ func (i *input) readSource(command *cobra.Command, spec v1alpha1.AWSNodeTemplate
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", i.source, err)
 	}
-	return &launchtemplate.Source{ID: ref.ID, Name: ref.Name, Version: ref.Version, Resolved: version, Autofill: !nodetemplate.AsItIs(spec), Data: data}, nil
+	return &launchtemplate.Source{ID: ref.ID, Name: ref.Name, Version: ref.Version, Resolved: version,
+		Autofill: !nodetemplate.AsItIs(spec), Data: data}, nil
 }
 
 func refFlag(ref *v1alpha1.LaunchTemplateRef) string {

@@ -21,7 +21,7 @@ func newRender() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "render -f FILE",
 		Short: "Print the launch templates, or what a consumer of them needs",
-		Long: `Print the launch templates that an AWSNodeTemplate comes to: launch template data as
+		Long: `Print the launch templates of an AWSNodeTemplate: launch template data as
 aws ec2 create-launch-template takes it, one for each zone where interfaces have subnets of
 their own, one for each shape where a layout gives instance types different interfaces.
 
@@ -64,7 +64,8 @@ has them in its status.`,
 		},
 	}
 	in.bind(command)
-	command.Flags().StringVar(&consumer, "for", "", "who the output is for: auto-scaling-group, fleet, managed-node-group or karpenter")
+	command.Flags().StringVar(&consumer, "for", "",
+		"who the output is for: auto-scaling-group, fleet, managed-node-group or karpenter")
 	return command
 }
 

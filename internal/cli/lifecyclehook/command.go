@@ -56,7 +56,7 @@ node group, or just start, and clean up after those that end.
 It runs in one of three ways:
   in AWS Lambda       when ` + lambdaRuntime + ` is set; events come from EventBridge,
                       or from a queue whose mapping reports failed items of a batch
-  beside a queue      with --queue-url; messages are deleted only when they were handled
+  with a queue        with --queue-url; messages are deleted only when they were handled
   once                with --event FILE, or - for standard input
 
 What to do stands in a file (--config), in --parameter NAME=VALUE, or in environment
@@ -66,7 +66,7 @@ MultusSecurityGroupIds, EksNodeGroupTagKey, useIPsFromStartOfSubnet, MultusInter
 ClusterName, LifecycleHooks, OnFailure.
 Mistakes in them end the command at its start.
 
-Beside a queue, metrics are served at --metrics-bind-address. In AWS Lambda they are written
+With a queue, metrics are served at --metrics-bind-address. In AWS Lambda they are written
 into the log in CloudWatch's embedded metric format.
 
 Lifecycle hooks are completed only if they are named in LifecycleHooks; those that EKS has
@@ -83,12 +83,16 @@ on every managed node group are never touched.`,
 	f := command.Flags()
 	f.StringVar(&o.queue, "queue-url", "", "URL of the queue to take events from")
 	f.StringVar(&o.event, "event", "", "file with one event to handle, or - for standard input")
-	f.DurationVar(&o.patience, "patience", 4*time.Minute, "how long to wait for interfaces that may yet come, such as in a full subnet")
+	f.DurationVar(&o.patience, "patience", 4*time.Minute,
+		"how long to wait for interfaces that may yet come, such as in a full subnet")
 	f.DurationVar(&o.heartbeat, "heartbeat", 20*time.Second, "time between two heartbeats of a lifecycle action")
-	f.DurationVar(&o.tickEvery, "tick", 5*time.Minute, "beside a queue, how often to look at all instances, since events get lost; 0 for never")
-	f.IntVar(&o.atOnce, "concurrency", 50, "beside a queue, how many events are handled at the same time")
-	f.StringVar(&o.account, "account", "", "AWS account whose events are handled; any if empty, in AWS Lambda that of the function")
-	f.StringVar(&o.metrics, "metrics-bind-address", ":8080", "beside a queue, address of the Prometheus endpoint /metrics; 0 for none")
+	f.DurationVar(&o.tickEvery, "tick", 5*time.Minute,
+		"with a queue, how often to check all instances, because events can get lost; 0 for never")
+	f.IntVar(&o.atOnce, "concurrency", 50, "with a queue, how many events are handled at the same time")
+	f.StringVar(&o.account, "account", "",
+		"AWS account whose events are handled; any if empty, in AWS Lambda that of the function")
+	f.StringVar(&o.metrics, "metrics-bind-address", ":8080",
+		"with a queue, address of the Prometheus endpoint /metrics; 0 for none")
 	command.MarkFlagsMutuallyExclusive("config", "parameter")
 	command.MarkFlagsMutuallyExclusive("queue-url", "event")
 	command.AddCommand(newImport(&o))
@@ -163,7 +167,8 @@ func (o options) handler(
 		return nil, aws.Config{}, fmt.Errorf("check the parameters: %w", err)
 	}
 	return lifecyclehook.New(lifecyclehook.Options{
-		Config: want.Config, Account: o.account, Region: region, Instances: cloud, AutoScaling: lifecyclehook.Scaling{API: autoscaling.NewFromConfig(cfg)},
+		Config: want.Config, Account: o.account, Region: region, Instances: cloud,
+		AutoScaling: lifecyclehook.Scaling{API: autoscaling.NewFromConfig(cfg)},
 		Joiner: join.New(join.Options{
 			Config: want.Config, Cloud: cloud, Addresses: join.NewQueue(want.Config, cloud, time.Now), Now: time.Now, Log: log,
 		}),
@@ -187,12 +192,15 @@ func once(ctx context.Context, h *lifecyclehook.Handler, path string, in io.Read
 const tick = `{"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}`
 
 // serve takes messages from the queue, looks at everything now and then, and tells of its metrics.
-func (o options) serve(ctx context.Context, h *lifecyclehook.Handler, cfg aws.Config, m *meters, log *slog.Logger) error {
+func (o options) serve(
+	ctx context.Context, h *lifecyclehook.Handler, cfg aws.Config, m *meters, log *slog.Logger,
+) error {
 	log.Info("taking events", "queue", o.queue, "version", version.String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.serve(ctx, o.metrics, log) })
 	group.Go(func() error {
-		consumer := lifecyclehook.Consumer{Queue: sqs.NewFromConfig(cfg), URL: o.queue, Handle: h.Handle, AtOnce: o.atOnce, Log: log}
+		consumer := lifecyclehook.Consumer{Queue: sqs.NewFromConfig(cfg), URL: o.queue, Handle: h.Handle,
+			AtOnce: o.atOnce, Log: log}
 		return consumer.Serve(ctx)
 	})
 	if o.tickEvery > 0 {

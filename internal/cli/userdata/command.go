@@ -66,7 +66,7 @@ message of several for Amazon Linux; settings for Bottlerocket. It comes after o
 takes 16384 bytes in all.
 
 In a managed node group EKS adds what a node needs to join. Self-managed nodes, and images of
-your own, need --cluster-name and the flags beside it, or your part that says the same.`,
+your own, need --cluster-name and the flags next to it, or your part that says the same.`,
 		Example: `  # nodes load the program, and do not join without their networks
   multieni userdata render --family AL2023 --config networks.yaml \
     --program-url https://example.com/eni-bootstrap --program-sha256 $(sha256sum eni-bootstrap | cut -d' ' -f1)
@@ -89,16 +89,19 @@ func (in *input) bind(command *cobra.Command) {
 	f.StringVar(&in.config, "config", "", "file that says which networks nodes get, in YAML or JSON; - for standard input")
 	f.StringVar(&in.boot.SSMParameter, "ssm-parameter", "", "name of an SSM parameter that holds such a file")
 	f.BoolVar(&in.boot.InstanceTags, "instance-tags", false, "nodes find the parameters in their tags")
-	f.StringVar(&in.boot.ProgramURL, "program-url", "", "where nodes load eni-bootstrap from; without it, it is in the image")
+	f.StringVar(&in.boot.ProgramURL, "program-url", "",
+		"where nodes load eni-bootstrap from; without it, it is in the image")
 	f.StringVar(&in.boot.ProgramSHA256, "program-sha256", "", "SHA-256 of the program, in hexadecimal")
 	f.StringVar(&in.boot.Image, "image", "", "container image of eni-bootstrap, for Bottlerocket")
-	f.StringVar(&in.boot.OnFailure, "on-failure", userdata.Fail, "what a node does without a required network: fail (its kubelet does not start), taint or continue")
+	f.StringVar(&in.boot.OnFailure, "on-failure", userdata.Fail,
+		"what a node does without a required network: fail (its kubelet does not start), taint or continue")
 	f.StringVar(&in.merge, "merge", "", "file with your own user data; - for standard input")
 	f.StringVar(&in.boot.Cluster.ClusterName, "cluster-name", "", "cluster that self-managed nodes join")
 	f.StringVar(&in.boot.Cluster.Endpoint, "cluster-endpoint", "", "address of its API server")
 	f.StringVar(&in.boot.Cluster.CA, "certificate-authority", "", "certificate authority of its API server, base64 of PEM")
 	f.StringVar(&in.boot.Cluster.ServiceCIDR, "service-cidr", "", "range of its services")
-	f.StringVar(&in.boot.Cluster.ClusterDNS, "cluster-dns", "", "address of its DNS service, if not the one the image derives")
+	f.StringVar(&in.boot.Cluster.ClusterDNS, "cluster-dns", "",
+		"address of its DNS service, if not the one the image derives")
 	f.StringVarP(&in.output, "output", "o", "text", "form of the output: text, or base64 as launch templates hold it")
 }
 

@@ -420,7 +420,7 @@ func TestAPatchedImageIsDrift(t *testing.T) {
 		s.now = s.now.Add(time.Hour)
 		s.listed()
 		got, _ = s.reconcile()
-		if warned := slices.ContainsFunc(got.Status.Warnings, func(w string) bool { return strings.Contains(w, "not watched") }); warned != (c.stands == "") {
+		if warned := slices.ContainsFunc(got.Status.Warnings, func(w string) bool { return strings.Contains(w, "not noticed") }); warned != (c.stands == "") {
 			t.Errorf("%s: warnings %q", c.name, got.Status.Warnings)
 		}
 		if _, condition := s.node(); condition.Status != c.status || c.status == corev1.ConditionTrue && !strings.Contains(condition.Message, "amiSelector: want "+c.stands+", have "+image+" (Dynamic") {

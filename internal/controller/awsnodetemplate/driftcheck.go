@@ -33,8 +33,8 @@ type node struct {
 func byInstance(nodes []corev1.Node) map[string]*corev1.Node {
 	all := make(map[string]*corev1.Node, len(nodes))
 	for n := range nodes {
-		if _, id, err := eni.ParseProviderID(nodes[n].Spec.ProviderID); err == nil {
-			all[id] = &nodes[n]
+		if ref, err := eni.ParseProviderID(nodes[n].Spec.ProviderID); err == nil {
+			all[ref.ID] = &nodes[n]
 		}
 	}
 	return all
@@ -111,7 +111,8 @@ func (r *Reconciler) checkLaunchedDrift(ctx context.Context, nodes map[string]*c
 			continue
 		}
 		n := launchtemplate.Node{
-			InstanceType: at.Labels[corev1.LabelInstanceTypeStable], Hash: launchtemplate.HashOf(interfaces), Interfaces: interfaces, Adopted: map[eni.Slot]bool{},
+			InstanceType: at.Labels[corev1.LabelInstanceTypeStable], Hash: launchtemplate.HashOf(interfaces),
+			Interfaces: interfaces, Adopted: map[eni.Slot]bool{},
 			Image: images[instanceID],
 		}
 		for _, i := range interfaces {
@@ -122,7 +123,7 @@ func (r *Reconciler) checkLaunchedDrift(ctx context.Context, nodes map[string]*c
 		}
 		found := node{Node: at, instanceID: instanceID}
 		if f.rendering.Problems == nil {
-			version, _, err := r.shelf.version(ctx, f.template.Name, "", n.Hash)
+			version, _, err := r.templates.version(ctx, f.template.Name, "", n.Hash)
 			if err != nil {
 				return nil, err
 			}
@@ -147,7 +148,9 @@ func (r *Reconciler) images(ctx context.Context, f *facts) (map[string]string, e
 		version, err := r.Launches.Source(ctx, f.published[at].ID, "", strconv.FormatInt(f.published[at].Version, 10))
 		switch eni.ErrorClass(err) {
 		case eni.Unauthorized, eni.Invalid, eni.NotFound:
-			f.warnings = append(f.warnings, fmt.Sprintf("the image of nodes is not watched: EC2 does not say what %s stands for: %v", parameter, err))
+			f.warnings = append(f.warnings,
+				fmt.Sprintf("changes of the nodes' image are not noticed: EC2 does not say which image %s names: %v",
+					parameter, err))
 			continue
 		}
 		if err != nil {

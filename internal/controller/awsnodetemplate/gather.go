@@ -95,7 +95,9 @@ func (r *Reconciler) checkOverride(t launchtemplate.NodeTemplate) []launchtempla
 	case len(t.Override) == 0:
 		return nil
 	case r.CheckOverride == nil:
-		return []launchtemplate.Problem{{Reason: launchtemplate.OverrideNotAllowed, Path: path, Message: "the controller takes no overrides; express it in the other fields, or start it with --feature-gates=LaunchTemplateOverride=true"}}
+		return []launchtemplate.Problem{{Reason: launchtemplate.OverrideNotAllowed, Path: path,
+			Message: "the controller takes no overrides; express it in the other fields, or start it with " +
+				"--feature-gates=LaunchTemplateOverride=true"}}
 	}
 	if err := r.CheckOverride(t.Override); err != nil {
 		return []launchtemplate.Problem{{Reason: launchtemplate.InvalidOverride, Path: path, Message: err.Error()}}
@@ -104,7 +106,9 @@ func (r *Reconciler) checkOverride(t launchtemplate.NodeTemplate) []launchtempla
 }
 
 // findSource reads the launch template that is referred to.
-func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, f *facts) ([]launchtemplate.Problem, error) {
+func (r *Reconciler) findSource(
+	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, f *facts,
+) ([]launchtemplate.Problem, error) {
 	ref := object.Spec.LaunchTemplateRef
 	if ref == nil {
 		return nil, nil
@@ -112,8 +116,10 @@ func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTem
 	source, err := r.Launches.Source(ctx, ref.ID, ref.Name, ref.Version)
 	switch eni.ErrorClass(err) {
 	case eni.NotFound, eni.Invalid:
-		return []launchtemplate.Problem{{Reason: launchtemplate.SourceNotFound, Path: "spec.launchTemplateRef", Message: fmt.Sprintf(
-			"EC2 has no version %s of launch template %s; correct the reference, or make it. Nodes that run are not concerned", ref.Version, ref.ID+ref.Name)}}, nil
+		return []launchtemplate.Problem{{Reason: launchtemplate.SourceNotFound, Path: "spec.launchTemplateRef",
+			Message: fmt.Sprintf(
+				"EC2 has no version %s of launch template %s; correct the reference, or make it. Nodes that run are "+
+					"not concerned", ref.Version, ref.ID+ref.Name)}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +133,9 @@ func (r *Reconciler) findSource(ctx context.Context, object *v1alpha1.AWSNodeTem
 }
 
 // findImage finds the image, its architecture, and the version of Kubernetes that the image of a family is for.
-func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts) ([]launchtemplate.Problem, error) {
+func (r *Reconciler) findImage(
+	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
+) ([]launchtemplate.Problem, error) {
 	const path = "spec.amiSelector"
 	spec := object.Spec
 	if id := layeredImage(*t); strings.HasPrefix(id, "ami-") {
@@ -136,7 +144,9 @@ func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemp
 			return nil, err
 		}
 		if image.ID == "" {
-			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path, Message: "EC2 has no image " + id + " in this region that the account may use; correct it, or share the image"}}, nil
+			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path,
+				Message: "EC2 has no image " + id +
+					" in this region that the account may use; correct it, or share the image"}}, nil
 		}
 		t.Image.Architecture = image.Architecture
 		return nil, nil
@@ -150,7 +160,8 @@ func (r *Reconciler) findImage(ctx context.Context, object *v1alpha1.AWSNodeTemp
 			return nil, err
 		}
 		if image.ID == "" {
-			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path, Message: "no image has all the tags; correct amiSelector, or tag an image"}}, nil
+			return []launchtemplate.Problem{{Reason: launchtemplate.ImageRequired, Path: path,
+				Message: "no image has all the tags; correct amiSelector, or tag an image"}}, nil
 		}
 		t.Image.ID, t.Image.Architecture = image.ID, image.Architecture
 		return nil, nil
@@ -183,7 +194,9 @@ func layeredImage(t launchtemplate.NodeTemplate) string {
 }
 
 // findNetworks resolves the selectors of subnets and security groups.
-func (r *Reconciler) findNetworks(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts) (problems []launchtemplate.Problem, err error) {
+func (r *Reconciler) findNetworks(
+	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
+) (problems []launchtemplate.Problem, err error) {
 	if nodetemplate.AsItIs(object.Spec) {
 		return nil, nil
 	}
@@ -229,7 +242,9 @@ func vpcOf(subnets []eni.Subnet) string {
 	return subnets[0].VPCID
 }
 
-func (r *Reconciler) subnets(ctx context.Context, selector map[string]v1alpha1.TagValue, path string) ([]eni.Subnet, []launchtemplate.Problem, error) {
+func (r *Reconciler) subnets(
+	ctx context.Context, selector map[string]v1alpha1.TagValue, path string,
+) ([]eni.Subnet, []launchtemplate.Problem, error) {
 	match, err := r.Resolver.Subnets(ctx, nodetemplate.SubnetTerms(selector))
 	if err != nil {
 		return nil, nil, err
@@ -237,7 +252,9 @@ func (r *Reconciler) subnets(ctx context.Context, selector map[string]v1alpha1.T
 	return append([]eni.Subnet{}, match.Subnets()...), described(launchtemplate.NoSubnets, path, match.Problems()), nil
 }
 
-func (r *Reconciler) groups(ctx context.Context, selector map[string]v1alpha1.TagValue, vpc, path string) ([]string, []launchtemplate.Problem, error) {
+func (r *Reconciler) groups(
+	ctx context.Context, selector map[string]v1alpha1.TagValue, vpc, path string,
+) ([]string, []launchtemplate.Problem, error) {
 	match, err := r.Resolver.SecurityGroups(ctx, nodetemplate.GroupTerms(selector))
 	if err != nil {
 		return nil, nil, err
@@ -255,7 +272,9 @@ func described(reason launchtemplate.Reason, path string, found []plan.Problem) 
 }
 
 // findNamed reads the subnets that the source and the override name by ID.
-func (r *Reconciler) findNamed(ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts) ([]launchtemplate.Problem, error) {
+func (r *Reconciler) findNamed(
+	ctx context.Context, object *v1alpha1.AWSNodeTemplate, t *launchtemplate.NodeTemplate, _ *facts,
+) ([]launchtemplate.Problem, error) {
 	layers := []launchtemplate.Document{t.Override}
 	if t.Source != nil && t.Source.Autofill {
 		layers = append(layers, t.Source.Data)
@@ -265,6 +284,7 @@ func (r *Reconciler) findNamed(ctx context.Context, object *v1alpha1.AWSNodeTemp
 		return nil, nil
 	}
 	var err error
-	t.Named, _, err = r.subnets(ctx, map[string]v1alpha1.TagValue{"aws-ids": v1alpha1.TagValue(strings.Join(ids, ","))}, "")
+	t.Named, _, err = r.subnets(ctx, map[string]v1alpha1.TagValue{"aws-ids": v1alpha1.TagValue(strings.Join(ids, ","))},
+		"")
 	return nil, err
 }

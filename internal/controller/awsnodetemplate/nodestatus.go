@@ -63,7 +63,9 @@ func (r *Reconciler) remember(name string, f facts) {
 
 // drift are the differences that count.
 func (n node) drift() []launchtemplate.Difference {
-	return slices.DeleteFunc(slices.Clone(n.differences), func(d launchtemplate.Difference) bool { return d.Class == launchtemplate.Behavioral })
+	return slices.DeleteFunc(slices.Clone(n.differences), func(d launchtemplate.Difference) bool {
+		return d.Class == launchtemplate.Behavioral
+	})
 }
 
 func (r *Reconciler) writeNode(ctx context.Context, object *v1alpha1.AWSNodeTemplate, n node) error {
@@ -98,7 +100,9 @@ func (r *Reconciler) writeNode(ctx context.Context, object *v1alpha1.AWSNodeTemp
 }
 
 // patch sends a patch of a node, or of its status.
-func (r *Reconciler) patch(ctx context.Context, n *corev1.Node, kind types.PatchType, content map[string]any, subresource ...string) error {
+func (r *Reconciler) patch(
+	ctx context.Context, n *corev1.Node, kind types.PatchType, content map[string]any, subresource ...string,
+) error {
 	body, err := json.Marshal(content)
 	if err != nil {
 		return err
@@ -111,7 +115,9 @@ func (r *Reconciler) patch(ctx context.Context, n *corev1.Node, kind types.Patch
 }
 
 // recordEvents records an event on the node and on its node template when a drift begins, changes or ends.
-func (r *Reconciler) recordEvents(object *v1alpha1.AWSNodeTemplate, n node, was *corev1.NodeCondition, now corev1.NodeCondition) {
+func (r *Reconciler) recordEvents(
+	object *v1alpha1.AWSNodeTemplate, n node, was *corev1.NodeCondition, now corev1.NodeCondition,
+) {
 	kind := corev1.EventTypeWarning
 	if now.Status != corev1.ConditionTrue {
 		kind = corev1.EventTypeNormal
@@ -120,7 +126,8 @@ func (r *Reconciler) recordEvents(object *v1alpha1.AWSNodeTemplate, n node, was 
 		}
 	}
 	note := fmt.Sprintf("node %s: %s", n.Name, now.Message)
-	r.Events.Eventf(n.Node, object, kind, now.Reason, "Compare", "%s", strings.ToValidUTF8(note[:min(len(note), maxEventNote)], ""))
+	r.Events.Eventf(n.Node, object, kind, now.Reason,
+		"Compare", "%s", strings.ToValidUTF8(note[:min(len(note), maxEventNote)], ""))
 }
 
 // condition says on the node whether it differs. The reason is the class of the first difference.
@@ -144,7 +151,9 @@ func (n node) condition(nodeTemplate string) corev1.NodeCondition {
 
 // condition returns what a node says of its drift.
 func condition(n *corev1.Node) *corev1.NodeCondition {
-	at := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NodeConditionDrifted })
+	at := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == v1alpha1.NodeConditionDrifted
+	})
 	if at < 0 {
 		return nil
 	}
@@ -196,7 +205,8 @@ func (r *Reconciler) clearNodes(ctx context.Context, nodes map[string]*corev1.No
 		}
 		err := r.patch(ctx, n, types.StrategicMergePatchType, map[string]any{"status": status}, "status")
 		if err == nil {
-			err = r.patch(ctx, n, types.MergePatchType, map[string]any{"metadata": map[string]any{"labels": labelChanges(n.Labels, nil)}})
+			err = r.patch(ctx, n, types.MergePatchType,
+				map[string]any{"metadata": map[string]any{"labels": labelChanges(n.Labels, nil)}})
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("take the labels of AWSNodeTemplate %s off node %s: %w", nodeTemplate, n.Name, err)

@@ -90,8 +90,9 @@ type Options struct {
 // Reconciler reconciles AWSNodeTemplates.
 type Reconciler struct {
 	Options
-	shelf *templateCache
+	templates *templateCache
 
+	// mu guards met and standings.
 	mu sync.Mutex
 	// met are the instances whose interfaces were looked at when their node joined.
 	met map[string]bool
@@ -103,7 +104,7 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		Options: options, met: map[string]bool{}, standings: map[string]Counts{},
-		shelf: &templateCache{ec2: options.EC2, references: options.References, cluster: options.Cluster, fresh: options.Relist, now: options.Now},
+		templates: newTemplateCache(options),
 	}
 }
 
@@ -166,7 +167,9 @@ func (r *Reconciler) tidy(ctx context.Context, object *v1alpha1.AWSNodeTemplate,
 	return err
 }
 
-func (r *Reconciler) write(ctx context.Context, object *v1alpha1.AWSNodeTemplate, after v1alpha1.AWSNodeTemplateStatus) error {
+func (r *Reconciler) write(
+	ctx context.Context, object *v1alpha1.AWSNodeTemplate, after v1alpha1.AWSNodeTemplateStatus,
+) error {
 	if equality.Semantic.DeepEqual(object.Status, after) {
 		return nil
 	}
@@ -208,7 +211,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 	}
 	r.Repairs.Set(string(object.UID), nil)
 	if controller.Paused(object) {
-		return reconcile.Result{}, r.write(ctx, object, leaving(object, int(object.Status.Nodes), "its launch templates are kept while it has the annotation "+v1alpha1.PausedAnnotation))
+		return reconcile.Result{}, r.write(ctx, object, leaving(object, int(object.Status.Nodes),
+			"its launch templates are kept while it has the annotation "+v1alpha1.PausedAnnotation))
 	}
 	nodes, err := r.nodesByInstance(ctx)
 	if err != nil {
@@ -221,9 +225,10 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, object *v1alpha1.AWSNo
 		}
 	}
 	if waiting > 0 {
-		return reconcile.Result{RequeueAfter: min(recheckInterval, r.SourceRefresh)}, r.write(ctx, object, leaving(object, waiting, nodesRun(waiting)))
+		return reconcile.Result{RequeueAfter: min(recheckInterval, r.SourceRefresh)}, r.write(ctx, object,
+			leaving(object, waiting, nodesRun(waiting)))
 	}
-	referrers, err := r.shelf.clear(ctx, object.Name)
+	referrers, err := r.templates.clear(ctx, object.Name)
 	if err != nil {
 		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, leaving(object, 0, err.Error())))
 	}
@@ -273,7 +278,9 @@ func (r *Reconciler) CollectTemplates(ctx context.Context) error {
 	for n := range all.Items {
 		names[all.Items[n].Name] = true
 	}
-	return r.shelf.sweep(ctx, func(name string) bool { return names[name] }, func(uid string) bool { return len(r.Observer.LaunchedFrom(uid)) > 0 })
+	return r.templates.sweep(ctx, func(name string) bool { return names[name] }, func(uid string) bool {
+		return len(r.Observer.LaunchedFrom(uid)) > 0
+	})
 }
 
 func (r *Reconciler) forget(name string) {

@@ -64,7 +64,8 @@ func report(object *v1alpha1.AWSNodeTemplate, f facts) v1alpha1.AWSNodeTemplateS
 			st.Drifted++
 		}
 	}
-	st.Conditions = status.Summarize(before.Conditions, object.Generation, outcome(object, f, st), validated(f), drifted(st, f))
+	st.Conditions = status.Summarize(before.Conditions, object.Generation, outcome(object, f, st),
+		validated(f), drifted(st, f))
 	return st
 }
 
@@ -94,7 +95,8 @@ func referred(by []launchtemplate.Reference) string {
 	if n := len(names) - maxReferrers; n > 0 {
 		names, more = names[:maxReferrers], fmt.Sprintf(" and %d more", n)
 	}
-	return "its launch templates are kept while they are launched from; delete, or give another launch template, to " + strings.Join(names, ", ") + more
+	return "its launch templates are kept while they are launched from; delete, or give another launch template, to " +
+		strings.Join(names, ", ") + more
 }
 
 // offered are the versions to launch from. One that could not be renewed stays as it was.
@@ -112,7 +114,8 @@ func offered(object *v1alpha1.AWSNodeTemplate, f facts) []v1alpha1.PublishedTemp
 		if at := slices.IndexFunc(f.offers, func(o templateVersion) bool { return o.name == name }); at >= 0 {
 			o := f.offers[at]
 			all = append(all, v1alpha1.PublishedTemplate{
-				ID: o.id, Name: name, Version: o.version, ContentHash: t.Hash, Zone: t.Zone, Shape: t.Shape, Interfaces: int32(len(t.Interfaces)),
+				ID: o.id, Name: name, Version: o.version, ContentHash: t.Hash, Zone: t.Zone, Shape: t.Shape,
+				Interfaces: int32(len(t.Interfaces)),
 			})
 		} else if at := slices.IndexFunc(before, func(p v1alpha1.PublishedTemplate) bool { return p.Name == name }); at >= 0 {
 			all = append(all, before[at])
@@ -138,14 +141,16 @@ func instanceTypes(verdicts []launchtemplate.TypeVerdict) v1alpha1.TemplateInsta
 		case v.Eligible():
 			all.Eligible++
 			if len(all.Types) < maxTypes {
-				all.Types = append(all.Types, v1alpha1.EligibleType{Name: v.Name, MaxPods: int32(max(0, v.MaxPods)), EFAs: int32(v.EFAs), Shape: v.Shape})
+				all.Types = append(all.Types, v1alpha1.EligibleType{Name: v.Name, MaxPods: int32(max(0, v.MaxPods)),
+					EFAs: int32(v.EFAs), Shape: v.Shape})
 			}
 		case v.Reason != launchtemplate.Excluded:
 			n, known := at[v.Reason]
 			if !known {
 				n = len(all.Rejected)
 				at[v.Reason] = n
-				all.Rejected = append(all.Rejected, v1alpha1.RejectedTypes{Reason: string(v.Reason), Message: text.Clip(v.Name+": "+v.Message, 512)})
+				all.Rejected = append(all.Rejected,
+					v1alpha1.RejectedTypes{Reason: string(v.Reason), Message: text.Clip(v.Name+": "+v.Message, 512)})
 			}
 			all.Rejected[n].Count++
 			if len(all.Rejected[n].Examples) < 3 {
@@ -179,7 +184,9 @@ func warnings(before, st v1alpha1.AWSNodeTemplateStatus, f facts) []string {
 	}
 	all = append(all, f.warnings...)
 	if slices.Equal(before.LaunchTemplates, st.LaunchTemplates) {
-		all = append(all, slices.DeleteFunc(slices.Clone(before.Warnings), func(w string) bool { return !strings.HasPrefix(w, warns) && !strings.HasPrefix(w, notDryRun) })...)
+		all = append(all, slices.DeleteFunc(slices.Clone(before.Warnings), func(w string) bool {
+			return !strings.HasPrefix(w, warns) && !strings.HasPrefix(w, notDryRun)
+		})...)
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -196,14 +203,18 @@ func outcome(object *v1alpha1.AWSNodeTemplate, f facts, st v1alpha1.AWSNodeTempl
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
 			"nothing is changed for it while it has the annotation %s", v1alpha1.PausedAnnotation)}
 	case f.rendering.Problems != nil:
-		return status.Outcome{State: status.Stalled, Reason: string(f.rendering.Problems[0].Reason), Message: summary(f.rendering.Problems) + meanwhile(st)}
+		return status.Outcome{State: status.Stalled, Reason: string(f.rendering.Problems[0].Reason),
+			Message: summary(f.rendering.Problems) + meanwhile(st)}
 	case f.refusal != nil:
-		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonRefused, Message: f.refusal.Error() + meanwhile(st)}
+		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonRefused,
+			Message: f.refusal.Error() + meanwhile(st)}
 	case f.unseen:
-		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing, Message: "EC2 does not show everywhere yet what was just made" + meanwhile(st)}
+		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonProgressing,
+			Message: "EC2 does not show everywhere yet what was just made" + meanwhile(st)}
 	default:
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonPublished, Message: fmt.Sprintf(
-			"%s to launch from, for %s", text.Count(len(st.LaunchTemplates), "launch template"), text.Count(int(st.InstanceTypes.Eligible), "instance type"))}
+			"%s to launch from, for %s", text.Count(len(st.LaunchTemplates), "launch template"),
+			text.Count(int(st.InstanceTypes.Eligible), "instance type"))}
 	}
 }
 
@@ -224,10 +235,12 @@ func summary(problems []launchtemplate.Problem) string {
 }
 
 func validated(f facts) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionValidated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "EC2 would launch from it"}
+	c := metav1.Condition{Type: v1alpha1.ConditionValidated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid,
+		Message: "EC2 would launch from it"}
 	switch {
 	case f.rendering.Problems != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(f.rendering.Problems[0].Reason), summary(f.rendering.Problems)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(f.rendering.Problems[0].Reason), summary(
+			f.rendering.Problems)
 	case f.refusal != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRefused, f.refusal.Error()
 	case f.unseen:
@@ -239,15 +252,18 @@ func validated(f facts) metav1.Condition {
 }
 
 func drifted(st v1alpha1.AWSNodeTemplateStatus, f facts) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionDrifted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsDeclared, Message: "no node differs from it"}
+	c := metav1.Condition{Type: v1alpha1.ConditionDrifted, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonAsDeclared, Message: "no node differs from it"}
 	if f.rendering.Problems != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(f.rendering.Problems[0].Reason), "what nodes should be like is not known"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(
+			f.rendering.Problems[0].Reason), "what nodes should be like is not known"
 		return c
 	}
 	for _, n := range f.fleet {
 		if drift := n.drift(); len(drift) > 0 {
 			c.Status, c.Reason = metav1.ConditionTrue, string(drift[0].Class)
-			c.Message = fmt.Sprintf("%d of %s differ, %s among them: %s", st.Drifted, text.Count(len(f.fleet), "node"), n.Name, drift[0].Told())
+			c.Message = fmt.Sprintf("%d of %s differ, %s among them: %s", st.Drifted, text.Count(len(f.fleet), "node"),
+				n.Name, drift[0].Told())
 			return c
 		}
 	}

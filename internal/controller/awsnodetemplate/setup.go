@@ -34,8 +34,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("awsnodetemplate").
-		For(&v1alpha1.AWSNodeTemplate{}, builder.WithPredicates(predicate.Or(controller.SpecOrLifeChanged(), controller.StatusChanged()))).
-		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueAll), builder.WithPredicates(controller.NodeIdentityChanged())).
+		For(&v1alpha1.AWSNodeTemplate{},
+			builder.WithPredicates(predicate.Or(controller.SpecOrLifeChanged(), controller.StatusChanged()))).
+		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueAll),
+			builder.WithPredicates(controller.NodeIdentityChanged())).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: controller.Backoff()}).
 		Complete(r)
 }

@@ -32,11 +32,11 @@ import (
 	"github.com/multieni/multieni/internal/observer"
 )
 
-// Options are what a Sweeper works with.
+// Options are those of a Collector.
 type Options struct {
 	// Reader reads the API server itself, not a cache.
 	Reader client.Reader
-	// Period is the time between two passes while nothing is suspected.
+	// Period is the time between two passes while no owner is missing.
 	Period time.Duration
 	// Now tells the time.
 	Now func() time.Time
@@ -48,16 +48,17 @@ type Options struct {
 // Collector is safe for concurrent use.
 type Collector struct {
 	Options
+	// mu guards missing and gone.
 	mu sync.Mutex
-	// suspects are the absences of the missing NodeENIs, by UID. The next field has the UIDs found missing again after
-	// the grace period: garbage collection deletes their interfaces.
-	suspects map[string]Missing
-	convicts map[string]bool
+	// missing are the absences of the owners that a list did not have. gone are those that a later list did not have
+	// either: garbage collection deletes their interfaces.
+	missing map[identity.Owner]Missing
+	gone    map[identity.Owner]bool
 }
 
-// New returns a Sweeper that suspects nothing.
+// New returns a Collector to which no owner is missing.
 func New(options Options) *Collector {
-	return &Collector{Options: options, suspects: map[string]Missing{}, convicts: map[string]bool{}}
+	return &Collector{Options: options, missing: map[identity.Owner]Missing{}, gone: map[identity.Owner]bool{}}
 }
 
 // Missing is that of a NodeENI.
@@ -70,18 +71,18 @@ type Missing struct {
 	logged time.Duration
 }
 
-// Gone reports whether it is confirmed that no NodeENI has the UID.
-func (s *Collector) Gone(uid string) (a Missing, gone bool) {
+// Gone reports whether two lists have confirmed that the owner does not exist.
+func (s *Collector) Gone(owner identity.Owner) (a Missing, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.suspects[uid], s.convicts[uid]
+	return s.missing[owner], s.gone[owner]
 }
 
 // MassLoss reports whether so many NodeENIs were missing at once that they rather were lost than deleted.
 func (s *Collector) MassLoss() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, absence := range s.suspects {
+	for _, absence := range s.missing {
 		if absence.Grace == identity.MassLossGrace {
 			return true
 		}
@@ -91,8 +92,8 @@ func (s *Collector) MassLoss() bool {
 
 // Leaks returns how many interfaces are known to belong to NodeENIs that do not exist.
 func (s *Collector) Leaks(watch *observer.Observer) int {
-	return watch.CountOf(func(uid string) bool {
-		_, gone := s.Gone(uid)
+	return watch.CountOf(func(owner identity.Owner) bool {
+		_, gone := s.Gone(owner)
 		return gone
 	})
 }
@@ -103,7 +104,7 @@ func (s *Collector) Run(ctx context.Context, watch *observer.Observer) time.Dura
 	ctx, end := controller.Trace(ctx, s.Traces, "sweep")
 	next, err := s.pass(ctx, watch)
 	if err != nil {
-		s.Log.Warn("no leaks are looked for this time", "err", err)
+		s.Log.Warn("garbage collection skips this pass", "err", err)
 		next = s.Period
 	}
 	trace.SpanFromContext(ctx).SetAttributes(attribute.Int("multieni.leaked_interfaces", s.Leaks(watch)))
@@ -113,7 +114,7 @@ func (s *Collector) Run(ctx context.Context, watch *observer.Observer) time.Dura
 
 func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Duration, error) {
 	// Pre-join interfaces are removed with their instance.
-	owners := slices.DeleteFunc(watch.Owners(), identity.IsNetworkOwner)
+	owners := slices.DeleteFunc(watch.Owners(), identity.Owner.IsNetwork)
 	s.forget(owners)
 	if len(owners) == 0 {
 		return s.Period, nil
@@ -123,27 +124,30 @@ func (s *Collector) pass(ctx context.Context, watch *observer.Observer) (time.Du
 		return 0, err
 	}
 	orphans, grace := s.grace(watch, alive)
-	convicts, next := s.evaluateAll(owners, alive, grace)
-	for _, uid := range convicts {
-		if !watch.Holds(uid) {
-			continue // what is left bears its UID in tags alone, and stays
+	gone, next := s.evaluateAll(owners, alive, grace)
+	for _, owner := range gone {
+		if !watch.Holds(owner) {
+			continue // only tags say that what is left is its, and it stays
 		}
-		if grace, isNews := s.news(uid); isNews {
-			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", uid, "inUse", orphans, "thoseInUseAfter", grace)
+		if grace, isNews := s.news(owner); isNews {
+			s.Log.Warn("interfaces of a NodeENI that does not exist are removed", "uid", owner, "inUse", orphans,
+				"thoseInUseAfter", grace)
 		}
-		watch.EnqueueOwner(ctx, uid)
+		watch.EnqueueOwner(ctx, owner)
 	}
 	return next, nil
 }
 
 // grace returns how many interfaces in use are without their NodeENI, and for how long they are left where they are.
 // Those that a NodeENI has taken over count as well: they were without theirs until then.
-func (s *Collector) grace(watch *observer.Observer, alive map[string]time.Time) (orphans int, grace time.Duration) {
+func (s *Collector) grace(
+	watch *observer.Observer, alive map[identity.Owner]time.Time,
+) (orphans int, grace time.Duration) {
 	now, takenOver := s.Now(), 0
 	attached := watch.Attached(func(r inventory.Record) bool {
-		created, there := alive[r.Member.NodeENIUID]
+		created, there := alive[r.Member.Owner]
 		switch {
-		case identity.IsNetworkOwner(r.Member.NodeENIUID):
+		case r.Member.Owner.IsNetwork():
 		case !there:
 			orphans++
 		case identity.IsAdopted(r.Tags, created, now):
@@ -154,76 +158,78 @@ func (s *Collector) grace(watch *observer.Observer, alive map[string]time.Time) 
 	return orphans, identity.OrphanGrace(orphans+takenOver, attached)
 }
 
-// evaluateAll records one list of all NodeENIs. It returns the UIDs whose interfaces garbage collection deletes, and
+// evaluateAll records one list of all NodeENIs. It returns the owners whose interfaces garbage collection deletes, and
 // when to list again.
-func (s *Collector) evaluateAll(owners []string, alive map[string]time.Time, grace time.Duration) (convicts []string, next time.Duration) {
+func (s *Collector) evaluateAll(
+	owners []identity.Owner, alive map[identity.Owner]time.Time, grace time.Duration,
+) (gone []identity.Owner, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = s.Period
-	for _, uid := range owners {
-		_, there := alive[uid]
-		switch convicted, suspected := s.evaluate(uid, there, grace); {
-		case convicted:
-			convicts = append(convicts, uid)
-		case suspected:
+	for _, owner := range owners {
+		_, there := alive[owner]
+		switch isGone, isMissing := s.evaluate(owner, there, grace); {
+		case isGone:
+			gone = append(gone, owner)
+		case isMissing:
 			next = min(next, identity.ConfirmInterval)
 		}
 	}
-	return convicts, next
+	return gone, next
 }
 
 // evaluate records one read of one NodeENI.
-func (s *Collector) evaluate(uid string, alive bool, grace time.Duration) (convicted, suspected bool) {
+func (s *Collector) evaluate(owner identity.Owner, alive bool, grace time.Duration) (gone, missing bool) {
 	now := s.Now()
 	if alive {
-		delete(s.suspects, uid)
-		delete(s.convicts, uid)
+		delete(s.missing, owner)
+		delete(s.gone, owner)
 		return false, false
 	}
-	absence, known := s.suspects[uid]
+	absence, known := s.missing[owner]
 	if !known {
 		absence.Since = now
 	}
 	absence.Grace = max(absence.Grace, grace)
-	s.suspects[uid] = absence
+	s.missing[owner] = absence
 	if now.Sub(absence.Since) >= identity.ConfirmInterval {
-		s.convicts[uid] = true
+		s.gone[owner] = true
 	}
-	return s.convicts[uid], true
+	return s.gone[owner], true
 }
 
 // news returns the grace period of a NodeENI's interfaces, and whether the log does not have it yet.
-func (s *Collector) news(uid string) (grace time.Duration, isNews bool) {
+func (s *Collector) news(owner identity.Owner) (grace time.Duration, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	absence := s.suspects[uid]
+	absence := s.missing[owner]
 	isNews = absence.logged != absence.Grace
 	absence.logged = absence.Grace
-	s.suspects[uid] = absence
+	s.missing[owner] = absence
 	return absence.Grace, isNews
 }
 
 // forget drops the state of NodeENIs that have no interface left.
-func (s *Collector) forget(owners []string) {
+func (s *Collector) forget(owners []identity.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for uid := range s.suspects {
-		if _, left := slices.BinarySearch(owners, uid); !left {
-			delete(s.suspects, uid)
-			delete(s.convicts, uid)
+	for owner := range s.missing {
+		if _, left := slices.BinarySearch(owners, owner); !left {
+			delete(s.missing, owner)
+			delete(s.gone, owner)
 		}
 	}
 }
 
 // alive returns when each of the NodeENIs was created that exist, by their UIDs.
-func (s *Collector) alive(ctx context.Context) (map[string]time.Time, error) {
+func (s *Collector) alive(ctx context.Context) (map[identity.Owner]time.Time, error) {
 	var all v1alpha1.NodeENIList
 	if err := s.Reader.List(ctx, &all); err != nil {
 		return nil, fmt.Errorf("list NodeENIs: %w", err)
 	}
-	alive := make(map[string]time.Time, len(all.Items))
+	alive := make(map[identity.Owner]time.Time, len(all.Items))
 	for n := range all.Items {
-		alive[string(all.Items[n].UID)] = all.Items[n].CreationTimestamp.Time
+		alive[identity.Owner(all.Items[n].UID)] = all.Items[n].CreationTimestamp.Time
 	}
 	return alive, nil
 }

@@ -43,7 +43,7 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	var all []eni.Interface
 	for _, uid := range c.owners {
 		m := identity.Member{
-			Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: "i-00000000000000001", Key: identity.Key{NodeENIUID: uid}, Generation: 1,
+			Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: "i-00000000000000001", Key: identity.Key{Owner: identity.Owner(uid)}, Generation: 1,
 		}
 		i := eni.Interface{ID: "eni-" + uid, Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)}
 		if c.attached {
@@ -80,8 +80,8 @@ func (k *kubernetes) List(ctx context.Context, into client.ObjectList, opts ...c
 	return builder.Build().List(ctx, into, opts...)
 }
 
-// TestConvictions lets a NodeENI be there or not at one pass after the other.
-func TestConvictions(t *testing.T) {
+// TestGone lets a NodeENI be there or not at one pass after the other.
+func TestGone(t *testing.T) {
 	type look struct {
 		after time.Duration
 		there bool
@@ -92,15 +92,15 @@ func TestConvictions(t *testing.T) {
 	}
 	const gap = identity.ConfirmInterval
 	cases := map[string][]look{
-		"there":                             {{there: true, next: period}, {after: gap, there: true, next: period}},
-		"missed once":                       {{next: gap}},
-		"missed twice too soon":             {{next: gap}, {after: gap - time.Second, next: gap}},
-		"missed twice":                      {{next: gap}, {after: gap, gone: true, next: period}},
-		"missed, there, missed":             {{next: gap}, {after: gap, there: true, next: period}, {after: 2 * gap, next: gap}},
-		"missed twice, and then there":      {{next: gap}, {after: gap, gone: true, next: period}, {after: 2 * gap, there: true, next: period}},
-		"missed, with a failed list after":  {{next: gap}, {after: gap, err: errors.New("half of it"), next: period}},
-		"failed lists alone":                {{err: errors.New("no"), next: period}, {after: gap, err: errors.New("no"), next: period}},
-		"convicted, with failed list after": {{next: gap}, {after: gap, gone: true, next: period}, {after: 2 * gap, err: errors.New("no"), gone: true, next: period}},
+		"there":                            {{there: true, next: period}, {after: gap, there: true, next: period}},
+		"missed once":                      {{next: gap}},
+		"missed twice too soon":            {{next: gap}, {after: gap - time.Second, next: gap}},
+		"missed twice":                     {{next: gap}, {after: gap, gone: true, next: period}},
+		"missed, there, missed":            {{next: gap}, {after: gap, there: true, next: period}, {after: 2 * gap, next: gap}},
+		"missed twice, and then there":     {{next: gap}, {after: gap, gone: true, next: period}, {after: 2 * gap, there: true, next: period}},
+		"missed, with a failed list after": {{next: gap}, {after: gap, err: errors.New("half of it"), next: period}},
+		"failed lists alone":               {{err: errors.New("no"), next: period}, {after: gap, err: errors.New("no"), next: period}},
+		"gone, with failed list after":     {{next: gap}, {after: gap, gone: true, next: period}, {after: 2 * gap, err: errors.New("no"), gone: true, next: period}},
 	}
 	for name, looks := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestConvictions(t *testing.T) {
 					t.Errorf("look %d: %d leaks, want %d", n, s.Leaks(watch), want)
 				}
 				if _, gone := s.Gone("other"); gone {
-					t.Errorf("look %d: the other one is convicted", n)
+					t.Errorf("look %d: the other one is gone", n)
 				}
 			}
 		})
@@ -157,7 +157,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	now = now.Add(identity.ConfirmInterval)
 	s.Run(t.Context(), watch)
 	if _, gone := s.Gone("uid"); !gone {
-		t.Fatal("it is not convicted")
+		t.Fatal("it is not gone")
 	}
 	s.Run(t.Context(), observe(t, &cloud{now: clock}, clock))
 	if absence, gone := s.Gone("uid"); gone || !absence.Since.IsZero() {
@@ -172,15 +172,15 @@ func TestNetworksAreNoLeaks(t *testing.T) {
 	clock := func() time.Time { return now }
 	uid := identity.NetworkOwner("multus")
 	s := gc.New(gc.Options{Reader: &kubernetes{}, Period: period, Now: clock, Log: slog.New(slog.DiscardHandler)})
-	watch := observe(t, &cloud{owners: []string{uid}, now: clock}, clock)
+	watch := observe(t, &cloud{owners: []string{string(uid)}, now: clock}, clock)
 	for range 3 {
 		if next := s.Run(t.Context(), watch); next != period {
-			t.Errorf("it is suspected: the next pass is in %s", next)
+			t.Errorf("it is missing: the next pass is in %s", next)
 		}
 		now = now.Add(time.Hour)
 	}
 	if _, gone := s.Gone(uid); gone {
-		t.Error("it is convicted")
+		t.Error("it is gone")
 	}
 }
 

@@ -121,15 +121,20 @@ func (s *stage) reportLinks() {
 	s.must(s.cache.Status().Update(s.Context(), &state))
 }
 
-// reportPods has the agent on the node say that a pod uses the first interface.
+// reportPods has the agent on the node report that a pod uses the first interface.
 func (s *stage) reportPods() {
+	s.Helper()
+	s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Used: 1, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0"}}})
+}
+
+// reportNetwork has the agent on the node report the pod network of the first interface.
+func (s *stage) reportNetwork(network v1alpha1.PodNetworkState) {
 	s.Helper()
 	var state v1alpha1.NodeENIState
 	s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
 	first := state.Status.Interfaces[0]
-	state.Status.PodNetworks = []v1alpha1.PodNetworkState{{
-		Network: first.NodeENI, NodeENI: first.NodeENI, ENIID: first.ENIID, Used: 1, Pods: []v1alpha1.PodReference{{Namespace: "upf", Name: "upf-0"}},
-	}}
+	network.Network, network.NodeENI, network.ENIID = first.NodeENI, first.NodeENI, first.ENIID
+	state.Status.PodNetworks = []v1alpha1.PodNetworkState{network}
 	s.must(s.cache.Status().Update(s.Context(), &state))
 }
 

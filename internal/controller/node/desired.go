@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,10 +41,13 @@ func (r *Reconciler) plan(
 	if observed.ReplaceAllowed, observed.ReplaceDenied, err = r.acquireReplacement(ctx, s, instanceID, p); err != nil {
 		return result{}, err
 	}
-	if p.ReplaceCandidate != "" {
+	if observed.EvictAllowed, observed.EvictDenied, err = r.acquireEviction(ctx, s, instanceID, p); err != nil {
+		return result{}, err
+	}
+	if p.ReplaceCandidate != "" || p.EvictCandidate != "" {
 		p = plan.Compute(desired.Desired, observed, r.Now())
 	}
-	if observed.ReplaceDenied != "" {
+	if observed.ReplaceDenied != "" || observed.EvictDenied != "" {
 		p.RequeueAt = sooner(p.RequeueAt, r.Now().Add(replaceCheck))
 	}
 	p.RequeueAt = sooner(p.RequeueAt, desired.requeueAt)
@@ -62,8 +66,9 @@ func (r *Reconciler) observe(
 	observed := plan.Observed{
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally,
 		MissingSince: known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
-		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, SubnetFullUntil: past.subnetFullUntil,
-		PodNetworks: s.podNetworks(), DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
+		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: past.fullSubnets,
+		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
+		Evictions: past.evictions,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return observed, err
@@ -115,12 +120,12 @@ func (r *Reconciler) leaks(s *snapshot, known observer.NodeInventory) []plan.Cla
 	var claims []plan.Claim
 	for _, record := range known.Owned {
 		m := record.Member
-		listed := slices.ContainsFunc(claims, func(c plan.Claim) bool { return c.NodeENIUID == m.NodeENIUID })
-		absence, gone := r.GC.Gone(m.NodeENIUID)
-		if listed || s.nodeENI(m.NodeENIUID) != nil || !gone {
+		listed := slices.ContainsFunc(claims, func(c plan.Claim) bool { return c.Owner == m.Owner })
+		absence, gone := r.GC.Gone(m.Owner)
+		if listed || s.nodeENI(m.Owner) != nil || !gone {
 			continue
 		}
-		claim := plan.Claim{NodeENI: m.NodeENI, NodeENIUID: m.NodeENIUID, Leaked: true, MissingSince: absence.Since, Grace: absence.Grace}
+		claim := plan.Claim{NodeENI: m.NodeENI, Owner: m.Owner, Leaked: true, MissingSince: absence.Since, Grace: absence.Grace}
 		claim.Mode, claim.Why = plan.ModeFor(plan.SelectionFacts{NodeENIGone: true, NodePaused: s.paused()})
 		claims = append(claims, claim)
 	}
@@ -204,12 +209,13 @@ func retainsUnattached(p plan.Plan) bool {
 }
 
 // acquireReplacement reports whether the plan may remove a live interface to create it again: whether the rollout has
-// reached the node. If not, it returns what the node waits for, in the same words as long as that does not change. A
-// node keeps its turn until the plan of its present instance lacks nothing; the plan of a previous instance has no say.
-func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, turn string, err error) {
+// reached the instance. If not, it returns what the node waits for, in the same words as long as that does not change.
+// An instance keeps its permission until the plan of its Node lacks nothing, or until no Node and no NodeENIState names
+// the instance.
+func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, denied string, err error) {
 	if p.ReplaceCandidate == "" {
-		if !p.Converging && !retainsUnattached(p) && instanceID == s.instanceID {
-			r.releaseReplacements(s.name)
+		if p.EvictCandidate == "" && !p.Converging && !retainsUnattached(p) && instanceID == s.instance.ID {
+			r.releaseReplacements(instanceID)
 		}
 		return false, "", nil
 	}
@@ -218,15 +224,47 @@ func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instan
 		return false, "", nil
 	}
 	limit := int(max(1, nodeENI.Spec.MaxUnavailable))
-	// The node itself may be one of them, so of as many as one more than the limit the others are enough to know.
-	unavailable, err := r.states(ctx, controller.StatesNotReady(nodeENI.UID), client.Limit(int64(limit)+1))
+	// The instance itself may be one of them, and after a new name an instance has two NodeENIStates: as many as twice one
+	// more than the limit are enough to know.
+	unavailable, err := r.states(ctx, controller.StatesNotReady(nodeENI.UID), client.Limit(2*(int64(limit)+1)))
 	if err != nil {
 		return false, "", err
 	}
-	if r.mayReplace(p.ReplaceCandidate, s.name, limit, namesOf(unavailable)) {
+	if err := r.releaseUnknown(ctx, string(p.ReplaceCandidate)); err != nil {
+		return false, "", err
+	}
+	if r.mayReplace(string(p.ReplaceCandidate), instanceID, limit, instancesOf(unavailable)) {
 		return true, "", nil
 	}
 	return false, fmt.Sprintf("it is the node's turn: no more than %d at a time (maxUnavailable) are without an interface of NodeENI %s", limit, nodeENI.Name), nil
+}
+
+// releaseUnknown ends the permissions to replace of instances that no Node and no NodeENIState names any more. No plan
+// follows that would end them.
+func (r *Reconciler) releaseUnknown(ctx context.Context, nodeENIUID string) error {
+	for _, id := range r.replacing(nodeENIUID) {
+		nodes, err := r.nodesOf(ctx, id)
+		if err != nil {
+			return err
+		}
+		states, err := r.states(ctx, controller.OfInstance(id))
+		if err != nil {
+			return err
+		}
+		if len(nodes) == 0 && len(states) == 0 {
+			r.releaseReplacements(id)
+		}
+	}
+	return nil
+}
+
+// instancesOf returns the instance that each status concerns. A name can have passed to another instance since.
+func instancesOf(states []v1alpha1.NodeENIState) []string {
+	ids := make([]string, len(states))
+	for n := range states {
+		ids[n] = cmp.Or(states[n].Status.InstanceID, states[n].Spec.InstanceID)
+	}
+	return ids
 }
 
 // checkUnattached returns why no interface may be created in the whole cluster, or nothing. Leaks do not count: garbage
@@ -245,7 +283,7 @@ func (r *Reconciler) checkUnattached(s *snapshot) string {
 }
 
 func (r *Reconciler) unattached(s *snapshot) int {
-	return r.Observer.Unattached(func(uid string) bool { return s.nodeENI(uid) != nil })
+	return r.Observer.Unattached(func(owner identity.Owner) bool { return s.nodeENI(owner) != nil })
 }
 
 // beginCreates counts the creates among the actions as in flight until end, unless the cluster has too many unattached
@@ -274,16 +312,16 @@ func (r *Reconciler) addEvidence(ctx context.Context, s *snapshot, instanceID st
 		return err
 	}
 	states = slices.DeleteFunc(slices.Clone(states), func(other v1alpha1.NodeENIState) bool { return other.Name == s.name })
-	observed.OtherLedgers, observed.Copies = map[identity.Key]int64{}, map[string]bool{}
+	observed.OtherLedgers, observed.Copies = identity.Generations{}, map[string]bool{}
 	for n := range states {
-		for _, m := range ledgerOf(states[n].Spec, instanceID) {
-			key := identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}
-			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], m.Generation)
+		for key, generation := range generations(ledgerOf(states[n].Spec, instanceID)) {
+			observed.OtherLedgers[key] = max(observed.OtherLedgers[key], generation)
 		}
 	}
 	if s.state != nil { // it may be newer than what the cache has
 		states = append(states, *s.state)
 	}
+	observed.HasState = len(states) > 0
 	for n := range states {
 		observed.Recorded = append(observed.Recorded, recorded(&states[n], instanceID)...)
 		for _, u := range states[n].Status.Unverified {
@@ -300,7 +338,7 @@ func recorded(state *v1alpha1.NodeENIState, instanceID string) []plan.Recorded {
 	for _, i := range state.Status.Interfaces {
 		if i.ENIID != "" && !i.Unverified {
 			all = append(all, plan.Recorded{
-				ID: i.ENIID, Key: identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: i.Generation,
+				ID: i.ENIID, Key: identity.Key{Owner: identity.Owner(i.NodeENIUID), Ordinal: int(i.Ordinal)}, Generation: identity.Generation(i.Generation),
 				Attached: i.InstanceID == instanceID && i.AttachmentID != "",
 			})
 		}

@@ -14,7 +14,7 @@ import (
 // the API server refuses a status with two.
 func TestOneMemberOfEachKey(t *testing.T) {
 	of := func(name string, ordinal int, wanted bool) plan.Member {
-		key := identity.Key{NodeENIUID: "uid-b", Ordinal: ordinal}
+		key := identity.Key{Owner: "uid-b", Ordinal: ordinal}
 		return plan.Member{Member: identity.Member{NodeENI: name, Key: key}, Desired: wanted}
 	}
 	got := distinct([]plan.Member{of("-1", 0, false), of("a", 1, true), of("b", 0, true)})

@@ -141,6 +141,34 @@ func TestNewsUnderAFormerNameReachesWhoHasTheInstance(t *testing.T) {
 	})
 }
 
+// TestAFormerNodeKeepsTheLedgerUntilTheNewOneHasIt has the ledgers of two former nodes of an instance name its interface.
+// Neither counts for the other.
+func TestAFormerNodeKeepsTheLedgerUntilTheNewOneHasIt(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		var state v1alpha1.NodeENIState
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+		s.both(func(c client.Client) {
+			s.must(c.Create(s.Context(), &v1alpha1.NodeENIState{
+				ObjectMeta: metav1.ObjectMeta{Name: "former", Finalizers: state.Finalizers}, Spec: state.Spec,
+			}))
+		})
+		s.register(nil)
+		s.firstNodeGoes()
+		formerNodes := []string{nodeName, "former"}
+		for _, name := range formerNodes {
+			s.reconcile(name)
+			var kept v1alpha1.NodeENIState
+			s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: name}, &kept))
+			if diff := cmp.Diff(state.Spec.Members, kept.Spec.Members); diff != "" {
+				t.Errorf("the ledger of %s, while the new node has none (-want +got):\n%s", name, diff)
+			}
+		}
+		s.playAll(time.Minute, append(formerNodes, again), func() {})
+		s.checkHolder(append(formerNodes, again), again)
+	})
+}
+
 // checkHolder fails unless one of the nodes, or none if there is no name, has an interface, and the others have no
 // state.
 func (s *stage) checkHolder(names []string, holder string) {
@@ -221,7 +249,7 @@ func TestAnInterfaceLeftAloneTriggersNoNode(t *testing.T) {
 		s.playAll(time.Minute, names, func() {})
 		invented := identity.Member{
 			Cluster: cluster, NodeENI: "data", Node: "node-2", InstanceID: instanceID,
-			Key: identity.Key{NodeENIUID: "uid-data", Ordinal: 7}, Generation: time.Now().Unix(),
+			Key: identity.Key{Owner: "uid-data", Ordinal: 7}, Generation: identity.GenerationAt(time.Now()),
 		}
 		made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
 			Token: "invented", SubnetID: data, Groups: []string{group}, Tags: invented.Tags(time.Now().Add(-48*time.Hour), nil),

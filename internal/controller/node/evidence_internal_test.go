@@ -24,7 +24,7 @@ func TestRecordedInterfaces(t *testing.T) {
 		{Member: member, InstanceID: "i-1", ENIID: "eni-unverified", AttachmentID: "eni-attach-3", Unverified: true},
 		{Member: member, InstanceID: "i-1"},
 	}}}
-	key := identity.Key{NodeENIUID: "uid", Ordinal: 1}
+	key := identity.Key{Owner: "uid", Ordinal: 1}
 	want := []plan.Recorded{
 		{ID: "eni-attached", Key: key, Generation: 7, Attached: true},
 		{ID: "eni-created", Key: key, Generation: 7},

@@ -115,7 +115,7 @@ func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Pl
 	if instanceID == s.owner() {
 		switchInstance(&spec, instanceID)
 		if s.node != nil {
-			spec.Zone, spec.NodeUID = s.zone, s.node.UID
+			spec.Zone, spec.NodeUID = s.instance.Zone, s.node.UID
 			spec.InstanceType = cmp.Or(spec.InstanceType, s.node.Labels[corev1.LabelInstanceTypeStable])
 		}
 		if look != nil {
@@ -129,18 +129,18 @@ func (s *snapshot) spec(instanceID string, look *eni.InstanceSnapshot, p plan.Pl
 // membersFromPlan returns the members of a plan's ledger. Their names are those of the plan or, for members that the
 // plan does not name, those from before.
 func membersFromPlan(before []v1alpha1.Member, p plan.Plan) []v1alpha1.Member {
-	names := map[string]string{}
+	names := map[identity.Owner]string{}
 	for _, m := range p.Members {
-		names[m.NodeENIUID] = m.NodeENI
+		names[m.Owner] = m.NodeENI
 	}
 	for _, m := range before {
-		names[string(m.NodeENIUID)] = m.NodeENI
+		names[identity.Owner(m.NodeENIUID)] = m.NodeENI
 	}
 	var members []v1alpha1.Member
 	for _, key := range slices.SortedFunc(maps.Keys(p.Ledger), func(a, b identity.Key) int { return a.Compare(b) }) {
 		members = append(members, v1alpha1.Member{
-			NodeENI: names[key.NodeENIUID], NodeENIUID: types.UID(key.NodeENIUID),
-			Ordinal: int32(key.Ordinal), Generation: p.Ledger[key],
+			NodeENI: names[key.Owner], NodeENIUID: types.UID(key.Owner),
+			Ordinal: int32(key.Ordinal), Generation: int64(p.Ledger[key]),
 		})
 	}
 	return members

@@ -114,7 +114,7 @@ func TestTheLedgerOfAPreviousInstance(t *testing.T) {
 			onStage(t, func(s *stage) {
 				member := identity.Member{
 					Cluster: cluster, NodeENI: "data", Node: nodeName, InstanceID: instanceID,
-					Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
+					Key: identity.Key{Owner: "uid-data"}, Generation: identity.GenerationAt(time.Now()),
 				}
 				s.both(func(c client.Client) {
 					s.promise(c, member)
@@ -127,7 +127,7 @@ func TestTheLedgerOfAPreviousInstance(t *testing.T) {
 				}
 				if tc.shown > 0 {
 					_, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
-						Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Unix(member.Generation, 0), nil),
+						Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(member.Generation.Time(), nil),
 					})
 					s.must(err)
 				}
@@ -151,7 +151,7 @@ func (s *stage) promise(c client.Client, m identity.Member) {
 	s.must(c.Create(s.Context(), &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Finalizers: []string{v1alpha1.Finalizer}},
 		Spec: v1alpha1.NodeENIStateSpec{InstanceID: m.InstanceID, Zone: zone, Members: []v1alpha1.Member{
-			{NodeENI: m.NodeENI, NodeENIUID: types.UID(m.NodeENIUID), Generation: m.Generation},
+			{NodeENI: m.NodeENI, NodeENIUID: types.UID(m.Owner), Generation: int64(m.Generation)},
 		}},
 	}))
 }
@@ -171,7 +171,7 @@ func (s *stage) promisedFor() []string {
 // the previous instance may still become visible.
 func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 	onStage(t, func(s *stage) {
-		before := identity.Member{NodeENI: "data", InstanceID: instanceID, Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix()}
+		before := identity.Member{NodeENI: "data", InstanceID: instanceID, Key: identity.Key{Owner: "uid-data"}, Generation: identity.GenerationAt(time.Now())}
 		s.both(func(c client.Client) {
 			s.promise(c, before)
 			s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "aws:///" + zone + "/" + nextInstanceID })
@@ -183,7 +183,7 @@ func TestAnInstanceDoesNotWaitForTheOneBefore(t *testing.T) {
 		var state v1alpha1.NodeENIState
 		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
 		previous := state.Spec.PreviousInstances
-		if state.Spec.InstanceID != nextInstanceID || len(previous) != 1 || previous[0].InstanceID != instanceID || previous[0].Members[0].Generation != before.Generation {
+		if state.Spec.InstanceID != nextInstanceID || len(previous) != 1 || previous[0].InstanceID != instanceID || previous[0].Members[0].Generation != int64(before.Generation) {
 			t.Errorf("the ledger is that of %s, and of %v before", state.Spec.InstanceID, previous)
 		}
 	})
@@ -209,6 +209,36 @@ func TestADeletedLedger(t *testing.T) {
 		s.must(s.play(2 * time.Minute))
 		if now := state(); !now.DeletionTimestamp.IsZero() || len(now.Spec.Members) != 1 {
 			t.Errorf("after three minutes it was deleted at %v, and promises %v", now.DeletionTimestamp, now.Spec.Members)
+		}
+	})
+}
+
+// TestALedgerThatAnotherProcessChangedIsNotOverwritten has another process change the ledger between the controller's
+// read and its write: the write fails, so that two generations of one member are never stored.
+func TestALedgerThatAnotherProcessChangedIsNotOverwritten(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		var written []error
+		options := s.reconciler.Options
+		options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if _, is := object.(*v1alpha1.NodeENIState); !is || len(written) > 0 {
+					return c.Patch(ctx, object, patch, opts...)
+				}
+				var state v1alpha1.NodeENIState
+				s.must(c.Get(ctx, client.ObjectKeyFromObject(object), &state))
+				state.Spec.Members[0].Generation++
+				s.must(c.Update(ctx, &state))
+				written = append(written, c.Patch(ctx, object, patch, opts...))
+				return written[0]
+			},
+		})
+		s.reconciler = node.New(options)
+		s.start()
+		s.declare("more")
+		s.must(s.play(time.Minute))
+		if len(written) != 1 || !apierrors.IsConflict(written[0]) {
+			t.Errorf("the write of the ledger returned %v, want a conflict", written)
 		}
 	})
 }

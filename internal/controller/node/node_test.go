@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -60,6 +61,8 @@ type stage struct {
 	ec2        *awssim.Simulator
 	cloud      *awsec2.Client
 	cache, api client.Client
+	// live, if set, changes a NodeENIState that is read from the API server: the cache lags.
+	live       func(*v1alpha1.NodeENIState)
 	events     *events.FakeRecorder
 	observer   *observer.Observer
 	reconciler *node.Reconciler
@@ -102,7 +105,8 @@ func setStage(t *testing.T, w awssim.World) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{T: t, ec2: sim, events: events.NewFakeRecorder(1000), spans: tracetest.NewSpanRecorder()}
-	s.cache, s.api = s.store(), s.store()
+	s.cache = s.store()
+	s.api = s.withWrittenStates(s.store())
 	s.both(func(c client.Client) {
 		s.must(c.Create(t.Context(), &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "uid-node", Labels: map[string]string{"eni": "on"}},
@@ -165,6 +169,22 @@ type indexes struct{ *fake.ClientBuilder }
 func (i indexes) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
 	i.WithIndex(object, field, values)
 	return nil
+}
+
+// withWrittenStates returns a store that has NodeENIStates as the reconciler writes them: into the cache.
+func (s *stage) withWrittenStates(api client.Client) client.Client {
+	return interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if state, is := object.(*v1alpha1.NodeENIState); is {
+				err := s.cache.Get(ctx, key, state, opts...)
+				if s.live != nil {
+					s.live(state)
+				}
+				return err
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
 }
 
 func (s *stage) store() client.Client {

@@ -30,13 +30,24 @@ func interfacePods(pods *v1alpha1.NodeENIPods) *v1alpha1.InterfacePods {
 	return told
 }
 
-// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is gone, the last one stays while pods have
-// addresses of the interface: the agent goes on reporting them, and nothing is taken from those pods.
+// podsOf returns the part of spec.pods that the agent of the node needs. After spec.pods is gone, the last one stays until the
+// agent has drained the network: it goes on reporting the pods, and nothing is taken from them.
 func (s *snapshot) podsOf(pods *v1alpha1.NodeENIPods, was v1alpha1.InterfaceState) *v1alpha1.InterfacePods {
-	if network, reported := s.podNetworks()[was.ENIID]; pods == nil && reported && network.Used > 0 {
-		return was.Pods
+	if pods != nil || was.Pods == nil {
+		return interfacePods(pods)
 	}
-	return interfacePods(pods)
+	network, reported := s.podNetworks()[was.ENIID]
+	if was.Pods.Draining && (!reported || network.Drained) {
+		return nil
+	}
+	return drained(was.Pods)
+}
+
+// drained returns what the agent needs to drain a network.
+func drained(pods *v1alpha1.InterfacePods) *v1alpha1.InterfacePods {
+	pods = pods.DeepCopy()
+	pods.Draining = true
+	return pods
 }
 
 // podNetworks returns what the agent reports of the pods that use interfaces, by interface ID.
@@ -45,4 +56,12 @@ func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 		return nil
 	}
 	return controller.PodNetworks(s.state)
+}
+
+// podsDraining returns the interfaces that are networks for pods, by ID, and whether they are to drain.
+func (s *snapshot) podsDraining() map[string]bool {
+	if s.state == nil {
+		return nil
+	}
+	return controller.PodsDraining(s.state)
 }

@@ -4,9 +4,12 @@
 package node_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -40,6 +43,58 @@ func TestPodsKeepTheirNetworkWhenTheSpecLosesIt(t *testing.T) {
 		s.must(s.play(10 * time.Minute))
 		if got := s.served(); got.Pods != nil {
 			t.Errorf("without a pod the interface has pods %v", got.Pods)
+		}
+	})
+}
+
+// TestPodsThatTheLastReportDoesNotHave takes the label from a node whose agent reported its network without pods: a pod can have
+// started since. The interface stays until the agent reports that it has drained the network, by the API server itself.
+func TestPodsThatTheLastReportDoesNotHave(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+		s.must(s.play(2 * time.Minute))
+		s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Free: 14})
+		s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+		s.must(s.play(10 * time.Minute))
+		if got := s.served(); len(s.attached()) != 1 || !got.Pods.Draining {
+			t.Fatalf("%d interfaces are attached, and the agent is to drain: %+v", len(s.attached()), got.Pods)
+		}
+		s.live = func(state *v1alpha1.NodeENIState) { state.Status.PodNetworks[0].Drained = false }
+		s.reportNetwork(v1alpha1.PodNetworkState{Drained: true})
+		s.must(s.play(10 * time.Minute))
+		if len(s.attached()) != 1 {
+			t.Fatal("the interface is detached because of the cache alone")
+		}
+		s.live = nil
+		s.must(s.play(10 * time.Minute))
+		if len(s.attached()) != 0 {
+			t.Errorf("the drained interface stays: %+v", s.served())
+		}
+	})
+}
+
+// TestWithoutPodsNothingIsAdded counts every EC2 call that changes something, and every write of the NodeENIState, of a NodeENI
+// without pods: they create and attach the interface and let it end with the instance, and the state is stored and reported once.
+func TestWithoutPodsNothingIsAdded(t *testing.T) {
+	onStage(t, func(s *stage) {
+		writes := s.countWrites()
+		s.must(s.play(30 * time.Minute))
+		got := map[string]int{}
+		for action, calls := range s.ec2.Calls().Actions {
+			if !strings.HasPrefix(action, "Describe") {
+				got[action] = calls.Count
+			}
+		}
+		want := map[string]int{"CreateNetworkInterface": 1, "AttachNetworkInterface": 1, "ModifyNetworkInterfaceAttribute": 1}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("changes of EC2 (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"create", "status"}, *writes); diff != "" {
+			t.Errorf("writes of the NodeENIState (-want +got):\n%s", diff)
+		}
+		if i := s.served(); i.Pods != nil {
+			t.Errorf("the agent is told of pods: %+v", i.Pods)
 		}
 	})
 }

@@ -6,19 +6,23 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/inventory"
 	"github.com/multieni/multieni/internal/core/plan"
-	"github.com/multieni/multieni/internal/core/ratelimit"
 	"github.com/multieni/multieni/internal/executor"
 )
 
@@ -46,8 +50,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string, v *workerSlot) 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	ctx = ratelimit.WithRequest(ctx, r.requestPriority(ctx, s))
-	requeueAt, err := r.reconcileInstances(ctx, s, v)
+	requeueAt, err := r.reconcileInstances(v.prioritize(ctx, s), s, v)
 	r.recordRejectedWrite(s, err)
 	switch {
 	case apierrors.IsConflict(err), errors.Is(err, errBusy):
@@ -144,22 +147,26 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 	if p.NeedsDescribe {
 		return run.describe(ctx)
 	}
-	if unconfirmed := run.snapshot.unconfirmedRemovals(p.Actions, run.look); len(unconfirmed) > 0 {
-		run.snapshot, err = r.liveRead(ctx, run.snapshot, unconfirmed)
+	if unconfirmed := run.snapshot.unconfirmedRemovals(p, run.look); len(unconfirmed) > 0 {
+		run.snapshot, err = r.liveRead(ctx, run.snapshot, p, unconfirmed)
 		return true, err
 	}
 	if !r.allowCreates(p.Actions) {
 		return true, nil
 	}
+	if len(p.Evictions) > 0 {
+		r.evictPods(ctx, run.snapshot.name, run.instanceID, p.Evictions)
+		return true, nil // the next plan has the API server's answers
+	}
 	if run.snapshot, err = r.store(ctx, run.snapshot, run.instanceID, run.look, p); err != nil {
 		return false, err
 	}
-	return !r.begin(ctx, run.snapshot, run.instanceID, p, calls), nil
+	return !run.begin(ctx, p, calls), nil
 }
 
 // describe reads the instance from EC2, if the node has a worker for the calls that may follow.
 func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
-	again, run.result.waiting = run.slot.enter(ctx, run.snapshot, run.result.plan)
+	again, run.result.waiting = run.slot.enter(run.snapshot, run.result.plan)
 	if !again {
 		return false, nil
 	}
@@ -174,13 +181,14 @@ func (run *instanceRun) describe(ctx context.Context) (again bool, err error) {
 // begin starts the calls of a plan, or reports that some are no longer allowed. Those that nothing waits for begin once
 // no other call is in flight, and no interface is about to be attached: it has such calls too, which would otherwise
 // need a reconciliation, and a read of the instance, of their own.
-func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, calls *executor.Pipeline) bool {
+func (run *instanceRun) begin(ctx context.Context, p plan.Plan, calls *executor.Pipeline) bool {
+	r, s := run.r, run.snapshot
 	awaited, trailing := splitDeferrable(p.Actions)
 	if len(p.Actions) > 0 {
-		r.Log.Debug("plan", "node", s.name, "instance", instanceID, "plan", explained{p})
+		r.Log.Debug("plan", "node", s.name, "instance", run.instanceID, "plan", explained{p})
 	}
 	if !calls.Busy() && !slices.ContainsFunc(awaited, attaches) {
-		r.runDeferred(ctx, s, instanceID, p, trailing)
+		run.slot.runDeferred(ctx, s, run.instanceID, p, trailing)
 	}
 	if len(awaited) == 0 {
 		return true
@@ -189,7 +197,7 @@ func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, 
 	if !ok {
 		return false
 	}
-	carryOut, span := r.tracePlan(ctx, s.name, instanceID, p)
+	carryOut, span := r.tracePlan(ctx, s.name, run.instanceID, p)
 	calls.Start(carryOut, awaited, func() {
 		span.End()
 		end()
@@ -200,7 +208,7 @@ func (r *Reconciler) begin(ctx context.Context, s *snapshot, instanceID string, 
 // readIfStale reads the node's instance from EC2, once, after its agent missed a link. If that has to wait, it returns
 // until when.
 func (r *Reconciler) readIfStale(ctx context.Context, s *snapshot, instanceID string) (look *eni.InstanceSnapshot, requeueAt time.Time, err error) {
-	if instanceID != s.instanceID {
+	if instanceID != s.instance.ID {
 		return nil, time.Time{}, nil
 	}
 	stale, requeueAt := r.takeStale(s.name)
@@ -232,9 +240,26 @@ func (r *Reconciler) releaseInstance(ctx context.Context, s *snapshot, instanceI
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return s, result{}, err
 	}
+	if len(observed.Ledger) > 0 {
+		var err error
+		if observed.OtherLedgers, err = r.liveLedger(ctx, s.release[instanceID], instanceID); err != nil {
+			return s, result{}, err
+		}
+	}
 	p := plan.ReleaseInstance(observed, r.Now())
 	s, err := r.store(ctx, s, instanceID, nil, p)
 	return s, result{instanceID: instanceID, plan: p}, err
+}
+
+// liveLedger reads past the cache what the ledger of a node says of an instance. The ledgers of its former nodes do not
+// count, and neither does what the cache has: if two former nodes each took the ledger of the other for the remaining
+// one, both would forget the interfaces.
+func (r *Reconciler) liveLedger(ctx context.Context, node, instanceID string) (identity.Generations, error) {
+	var state v1alpha1.NodeENIState
+	if err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &state); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read the ledger of node %s, which has instance %s now: %w", node, instanceID, err)
+	}
+	return generations(ledgerOf(state.Spec, instanceID)), nil
 }
 
 // errBusy keeps an instance from being worked on under two names at once.

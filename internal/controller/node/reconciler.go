@@ -4,7 +4,7 @@
 // Package node gives every node its interfaces: it is the run-time path.
 //
 // One reconciliation concerns one node name with all NodeENIs that select it, so that they never race for a slot. It
-// reads an immutable snapshot (snapshot.go), converts it for package plan, which decides (desired.go), stores the
+// reads an immutable snapshot (snapshot.go, before a removal liveread.go), converts it for package plan, which decides (desired.go), stores the
 // ledger (ledger.go), makes the calls in the order of their priority (workers.go), and reports (status.go, report.go,
 // events.go). Files refer to each other in one direction: setup.go and reconcile.go to all others, all others to
 // reconciler.go, which has the state that reconciliations share.
@@ -132,13 +132,16 @@ func New(options Options) *Reconciler {
 type pastOf struct {
 	backoffs        map[identity.Key]plan.Backoff
 	repeatedUpdates plan.RepeatedUpdates
-	subnetFullUntil map[plan.SubnetDemand]time.Time
+	fullSubnets     map[plan.SubnetDemand]plan.FullSubnet
+	evictions       map[string]plan.EvictionAttempt
 }
 
 func (r *Reconciler) volatileOf(instanceID string) pastOf {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return pastOf{r.state.Backoffs.Of(instanceID), r.state.RepeatedUpdates.Of(instanceID), r.state.FullSubnets.Until(r.Now())}
+	return pastOf{
+		r.state.Backoffs.Of(instanceID), r.state.RepeatedUpdates.Of(instanceID), r.state.FullSubnets.Known(r.Now()), r.state.Evictions.Of(instanceID),
+	}
 }
 
 // recordOutcome records the outcome of a call for later plans of the instance and, where a subnet was full, of all.
@@ -165,17 +168,15 @@ func (r *Reconciler) keepVolatile(node string, exists bool, instances []string) 
 	}
 }
 
-// forgetVolatile drops what concerns a node without interfaces. Its permissions to replace go to the Nodes that have
-// its instances now, the values of successors.
-func (r *Reconciler) forgetVolatile(node string, instances []string, successors map[string]string) {
+// forgetVolatile drops what concerns a node without interfaces and its instances. What concerns an instance that another
+// Node has, a key of release, stays.
+func (r *Reconciler) forgetVolatile(node string, instances []string, release map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, successor := range successors {
-		r.state.Replacements.Transfer(node, successor)
-	}
-	r.state.Replacements.Release(node)
 	for _, id := range instances {
-		r.state.ForgetInstance(id)
+		if _, others := release[id]; !others {
+			r.state.ForgetInstance(id)
+		}
 	}
 	r.state.LedgerWrites.End(node)
 	r.state.StatusWrites.End(node)
@@ -199,16 +200,22 @@ func (r *Reconciler) allowCreates(actions []plan.Action) bool {
 	return r.state.FullSubnets.Allow(actions, r.Now())
 }
 
-func (r *Reconciler) mayReplace(nodeENIUID, node string, limit int, unavailable []string) bool {
+func (r *Reconciler) mayReplace(nodeENIUID, instanceID string, limit int, unavailable []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.state.Replacements.Acquire(nodeENIUID, node, limit, unavailable)
+	return r.state.Replacements.Acquire(nodeENIUID, instanceID, limit, unavailable)
 }
 
-func (r *Reconciler) releaseReplacements(node string) {
+func (r *Reconciler) replacing(nodeENIUID string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.Replacements.Release(node)
+	return r.state.Replacements.Of(nodeENIUID)
+}
+
+func (r *Reconciler) releaseReplacements(instanceID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Replacements.Release(instanceID)
 }
 
 func (r *Reconciler) addStale(node string) {

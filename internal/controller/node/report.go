@@ -150,10 +150,10 @@ func lost(was, now v1alpha1.InterfaceState) bool {
 	return was.Phase == v1alpha1.PhaseAttached && now.Phase != v1alpha1.PhaseAttached
 }
 
-// agentAwaitsStatus reports whether the agent on the node has to hear that an interface leaves: before its link
-// vanishes.
+// agentAwaitsStatus reports whether the agent on the node has to know that an interface leaves: before its link
+// vanishes, and before the network for pods can be drained.
 func (s *snapshot) agentAwaitsStatus(was, now v1alpha1.InterfaceState) bool {
-	return lost(was, now) &&
+	return !equality.Semantic.DeepEqual(was.Pods, now.Pods) || lost(was, now) &&
 		slices.ContainsFunc(s.state.Status.Links, func(link v1alpha1.LinkState) bool { return link.ENIID == was.ENIID })
 }
 

@@ -110,12 +110,7 @@ func TestATurnFollowsTheInstance(t *testing.T) {
 		names := []string{nodeName, "node-2"}
 		s.playAll(time.Minute, names, func() {})
 		s.hideStates()
-		s.both(func(c client.Client) {
-			s.nodeENI(c, func(n *v1alpha1.NodeENI) {
-				n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy = 2, v1alpha1.DeviceIndexExact
-				n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, 1
-			})
-		})
+		s.moveAll()
 		most, renamed := 0, false
 		s.playAll(10*time.Minute, append(names, "renamed"), func() {
 			lacking := len(names) - len(s.attached())
@@ -128,6 +123,69 @@ func TestATurnFollowsTheInstance(t *testing.T) {
 		if !renamed || most != 1 || s.moved() != 2 {
 			t.Errorf("%d were without their interface at once and %d have a new one, want 1 and 2", most, s.moved())
 		}
+	})
+}
+
+// TestANameDoesNotCarryThePermission has the node in the middle of its replacement register again under another name,
+// and the other node under the free one, while the cache does not show NodeENIStates. The name does not give the other
+// instance the permission of the first.
+func TestANameDoesNotCarryThePermission(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.join("node-2")
+		names := []string{nodeName, "node-2", "renamed"}
+		s.playAll(time.Minute, names, func() {})
+		s.hideStates()
+		s.moveAll()
+		most, renamed := 0, false
+		s.playAll(10*time.Minute, names, func() {
+			lacking := 2 - len(s.attached())
+			if lacking > 0 && !renamed {
+				renamed = true
+				s.rename(nodeName, "renamed")
+				s.rename("node-2", nodeName)
+			}
+			most = max(most, lacking)
+		})
+		if !renamed || most != 1 || s.moved() != 2 {
+			t.Errorf("%d were without their interface at once and %d have a new one, want 1 and 2", most, s.moved())
+		}
+	})
+}
+
+// TestAnInstanceThatIsGoneReplacesNothing terminates the instance of the node in the middle of its replacement, and
+// another instance takes over its name: the other node is next.
+func TestAnInstanceThatIsGoneReplacesNothing(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.join("node-2")
+		names := []string{nodeName, "node-2"}
+		s.playAll(time.Minute, names, func() {})
+		s.hideStates()
+		s.moveAll()
+		gone := false
+		s.playAll(10*time.Minute, names, func() {
+			if gone || len(s.attached()) == 2 {
+				return
+			}
+			gone = true
+			s.must(s.ec2.Terminate(instanceID))
+			s.both(func(c client.Client) {
+				s.node(c, func(n *corev1.Node) { n.Spec.ProviderID = "aws:///" + zone + "/" + nextInstanceID })
+			})
+		})
+		if !gone || s.moved() != 2 {
+			t.Errorf("%d nodes have a new interface, want 2", s.moved())
+		}
+	})
+}
+
+// moveAll asks for all interfaces at another device index, one node at a time.
+func (s *stage) moveAll() {
+	s.Helper()
+	s.both(func(c client.Client) {
+		s.nodeENI(c, func(n *v1alpha1.NodeENI) {
+			n.Spec.DeviceIndex, n.Spec.DeviceIndexPolicy = 2, v1alpha1.DeviceIndexExact
+			n.Spec.UpdatePolicy, n.Spec.MaxUnavailable = v1alpha1.UpdateReplace, 1
+		})
 	})
 }
 
@@ -163,7 +221,7 @@ func (s *stage) leaveBehind(name string) {
 	s.Helper()
 	member := identity.Member{
 		Cluster: cluster, NodeENI: "data", Node: name, InstanceID: nextInstanceID,
-		Key: identity.Key{NodeENIUID: "uid-data"}, Generation: time.Now().Unix(),
+		Key: identity.Key{Owner: "uid-data"}, Generation: identity.GenerationAt(time.Now()),
 	}
 	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
 		Token: name, SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),

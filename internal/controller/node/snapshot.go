@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/identity"
-	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/selector"
 	"github.com/multieni/multieni/internal/observer"
 )
@@ -41,15 +39,15 @@ type snapshot struct {
 	instances []string
 	// release has the instances that belong to another node, with its name.
 	release map[string]string
-	// confirmed are the UIDs of the NodeENIs that were read from the API server itself, together with the node.
-	confirmed map[string]bool
+	// confirmed are the owners that were read from the API server itself, together with the node.
+	confirmed map[identity.Owner]bool
 }
 
 // registration is what a Node says about its instance. It is empty when the API server has no Node of the name, or none
 // that names an EC2 instance of its own.
 type registration struct {
-	node             *corev1.Node
-	instanceID, zone string
+	node     *corev1.Node
+	instance eni.InstanceRef
 	// duplicateNodes are other Nodes that name the instance.
 	duplicateNodes []corev1.Node
 }
@@ -60,10 +58,8 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	state := &v1alpha1.NodeENIState{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, state); apierrors.IsNotFound(err) {
-		state = nil
-	} else if err != nil {
+	state, err := readState(ctx, r.Client, name)
+	if err != nil {
 		return nil, err
 	}
 	if !r.Observer.IsPastVisibilityWindow() { // later no part asks, and nodes come and go for as long as the process lives
@@ -75,10 +71,10 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 		return nil, err
 	}
 	s := &snapshot{
-		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted), confirmed: map[string]bool{},
+		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted), confirmed: map[identity.Owner]bool{},
 	}
 	// The interfaces of its instance may be there under the name of another Node, which no longer exists.
-	concerned := r.Observer.HasAny(s.instanceID) || len(r.Repairs.Of(s.instanceID)) > 0
+	concerned := r.Observer.HasAny(s.instance.ID) || len(r.Repairs.Of(s.instance.ID)) > 0
 	instances := s.chooseInstances(r.Observer.InstancesOf(name), concerned)
 	release, err := r.instancesToRelease(ctx, s, instances)
 	return s.withInstances(instances, release), err
@@ -98,15 +94,31 @@ func (s *snapshot) withLedger(state *v1alpha1.NodeENIState, deferred *v1alpha1.N
 	return &next
 }
 
-// withLive returns a snapshot with a Node and NodeENIs that were read from the API server itself.
-func (s *snapshot) withLive(node registration, nodeENIs []v1alpha1.NodeENI, confirmed map[string]bool) *snapshot {
+// withLive returns a snapshot with objects that were read from the API server itself.
+func (s *snapshot) withLive(
+	node registration, state *v1alpha1.NodeENIState, nodeENIs []v1alpha1.NodeENI, confirmed map[identity.Owner]bool,
+) *snapshot {
 	next := *s
-	next.registration, next.nodeENIs, next.confirmed = node, nodeENIs, confirmed
+	next.registration, next.state, next.nodeENIs, next.confirmed = node, state, nodeENIs, confirmed
 	return &next
 }
 
 func unaccepted(n v1alpha1.NodeENI) bool {
 	return !slices.Contains(n.Finalizers, v1alpha1.Finalizer)
+}
+
+// readState reads the state of a node; nil if there is none.
+func readState(ctx context.Context, reader client.Reader, name string) (*v1alpha1.NodeENIState, error) {
+	var state v1alpha1.NodeENIState
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, &state)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	default:
+		return &state, nil
+	}
 }
 
 // readNode reads what the Node of a name says about its instance.
@@ -120,23 +132,23 @@ func (r *Reconciler) readNode(ctx context.Context, reader client.Reader, name st
 	if err != nil {
 		return registration{}, err
 	}
-	zone, instanceID, err := eni.ParseProviderID(node.Spec.ProviderID)
+	ref, err := eni.ParseProviderID(node.Spec.ProviderID)
 	if err != nil {
 		r.skip(ctx, &node, "NotAnEC2Instance", err)
 		return registration{}, nil
 	}
-	nodes, err := r.nodesOf(ctx, instanceID)
+	nodes, err := r.nodesOf(ctx, ref.ID)
 	if err != nil {
 		return registration{}, err
 	}
 	if len(nodes) > 0 && nodes[0].Name != name {
 		r.skip(ctx, &node, "InstanceHasAnotherNode", fmt.Errorf(
-			"instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", instanceID, nodes[0].Name))
+			"instance %s is node %s already, whose Node is older; delete the one of the two that is no node any more", ref.ID, nodes[0].Name))
 		return registration{}, nil
 	}
 	r.forgetSkips(name)
 	others := slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Name == name })
-	return registration{node: &node, instanceID: instanceID, zone: zone, duplicateNodes: others}, nil
+	return registration{node: &node, instance: ref, duplicateNodes: others}, nil
 }
 
 // skip says that a node which NodeENIs select is no EC2 instance, or one that another node is already: once for each of
@@ -200,7 +212,7 @@ func (s *snapshot) chooseInstances(previous []string, concerned bool) []string {
 	if !concerned {
 		return instances
 	}
-	candidates := []string{s.instanceID}
+	candidates := []string{s.instance.ID}
 	if s.state != nil {
 		candidates = append(candidates, s.state.Spec.InstanceID)
 		for _, other := range s.state.Spec.PreviousInstances {
@@ -248,9 +260,9 @@ func (s *snapshot) served(uid types.UID) bool {
 	return false
 }
 
-func (s *snapshot) nodeENI(uid string) *v1alpha1.NodeENI {
+func (s *snapshot) nodeENI(owner identity.Owner) *v1alpha1.NodeENI {
 	for n := range s.nodeENIs {
-		if string(s.nodeENIs[n].UID) == uid {
+		if identity.Owner(s.nodeENIs[n].UID) == owner {
 			return &s.nodeENIs[n]
 		}
 	}
@@ -259,15 +271,15 @@ func (s *snapshot) nodeENI(uid string) *v1alpha1.NodeENI {
 
 // present reports whether the API server has a Node for an instance.
 func (s *snapshot) present(instanceID string) bool {
-	return s.node != nil && s.instanceID == instanceID
+	return s.node != nil && s.instance.ID == instanceID
 }
 
 // instanceRef says where an instance is: its zone by the Node or the ledger, its VPC by what EC2 showed.
 func (s *snapshot) instanceRef(instanceID string, known observer.NodeInventory, look *eni.InstanceSnapshot) selector.Location {
 	var at selector.Location
 	switch {
-	case s.instanceID == instanceID:
-		at.Zone = s.zone
+	case s.instance.ID == instanceID:
+		at.Zone = s.instance.Zone
 	case s.state != nil && s.state.Spec.InstanceID == instanceID:
 		at.Zone = s.state.Spec.Zone
 	}
@@ -281,15 +293,21 @@ func (s *snapshot) instanceRef(instanceID string, known observer.NodeInventory, 
 }
 
 // ledger returns the stored generations of an instance's members.
-func (s *snapshot) ledger(instanceID string) map[identity.Key]int64 {
-	ledger := map[identity.Key]int64{}
+func (s *snapshot) ledger(instanceID string) identity.Generations {
 	if s.state == nil {
-		return ledger
+		return identity.Generations{}
 	}
-	for _, m := range ledgerOf(s.state.Spec, instanceID) {
-		ledger[identity.Key{NodeENIUID: string(m.NodeENIUID), Ordinal: int(m.Ordinal)}] = m.Generation
+	return generations(ledgerOf(s.state.Spec, instanceID))
+}
+
+// generations returns the generations of stored members.
+func generations(members []v1alpha1.Member) identity.Generations {
+	all := identity.Generations{}
+	for _, m := range members {
+		key := identity.Key{Owner: identity.Owner(m.NodeENIUID), Ordinal: int(m.Ordinal)}
+		all[key] = max(all[key], identity.Generation(m.Generation))
 	}
-	return ledger
+	return all
 }
 
 // ledgerOf returns the ledger of an instance.
@@ -308,7 +326,7 @@ func ledgerOf(spec v1alpha1.NodeENIStateSpec, instanceID string) []v1alpha1.Memb
 // owner is the instance whose ledger is kept.
 func (s *snapshot) owner() string {
 	if s.node != nil {
-		return s.instanceID
+		return s.instance.ID
 	}
 	if s.state != nil {
 		return s.state.Spec.InstanceID
@@ -368,10 +386,10 @@ func (r *Reconciler) expect(ctx context.Context, s *snapshot) (*snapshot, time.T
 	if s.node == nil || !s.awaitsNetworks(r.Now()) {
 		return s, time.Time{}, nil
 	}
-	if _, err := r.Observer.DescribeInstance(ctx, s.instanceID); err != nil {
+	if _, err := r.Observer.DescribeInstance(ctx, s.instance.ID); err != nil {
 		return s, time.Time{}, err
 	}
-	instances := s.chooseInstances(r.Observer.InstancesOf(s.name), r.Observer.HasAny(s.instanceID))
+	instances := s.chooseInstances(r.Observer.InstancesOf(s.name), r.Observer.HasAny(s.instance.ID))
 	return s.withInstances(instances, s.release), r.Now().Add(expectEvery), nil
 }
 
@@ -381,93 +399,4 @@ func (s *snapshot) awaitsNetworks(now time.Time) bool {
 	tainted := slices.ContainsFunc(s.node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.NotReadyTaint })
 	selected := slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return selects(&n, s.node.Labels) })
 	return tainted && !selected && now.Sub(s.node.CreationTimestamp.Time) < expectFor
-}
-
-// unconfirmedRemovals returns one member of each NodeENI whose interfaces the actions remove because of a cache's
-// content, if no live read has confirmed it yet.
-func (s *snapshot) unconfirmedRemovals(actions []plan.Action, look *eni.InstanceSnapshot) []identity.Member {
-	var members []identity.Member
-	for _, action := range actions {
-		m := action.Of()
-		listed := slices.ContainsFunc(members, func(other identity.Member) bool { return other.NodeENIUID == m.NodeENIUID })
-		if s.needsLiveRead(action, look) && !s.confirmed[m.NodeENIUID] && !listed {
-			members = append(members, m)
-		}
-	}
-	return members
-}
-
-// needsLiveRead reports whether an action removes an interface for a reason that only the cache gives. An interface in
-// use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports that the
-// instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted, which is
-// final.
-func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot) bool {
-	switch action.(type) {
-	case plan.Detach:
-		return true
-	case plan.Delete:
-		nodeENI := s.nodeENI(action.Of().NodeENIUID)
-		ends := look != nil && look.Instance.State.Terminating()
-		return nodeENI != nil && nodeENI.DeletionTimestamp.IsZero() && !ends
-	default:
-		return false
-	}
-}
-
-// liveRead reads the node and the NodeENIs past the cache. A cache can be old without knowing: its first list may come
-// from an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the
-// later one alone. Only the removal of an interface depends on that. With an error it returns the given snapshot.
-func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identity.Member) (*snapshot, error) {
-	node, err := r.readNode(ctx, r.Reader, s.name)
-	if err != nil {
-		return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
-	}
-	nodeENIs, confirmed := s.nodeENIs, maps.Clone(s.confirmed)
-	for _, m := range members {
-		nodeENIs, confirmed[m.NodeENIUID], err = r.confirmNodeENI(ctx, nodeENIs, m)
-		if err != nil {
-			return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
-		}
-	}
-	return s.withLive(node, nodeENIs, confirmed), nil
-}
-
-// confirmNodeENI returns the NodeENIs with the present one of a member. One that is gone, or another by the same name,
-// takes no interface: garbage collection confirms that it does not exist. One that was changed has to be read again
-// after the node, so that both are of one moment.
-func (r *Reconciler) confirmNodeENI(ctx context.Context, nodeENIs []v1alpha1.NodeENI, m identity.Member) (now []v1alpha1.NodeENI, confirmed bool, err error) {
-	uid := m.NodeENIUID
-	n := slices.IndexFunc(nodeENIs, func(n v1alpha1.NodeENI) bool { return string(n.UID) == uid })
-	if n < 0 {
-		now, err = r.withRecreated(ctx, nodeENIs, m.NodeENI)
-		return now, true, err
-	}
-	var live v1alpha1.NodeENI
-	err = r.Reader.Get(ctx, types.NamespacedName{Name: nodeENIs[n].Name}, &live)
-	switch now = slices.Clone(nodeENIs); {
-	case apierrors.IsNotFound(err) || err == nil && (string(live.UID) != uid || unaccepted(live)):
-		return slices.Delete(now, n, n+1), true, nil
-	case err != nil:
-		return nil, false, err
-	default:
-		now[n] = live
-		return now, live.Generation == nodeENIs[n].Generation, nil
-	}
-}
-
-// withRecreated returns the NodeENIs with the one that was created again under the name of one that no longer exists:
-// it adopts what would be detached.
-func (r *Reconciler) withRecreated(ctx context.Context, nodeENIs []v1alpha1.NodeENI, name string) ([]v1alpha1.NodeENI, error) {
-	var again v1alpha1.NodeENI
-	err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &again)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nodeENIs, nil
-	case err != nil:
-		return nil, err
-	case unaccepted(again):
-		return nil, fmt.Errorf("NodeENI %s was created again, and has to be accepted first", name)
-	}
-	others := slices.DeleteFunc(slices.Clone(nodeENIs), func(n v1alpha1.NodeENI) bool { return n.Name == name })
-	return append(others, again), nil
 }

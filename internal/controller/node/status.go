@@ -145,7 +145,7 @@ func rank(m plan.Member) int {
 // preJoinOnly reports whether the instance got the interface before it joined, for a network that no NodeENI claims:
 // the status lists it, and nothing waits for it.
 func preJoinOnly(m plan.Member) bool {
-	return identity.IsNetworkOwner(m.NodeENIUID) && m.Why.Reason == plan.Retained
+	return m.Owner.IsNetwork() && m.Why.Reason == plan.Retained
 }
 
 // summary returns the state of the node in one outcome.
@@ -191,6 +191,9 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 		state.Drift = append(state.Drift, v1alpha1.Drift{Field: d.Field, Want: clip(d.Want, 1024), Have: clip(d.Have, 1024)})
 	}
 	s.addHostSettings(&state, m)
+	if m.DrainPods && state.Pods != nil {
+		state.Pods = drained(state.Pods)
+	}
 	i := m.Interface
 	if i == nil {
 		return state
@@ -213,7 +216,7 @@ func (s *snapshot) interfaceState(m plan.Member) v1alpha1.InterfaceState {
 
 func apiMember(m identity.Member) v1alpha1.Member {
 	return v1alpha1.Member{
-		NodeENI: m.NodeENI, NodeENIUID: types.UID(m.NodeENIUID), Ordinal: int32(m.Ordinal), Generation: m.Generation,
+		NodeENI: m.NodeENI, NodeENIUID: types.UID(m.Owner), Ordinal: int32(m.Ordinal), Generation: int64(m.Generation),
 	}
 }
 
@@ -222,12 +225,12 @@ func apiMember(m identity.Member) v1alpha1.Member {
 func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member) {
 	was := s.lastReported(m)
 	state.SubnetCIDR = was.SubnetCIDR
-	nodeENI := s.nodeENI(m.NodeENIUID)
+	nodeENI := s.nodeENI(m.Owner)
 	if nodeENI == nil {
 		state.MTU, state.AddressMode, state.Sysctls, state.Required = was.MTU, was.AddressMode, was.Sysctls, was.Required
 		state.DPDKDriver, state.DPDKPCIAddress, state.DPDKResourceName = was.DPDKDriver, was.DPDKPCIAddress, was.DPDKResourceName
 		state.Pods = was.Pods
-		if identity.IsNetworkOwner(m.NodeENIUID) && m.Interface != nil {
+		if m.Owner.IsNetwork() && m.Interface != nil {
 			addLinkOfNetwork(state, m.Interface.Tags)
 		}
 		return
@@ -300,7 +303,7 @@ func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
 			continue
 		}
 		for _, m := range one.plan.Members {
-			uid := types.UID(m.NodeENIUID)
+			uid := types.UID(m.Owner)
 			exists[uid] = exists[uid] || m.Interface != nil
 			waiting[uid] = waiting[uid] || s.waiting[m.Key]
 			if generation, judged := s.generations[uid]; judged && (m.Desired || m.Why.Reason == plan.Retained) {
@@ -314,7 +317,7 @@ func (s reconciled) observed() []v1alpha1.ObservedNodeENI {
 		}
 	}
 	for _, said := range s.state.Status.NodeENIs {
-		if waiting[said.NodeENIUID] && s.state.Status.InstanceID == s.instanceID {
+		if waiting[said.NodeENIUID] && s.state.Status.InstanceID == s.instance.ID {
 			all[said.NodeENIUID] = said
 		}
 	}
@@ -393,7 +396,7 @@ func countOmitted(st *v1alpha1.NodeENIStateStatus, i v1alpha1.InterfaceState) {
 }
 
 func keyOf(i v1alpha1.InterfaceState) identity.Key {
-	return identity.Key{NodeENIUID: string(i.NodeENIUID), Ordinal: int(i.Ordinal)}
+	return identity.Key{Owner: identity.Owner(i.NodeENIUID), Ordinal: int(i.Ordinal)}
 }
 
 func byKey(interfaces []v1alpha1.InterfaceState) map[identity.Key]v1alpha1.InterfaceState {

@@ -26,7 +26,7 @@ func (s *stage) prepare() {
 	s.Helper()
 	member := identity.Member{
 		Cluster: cluster, NodeENI: "multus", Node: nodeName, InstanceID: instanceID,
-		Key: identity.Key{NodeENIUID: identity.NetworkOwner("multus")}, Generation: time.Now().Unix(),
+		Key: identity.Key{Owner: identity.NetworkOwner("multus")}, Generation: identity.GenerationAt(time.Now()),
 	}
 	made, err := s.cloud.CreateInterface(s.Context(), executor.CreateRequest{
 		Token: member.Token(), SubnetID: data, Groups: []string{group}, Tags: member.Tags(time.Now(), nil),

@@ -42,7 +42,7 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 			s.must(s.ec2.Terminate(instanceID))
 			time.Sleep(2 * time.Second) // the longest that EC2 takes to show it
 		}},
-		"the NodeENI does not exist, and the sweeper has seen to that": {change: func(s *stage) {
+		"the NodeENI does not exist, and garbage collection has confirmed that": {change: func(s *stage) {
 			s.both(func(c client.Client) {
 				s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Finalizers = nil })
 				s.deleteNodeENI(c)

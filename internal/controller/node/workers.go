@@ -35,6 +35,8 @@ var (
 type workerSlot struct {
 	r    *Reconciler
 	name string
+	// rank is the priority of the node's calls.
+	rank ratelimit.Rank
 	// inside is whether the node has a worker.
 	inside bool
 }
@@ -46,12 +48,12 @@ func (r *Reconciler) visit(name string) *workerSlot {
 	return &workerSlot{r: r, name: name, inside: r.workers.Holds(name)}
 }
 
-// tryAcquire asks for a worker for some calls, and reports whether they may be made now. The priority is the context's.
-func (v *workerSlot) tryAcquire(ctx context.Context, proposed []plan.Action) bool {
+// tryAcquire asks for a worker for some calls, and reports whether they may be made now.
+func (v *workerSlot) tryAcquire(proposed []plan.Action) bool {
 	if len(proposed) == 0 {
 		return true
 	}
-	rank := ratelimit.FromContext(ctx).Rank
+	rank := v.rank
 	for _, action := range proposed {
 		rank.Class = max(rank.Class, executor.ClassOf(action))
 	}
@@ -69,11 +71,11 @@ func (v *workerSlot) tryAcquire(ctx context.Context, proposed []plan.Action) boo
 // enter asks for a worker for the calls that a plan proposes. If they have to wait, it returns the members that wait:
 // the plan says no more than what may turn out once the instance was read. A node without a state that has everything
 // already needs no worker.
-func (v *workerSlot) enter(ctx context.Context, s *snapshot, p plan.Plan) (entered bool, waiting map[identity.Key]bool) {
+func (v *workerSlot) enter(s *snapshot, p plan.Plan) (entered bool, waiting map[identity.Key]bool) {
 	if awaited, _ := splitDeferrable(p.Proposed); s.state == nil && len(awaited) == 0 {
 		return true, nil
 	}
-	if v.tryAcquire(ctx, p.Proposed) {
+	if v.tryAcquire(p.Proposed) {
 		return true, nil
 	}
 	waiting = map[identity.Key]bool{}
@@ -99,6 +101,13 @@ func (v *workerSlot) end() (admitted []string) {
 	v.r.mu.Lock()
 	defer v.r.mu.Unlock()
 	return v.r.workers.Release(v.name)
+}
+
+// prioritize sets the priority of the calls for a node. The returned context carries it to EC2's buckets.
+func (v *workerSlot) prioritize(ctx context.Context, s *snapshot) context.Context {
+	request := v.r.requestPriority(ctx, s)
+	v.rank = request.Rank
+	return ratelimit.WithRequest(ctx, request)
 }
 
 // requestPriority returns the priority of the calls for a node, and whether they are still valid: the node exists, and
@@ -165,8 +174,9 @@ func attaches(action plan.Action) bool {
 // runDeferred starts the deferred calls concurrently with the reconciliation, which goes on to report. The node is
 // reconciled again when the result changes its status. The deletion of a NodeENI does not wait for these calls, except
 // for those that write tags: they could make an interface its own after the deletion.
-func (r *Reconciler) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
-	if len(trailing) == 0 || !r.beginDeferred(ratelimit.FromContext(ctx).Rank) {
+func (v *workerSlot) runDeferred(ctx context.Context, s *snapshot, instanceID string, p plan.Plan, trailing []plan.Action) {
+	r := v.r
+	if len(trailing) == 0 || !r.beginDeferred(v.rank) {
 		return
 	}
 	rest, cancel := detached(ctx)

@@ -66,12 +66,14 @@ func (r *Reconciler) write(ctx context.Context, nodeENI *v1alpha1.NodeENI, after
 	nodeENI.Status = after
 	err := status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, nodeENI)
 	if r.RefusedWrites.Note(controller.ObjectRef{Kind: "NodeENI", Name: nodeENI.Name}, err) && r.Events != nil {
-		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused, "Report", "%s", controller.Note(err))
+		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, v1alpha1.ReasonStateRefused,
+			"Report", "%s", controller.Note(err))
 	}
 	if err != nil {
 		return err
 	}
-	was, now := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
+	was, now := meta.FindStatusCondition(before.Conditions,
+		v1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
 	refused := now != nil && r.Refusals.CannotRead() && now.Message == r.Refusals.Message()
 	if refused && r.Events != nil && (was == nil || was.Message != now.Message) {
 		r.Events.Eventf(nodeENI, nil, corev1.EventTypeWarning, now.Reason, "Read", "%s", now.Message)

@@ -25,6 +25,7 @@ func statusDelay(nodes int32) time.Duration {
 
 // statusBursts remembers how each NodeENI's status is written while its nodes change. The zero value is ready for use.
 type statusBursts struct {
+	// mu guards byName.
 	mu     sync.Mutex
 	byName map[string]*statusBurst
 }

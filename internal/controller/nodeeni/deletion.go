@@ -21,7 +21,9 @@ import (
 
 // removeFinalizer removes the finalizer when no ledger names the NodeENI, no call for it is in flight, and EC2 returns
 // none of its interfaces, and will return none. It has no timeout. It returns the interfaces that EC2 still returns.
-func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.NodeENI) (gone bool, left []eni.Interface, err error) {
+func (r *Reconciler) removeFinalizer(
+	ctx context.Context, nodeENI *v1alpha1.NodeENI,
+) (gone bool, left []eni.Interface, err error) {
 	if !controllerutil.ContainsFinalizer(nodeENI, v1alpha1.Finalizer) {
 		return true, nil, nil
 	}
@@ -30,7 +32,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.Node
 		return false, nil, err
 	}
 	uid := nodeENI.UID
-	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || r.Observer.Holds(string(uid)) {
+	if !r.InFlight.Drained(r.marks.of(uid, r.InFlight.Mark)) || r.Observer.Holds(identity.Owner(uid)) {
 		return false, nil, nil
 	}
 	if len(states.Items) > 0 && !r.ledgersUndefined(ctx) {
@@ -39,7 +41,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, nodeENI *v1alpha1.Node
 	if hidden, err := r.mayBeInvisible(ctx, nodeENI); hidden || err != nil {
 		return false, nil, err
 	}
-	left, err = r.Observer.ListRemaining(ctx, string(uid))
+	left, err = r.Observer.ListRemaining(ctx, identity.Owner(uid))
 	if err != nil || len(left) > 0 {
 		return false, left, err
 	}
@@ -86,7 +88,8 @@ func (r *Reconciler) mayBeInvisible(ctx context.Context, nodeENI *v1alpha1.NodeE
 func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.Outcome {
 	if controller.Paused(nodeENI) && len(interfaces) > 0 {
 		return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
-			"it is to be deleted, and paused: %s of it stay until somebody removes the annotation %s", text.Count(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
+			"it is to be deleted, and paused: %s of it stay until a user removes the annotation %s",
+			text.Count(len(interfaces), "interface"), v1alpha1.PausedAnnotation)}
 	}
 	if len(f.strays) > 0 && len(f.states) == 0 {
 		return astray(nodeENI, f.strays)
@@ -96,7 +99,8 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 	}
 	message := fmt.Sprintf("%s on the way out", text.Count(len(interfaces), "interface"))
 	if f.hidden && len(interfaces) == 0 {
-		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on nodes whose NodeENIState is missing"
+		message = "no interface is known; EC2 gets two minutes to show what an earlier controller may have made on " +
+			"nodes whose NodeENIState is missing"
 	}
 	if f.refused != "" {
 		message += "; " + f.refused
@@ -109,7 +113,9 @@ func removing(nodeENI *v1alpha1.NodeENI, f facts, interfaces []located) status.O
 // none of them.
 func indistinct(nodeENI *v1alpha1.NodeENI, state string) status.Outcome {
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
-		"it is to be deleted, and NodeENIState %s still records an interface of it, which nothing tells from others with the same tags; delete the interfaces with the tag %s=%s, or remove that tag from those that are not multieni's; multieni looks again within %s",
+		"it is to be deleted, and NodeENIState %s still records an interface of it, which nothing tells from others "+
+			"with the same tags; delete the interfaces with the tag %s=%s, or remove that tag from those that are "+
+			"not multieni's; multieni looks again within %s",
 		state, identity.TagNodeENIUID, nodeENI.UID, mostRecheck)}
 }
 
@@ -121,6 +127,8 @@ func astray(nodeENI *v1alpha1.NodeENI, strays []eni.Interface) status.Outcome {
 		where = "attached to " + first.Attachment.InstanceID
 	}
 	return status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonUnverified, Message: fmt.Sprintf(
-		"it is to be deleted, and %s with the tag %s=%s stays: %s, %s, has other %s tags than multieni writes, and is left alone; delete the interface, or remove that tag from it; multieni looks again within %s",
-		text.Count(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where, identity.Prefix, mostRecheck)}
+		"it is to be deleted, and %s with the tag %s=%s stays: %s, %s, has other %s tags than multieni writes, and "+
+			"is left alone; delete the interface, or remove that tag from it; multieni looks again within %s",
+		text.Count(len(strays), "interface"), identity.TagNodeENIUID, nodeENI.UID, first.ID, where,
+		identity.Prefix, mostRecheck)}
 }

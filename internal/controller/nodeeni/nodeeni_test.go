@@ -55,7 +55,9 @@ func (c *cloud) ListOwned(context.Context) ([]eni.Interface, time.Time, error) {
 	return c.known, start, nil
 }
 
-func (c *cloud) ListByNodeENI(context.Context, string) ([]eni.Interface, error) { return c.left, c.err }
+func (c *cloud) ListByOwner(context.Context, identity.Owner) ([]eni.Interface, error) {
+	return c.left, c.err
+}
 
 func (c *cloud) Subnets(context.Context, selector.SubnetTerms) ([]eni.Subnet, error) {
 	return []eni.Subnet{{ID: "s1", Zone: "a", VPCID: "v"}, {ID: "s2", Zone: "b", VPCID: "v"}}, c.subnetsErr
@@ -67,7 +69,7 @@ func (c *cloud) SecurityGroups(context.Context, selector.GroupTerms) ([]eni.Secu
 
 func owned() []eni.Interface {
 	m := identity.Member{
-		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-00000000000000001", Key: identity.Key{NodeENIUID: "uid"}, Generation: 1,
+		Cluster: cluster, NodeENI: "data", Node: "node-1", InstanceID: "i-00000000000000001", Key: identity.Key{Owner: "uid"}, Generation: 1,
 	}
 	return []eni.Interface{{ID: "eni-1", Status: eni.Available, Tags: m.Tags(start, nil)}}
 }

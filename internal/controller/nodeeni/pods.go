@@ -5,6 +5,7 @@ package nodeeni
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/core/text"
 )
 
@@ -30,6 +32,8 @@ type attachments struct {
 type podNetwork struct {
 	v1alpha1.PodNetworkState
 	node string
+	// limit says that the interface takes fewer prefixes than pods may need, or is empty.
+	limit string
 }
 
 // podNetworks returns the networks of interfaces of the NodeENI, in the order of nodes.
@@ -37,12 +41,15 @@ func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetw
 	byENI := map[string]podNetwork{}
 	for _, s := range states {
 		for _, network := range s.Status.PodNetworks {
-			byENI[network.ENIID] = podNetwork{network, s.Name}
+			byENI[network.ENIID] = podNetwork{PodNetworkState: network, node: s.Name}
 		}
 	}
 	var all []podNetwork
 	for _, i := range interfaces {
 		if network, reported := byENI[i.ENIID]; reported && i.ENIID != "" {
+			if i.Reason == string(plan.PrefixesLimited) {
+				network.limit = i.Message
+			}
 			all = append(all, network)
 		}
 	}
@@ -84,6 +91,9 @@ func podCondition(nodeENI *v1alpha1.NodeENI, f facts, attached int32, networks [
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonNetworkReady
 		c.Message = fmt.Sprintf("pods can attach to %s; %s", text.Count(len(networks), "interface"),
 			text.Count(f.attachments.Definitions, "NetworkAttachmentDefinition"))
+		if at := slices.IndexFunc(networks, func(n podNetwork) bool { return n.limit != "" }); at >= 0 {
+			c.Message += fmt.Sprintf("; node %s: %s", networks[at].node, networks[at].limit)
+		}
 	}
 	return []metav1.Condition{c}
 }
@@ -99,7 +109,7 @@ func podProblem(definitions attachments, attached int32, networks []podNetwork) 
 		return v1alpha1.ReasonNoInterfaces, "no interface is attached yet"
 	}
 	for _, n := range networks {
-		if !n.Ready {
+		if !n.Ready && n.Reason != v1alpha1.ReasonNetworkDraining {
 			return n.Reason, fmt.Sprintf("node %s: %s", n.node, n.Message)
 		}
 	}

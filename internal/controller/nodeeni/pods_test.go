@@ -4,6 +4,7 @@
 package nodeeni_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/status"
 )
 
@@ -33,6 +35,27 @@ func network(change func(*v1alpha1.PodNetworkState)) v1alpha1.PodNetworkState {
 		change(&n)
 	}
 	return n
+}
+
+// TestATypeThatTakesFewerPrefixesIsNamed: pods can attach, and the user reads which type does not take pods.ipv4.prefixes.max.
+func TestATypeThatTakesFewerPrefixesIsNamed(t *testing.T) {
+	n := declared()
+	withPods(n)
+	const message = "pods.ipv4.prefixes.max of NodeENI data is 40, and an interface of m5.large takes 9 prefixes"
+	reported := state("n1", v1alpha1.InterfaceState{Phase: v1alpha1.PhaseAttached, ENIID: "eni-1", Reason: string(plan.PrefixesLimited), Message: message})
+	reported.Status.PodNetworks = []v1alpha1.PodNetworkState{network(nil)}
+	s := setStage(t, &cloud{}, n, selected("n1"), reported)
+	s.attachments.Set("data", generated)
+	if err := s.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	c := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionPodNetworkReady)
+	if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "node n1: "+message) {
+		t.Errorf("the condition is %+v", c)
+	}
+	if ready := apimeta.FindStatusCondition(s.read().Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+		t.Errorf("the NodeENI is %+v", ready)
+	}
 }
 
 func TestWhatANodeENISaysOfPods(t *testing.T) {

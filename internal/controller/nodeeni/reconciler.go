@@ -48,7 +48,8 @@ type Options struct {
 	Refusals *controller.Refusals
 	// RejectedWrites knows which objects the API server refuses to store.
 	RefusedWrites *controller.RejectedWrites
-	// Attachments has how the NetworkAttachmentDefinitions of each NodeENI are; AttachmentsChanged receives changed NodeENIs.
+	// Attachments has how the NetworkAttachmentDefinitions of each NodeENI are; AttachmentsChanged receives changed
+	// NodeENIs.
 	Attachments        *controller.AttachmentDefinitions
 	AttachmentsChanged <-chan event.GenericEvent
 	Events             events.EventRecorder
@@ -87,6 +88,7 @@ func New(options Options) *Reconciler {
 
 // deletionMarks remembers when the deletion of each NodeENI was first seen.
 type deletionMarks struct {
+	// mu guards when.
 	mu   sync.Mutex
 	when map[types.UID]uint64
 }
@@ -148,7 +150,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if wait := r.podsDue(&nodeENI, after); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, unreadable
 	}
-	r.bursts.reported(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after), after.Nodes, r.Now())
+	r.bursts.reported(nodeENI.Name, f.unsettled(&nodeENI), !equality.Semantic.DeepEqual(nodeENI.Status, after),
+		after.Nodes, r.Now())
 	if err := r.write(ctx, &nodeENI, after); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

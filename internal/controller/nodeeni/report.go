@@ -68,7 +68,8 @@ func report(nodeENI *v1alpha1.NodeENI, f facts) v1alpha1.NodeENIStatus {
 	}
 	omitted := omittedCount(nodeENI, f.states)
 	for _, o := range omitted {
-		st.Desired, st.Blocked, st.AttachmentsOmitted = st.Desired+o.Omitted, st.Blocked+o.Blocked, st.AttachmentsOmitted+o.Omitted
+		st.Desired, st.Blocked, st.AttachmentsOmitted = st.Desired+o.Omitted, st.Blocked+
+			o.Blocked, st.AttachmentsOmitted+o.Omitted
 	}
 	listed := existingFirst(interfaces)
 	for _, i := range listed {
@@ -141,7 +142,9 @@ func omittedCount(nodeENI *v1alpha1.NodeENI, states []v1alpha1.NodeENIState) []o
 
 // observed returns what a node's state says of the NodeENI as a whole; nil for nothing.
 func observed(nodeENI *v1alpha1.NodeENI, state *v1alpha1.NodeENIState) *v1alpha1.ObservedNodeENI {
-	n := slices.IndexFunc(state.Status.NodeENIs, func(o v1alpha1.ObservedNodeENI) bool { return o.NodeENIUID == nodeENI.UID })
+	n := slices.IndexFunc(state.Status.NodeENIs, func(o v1alpha1.ObservedNodeENI) bool {
+		return o.NodeENIUID == nodeENI.UID
+	})
 	if n < 0 {
 		return nil
 	}
@@ -200,7 +203,9 @@ func (i located) attachment() v1alpha1.Attachment {
 }
 
 // outcome returns the state of the fleet in one word and one sentence.
-func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all interfaceCounts, resolutions ...metav1.Condition) status.Outcome {
+func outcome(
+	nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all interfaceCounts, resolutions ...metav1.Condition,
+) status.Outcome {
 	if !nodeENI.DeletionTimestamp.IsZero() {
 		return removing(nodeENI, f, all.interfaces)
 	}
@@ -217,13 +222,15 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 		return outcomeOfBlocked(blocked, st.Desired)
 	case st.Drifted > 0 && nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !slices.ContainsFunc(all.interfaces, staysDrifted):
 		return status.Outcome{State: status.Progressing, Reason: string(plan.Replacing), Message: fmt.Sprintf(
-			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than %s without one",
+			"%d of %d interfaces are still to be replaced by new ones, one of a node at a time and with no more than "+
+				"%s without one",
 			st.Drifted, st.Desired, text.Count(int(max(1, nodeENI.Spec.MaxUnavailable)), "node"))}
 	case st.Drifted > 0:
 		return drifted(all.interfaces, st)
 	case st.Ramp != nil:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonRampingUp, Message: fmt.Sprintf(
-			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d of %d interfaces are attached. "+
+			"the selector reaches %d nodes, far more than before: %d are let in at first and %d more each minute; %d "+
+				"of %d interfaces are attached. "+
 				"If that was not meant, change it back, or set the annotation %s",
 			st.Nodes, st.Ramp.Nodes, controller.RampPerMinute, st.Attached, st.Desired, v1alpha1.PausedAnnotation)}
 	case st.Attached < st.Desired || waiting > 0:
@@ -236,12 +243,17 @@ func outcome(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, all 
 }
 
 // blockedReason returns the outcome of a NodeENI that is blocked on all nodes, and nil if any node can proceed.
-func blockedReason(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, resolutions []metav1.Condition) *status.Outcome {
+func blockedReason(
+	nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus, resolutions []metav1.Condition,
+) *status.Outcome {
 	if controller.Paused(nodeENI) {
 		return &status.Outcome{State: status.Stalled, Reason: v1alpha1.ReasonPaused, Message: fmt.Sprintf(
-			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached", v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
+			"nothing is changed for it while it has the annotation %s; %d of %d interfaces are attached",
+			v1alpha1.PausedAnnotation, st.Attached, st.Desired)}
 	}
-	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionUnknown })
+	unread := slices.ContainsFunc(resolutions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionUnknown
+	})
 	if unfinished := st.Attached < st.Desired || f.waiting(nodeENI) > 0; f.refused != "" && (unfinished || unread || f.unlisted) {
 		refused := cannotRead(f.refused)
 		return &refused
@@ -258,7 +270,8 @@ func blockedReason(nodeENI *v1alpha1.NodeENI, f facts, st v1alpha1.NodeENIStatus
 func noNodes(nodeENI *v1alpha1.NodeENI) status.Outcome {
 	message := "no node carries the labels of nodeSelector"
 	if len(nodeENI.Spec.NodeSelector) == 0 {
-		message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: linux for all nodes of Linux"
+		message = "nodeSelector is empty and selects no node; name at least one label, for example kubernetes.io/os: " +
+			"linux for all nodes of Linux"
 	}
 	return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonNoNodes, Message: message}
 }
@@ -347,8 +360,8 @@ func (f facts) waiting(nodeENI *v1alpha1.NodeENI) int {
 	}
 	n := 0
 	for _, node := range f.nodes {
-		_, instanceID, _ := eni.ParseProviderID(node.Spec.ProviderID)
-		if !judged[instanceID] && !foreign(node) {
+		ref, _ := eni.ParseProviderID(node.Spec.ProviderID)
+		if !judged[ref.ID] && !foreign(node) {
 			n++
 		}
 	}
@@ -383,7 +396,7 @@ func (f facts) skipped() string {
 }
 
 func foreign(node corev1.Node) bool {
-	_, _, err := eni.ParseProviderID(node.Spec.ProviderID)
+	_, err := eni.ParseProviderID(node.Spec.ProviderID)
 	return err != nil && node.Spec.ProviderID != ""
 }
 
@@ -395,7 +408,8 @@ func more(waiting int) string {
 }
 
 func subnetCondition(f facts) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionSubnetsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
+	c := metav1.Condition{Type: v1alpha1.ConditionSubnetsResolved, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonResolved}
 	problems := f.subnets.Problems()
 	switch {
 	case f.subnetsErr != nil:
@@ -415,7 +429,8 @@ func subnetCondition(f facts) metav1.Condition {
 
 // groupCondition says whether the groups exist, in any VPC and in the VPCs of the nodes.
 func groupCondition(f facts, interfaces []located) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonResolved}
+	c := metav1.Condition{Type: v1alpha1.ConditionSecurityGroupsResolved, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonResolved}
 	ids, problems := f.groups.ForVPC("")
 	switch {
 	case f.groupsErr != nil:

@@ -29,9 +29,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("nodeeni").
 		For(&v1alpha1.NodeENI{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
-		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported}, builder.WithPredicates(controller.StatusChanged())).
+		Watches(&v1alpha1.NodeENI{}, handler.Funcs{UpdateFunc: r.enqueueReported},
+			builder.WithPredicates(controller.StatusChanged())).
 		Watches(&v1alpha1.NodeENIState{}, controller.EachVersion(r.enqueueOwners)).
-		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueSelecting), builder.WithPredicates(controller.NodeIdentityChanged())).
+		Watches(&corev1.Node{}, controller.EachVersion(r.enqueueSelecting),
+			builder.WithPredicates(controller.NodeIdentityChanged())).
 		WatchesRawSource(source.Func(func(ctx context.Context, q controller.Queue) error {
 			r.Refusals.Watch(func() { r.enqueue(ctx, q, "", func(*v1alpha1.NodeENI) bool { return true }) })
 			return nil
@@ -98,7 +100,9 @@ func (r *Reconciler) enqueueSelecting(ctx context.Context, q controller.Queue, o
 }
 
 // enqueue enqueues the NodeENIs that a change concerns. A change without a node has the shortest delay.
-func (r *Reconciler) enqueue(ctx context.Context, q controller.Queue, node string, concerned func(*v1alpha1.NodeENI) bool) {
+func (r *Reconciler) enqueue(
+	ctx context.Context, q controller.Queue, node string, concerned func(*v1alpha1.NodeENI) bool,
+) {
 	var all v1alpha1.NodeENIList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		r.Log.Error("NodeENIs could not be listed", "err", err)

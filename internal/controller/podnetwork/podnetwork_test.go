@@ -219,7 +219,7 @@ func TestASecondSubnetOfAZoneIsASecondNetwork(t *testing.T) {
 	n.Status.Subnets = []v1alpha1.ResolvedSubnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "a"}, {ID: "subnet-c", Zone: "b"}}
 	c.must(c.client.Status().Update(t.Context(), &n))
 	c.reconcile()
-	c.expect("smf/n3", "smf/n3-1", "upf/n3", "upf/n3-1")
+	c.expect("smf/n3", "smf/n3--1", "upf/n3", "upf/n3--1")
 }
 
 func TestAnEditedDefinitionIsRestored(t *testing.T) {

@@ -45,15 +45,19 @@ func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
 func Render(nodeENI *v1alpha1.NodeENI, namespace string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, network := range Networks(nodeENI) {
-		definition := network.Definition()
-		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": definition.Config}}}
-		object.SetGroupVersionKind(definitionKind)
-		object.SetNamespace(namespace)
-		object.SetName(definition.Name)
-		object.SetLabels(map[string]string{NodeENILabel: nodeENI.Name})
-		all = append(all, object)
+		all = append(all, Object(nodeENI, namespace, network.Definition()))
 	}
 	return all
+}
+
+// Object returns a definition as the object of a NodeENI in one namespace, or without a namespace if it is empty.
+func Object(nodeENI *v1alpha1.NodeENI, namespace string, definition netattach.Definition) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": definition.Config}}}
+	object.SetGroupVersionKind(definitionKind)
+	object.SetNamespace(namespace)
+	object.SetName(definition.Name)
+	object.SetLabels(map[string]string{NodeENILabel: nodeENI.Name})
+	return object
 }
 
 // ownedBy returns the reference to the NodeENI. Kubernetes deletes a definition together with it.

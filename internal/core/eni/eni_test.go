@@ -48,8 +48,8 @@ func TestParseProviderID(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			zone, id, err := eni.ParseProviderID(tc.in)
-			if diff := cmp.Diff(tc.want, answer{zone, id, err == nil}); diff != "" {
+			ref, err := eni.ParseProviderID(tc.in)
+			if diff := cmp.Diff(tc.want, answer{ref.Zone, ref.ID, err == nil}); diff != "" {
 				t.Error(diff)
 			}
 		})

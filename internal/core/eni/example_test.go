@@ -11,15 +11,15 @@ import (
 
 // A Node names its instance, and EC2 says which slot of it an interface has.
 func Example() {
-	zone, instanceID, err := eni.ParseProviderID("aws:///us-east-1a/i-0123456789abcdef0")
+	ref, err := eni.ParseProviderID("aws:///us-east-1a/i-0123456789abcdef0")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(zone, instanceID)
+	fmt.Println(ref.Zone, ref.ID)
 
 	storage := eni.Interface{ID: "eni-1", Status: eni.InUse, Attachment: &eni.Attachment{
-		InstanceID: instanceID, Slot: eni.Slot{Card: 1, Device: 2}, Status: eni.AttachmentAttaching,
+		InstanceID: ref.ID, Slot: eni.Slot{Card: 1, Device: 2}, Status: eni.AttachmentAttaching,
 	}}
 	fmt.Println(storage.ID, "is ready:", storage.Ready())
 	storage.Attachment.Status = eni.AttachmentAttached

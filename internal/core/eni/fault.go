@@ -26,8 +26,10 @@ const (
 	Busy Class = "Busy"
 	// LimitExceeded: the instance, the account or the interface has no room for more.
 	LimitExceeded Class = "LimitExceeded"
-	// NoAddresses: the subnet has too few free addresses, or no free block for a prefix.
+	// NoAddresses: the subnet has too few free addresses.
 	NoAddresses Class = "NoAddresses"
+	// NoPrefixes: the subnet has no free block for a prefix. It can have free addresses.
+	NoPrefixes Class = "NoPrefixes"
 	// AddressTaken: the address that was named is used by another interface.
 	AddressTaken Class = "AddressTaken"
 	// WrongZone: interface and instance are not in one zone or VPC.

@@ -21,19 +21,18 @@ func FuzzParseProviderID(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		zone, id, err := eni.ParseProviderID(text)
+		ref, err := eni.ParseProviderID(text)
 		if err != nil {
-			if zone != "" || id != "" {
-				t.Fatalf("zone %q and instance %q beside the error %v", zone, id, err)
+			if ref != (eni.InstanceRef{}) {
+				t.Fatalf("%+v beside the error %v", ref, err)
 			}
 			return
 		}
-		if !eni.IsInstanceID(id) || len(id) > 19 || zone == "" || len(zone) > 64 || strings.Contains(zone, "/") {
-			t.Fatalf("zone %q, instance %q", zone, id)
+		if !eni.IsInstanceID(ref.ID) || len(ref.ID) > 19 || ref.Zone == "" || len(ref.Zone) > 64 || strings.Contains(ref.Zone, "/") {
+			t.Fatalf("%+v", ref)
 		}
-		zoneAgain, idAgain, err := eni.ParseProviderID("aws:///" + zone + "/" + id)
-		if err != nil || zoneAgain != zone || idAgain != id {
-			t.Fatalf("%q and %q read as %q and %q: %v", zone, id, zoneAgain, idAgain, err)
+		if again, err := eni.ParseProviderID("aws:///" + ref.Zone + "/" + ref.ID); err != nil || again != ref {
+			t.Fatalf("%+v is read as %+v: %v", ref, again, err)
 		}
 	})
 }

@@ -105,8 +105,9 @@ func (a Addresses) Without(b Addresses) Addresses {
 func (a Addresses) With(b Addresses) Addresses {
 	a, more := a.Without(Addresses{}), b.Without(a)
 	return Addresses{
-		SecondaryIPv4: slices.Concat(a.SecondaryIPv4, more.SecondaryIPv4), IPv4Prefixes: slices.Concat(a.IPv4Prefixes, more.IPv4Prefixes),
-		IPv6: slices.Concat(a.IPv6, more.IPv6), IPv6Prefixes: slices.Concat(a.IPv6Prefixes, more.IPv6Prefixes),
+		SecondaryIPv4: slices.Concat(a.SecondaryIPv4, more.SecondaryIPv4),
+		IPv4Prefixes:  slices.Concat(a.IPv4Prefixes, more.IPv4Prefixes),
+		IPv6:          slices.Concat(a.IPv6, more.IPv6), IPv6Prefixes: slices.Concat(a.IPv6Prefixes, more.IPv6Prefixes),
 	}
 }
 
@@ -256,7 +257,9 @@ type Subnet struct {
 	HasIPv6  bool
 	// IPv6CIDR is its IPv6 block, not valid where it has none.
 	IPv6CIDR netip.Prefix
-	Tags     map[string]string
+	// OwnerID is the account that owns it; another account can share it with ours.
+	OwnerID string
+	Tags    map[string]string
 }
 
 // ReservationType is EC2's type of a subnet CIDR reservation.
@@ -275,6 +278,7 @@ type SubnetReservation struct {
 	ID   string
 	CIDR netip.Prefix
 	Type ReservationType
+	Tags map[string]string
 }
 
 // SecurityGroup is what EC2 says about one security group. Name is the group name; a Name tag is among Tags.

@@ -41,8 +41,8 @@ type Limits struct {
 	EFAs int
 	// EFAsUnknown is set where nothing tells EFAs: EC2 was not asked, and no table has it.
 	EFAsUnknown bool
-	// XenHypervisor is set on types of the Xen hypervisor, whose interfaces take no delegated prefixes (EC2 user guide, "Assigning
-	// prefixes to network interfaces").
+	// XenHypervisor is set on types of the Xen hypervisor, whose interfaces take no delegated prefixes (EC2 user guide,
+	// "Assigning prefixes to network interfaces").
 	XenHypervisor bool
 }
 

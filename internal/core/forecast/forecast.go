@@ -23,6 +23,8 @@ const maxRounds = 100
 type Outcome struct {
 	// Actions are all calls to make, in an order in which they could be made.
 	Actions []plan.Action
+	// Evictions are the pods to evict before interfaces are removed.
+	Evictions []plan.Eviction
 	// Members says where every interface stands in the end: attached, or blocked with the reason.
 	Members []plan.Member
 }
@@ -31,7 +33,7 @@ type Outcome struct {
 type Input struct {
 	Look   eni.InstanceSnapshot
 	Limits eni.Limits
-	Ledger map[identity.Key]int64
+	Ledger identity.Generations
 	// Requested has, by interface ID, the addresses that multieni requested.
 	Requested map[string]eni.Addresses
 	// PodNetworks has, by interface ID, what the agent reports of the pods that use an interface.
@@ -49,8 +51,11 @@ func Simulate(d plan.Desired, facts Input, now time.Time) Outcome {
 		for _, action := range p.Actions {
 			m.carryOut(action)
 		}
-		outcome.Actions = append(outcome.Actions, p.Actions...)
-		if len(p.Actions) == 0 && !m.underway() {
+		for _, eviction := range p.Evictions {
+			delete(m.networks, eviction.InterfaceID)
+		}
+		outcome.Actions, outcome.Evictions = append(outcome.Actions, p.Actions...), append(outcome.Evictions, p.Evictions...)
+		if len(p.Actions) == 0 && len(p.Evictions) == 0 && !m.underway() {
 			break
 		}
 		m.finishCalls()
@@ -63,7 +68,7 @@ type model struct {
 	d          plan.Desired
 	instance   eni.Instance
 	limits     eni.Limits
-	ledger     map[identity.Key]int64
+	ledger     identity.Generations
 	interfaces map[string]eni.Interface
 	requested  map[string]eni.Addresses
 	networks   map[string]plan.PodNetwork
@@ -74,7 +79,11 @@ type model struct {
 func newModel(d plan.Desired, facts Input, now time.Time) *model {
 	m := &model{
 		d: d, instance: facts.Look.Instance, limits: facts.Limits, ledger: facts.Ledger,
-		interfaces: map[string]eni.Interface{}, requested: facts.Requested, networks: facts.PodNetworks, now: now,
+		interfaces: map[string]eni.Interface{}, requested: facts.Requested, networks: maps.Clone(facts.PodNetworks), now: now,
+	}
+	for id, network := range m.networks { // what waits for the agent alone
+		network.Drained = network.Used == 0
+		m.networks[id] = network
 	}
 	for _, i := range facts.Look.Interfaces {
 		m.interfaces[i.ID] = i.Clone()
@@ -86,13 +95,18 @@ func newModel(d plan.Desired, facts Input, now time.Time) *model {
 func (m *model) observe() plan.Observed {
 	known := inventory.New(m.d.Cluster)
 	look := eni.InstanceSnapshot{At: m.now, Instance: m.instance}
+	draining := map[string]bool{} // what waits for a write of the controller alone
 	for _, id := range slices.Sorted(maps.Keys(m.interfaces)) {
 		i := m.interfaces[id].Clone()
+		draining[id] = true
 		known.ObserveInterfaces(m.now.Add(-inventory.StaleReadWindow), i)
 		known.ObserveInterfaces(m.now, i)
 		look.Interfaces = append(look.Interfaces, i)
 	}
-	return plan.Observed{NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, Requested: m.requested, PodNetworks: m.networks, ReplaceAllowed: true}
+	return plan.Observed{
+		NodeRegistered: true, Owned: known.Of(m.d.InstanceID), Snapshot: &look, Limits: m.limits, Ledger: m.ledger, Requested: m.requested,
+		PodNetworks: m.networks, PodsDraining: draining, ReplaceAllowed: true, EvictAllowed: true,
+	}
 }
 
 // underway reports whether EC2 would still be at work.

@@ -29,7 +29,7 @@ func wish(subnet string, ordinal int) plan.DesiredInterface {
 
 func desired(standing plan.Mode, wishes ...plan.DesiredInterface) plan.Desired {
 	return plan.Desired{Cluster: "c", Node: "n", InstanceID: instanceID, Claims: []plan.Claim{{
-		NodeENI: "multus", NodeENIUID: "uid", Mode: standing, Why: "it is asked for", Interfaces: wishes, AllResolved: true, ReplaceAllowed: true,
+		NodeENI: "multus", Owner: "uid", Mode: standing, Why: "it is asked for", Interfaces: wishes, AllResolved: true, ReplaceAllowed: true,
 	}}}
 }
 
@@ -42,12 +42,12 @@ func facts(others ...eni.Interface) forecast.Input {
 			Interfaces: append([]eni.Interface{primary}, others...),
 		},
 		Limits: eni.Limits{Cards: []int{3}, Interfaces: 3, IPv4: 10, IPv6: 10},
-		Ledger: map[identity.Key]int64{first: 1},
+		Ledger: identity.Generations{first: 1},
 	}
 }
 
 // first is the first member, whose interface the ledger promises.
-var first = identity.Key{NodeENIUID: "uid"}
+var first = identity.Key{Owner: "uid"}
 
 // owned is an attached interface of the first member.
 func owned(subnet string) eni.Interface {

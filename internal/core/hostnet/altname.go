@@ -15,7 +15,19 @@ const (
 	// program that takes a link name is prepared for a longer one.
 	maxAltName = 15
 	digest     = 5
+	// maxFullName is the most characters of an alternative name (ALTIFNAMSIZ in linux/if.h, less its terminator).
+	maxFullName = 127
 )
+
+// FullName returns the second alternative name of a link, net-NAME whole, which is for people: "" if [AltName] is the
+// whole name, or the kernel takes no name of that length.
+func FullName(name string) string {
+	whole := altNamePrefix + name
+	if len(whole) <= maxAltName || len(whole) > maxFullName {
+		return ""
+	}
+	return whole
+}
 
 // AltName returns the alternative name of a link: net-NAME if that has at most 15 characters, else a beginning of the
 // name and a digest of all of it, so that it is the same on every node.

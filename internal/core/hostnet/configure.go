@@ -76,7 +76,9 @@ type foundLinks struct {
 	// facts is nil if the host has no such link.
 	facts   *LinkFacts
 	altName string
-	problem *problem
+	// fullName is the second alternative name, or "". Nothing depends on it, so it gives way.
+	fullName string
+	problem  *problem
 }
 
 // problem is why a link cannot be as desired. A mild one does not keep the rest from being done.
@@ -97,11 +99,13 @@ func findAll(links []Link, facts Facts) []foundLinks {
 	for _, link := range links {
 		f := find(link, facts)
 		if holder := f.nameHolder(facts, names); holder != "" && f.problem == nil {
-			f.problem = &problem{Refused, ReasonNameTaken, fmt.Sprintf("%s answers to the name %s already; rename one of the two", holder, f.altName), true}
+			f.problem = &problem{Refused, ReasonNameTaken,
+				fmt.Sprintf("%s answers to the name %s already; rename one of the two", holder, f.altName), true}
 			f.altName = ""
 		}
+		f.fullName = f.possibleFullName(facts, names)
 		if f.problem == nil || f.problem.state != Missing {
-			names[f.altName] = link.Name // a link that does not exist keeps the name from no other
+			names[f.altName], names[f.fullName] = link.Name, link.Name // a link that does not exist keeps the name from no other
 		}
 		all = append(all, f)
 	}
@@ -119,6 +123,26 @@ func (f foundLinks) nameHolder(facts Facts, promised map[string]string) string {
 	return ""
 }
 
+// possibleFullName returns the second alternative name; "" if another link has it, or the alias has no room to record
+// it.
+func (f foundLinks) possibleFullName(facts Facts, promised map[string]string) string {
+	f.fullName = FullName(f.link.Name)
+	if f.fullName == "" || f.facts == nil {
+		return ""
+	}
+	if holder := facts.named(f.fullName); promised[f.fullName] != "" || holder != nil && holder.Index != f.facts.Index {
+		return ""
+	}
+	record := f.record()
+	if before := ParseOriginalState(f.facts.Alias); before != nil {
+		record = record.union(*before) // the alias of a change under way has both
+	}
+	if len(record.String()) > maxAlias {
+		return ""
+	}
+	return f.fullName
+}
+
 // find finds the link of the host with the MAC address on a physical device.
 func find(link Link, facts Facts) foundLinks {
 	f := foundLinks{link: link, altName: AltName(link.Name)}
@@ -128,12 +152,15 @@ func find(link Link, facts Facts) foundLinks {
 	}
 	switch {
 	case len(candidates) == 0 && link.Device != "" && slices.Contains(facts.Away, link.Device):
-		f.problem = &problem{Moved, ReasonMoved, fmt.Sprintf("the link of device %s is in another network namespace, a pod's by all appearances", link.Device), false}
+		f.problem = &problem{Moved, ReasonMoved,
+			fmt.Sprintf("the link of device %s is in another network namespace, a pod's by all appearances", link.Device), false}
 	case len(candidates) == 0:
-		f.problem = &problem{Missing, ReasonNotFound, fmt.Sprintf("no physical link has the MAC address %s yet", link.MAC), false}
+		f.problem = &problem{Missing, ReasonNotFound,
+			fmt.Sprintf("no physical link has the MAC address %s yet", link.MAC), false}
 	case len(candidates) > 1:
-		f.problem = &problem{Refused, ReasonAmbiguous, fmt.Sprintf("%d physical links have the MAC address %s, among them %s and %s; which one is meant cannot be known",
-			len(candidates), link.MAC, candidates[0].Name, candidates[1].Name), false}
+		f.problem = &problem{Refused, ReasonAmbiguous,
+			fmt.Sprintf("%d physical links have the MAC address %s, among them %s and %s; which one is meant cannot be known",
+				len(candidates), link.MAC, candidates[0].Name, candidates[1].Name), false}
 	default:
 		f.problem = f.reasonToSkip(facts)
 	}
@@ -145,11 +172,15 @@ func (f foundLinks) reasonToSkip(facts Facts) *problem {
 	record := ParseOriginalState(f.facts.Alias)
 	switch {
 	case f.facts.Excluded:
-		return &problem{Refused, ReasonExcluded, fmt.Sprintf("%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", f.facts.Name), false}
+		return &problem{Refused, ReasonExcluded,
+			fmt.Sprintf("%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", f.facts.Name), false}
 	case f.facts.Index == facts.PrimaryLink && record == nil:
-		return &problem{Refused, ReasonPrimary, fmt.Sprintf("%s carries the host's default route, so it is taken for the primary interface", f.facts.Name), false}
+		return &problem{Refused, ReasonPrimary,
+			fmt.Sprintf("%s carries the host's default route, so it is taken for the primary interface", f.facts.Name), false}
 	case len(f.record().String()) > maxAlias:
-		return &problem{Refused, ReasonAliasTooLong, fmt.Sprintf("the alias of %s leaves no room to record its present state; shorten it with ip link set %s alias", f.facts.Name, f.facts.Name), false}
+		return &problem{Refused, ReasonAliasTooLong,
+			fmt.Sprintf("the alias of %s leaves no room to record its present state; shorten it with ip link "+
+				"set %s alias", f.facts.Name, f.facts.Name), false}
 	}
 	return nil
 }
@@ -180,9 +211,8 @@ func (f foundLinks) record() OriginalState {
 		before = &OriginalState{Up: f.facts.Up, MTU: f.facts.MTU, Alias: f.facts.Alias}
 	}
 	record := OriginalState{Up: before.Up, MTU: before.MTU, Alias: before.Alias, Settings: map[Setting]int{}}
-	if f.altName != "" {
-		record.AltNames = []string{f.altName}
-	}
+	record.AltNames = slices.DeleteFunc([]string{f.altName, f.fullName}, func(name string) bool { return name == "" })
+	slices.Sort(record.AltNames)
 	for setting := range f.link.settings() {
 		if value, has := f.facts.Settings[setting]; has {
 			record.Settings[setting] = value
@@ -207,6 +237,9 @@ func (f foundLinks) altNames() []string {
 	names := without(f.facts.AltNames, ParseOriginalState(f.facts.Alias))
 	if f.altName != "" && f.facts.Name != f.altName {
 		names = append(names, f.altName)
+	}
+	if f.fullName != "" {
+		names = append(names, f.fullName)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

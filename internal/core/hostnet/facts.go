@@ -67,7 +67,8 @@ type Route struct {
 	Protocol int
 }
 
-// SamePath reports whether the routes are equal except for their metrics: the kernel chooses the metric of an IPv6 route.
+// SamePath reports whether the routes are equal except for their metrics: the kernel chooses the metric of an IPv6
+// route.
 func (r Route) SamePath(other Route) bool {
 	other.Metric = r.Metric
 	return r == other
@@ -136,7 +137,9 @@ func (l LinkFacts) write(text *strings.Builder) {
 	writeDetails(text, l.AltNames, l.Alias, l.Addresses, l.Settings)
 }
 
-func writeDetails(text *strings.Builder, altNames []string, alias string, addresses []netip.Prefix, settings map[Setting]int) {
+func writeDetails(
+	text *strings.Builder, altNames []string, alias string, addresses []netip.Prefix, settings map[Setting]int,
+) {
 	for _, name := range altNames {
 		fmt.Fprintf(text, "  altname %s\n", name)
 	}

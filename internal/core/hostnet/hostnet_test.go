@@ -289,6 +289,64 @@ func TestAltName(t *testing.T) {
 	}
 }
 
+func TestFullName(t *testing.T) {
+	for name, want := range map[string]string{
+		"web": "", "exactly-elv": "", "one-too-many": "net-one-too-many", strings.Repeat("x", 123): "net-" + strings.Repeat("x", 123), strings.Repeat("x", 124): "",
+	} {
+		if got := hostnet.FullName(name); got != want {
+			t.Errorf("the full name of %s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A link of a long name has two alternative names: a short one for programs, and the whole one for people.
+func TestALongNameIsThereWhole(t *testing.T) {
+	const short, whole = "net-one-t-qvg3b", "net-one-too-many"
+	long := link()
+	long.Name = "one-too-many"
+	configured := func(facts hostnet.Facts) *hostnettest.Kernel {
+		k := hostnettest.New(facts)
+		settle(t, k, []hostnet.Link{long})
+		return k
+	}
+	repaired := configured(host())
+	if err := repaired.Apply(hostnet.RemoveAltName{Link: 3, Name: whole}); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, repaired, []hostnet.Link{long})
+	renamed := configured(host())
+	other := long
+	other.Name = "another-long-one"
+	settle(t, renamed, []hostnet.Link{other})
+	gone := configured(host())
+	settle(t, gone, nil)
+	foreign := host()
+	foreign.Links[0].AltNames = []string{whole}
+	for name, c := range map[string]struct {
+		kernel *hostnettest.Kernel
+		links  []hostnet.Link
+		want   []string
+	}{
+		"configured":                   {configured(host()), []hostnet.Link{long}, []string{short, whole}},
+		"another program removed it":   {repaired, []hostnet.Link{long}, []string{short, whole}},
+		"the NodeENI is another":       {renamed, []hostnet.Link{other}, []string{hostnet.AltName(other.Name), "net-another-long-one"}},
+		"the interface is given back":  {gone, nil, nil},
+		"another link has it":          {configured(foreign), []hostnet.Link{long}, []string{short}},
+		"the alias has no room for it": {configured(with(func(l *hostnet.LinkFacts) { l.Alias = strings.Repeat("x", 145) })), []hostnet.Link{long}, []string{short}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, c.kernel.Facts().Links[2].AltNames, cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+				t.Errorf("alternative names (-want +got):\n%s", diff)
+			}
+			for _, o := range hostnet.Observe(c.links, c.kernel.Facts()) {
+				if o.State != hostnet.Ready {
+					t.Errorf("it is %s (%s): %s", o.State, o.Reason, o.Message)
+				}
+			}
+		})
+	}
+}
+
 func TestNetworkd(t *testing.T) {
 	name, text, err := hostnet.Networkd("02:AB:00:00:00:0a")
 	if err != nil {

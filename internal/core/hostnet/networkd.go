@@ -15,11 +15,12 @@ const NetworkdFiles = "10-multieni-*.network"
 var macAddress = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 
 // Networkd returns the name and the text of a file for /etc/systemd/network or /run/systemd/network that makes
-// systemd-networkd leave the link with the MAC address alone (systemd.network(5)). The address of an interface is known before it is attached, so the
-// file can be there before the link is. Its name sorts before those of the distributions, 70-eks-*.network among them.
+// systemd-networkd leave the link with the MAC address alone (systemd.network(5)). The address of an interface is known
+// before it is attached, so the file can be there before the link is. Its name sorts before those of the distributions,
+// 70-eks-*.network among them.
 //
-// The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have. What is no MAC address of
-// six bytes is refused, since it becomes a file name.
+// The permanent address is matched, which ipvlan and macvlan links on top of the interface do not have. What is no MAC
+// address of six bytes is refused, since it becomes a file name.
 func Networkd(mac string) (name, text string, err error) {
 	mac = strings.ToLower(mac)
 	if !macAddress.MatchString(mac) {

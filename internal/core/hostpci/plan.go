@@ -30,7 +30,9 @@ const (
 // kernel, and the state of each. A device is bound only after it is recorded: until then Plan returns the observation
 // that is to become the record, and no operation. Observations are in the order of MAC addresses; a record without an
 // observation is settled.
-func Plan(wanted []Device, records []OriginalBinding, facts Facts, network hostnet.Facts) ([]Binding, []hostnet.Observation) {
+func Plan(
+	wanted []Device, records []OriginalBinding, facts Facts, network hostnet.Facts,
+) ([]Binding, []hostnet.Observation) {
 	d := planner{facts: facts, network: network}
 	for _, device := range wanted {
 		d.want(device, recordOf(records, device.Link.MAC))
@@ -83,14 +85,16 @@ func (d *planner) want(w Device, record *OriginalBinding) {
 	}
 	device := d.facts.device(link.Device)
 	if device == nil {
-		d.observe(w.Link, nil, hostnet.Refused, ReasonDeviceNotFound, fmt.Sprintf("%s is on %s, which is no PCI device", link.Name, link.Device))
+		d.observe(w.Link, nil, hostnet.Refused, ReasonDeviceNotFound,
+			fmt.Sprintf("%s is on %s, which is no PCI device", link.Name, link.Device))
 		return
 	}
 	if reason, message := d.reasonToSkip(w, *link, *device); reason != "" {
 		d.observe(w.Link, device, hostnet.Refused, reason, message)
 		return
 	}
-	d.observe(w.Link, device, hostnet.Binding, ReasonBinding, fmt.Sprintf("%s is about to be bound to %s", device.Address, w.Driver))
+	d.observe(w.Link, device, hostnet.Binding, ReasonBinding,
+		fmt.Sprintf("%s is about to be bound to %s", device.Address, w.Driver))
 	if record != nil && record.Address == device.Address {
 		d.bindings = append(d.bindings, Binding{device.Address, w.Driver})
 	}
@@ -105,7 +109,8 @@ func (d *planner) wantRecorded(w Device, record OriginalBinding) {
 	case device.Driver == w.Driver:
 		d.observe(w.Link, device, hostnet.Bound, ReasonBound, fmt.Sprintf("%s is bound to %s", device.Address, device.Driver))
 	case device.Driver == "":
-		d.observe(w.Link, device, hostnet.Binding, ReasonBinding, fmt.Sprintf("%s has no driver and is about to be bound to %s", device.Address, w.Driver))
+		d.observe(w.Link, device, hostnet.Binding, ReasonBinding,
+			fmt.Sprintf("%s has no driver and is about to be bound to %s", device.Address, w.Driver))
 		d.bindings = append(d.bindings, Binding{device.Address, w.Driver})
 	case forUserSpace(device.Driver):
 		d.restore(w.Link, *device) // the NodeENI names another driver now
@@ -118,7 +123,9 @@ func (d *planner) wantRecorded(w Device, record OriginalBinding) {
 // missingDevice says why there is no link.
 func (d *planner) missingDevice(w Device) (reason, message string) {
 	if device := d.facts.device(w.Link.Device); device != nil && device.Driver != "" && !forUserSpace(device.Driver) {
-		return hostnet.ReasonMoved, fmt.Sprintf("the link of device %s is in another network namespace, a pod's by all appearances; the device is bound once it is back", device.Address)
+		return hostnet.ReasonMoved, fmt.Sprintf(
+			"the link of device %s is in another network namespace, a pod's by all appearances; the device is bound "+
+				"once it is back", device.Address)
 	}
 	return hostnet.ReasonNotFound, fmt.Sprintf("no physical link has the MAC address %s yet", w.Link.MAC)
 }
@@ -127,19 +134,28 @@ func (d *planner) missingDevice(w Device) (reason, message string) {
 func (d *planner) reasonToSkip(w Device, link hostnet.LinkFacts, device DeviceFacts) (reason, message string) {
 	switch {
 	case link.Excluded:
-		return hostnet.ReasonExcluded, fmt.Sprintf("%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", link.Name)
+		return hostnet.ReasonExcluded, fmt.Sprintf(
+			"%s is excluded by the agent's options; see --eni-pattern and --ignore-interfaces", link.Name)
 	case link.Index == d.network.PrimaryLink:
-		return hostnet.ReasonPrimary, fmt.Sprintf("%s carries the host's default route, so it is taken for the primary interface", link.Name)
+		return hostnet.ReasonPrimary, fmt.Sprintf(
+			"%s carries the host's default route, so it is taken for the primary interface", link.Name)
 	case w.Expected != "" && !strings.EqualFold(w.Expected, device.Address):
-		return ReasonInOtherNamespace, fmt.Sprintf("dpdkPCIAddress is %s, but the interface is device %s; take dpdkPCIAddress out of the NodeENI, none is needed", w.Expected, device.Address)
+		return ReasonInOtherNamespace, fmt.Sprintf(
+			"dpdkPCIAddress is %s, but the interface is device %s; take dpdkPCIAddress out of the NodeENI, "+
+				"none is needed", w.Expected, device.Address)
 	case d.upperLinks(link) != "":
 		return ReasonInUse, fmt.Sprintf("%s is in use: the link %s is on top of it", link.Name, d.upperLinks(link))
 	case d.facts.ReadOnly:
-		return ReasonReadOnly, "the agent cannot write to sysfs; it needs the host's /sys mounted for devices to be bound, see docs/node-agent.md"
+		return ReasonReadOnly, "the agent cannot write to sysfs; it needs the host's /sys mounted for devices to be " +
+			"bound, see docs/node-agent.md"
 	case !slices.Contains(d.facts.Drivers, w.Driver):
-		return ReasonNoDriver, fmt.Sprintf("the kernel has no driver %s; load its module when the node starts, for example with modprobe in its user data", w.Driver)
+		return ReasonNoDriver, fmt.Sprintf(
+			"the kernel has no driver %s; load its module when the node starts, for example with modprobe in "+
+				"its user data", w.Driver)
 	case w.Driver == VFIO && !device.Guarded && !d.facts.Unguarded:
-		return ReasonNoIOMMU, fmt.Sprintf("no IOMMU confines %s, so vfio-pci refuses it; a bare metal instance has one, elsewhere load vfio with enable_unsafe_noiommu_mode=1", device.Address)
+		return ReasonNoIOMMU, fmt.Sprintf(
+			"no IOMMU confines %s, so vfio-pci refuses it; a bare metal instance has one, elsewhere load vfio with "+
+				"enable_unsafe_noiommu_mode=1", device.Address)
 	}
 	if failure, failed := d.facts.Failed[Binding{device.Address, w.Driver}]; failed {
 		return ReasonBindFailed, failure
@@ -180,9 +196,11 @@ func (d *planner) restore(link hostnet.Link, device DeviceFacts) {
 	switch {
 	case device.Driver == VFIO && device.Enabled:
 		d.observe(link, &device, hostnet.Bound, ReasonInUse, fmt.Sprintf(
-			"a program has %s open; it goes back to the network driver, and its interface can be detached, once the pod that uses it has ended", device.Address))
+			"a program has %s open; it goes back to the network driver, and its interface can be detached, once the "+
+				"pod that uses it has ended", device.Address))
 	default:
-		d.observe(link, &device, hostnet.Binding, ReasonReleasing, fmt.Sprintf("%s is about to go back to the network driver", device.Address))
+		d.observe(link, &device, hostnet.Binding, ReasonReleasing,
+			fmt.Sprintf("%s is about to go back to the network driver", device.Address))
 		d.bindings = append(d.bindings, Binding{Address: device.Address})
 	}
 }

@@ -84,5 +84,6 @@ func (p *pluginPool) add(r Resource) {
 			return
 		}
 	}
-	p.Selectors = append(p.Selectors, pluginSelector{Vendors: []string{vendorAmazon}, Drivers: []string{r.Driver}, Addresses: []string{r.Address}})
+	p.Selectors = append(p.Selectors, pluginSelector{Vendors: []string{vendorAmazon}, Drivers: []string{r.Driver},
+		Addresses: []string{r.Address}})
 }

@@ -15,7 +15,7 @@ import (
 func Example() {
 	m := identity.Member{
 		Cluster: "prod", NodeENI: "storage", Node: "node-1", InstanceID: "i-0123456789abcdef0",
-		Key: identity.Key{NodeENIUID: "0bf0a4c2", Ordinal: 1}, Generation: 1700000000,
+		Key: identity.Key{Owner: "0bf0a4c2", Ordinal: 1}, Generation: 1700000000,
 	}
 	tags := m.Tags(time.Unix(1700000000, 0), map[string]string{"team": "network"})
 	fmt.Println(tags["team"], tags[identity.TagName], tags[identity.TagMember])

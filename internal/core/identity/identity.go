@@ -45,6 +45,9 @@ const (
 	TagTemplateHash = Prefix + "template-hash"
 )
 
+// TagSubnetReservation is the tag key of a subnet CIDR reservation with the name of its SubnetReservation.
+const TagSubnetReservation = Prefix + "subnetreservation"
+
 // TagNoManage makes the VPC CNI leave an interface alone (amazon-vpc-cni-k8s README, "ENI tags related to Allocation").
 const TagNoManage = "node.k8s.amazonaws.com/no_manage"
 
@@ -58,36 +61,59 @@ const maxTagValue = 256
 const (
 	// MaxOrdinal is the highest ordinal of a member on one instance.
 	MaxOrdinal = 127
-	// MaxGeneration is the last second that a time of Kubernetes can say (RFC 3339 has years of four digits), since
-	// generations and the times of creation are seconds.
-	MaxGeneration = 253402300799
-
 	// maxName is the length of the longest name of a Kubernetes object, and maxUID that of the longest owner, both in
 	// bytes.
 	maxName, maxUID = 253, 128
 )
 
-// Key names a member within one instance: the UID of its owner, and its ordinal there.
-type Key struct {
-	NodeENIUID string
-	Ordinal    int
-}
-
-// Compare orders keys by NodeENI UID, then by ordinal.
-func (k Key) Compare(other Key) int {
-	return cmp.Or(strings.Compare(k.NodeENIUID, other.NodeENIUID), cmp.Compare(k.Ordinal, other.Ordinal))
-}
+// Owner says what an interface belongs to: a NodeENI by its UID, or a network of the join path by its name. Its text is
+// the value of [TagNodeENIUID].
+type Owner string
 
 // network is the prefix of an owner that is a network. No UID of Kubernetes has a slash.
 const network = "network/"
 
-// NetworkOwner returns the owner of the interfaces that an instance gets for a network before it joins a cluster: the
-// value that takes the place of a NodeENI's UID. Those interfaces belong to their instance. Garbage collection leaves
-// them alone while the instance lives, and a NodeENI with equal interfaces adopts them.
-func NetworkOwner(name string) string { return network + name }
+// NetworkOwner returns the owner of the interfaces that an instance gets for a network before it joins a cluster. Those
+// interfaces belong to their instance. Garbage collection leaves them alone while the instance lives, and a NodeENI
+// with equal interfaces adopts them.
+func NetworkOwner(name string) Owner { return Owner(network + name) }
 
-// IsNetworkOwner reports whether an owner is a network instead of a NodeENI.
-func IsNetworkOwner(uid string) bool { return strings.HasPrefix(uid, network) }
+// IsNetwork reports whether the owner is a network instead of a NodeENI.
+func (o Owner) IsNetwork() bool { return strings.HasPrefix(string(o), network) }
+
+// Key names a member within one instance: its owner, and its ordinal there.
+type Key struct {
+	Owner   Owner
+	Ordinal int
+}
+
+// Compare orders keys by owner, then by ordinal.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Owner, other.Owner), cmp.Compare(k.Ordinal, other.Ordinal))
+}
+
+// Generation tells the successive interfaces of a member apart. It grows before a member gets another interface, so
+// that EC2 never answers the new request with the interface of an old client token. It is the time in seconds since
+// 1970 at which multieni decided on the interface, so that it grows even after a loss of the ledger. Programs that
+// write our tags can write a number that is no such time.
+type Generation int64
+
+const (
+	// Adopted is the generation of a member whose first interface came with its instance, from a launch template. Every
+	// time is later.
+	Adopted Generation = 1
+	// MaxGeneration is the last second that a time of Kubernetes can say (RFC 3339 has years of four digits).
+	MaxGeneration Generation = 253402300799
+)
+
+// GenerationAt returns the generation of an interface on which multieni decides at the given time.
+func GenerationAt(decided time.Time) Generation { return Generation(decided.Unix()) }
+
+// Time returns the time at which multieni decided on the interface.
+func (g Generation) Time() time.Time { return time.Unix(int64(g), 0) }
+
+// Generations has the generations of members.
+type Generations map[Key]Generation
 
 // Member is one desired interface, and the identity that an interface carries in its tags.
 type Member struct {
@@ -99,16 +125,14 @@ type Member struct {
 	Node       string
 	InstanceID string
 	Key
-	// Generation tells the member's successive interfaces apart. It grows before a member gets another interface, so
-	// that EC2 never answers the new request with the interface of an old client token.
-	Generation int64
+	Generation Generation
 }
 
 // Token returns the client token with which the member's interface is created: the same for every attempt at one
 // generation, across restarts. It is 64 ASCII characters, EC2's maximum (EC2 API reference, "Ensuring idempotency").
 func (m Member) Token() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d\x00%d",
-		m.Cluster, m.NodeENIUID, m.InstanceID, m.Ordinal, m.Generation))
+		m.Cluster, m.Owner, m.InstanceID, m.Ordinal, m.Generation))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -130,11 +154,11 @@ func (m Member) identity() map[string]string {
 	return map[string]string{
 		TagCluster:    m.Cluster,
 		TagNodeENI:    m.NodeENI,
-		TagNodeENIUID: m.NodeENIUID,
+		TagNodeENIUID: string(m.Owner),
 		TagNode:       m.Node,
 		TagInstanceID: m.InstanceID,
 		TagMember:     strconv.Itoa(m.Ordinal),
-		TagGeneration: strconv.FormatInt(m.Generation, 10),
+		TagGeneration: strconv.FormatInt(int64(m.Generation), 10),
 	}
 }
 
@@ -174,11 +198,11 @@ func Read(cluster string, tags map[string]string) (Member, Verdict) {
 		NodeENI:    tags[TagNodeENI],
 		Node:       tags[TagNode],
 		InstanceID: tags[TagInstanceID],
-		Key:        Key{NodeENIUID: tags[TagNodeENIUID]},
+		Key:        Key{Owner: Owner(tags[TagNodeENIUID])},
 	}
 	ordinal, errOrdinal := strconv.Atoi(tags[TagMember])
 	generation, errGeneration := strconv.ParseInt(tags[TagGeneration], 10, 64)
-	m.Ordinal, m.Generation = ordinal, generation
+	m.Ordinal, m.Generation = ordinal, Generation(generation)
 	if errOrdinal != nil || errGeneration != nil || !m.isValid() {
 		return m, Malformed
 	}
@@ -195,14 +219,15 @@ func HasNoOwner(tags map[string]string) bool {
 func (m Member) isValid() bool {
 	within := func(text string, most int) bool { return text != "" && len(text) <= most }
 	return m.Ordinal >= 0 && m.Ordinal <= MaxOrdinal && m.Generation >= 0 && m.Generation <= MaxGeneration &&
-		within(m.NodeENI, maxName) && within(m.Node, maxName) && within(m.NodeENIUID, maxUID) && eni.IsInstanceID(m.InstanceID)
+		within(m.NodeENI, maxName) && within(m.Node, maxName) && within(string(m.Owner), maxUID) &&
+		eni.IsInstanceID(m.InstanceID)
 }
 
 // CreatedAt returns the time of creation that the tags of an interface give. It is not known when the tag is missing or
 // unreadable; callers must not take an unknown time for long ago.
 func CreatedAt(tags map[string]string) (t time.Time, known bool) {
 	seconds, err := strconv.ParseInt(tags[TagCreatedAt], 10, 64)
-	if err != nil || seconds <= 0 || seconds > MaxGeneration {
+	if err != nil || seconds <= 0 || seconds > int64(MaxGeneration) {
 		return time.Time{}, false
 	}
 	return time.Unix(seconds, 0).UTC(), true

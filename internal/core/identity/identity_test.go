@@ -22,7 +22,7 @@ var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func example() identity.Member {
 	return identity.Member{
 		Cluster: "cluster-1", NodeENI: "storage", Node: "node-1", InstanceID: "i-00000000000000001",
-		Key: identity.Key{NodeENIUID: "uid-1", Ordinal: 2}, Generation: 1767323045,
+		Key: identity.Key{Owner: "uid-1", Ordinal: 2}, Generation: 1767323045,
 	}
 }
 
@@ -32,8 +32,8 @@ func anyMember(rt *rapid.T) identity.Member {
 	uid := rapid.StringMatching(`[a-z0-9/-]{1,128}`)
 	return identity.Member{
 		Cluster: word.Draw(rt, "cluster"), NodeENI: word.Draw(rt, "NodeENI"), Node: word.Draw(rt, "node"), InstanceID: rapid.StringMatching(`i-[0-9a-f]{17}`).Draw(rt, "instance"),
-		Key:        identity.Key{NodeENIUID: uid.Draw(rt, "uid"), Ordinal: rapid.IntRange(0, identity.MaxOrdinal).Draw(rt, "ordinal")},
-		Generation: rapid.Int64Range(0, identity.MaxGeneration).Draw(rt, "generation"),
+		Key:        identity.Key{Owner: identity.Owner(uid.Draw(rt, "uid")), Ordinal: rapid.IntRange(0, identity.MaxOrdinal).Draw(rt, "ordinal")},
+		Generation: identity.Generation(rapid.Int64Range(0, int64(identity.MaxGeneration)).Draw(rt, "generation")),
 	}
 }
 
@@ -200,14 +200,14 @@ func TestTokensTellMembersApart(t *testing.T) {
 		other  bool
 	}{
 		"cluster":                                {func(m *identity.Member) { m.Cluster = "cluster-2" }, true},
-		"UID":                                    {func(m *identity.Member) { m.NodeENIUID = "uid-2" }, true},
+		"UID":                                    {func(m *identity.Member) { m.Owner = "uid-2" }, true},
 		"instance":                               {func(m *identity.Member) { m.InstanceID = "i-00000000000000002" }, true},
 		"ordinal":                                {func(m *identity.Member) { m.Ordinal = 3 }, true},
 		"generation":                             {func(m *identity.Member) { m.Generation++ }, true},
 		"name":                                   {func(m *identity.Member) { m.NodeENI = "renamed" }, false},
 		"node":                                   {func(m *identity.Member) { m.Node = "renamed" }, false},
 		"ordinal and generation that look alike": {func(m *identity.Member) { m.Ordinal, m.Generation = 21, 767323045 }, true},
-		"cluster and UID that look alike":        {func(m *identity.Member) { m.Cluster, m.NodeENIUID = "cluster-1u", "id-1" }, true},
+		"cluster and UID that look alike":        {func(m *identity.Member) { m.Cluster, m.Owner = "cluster-1u", "id-1" }, true},
 	}
 	for name, tc := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestTagsFitEC2(t *testing.T) {
 }
 
 func TestKeysAreOrdered(t *testing.T) {
-	a, b, c := identity.Key{NodeENIUID: "a", Ordinal: 2}, identity.Key{NodeENIUID: "a", Ordinal: 10}, identity.Key{NodeENIUID: "b"}
+	a, b, c := identity.Key{Owner: "a", Ordinal: 2}, identity.Key{Owner: "a", Ordinal: 10}, identity.Key{Owner: "b"}
 	if a.Compare(b) >= 0 || b.Compare(c) >= 0 || c.Compare(a) <= 0 || a.Compare(a) != 0 {
 		t.Error("keys go by UID, then by ordinal as a number")
 	}

@@ -45,7 +45,7 @@ type Result struct {
 
 // Find says which members the interfaces become that the other controller attached to an instance. The desired value
 // holds the claims of all NodeENIs on the instance. Generation is given to every member that is found.
-func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
+func Find(d plan.Desired, interfaces []eni.Interface, generation identity.Generation) Result {
 	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
 	for _, i := range bySlot(interfaces) {
 		if i.Tags[TagManagedBy] == ManagedBy {
@@ -59,7 +59,7 @@ func Find(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
 // functions are an example: their tags only make the VPC CNI ignore them. An interface at the desired subnet and slot
 // comes before one in the subnet alone. The interfaces must be all that are attached to the instance: interfaces of
 // ours occupy their members.
-func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) Result {
+func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation identity.Generation) Result {
 	f := finder{Desired: d, generation: generation, taken: map[identity.Key]bool{}}
 	var unowned []eni.Interface
 	for _, i := range bySlot(interfaces) {
@@ -78,7 +78,8 @@ func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) R
 	}
 	for _, i := range elsewhere {
 		if !f.match(i, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, i.SubnetID) }) {
-			f.Passed = append(f.Passed, Skipped{i, fmt.Sprintf("nothing wants a further interface in %s on %s", i.SubnetID, d.Node)})
+			f.Passed = append(f.Passed, Skipped{i,
+				fmt.Sprintf("nothing wants a further interface in %s on %s", i.SubnetID, d.Node)})
 		}
 	}
 	return f.Result
@@ -88,7 +89,7 @@ func FindUnowned(d plan.Desired, interfaces []eni.Interface, generation int64) R
 type finder struct {
 	plan.Desired
 	Result
-	generation int64
+	generation identity.Generation
 	taken      map[identity.Key]bool
 }
 
@@ -96,8 +97,8 @@ type finder struct {
 func (f *finder) skip(member identity.Member, subnetID string) {
 	for _, claim := range f.Claims {
 		for _, w := range claim.Interfaces {
-			key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: w.Ordinal}
-			if claim.NodeENIUID == member.NodeENIUID && slices.Contains(w.Subnets, subnetID) && !f.taken[key] {
+			key := identity.Key{Owner: claim.Owner, Ordinal: w.Ordinal}
+			if claim.Owner == member.Owner && slices.Contains(w.Subnets, subnetID) && !f.taken[key] {
 				f.taken[key] = true
 				return
 			}
@@ -118,13 +119,14 @@ func (f *finder) match(i eni.Interface, fits func(plan.DesiredInterface) bool) b
 
 func (f *finder) adoptFor(claim plan.Claim, i eni.Interface, fits func(plan.DesiredInterface) bool) bool {
 	for _, wish := range claim.Interfaces {
-		key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+		key := identity.Key{Owner: claim.Owner, Ordinal: wish.Ordinal}
 		if f.taken[key] || !fits(wish) {
 			continue
 		}
 		f.taken[key] = true
 		f.Matches = append(f.Matches, Match{i, identity.Member{
-			Cluster: f.Cluster, NodeENI: claim.NodeENI, Node: f.Node, InstanceID: f.InstanceID, Key: key, Generation: f.generation,
+			Cluster: f.Cluster, NodeENI: claim.NodeENI, Node: f.Node, InstanceID: f.InstanceID, Key: key,
+			Generation: f.generation,
 		}})
 		return true
 	}

@@ -30,10 +30,10 @@ func legacy(id, nodeENI, subnet string, device int, edit ...func(*eni.Interface)
 }
 
 func TestFind(t *testing.T) {
-	claim := plan.Claim{NodeENI: "multus", NodeENIUID: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{
+	claim := plan.Claim{NodeENI: "multus", Owner: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{
 		{Ordinal: 0, Subnets: []string{"subnet-1"}}, {Ordinal: 1, Subnets: []string{"subnet-2"}},
 	}}
-	released := plan.Claim{NodeENI: "old", NodeENIUID: "uid-old", Mode: plan.Release, Why: "the labels do not match"}
+	released := plan.Claim{NodeENI: "old", Owner: "uid-old", Mode: plan.Release, Why: "the labels do not match"}
 	detached := func(i *eni.Interface) { i.Attachment = nil }
 	cases := map[string]struct {
 		interfaces []eni.Interface
@@ -98,12 +98,12 @@ func TestFindUnowned(t *testing.T) {
 		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: ordinal + 1}}
 	}
 	claims := []plan.Claim{
-		{NodeENI: "old", NodeENIUID: "uid-old", Mode: plan.Release, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1")}},
-		{NodeENI: "multus", NodeENIUID: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1"), wish(1, "subnet-2"), wish(2, "subnet-1")}},
+		{NodeENI: "old", Owner: "uid-old", Mode: plan.Release, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1")}},
+		{NodeENI: "multus", Owner: "uid", Mode: plan.Ensure, Interfaces: []plan.DesiredInterface{wish(0, "subnet-1"), wish(1, "subnet-2"), wish(2, "subnet-1")}},
 	}
 	ours := func(ordinal int) func(*eni.Interface) {
 		return func(i *eni.Interface) {
-			i.Tags = identity.Member{Cluster: "c", NodeENI: "multus", Node: "n", InstanceID: instanceID, Key: identity.Key{NodeENIUID: "uid", Ordinal: ordinal}}.DesiredTags(nil)
+			i.Tags = identity.Member{Cluster: "c", NodeENI: "multus", Node: "n", InstanceID: instanceID, Key: identity.Key{Owner: "uid", Ordinal: ordinal}}.DesiredTags(nil)
 		}
 	}
 	tagged := func(key, value string) func(*eni.Interface) { return func(i *eni.Interface) { i.Tags[key] = value } }
@@ -131,7 +131,7 @@ func TestFindUnowned(t *testing.T) {
 			ordinals := map[string]int{}
 			for _, m := range got.Matches {
 				ordinals[m.Interface.ID] = m.Member.Ordinal
-				if m.Member.NodeENIUID != "uid" || m.Member.Generation != 7 {
+				if m.Member.Owner != "uid" || m.Member.Generation != 7 {
 					t.Errorf("%s becomes %+v", m.Interface.ID, m.Member)
 				}
 			}

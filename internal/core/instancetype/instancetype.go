@@ -5,8 +5,8 @@
 //
 // EC2's own answer (DescribeInstanceTypes) is current and wins whole; [Offline] is for when that call is not allowed,
 // fails, or cannot be made. Its figures are the table that AWS publishes as a Go package
-// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in three ways: the types the table lacks, the IPv6 limits,
-// and the Elastic Fabric Adapters, where published answers of EC2 tell them.
+// (amazon-vpc-resource-controller-k8s/pkg/aws/vpc), completed in three ways: the types the table lacks, the IPv6
+// limits, and the Elastic Fabric Adapters, where published answers of EC2 tell them.
 package instancetype
 
 import (
@@ -75,7 +75,8 @@ func ipv6(instanceType string, ipv4 int) int {
 
 // unpublished are the types that [lacking] knows.
 var unpublished = []string{
-	"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge", "hpc8a.96xlarge",
+	"hpc6a.48xlarge", "hpc6id.32xlarge", "hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge",
+	"hpc8a.96xlarge",
 	"trn2.48xlarge",
 }
 

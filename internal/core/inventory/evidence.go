@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // evidence is what the process knows about interfaces besides their tags. It survives the loss of ledgers, but not a
@@ -30,10 +32,10 @@ func (e evidence) verify(now time.Time, id string) {
 }
 
 // deniedOf counts the denied interfaces of a NodeENI, by its UID.
-func (e evidence) deniedOf(v *Inventory, nodeENIUID string) int {
+func (e evidence) deniedOf(v *Inventory, owner identity.Owner) int {
 	n := 0
 	for id := range e.denied {
-		if known, ok := v.entries[id]; ok && known.Member.NodeENIUID == nodeENIUID {
+		if known, ok := v.entries[id]; ok && known.Member.Owner == owner {
 			n++
 		}
 	}
@@ -68,13 +70,15 @@ func (v *Inventory) Judged(now time.Time, instanceID string, ours, denied []stri
 
 // Denied returns the IDs of the interfaces that are retained although they have our tags, in order.
 func (v *Inventory) Denied() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.evidence.denied)), func(id string) bool { return v.entries[id] == nil })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.evidence.denied)), func(id string) bool {
+		return v.entries[id] == nil
+	})
 }
 
 // Holds reports whether the inventory has an interface of a NodeENI.
-func (v *Inventory) Holds(nodeENIUID string) bool { return v.CountOf(nodeENIUID) > 0 }
+func (v *Inventory) Holds(owner identity.Owner) bool { return v.CountOf(owner) > 0 }
 
 // CountOf returns the number of interfaces of a NodeENI, without those that are retained as unverified.
-func (v *Inventory) CountOf(nodeENIUID string) int {
-	return v.byNodeENI[nodeENIUID] - v.evidence.deniedOf(v, nodeENIUID)
+func (v *Inventory) CountOf(owner identity.Owner) int {
+	return v.byOwner[owner] - v.evidence.deniedOf(v, owner)
 }

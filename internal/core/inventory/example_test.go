@@ -18,7 +18,7 @@ func Example() {
 	begin := time.Unix(1700000000, 0)
 	m := identity.Member{
 		Cluster: "prod", NodeENI: "storage", Node: "node-1", InstanceID: "i-0123456789abcdef0",
-		Key: identity.Key{NodeENIUID: "0bf0a4c2"}, Generation: begin.Unix(),
+		Key: identity.Key{Owner: "0bf0a4c2"}, Generation: identity.GenerationAt(begin),
 	}
 	before := eni.Interface{ID: "eni-1", Status: eni.Available, Tags: m.Tags(begin, nil)}
 	after := before.Clone()

@@ -25,10 +25,10 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // after is a time, in seconds from the start.
 func after(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
-func member(ordinal int, generation int64) identity.Member {
+func member(ordinal int, generation identity.Generation) identity.Member {
 	return identity.Member{
 		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
-		Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: generation,
+		Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: generation,
 	}
 }
 
@@ -250,11 +250,11 @@ func TestWhatWeDeletedDoesNotComeBack(t *testing.T) {
 	}
 }
 
-func first() identity.Key { return identity.Key{NodeENIUID: "uid-a"} }
+func first() identity.Key { return identity.Key{Owner: "uid-a"} }
 
 func TestSpentIsTheHighestGenerationThatIsGone(t *testing.T) {
 	v := inventory.New(cluster)
-	for n, generation := range []int64{5, 9, 3} {
+	for n, generation := range []identity.Generation{5, 9, 3} {
 		id := "eni-" + strconv.Itoa(n)
 		v.ObserveInterfaces(start, fresh(id, member(0, generation), after(-3600)))
 		v.Deleted(after(n+1), id)
@@ -337,7 +337,7 @@ func TestProven(t *testing.T) {
 func TestProofIsNewsBesideASibling(t *testing.T) {
 	of := func(nodeENI string, ordinal int) identity.Member {
 		m := member(ordinal, 1)
-		m.NodeENIUID = nodeENI
+		m.Owner = identity.Owner(nodeENI)
 		return m
 	}
 	i := fresh("eni-1", of("uid-a", 0), after(-3600))
@@ -385,7 +385,7 @@ func TestARetaggedInterfaceMovesToItsNewMember(t *testing.T) {
 	v := inventory.New(cluster)
 	v.ObserveInterfaces(start, fresh("eni-1", member(0, 1), after(-3600)))
 	moved := member(3, 1)
-	moved.NodeENIUID, moved.Node, moved.InstanceID = "uid-b", "node-2", "i-00000000000000002"
+	moved.Owner, moved.Node, moved.InstanceID = "uid-b", "node-2", "i-00000000000000002"
 	v.ObserveInterfaces(after(1), fresh("eni-1", moved, after(-3600)))
 	if len(v.Of(instance)) > 0 || v.Holds("uid-a") || len(v.InstancesOf("node-1")) > 0 {
 		t.Error("its old place still has it")
@@ -412,11 +412,11 @@ func TestUnattachedCountsOnlyWhatCounts(t *testing.T) {
 	for n, uid := range []string{"alive", "dead", "dead"} {
 		m := identity.Member{
 			Cluster: "c", NodeENI: "n", Node: "node", InstanceID: "i-00000000000000001", Generation: 1,
-			Key: identity.Key{NodeENIUID: uid, Ordinal: n},
+			Key: identity.Key{Owner: identity.Owner(uid), Ordinal: n},
 		}
 		v.ObserveInterfaces(time.Unix(1000, 0), eni.Interface{ID: "eni-" + strconv.Itoa(n), Status: eni.Available, Tags: m.Tags(time.Unix(1, 0), nil)})
 	}
-	if n := v.Unattached(func(uid string) bool { return uid == "alive" }); n != 1 {
+	if n := v.Unattached(func(uid identity.Owner) bool { return uid == "alive" }); n != 1 {
 		t.Errorf("%d count, want only the one whose NodeENI is alive", n)
 	}
 }

@@ -54,7 +54,9 @@ func (l launchInterfaces) of(instanceID string) []eni.Interface {
 	for _, id := range slices.Sorted(maps.Keys(l.byInstance[instanceID])) {
 		all = append(all, l.byInstance[instanceID][id].Clone())
 	}
-	slices.SortStableFunc(all, func(a, b eni.Interface) int { return eni.CompareSlots(a.Attachment.Slot, b.Attachment.Slot) })
+	slices.SortStableFunc(all, func(a, b eni.Interface) int {
+		return eni.CompareSlots(a.Attachment.Slot, b.Attachment.Slot)
+	})
 	return all
 }
 
@@ -74,7 +76,8 @@ func (l launchInterfaces) saw(cluster string, begun time.Time, seen eni.Interfac
 		l.drop(seen.ID)
 	}
 	if isBorn {
-		put(l.byInstance, seen.Attachment.InstanceID, seen.ID, &launchInterface{Interface: seen.Clone(), seenBegun: begun, pending: pending})
+		put(l.byInstance, seen.Attachment.InstanceID, seen.ID,
+			&launchInterface{Interface: seen.Clone(), seenBegun: begun, pending: pending})
 		l.at[seen.ID] = seen.Attachment.InstanceID
 	}
 }

@@ -21,15 +21,15 @@ import (
 var (
 	instances = []string{"i-00000000000000001", "i-00000000000000002"}
 	nodes     = []string{"node-1", "node-2"}
-	uids      = []string{"uid-a", "uid-b"}
+	owners    = []identity.Owner{"uid-a", "uid-b"}
 )
 
 func anyInterface(rt *rapid.T) eni.Interface {
 	m := identity.Member{
 		Cluster: rapid.SampledFrom([]string{cluster, cluster, cluster, "cluster-2"}).Draw(rt, "cluster"), NodeENI: "n",
 		Node: rapid.SampledFrom(nodes).Draw(rt, "node"), InstanceID: rapid.SampledFrom(instances).Draw(rt, "instance"),
-		Key:        identity.Key{NodeENIUID: rapid.SampledFrom(uids).Draw(rt, "uid"), Ordinal: rapid.IntRange(0, 2).Draw(rt, "ordinal")},
-		Generation: rapid.Int64Range(1, 3).Draw(rt, "generation"),
+		Key:        identity.Key{Owner: rapid.SampledFrom(owners).Draw(rt, "owner"), Ordinal: rapid.IntRange(0, 2).Draw(rt, "ordinal")},
+		Generation: identity.Generation(rapid.Int64Range(1, 3).Draw(rt, "generation")),
 	}
 	i := fresh(fmt.Sprintf("eni-%d", rapid.IntRange(1, 4).Draw(rt, "interface")), m, after(-rapid.IntRange(0, 300).Draw(rt, "age")))
 	if status := rapid.SampledFrom([]eni.AttachmentStatus{"", eni.AttachmentAttaching, eni.AttachmentAttached, eni.AttachmentDetaching}).Draw(rt, "attachment"); status != "" {
@@ -72,10 +72,10 @@ func tellSomething(rt *rapid.T, v *inventory.Inventory, now time.Time) {
 
 func agree(rt *rapid.T, v *inventory.Inventory) {
 	total := 0
-	instancesOf, holds := map[string][]string{}, map[string]bool{}
+	instancesOf, holds := map[string][]string{}, map[identity.Owner]bool{}
 	var moving []string
 	unattached := 0
-	members := map[string][]identity.Member{}
+	members := map[identity.Owner][]identity.Member{}
 	for _, instanceID := range instances {
 		records := v.Of(instanceID)
 		total += len(records)
@@ -90,11 +90,11 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 			if !slices.Contains(instancesOf[member.Node], instanceID) {
 				instancesOf[member.Node] = append(instancesOf[member.Node], instanceID)
 			}
-			holds[member.NodeENIUID] = true
+			holds[member.Owner] = true
 			if r.Missing || r.Interface.InTransition() {
 				moving = append(moving, r.ID)
 			}
-			members[member.NodeENIUID] = append(members[member.NodeENIUID], member)
+			members[member.Owner] = append(members[member.Owner], member)
 			if r.Attachment == nil {
 				unattached++
 			}
@@ -111,20 +111,20 @@ func agree(rt *rapid.T, v *inventory.Inventory) {
 			rt.Fatalf("instances of %s: %s", node, diff)
 		}
 	}
-	for _, uid := range uids {
-		if v.Holds(uid) != holds[uid] {
-			rt.Fatalf("Holds(%s) is %t", uid, v.Holds(uid))
+	for _, owner := range owners {
+		if v.Holds(owner) != holds[owner] {
+			rt.Fatalf("Holds(%s) is %t", owner, v.Holds(owner))
 		}
 	}
-	if v.Unattached(func(string) bool { return true }) != unattached {
-		rt.Fatalf("Unattached is %d, and %d are", v.Unattached(func(string) bool { return true }), unattached)
+	if v.Unattached(func(identity.Owner) bool { return true }) != unattached {
+		rt.Fatalf("Unattached is %d, and %d are", v.Unattached(func(identity.Owner) bool { return true }), unattached)
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(members)), v.Owners()); diff != "" {
 		rt.Fatalf("owners: %s", diff)
 	}
-	for uid, all := range members {
-		if len(all) != len(v.MembersOf(uid)) {
-			rt.Fatalf("%d members of %s, want %d", len(v.MembersOf(uid)), uid, len(all))
+	for owner, all := range members {
+		if len(all) != len(v.MembersOf(owner)) {
+			rt.Fatalf("%d members of %s, want %d", len(v.MembersOf(owner)), owner, len(all))
 		}
 	}
 	slices.Sort(moving)

@@ -18,8 +18,8 @@ type requested struct {
 	at time.Time
 }
 
-// Requested returns, by interface ID, the addresses and prefixes of an instance's interfaces that EC2's answers to calls
-// of this process named. Earlier processes may have recorded some of the interfaces that it leaves out.
+// Requested returns, by interface ID, the addresses and prefixes of an instance's interfaces that EC2's answers to
+// calls of this process named. Earlier processes may have recorded some of the interfaces that it leaves out.
 func (v *Inventory) Requested(instanceID string) map[string]eni.Addresses {
 	all := map[string]eni.Addresses{}
 	for _, ids := range []iter.Seq[string]{maps.Keys(v.byInstance[instanceID]), maps.Keys(v.launched.byInstance[instanceID])} {

@@ -61,7 +61,8 @@ type ReservationUse struct {
 // Cell is one part of a subnet's block.
 type Cell struct {
 	CIDR netip.Prefix
-	// Single and Delegated are the used addresses of the part: those that an interface holds one by one, and those of delegated prefixes.
+	// Single and Delegated are the used addresses of the part: those that an interface holds one by one, and those of
+	// delegated prefixes.
 	Single, Delegated int
 	// Reserved is the type of the reservation at the first address of the part, and empty without one.
 	Reserved eni.ReservationType
@@ -74,7 +75,9 @@ type HeldInterface struct {
 }
 
 // NewOccupancy counts what holds the addresses of an IPv4 block.
-func NewOccupancy(block netip.Prefix, interfaces []HeldInterface, reservations []eni.SubnetReservation) (Occupancy, error) {
+func NewOccupancy(
+	block netip.Prefix, interfaces []HeldInterface, reservations []eni.SubnetReservation,
+) (Occupancy, error) {
 	if !block.IsValid() || !block.Addr().Is4() {
 		return Occupancy{}, fmt.Errorf("%v is no IPv4 block", block)
 	}
@@ -91,7 +94,8 @@ func NewOccupancy(block netip.Prefix, interfaces []HeldInterface, reservations [
 	for _, r := range reservations {
 		if r.CIDR.Addr().Is4() {
 			part := setOfPrefix(r.CIDR)
-			o.Reservations = append(o.Reservations, ReservationUse{r, count(intersection(part, used)), count(intersection(part, unused))})
+			o.Reservations = append(o.Reservations,
+				ReservationUse{r, count(intersection(part, used)), count(intersection(part, unused))})
 		}
 	}
 	slices.SortFunc(o.Reservations, func(a, b ReservationUse) int { return a.CIDR.Addr().Compare(b.CIDR.Addr()) })
@@ -119,7 +123,7 @@ func (o Occupancy) freePrefixes(unused, unreserved *netipx.IPSet) int {
 		space = intersection(own, unused)
 	}
 	free := 0
-	for _, p := range split(o.CIDR, delegatedBits) {
+	for _, p := range Split(o.CIDR, delegatedBits) {
 		if space.ContainsPrefix(p) {
 			free++
 		}
@@ -133,7 +137,7 @@ func (o Occupancy) cells(single, delegated *netipx.IPSet) []Cell {
 		bits--
 	}
 	var cells []Cell
-	for _, p := range split(o.CIDR, bits) {
+	for _, p := range Split(o.CIDR, bits) {
 		part := setOfPrefix(p)
 		c := Cell{CIDR: p, Single: count(intersection(part, single)), Delegated: count(intersection(part, delegated))}
 		for _, r := range o.Reservations {
@@ -182,8 +186,8 @@ func setOf(interfaces []HeldInterface, delegated bool) *netipx.IPSet {
 	return built(&b)
 }
 
-// split divides a block into blocks of a length. A block that is smaller stays whole.
-func split(block netip.Prefix, bits int) []netip.Prefix {
+// Split divides a block into blocks of a length. A block that is smaller stays whole.
+func Split(block netip.Prefix, bits int) []netip.Prefix {
 	bits = max(bits, block.Bits())
 	var parts []netip.Prefix
 	for p := netip.PrefixFrom(block.Addr(), bits); p.IsValid() && block.Contains(p.Addr()); {

@@ -27,20 +27,26 @@ func (t NodeTemplate) checkInterfaces(interfaces []Interface) []Problem {
 			problems = append(problems, Problem{reason, t.path(i.Slot, field), fmt.Sprintf(format, args...)})
 		}
 		if other, taken := efaOnCard[i.Slot.Card]; taken && i.IsEFA() {
-			add(SeveralEFAsOnCard, "interfaceType", "%s and %s are both EFA interfaces on network card %d, which takes one; move one to another card", other, i, i.Slot.Card)
+			add(SeveralEFAsOnCard, "interfaceType",
+				"%s and %s are both EFA interfaces on network card %d, which takes one; move one to another card",
+				other, i, i.Slot.Card)
 		}
 		if i.IsEFA() {
 			efaOnCard[i.Slot.Card] = i
 		}
 		problems = append(problems, t.checkInterface(i)...)
 		if i.PublicIP != nil && *i.PublicIP && len(interfaces) > 1 {
-			add(PublicIPRequiresSingleInterface, "associatePublicIPAddress", "%s is to have a public IP address, which EC2 gives only to an instance with one interface, and %d are declared; "+
-				"remove associatePublicIPAddress, or the other interfaces, or associate an elastic IP address after launch", i, len(interfaces))
+			add(PublicIPRequiresSingleInterface,
+				"associatePublicIPAddress",
+				"%s is to have a public IP address, which EC2 gives only to an instance with one interface, and %d are declared; "+
+					"remove associatePublicIPAddress, or the other interfaces, or associate an elastic IP address "+
+					"after launch", i, len(interfaces))
 		}
 	}
 	if len(interfaces) == 0 || interfaces[0].Slot != eni.Primary {
 		problems = append(problems, Problem{NoPrimaryInterface, t.path(eni.Primary, ""), fmt.Sprintf(
-			"no interface is declared at %s, which every instance must have; add one with networkCardIndex: 0 and deviceIndex: 0", eni.Primary)})
+			"no interface is declared at %s, which every instance must have; add one with networkCardIndex: 0 and "+
+				"deviceIndex: 0", eni.Primary)})
 	}
 	return problems
 }
@@ -84,13 +90,18 @@ func (t NodeTemplate) checkInterface(i Interface) []Problem {
 		add(InvalidInterface, "description", "has a description of %d characters; shorten it to %d", n, maxDescription)
 	}
 	if i.Slot == eni.Primary && i.Type == eni.EFAOnly {
-		add(PrimaryNotPlain, "interfaceType", "is the primary one and needs an IP address, which efa-only has not; use interface or efa there, and efa-only at another slot")
+		add(PrimaryNotPlain, "interfaceType",
+			"is the primary one and needs an IP address, which efa-only has not; use interface or efa there, and "+
+				"efa-only at another slot")
 	}
 	if i.Type == eni.EFAOnly && i.IPv4Prefixes+i.IPv6Prefixes > 0 {
-		add(EFAOnlyHasNoAddresses, "interfaceType", "is efa-only, which has no IP addresses; remove its prefix counts, or use interfaceType: efa")
+		add(EFAOnlyHasNoAddresses, "interfaceType",
+			"is efa-only, which has no IP addresses; remove its prefix counts, or use interfaceType: efa")
 	}
 	if len(i.Groups) > selector.MaxGroups {
-		add(TooManySecurityGroups, "securityGroupSelector", "has %d security groups, and EC2 takes %d at most; choose fewer, or unite their rules in one", len(i.Groups), selector.MaxGroups)
+		add(TooManySecurityGroups, "securityGroupSelector",
+			"has %d security groups, and EC2 takes %d at most; choose fewer, or unite their rules in one",
+			len(i.Groups), selector.MaxGroups)
 	}
 	return problems
 }
@@ -103,13 +114,18 @@ func (t NodeTemplate) checkAssociation(i Interface) []Problem {
 		problems = append(problems, Problem{reason, t.path(i.Slot, field), i.String() + " " + message})
 	}
 	if i.Type == eni.EFAOnly && (public || carrier) {
-		add(EFAOnlyHasNoAddresses, "interfaceType", "is efa-only, which has no IP addresses; remove its public or carrier address, or use interfaceType: efa")
+		add(EFAOnlyHasNoAddresses, "interfaceType",
+			"is efa-only, which has no IP addresses; remove its public or carrier address, or use interfaceType: efa")
 	}
 	if public && carrier {
-		add(PublicAndCarrierIP, "associateCarrierIPAddress", "cannot have both a public and a carrier IP address; keep the carrier address in a Wavelength Zone, and the public one in any other")
+		add(PublicAndCarrierIP, "associateCarrierIPAddress",
+			"cannot have both a public and a carrier IP address; keep the carrier address in a Wavelength Zone, and "+
+				"the public one in any other")
 	}
 	if carrier && i.Slot != eni.Primary {
-		add(CarrierIPOnPrimaryOnly, "associateCarrierIPAddress", "is not the primary one, and EC2 associates a carrier IP address only with that; say it there, or associate one after launch")
+		add(CarrierIPOnPrimaryOnly, "associateCarrierIPAddress",
+			"is not the primary one, and EC2 associates a carrier IP address only with that; say it there, or "+
+				"associate one after launch")
 	}
 	return problems
 }
@@ -145,7 +161,8 @@ func checkLayer(d Document, path string) []Problem {
 		seen[slotOf(i)] = true
 		for _, member := range forbiddenOfInterface {
 			if value, present := i[member]; present && !empty(value) {
-				add(fmt.Sprintf("%s[%d].%s", mInterfaces, n, member), "a template is for many instances, and only the first could have it; use a count, or let EC2 choose")
+				add(fmt.Sprintf("%s[%d].%s", mInterfaces, n, member),
+					"a template is for many instances, and only the first could have it; use a count, or let EC2 choose")
 			}
 		}
 	}
@@ -157,7 +174,8 @@ func checkLayer(d Document, path string) []Problem {
 
 // twice refuses a slot that one layer names twice: one of the interfaces would be lost.
 func twice(path string, slot eni.Slot) Problem {
-	return Problem{DuplicateSlot, path, fmt.Sprintf("%s is declared twice; give each interface a networkCardIndex and deviceIndex of its own", slot)}
+	return Problem{DuplicateSlot, path, fmt.Sprintf(
+		"%s is declared twice; give each interface a networkCardIndex and deviceIndex of its own", slot)}
 }
 
 func checkSlots(interfaces []Interface) []Problem {
@@ -184,7 +202,8 @@ const maxTagKey, maxTagValue = 128, 256
 func CheckTags(tags map[string]string, path string) []Problem {
 	owners := map[string]string{
 		"aws:": "AWS", identity.Prefix: "multieni, which recognises its own by them",
-		"node.k8s.amazonaws.com/": "the VPC CNI", "cluster.k8s.amazonaws.com/": "the VPC CNI, which would take the interface for its own and delete it",
+		"node.k8s.amazonaws.com/":    "the VPC CNI",
+		"cluster.k8s.amazonaws.com/": "the VPC CNI, which would take the interface for its own and delete it",
 	}
 	var problems []Problem
 	add := func(key, format string, args ...any) {
@@ -223,11 +242,13 @@ func (m *MetadataOptions) check() []Problem {
 		{"httpProtocolIPv6", m.HTTPProtocolIPv6, []string{"enabled", "disabled"}},
 	} {
 		if word.value != "" && !slices.Contains(word.known, word.value) {
-			problems = append(problems, Problem{InvalidMetadataOptions, path + word.field, fmt.Sprintf("EC2 does not know %q; use %s", word.value, strings.Join(word.known, " or "))})
+			problems = append(problems, Problem{InvalidMetadataOptions, path + word.field,
+				fmt.Sprintf("EC2 does not know %q; use %s", word.value, strings.Join(word.known, " or "))})
 		}
 	}
 	if m.HopLimit < 0 || m.HopLimit > maxHops {
-		problems = append(problems, Problem{InvalidMetadataOptions, path + "httpPutResponseHopLimit", fmt.Sprintf("a hop limit of %d is out of range; use 1 to %d", m.HopLimit, maxHops)})
+		problems = append(problems, Problem{InvalidMetadataOptions, path + "httpPutResponseHopLimit",
+			fmt.Sprintf("a hop limit of %d is out of range; use 1 to %d", m.HopLimit, maxHops)})
 	}
 	return problems
 }
@@ -252,7 +273,8 @@ func interfacesOf(d Document, declared []Interface) ([]Interface, []Problem) {
 		}
 		if i.IPv4Prefixes > 0 && number(e["SecondaryPrivateIpAddressCount"]) > 0 || i.IPv6Prefixes > 0 && number(e["Ipv6AddressCount"]) > 0 && boolean(e["PrimaryIpv6"]) == nil {
 			problems = append(problems, Problem{AddressFormsExclude, fmt.Sprintf("%s[%d]", mInterfaces, n),
-				fmt.Sprintf("%s has a count of addresses from one layer and a count of prefixes from another, and EC2 takes one of them per family; remove one, or set it to null in the override", i)})
+				fmt.Sprintf("%s has a count of addresses from one layer and a count of prefixes from another, and "+
+					"EC2 takes one of them per family; remove one, or set it to null in the override", i)})
 		}
 		interfaces = append(interfaces, i)
 	}

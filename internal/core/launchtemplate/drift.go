@@ -111,7 +111,8 @@ func (d Difference) String() string {
 
 // Told is [Difference.String] with the class and what is done about it.
 func (d Difference) Told() string {
-	doing := map[Action]string{Repair: "can be repaired in place", Replace: "needs a new node", NoAction: "needs nothing"}[d.Action]
+	doing := map[Action]string{Repair: "can be repaired in place", Replace: "needs a new node",
+		NoAction: "needs nothing"}[d.Action]
 	return fmt.Sprintf("%s (%s; %s)", d, d.Class, doing)
 }
 
@@ -170,7 +171,8 @@ func missing(w Interface, wanted []Interface, there map[eni.Slot]eni.Interface) 
 		}
 	}
 	f := Fields()["networkInterfaces"]
-	return Difference{Field: "networkInterfaces", Class: f.Class, Action: f.Action, Slot: w.Slot, Want: "an interface at " + w.Slot.String(), Have: "none"}
+	return Difference{Field: "networkInterfaces", Class: f.Class, Action: f.Action, Slot: w.Slot,
+		Want: "an interface at " + w.Slot.String(), Have: "none"}
 }
 
 func compareInterface(w Interface, subnets []string, i eni.Interface) []Difference {
@@ -181,23 +183,31 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 		}
 	}
 	note(w.kind() != i.Type, "interfaceType", string(w.kind()), string(i.Type))
-	note(len(subnets) > 0 && !slices.Contains(subnets, i.SubnetID), "subnetSelector", strings.Join(subnets, " or "), i.SubnetID)
+	note(len(subnets) > 0 && !slices.Contains(subnets, i.SubnetID),
+		"subnetSelector", strings.Join(subnets, " or "), i.SubnetID)
 	note(!sameSet(w.Groups, i.Groups), "securityGroupSelector", strings.Join(w.Groups, ", "), strings.Join(i.Groups, ", "))
 	note(w.Description != i.Description, "description", strconv.Quote(w.Description), strconv.Quote(i.Description))
 	note(w.DeleteOnTermination != i.Attachment.DeleteOnTermination, "deleteOnTermination",
 		strconv.FormatBool(w.DeleteOnTermination), strconv.FormatBool(i.Attachment.DeleteOnTermination))
-	note(association(w.PublicIP, i.PublicIP.IsValid()), "associatePublicIPAddress", asked(w.PublicIP), strconv.FormatBool(i.PublicIP.IsValid()))
-	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP), strconv.FormatBool(i.CarrierIP.IsValid()))
+	note(association(w.PublicIP, i.PublicIP.IsValid()), "associatePublicIPAddress", asked(w.PublicIP),
+		strconv.FormatBool(i.PublicIP.IsValid()))
+	note(association(w.CarrierIP, i.CarrierIP.IsValid()), "associateCarrierIPAddress", asked(w.CarrierIP),
+		strconv.FormatBool(i.CarrierIP.IsValid()))
 	// All interfaces of a template have the same tags. The controller tells the VPC CNI after launch which interfaces
 	// it manages. It never removes from the VPC CNI what the VPC CNI already uses.
-	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[identity.TagNoManage] == "true", "management", string(CNI), string(Unmanaged))
+	note(w.Slot != eni.Primary && !w.unmanaged() && i.Tags[identity.TagNoManage] == "true", "management", string(CNI),
+		string(Unmanaged))
 	if w.unmanaged() {
 		// The VPC CNI adds prefixes to interfaces that are its own.
-		note(w.IPv4Prefixes != len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes), strconv.Itoa(len(i.IPv4Prefixes)))
-		note(w.IPv6Prefixes != len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes), strconv.Itoa(len(i.IPv6Prefixes)))
+		note(w.IPv4Prefixes != len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes),
+			strconv.Itoa(len(i.IPv4Prefixes)))
+		note(w.IPv6Prefixes != len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes),
+			strconv.Itoa(len(i.IPv6Prefixes)))
 	} else {
-		note(w.IPv4Prefixes > len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes), strconv.Itoa(len(i.IPv4Prefixes)))
-		note(w.IPv6Prefixes > len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes), strconv.Itoa(len(i.IPv6Prefixes)))
+		note(w.IPv4Prefixes > len(i.IPv4Prefixes), "ipv4PrefixCount", strconv.Itoa(w.IPv4Prefixes),
+			strconv.Itoa(len(i.IPv4Prefixes)))
+		note(w.IPv6Prefixes > len(i.IPv6Prefixes), "ipv6PrefixCount", strconv.Itoa(w.IPv6Prefixes),
+			strconv.Itoa(len(i.IPv6Prefixes)))
 	}
 	return all
 }
@@ -205,7 +215,8 @@ func compareInterface(w Interface, subnets []string, i eni.Interface) []Differen
 // AsLaunched returns the interface as EC2 shows it once an instance has been launched with it, in the subnet.
 func (i Interface) AsLaunched(subnetID string) eni.Interface {
 	return eni.Interface{
-		Type: i.kind(), Status: eni.InUse, SubnetID: subnetID, Description: i.Description, Groups: i.Groups, SourceDestCheck: true,
+		Type: i.kind(), Status: eni.InUse, SubnetID: subnetID, Description: i.Description, Groups: i.Groups,
+		SourceDestCheck: true,
 		Addresses: eni.Addresses{
 			IPv4Prefixes: make([]netip.Prefix, i.IPv4Prefixes), IPv6Prefixes: make([]netip.Prefix, i.IPv6Prefixes),
 			PublicIP: given(i.PublicIP), CarrierIP: given(i.CarrierIP),

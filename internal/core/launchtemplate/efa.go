@@ -57,7 +57,9 @@ func (l Layout) Interfaces(instanceType string, limits eni.Limits, declared []In
 	}
 	primary := all[slices.IndexFunc(all, at(eni.Primary))]
 	for _, i := range l.adapters(instanceType, limits, primary.IsEFA()) {
-		onCard := slices.ContainsFunc(declared, func(d Interface) bool { return i.IsEFA() && d.IsEFA() && d.Slot.Card == i.Slot.Card })
+		onCard := slices.ContainsFunc(declared, func(d Interface) bool {
+			return i.IsEFA() && d.IsEFA() && d.Slot.Card == i.Slot.Card
+		})
 		if !onCard && !slices.ContainsFunc(all, at(i.Slot)) {
 			all = append(all, i)
 		}
@@ -79,7 +81,8 @@ func (l Layout) primary(instanceType string, limits eni.Limits) eni.Type {
 
 // shared reports whether IP traffic uses the EFA interfaces themselves.
 func (l Layout) shared(instanceType string, limits eni.Limits) bool {
-	return l == BandwidthOptimized && len(limits.Cards) > 1 && limits.EFAs >= len(limits.Cards) && layoutFor(instanceType).every == 0
+	return l == BandwidthOptimized && len(limits.Cards) > 1 && limits.EFAs >= len(limits.Cards) &&
+		layoutFor(instanceType).every == 0
 }
 
 // adapters returns the interfaces that the layout adds. primaryIsEFA says whether the primary interface is itself an

@@ -49,7 +49,8 @@ const (
 )
 
 // efasNotKnown is the message of UnknownEFAs.
-const efasNotKnown = "how many Elastic Fabric Adapters it takes is not known offline: EC2 tells who may call ec2:DescribeInstanceTypes"
+const efasNotKnown = "how many Elastic Fabric Adapters it takes is not known offline: EC2 tells who may call " +
+	"ec2:DescribeInstanceTypes"
 
 // TypeVerdict says whether an instance type can carry the interfaces.
 type TypeVerdict struct {
@@ -117,12 +118,14 @@ func fits(limits eni.Limits, interfaces []Interface, efas int) (TypeReason, stri
 		case wanted > 0 && takes == 0:
 			return NoSuchNetworkCard, fmt.Sprintf("it has %s, and no card %d", limits.CardNames(), card)
 		case wanted > takes:
-			return TooManyInterfacesOnCard, fmt.Sprintf("network card %d takes %d interfaces, and %d are declared", card, takes, wanted)
+			return TooManyInterfacesOnCard, fmt.Sprintf("network card %d takes %d interfaces, and %d are declared",
+				card, takes, wanted)
 		}
 	}
 	switch {
 	case len(interfaces) > limits.Interfaces:
-		return TooManyInterfaces, fmt.Sprintf("it takes %d interfaces over all cards, and %d are declared", limits.Interfaces, len(interfaces))
+		return TooManyInterfaces, fmt.Sprintf("it takes %d interfaces over all cards, and %d are declared",
+			limits.Interfaces, len(interfaces))
 	case efas > 0 && limits.EFAsUnknown:
 		return UnknownEFAs, efasNotKnown
 	case efas > 0 && limits.EFAs == 0:
@@ -146,9 +149,11 @@ func fitsAddresses(limits eni.Limits, i Interface) (TypeReason, string) {
 	case v6 > 0 && limits.IPv6 == 0:
 		return TooManyIPv6Addresses, "it has no IPv6"
 	case v4 > limits.IPv4:
-		return TooManyIPv4Addresses, fmt.Sprintf("an interface takes %d IPv4 addresses and prefixes, and %s asks for %d with its primary one", limits.IPv4, i, v4)
+		return TooManyIPv4Addresses, fmt.Sprintf(
+			"an interface takes %d IPv4 addresses and prefixes, and %s asks for %d with its primary one", limits.IPv4, i, v4)
 	case v6 > limits.IPv6:
-		return TooManyIPv6Addresses, fmt.Sprintf("an interface takes %d IPv6 addresses and prefixes, and %s asks for %d", limits.IPv6, i, v6)
+		return TooManyIPv6Addresses, fmt.Sprintf(
+			"an interface takes %d IPv6 addresses and prefixes, and %s asks for %d", limits.IPv6, i, v6)
 	default:
 		return "", ""
 	}
@@ -210,7 +215,8 @@ func noEligibleType(verdicts []TypeVerdict) *Problem {
 		groups[v.Reason].count++
 	}
 	if chosen == 0 {
-		return &Problem{NoEligibleInstanceType, "spec.instanceTypes", "no instance type matches; check include and exclude, for example include: [\"m5.*\"]"}
+		return &Problem{NoEligibleInstanceType, "spec.instanceTypes",
+			"no instance type matches; check include and exclude, for example include: [\"m5.*\"]"}
 	}
 	slices.SortFunc(order, func(a, b TypeReason) int { return groups[b].count - groups[a].count })
 	var words []string
@@ -219,5 +225,6 @@ func noEligibleType(verdicts []TypeVerdict) *Problem {
 		words = append(words, fmt.Sprintf("%d for %s (%s: %s)", g.count, reason, g.example.Name, g.example.Message))
 	}
 	return &Problem{NoEligibleInstanceType, "spec.networkInterfaces", fmt.Sprintf(
-		"none of the %d chosen instance types can carry the interfaces: %s; declare fewer, or choose larger types", chosen, strings.Join(words, ", "))}
+		"none of the %d chosen instance types can carry the interfaces: %s; declare fewer, or choose larger types",
+		chosen, strings.Join(words, ", "))}
 }

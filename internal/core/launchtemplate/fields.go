@@ -14,7 +14,8 @@ import (
 // defaults are the values that hold when no layer sets them: instance metadata requires a session and is not reachable
 // from a pod's network (AWS, "EKS best practices", restrict access to the instance profile).
 func defaults() Document {
-	return Document{mMetadata: map[string]any{"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1}}
+	return Document{mMetadata: map[string]any{"HttpEndpoint": "enabled", "HttpTokens": "required",
+		"HttpPutResponseHopLimit": 1}}
 }
 
 // inline turns the declared fields, with the interfaces a shape has, into a document. User data, tags and subnets are

@@ -51,14 +51,17 @@ type Image struct {
 // a new version of the template.
 func (i Image) standard(family Family) (string, *Problem) {
 	if i.KubernetesVersion == "" {
-		return "", &Problem{ImageRequired, "spec.amiFamily", "the Kubernetes version that the image is for is not known; set spec.amiSelector, or say the version"}
+		return "", &Problem{ImageRequired, "spec.amiFamily",
+			"the Kubernetes version that the image is for is not known; set spec.amiSelector, or say the version"}
 	}
 	machine := map[string]string{"arm64": "arm64"}[i.Architecture]
 	if machine == "" {
 		machine = "x86_64"
 	}
 	if family == Bottlerocket {
-		return fmt.Sprintf(parameter+"/aws/service/bottlerocket/aws-k8s-%s/%s/latest/image_id", i.KubernetesVersion, machine), nil
+		return fmt.Sprintf(parameter+"/aws/service/bottlerocket/aws-k8s-%s/%s/latest/image_id",
+			i.KubernetesVersion, machine), nil
 	}
-	return fmt.Sprintf(parameter+"/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/standard/recommended/image_id", i.KubernetesVersion, machine), nil
+	return fmt.Sprintf(parameter+"/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/standard/recommended/image_id",
+		i.KubernetesVersion, machine), nil
 }

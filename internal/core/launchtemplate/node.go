@@ -37,7 +37,9 @@ func (r Rendering) template(n Node) (Template, bool) {
 		shape = r.Types[v].Shape
 	}
 	of := func(zone string) int {
-		return slices.IndexFunc(r.Templates, func(t Template) bool { return t.Shape == shape && (zone == "" || t.Zone == zone || t.Zone == "") })
+		return slices.IndexFunc(r.Templates, func(t Template) bool {
+			return t.Shape == shape && (zone == "" || t.Zone == zone || t.Zone == "")
+		})
 	}
 	at := of(n.Zone)
 	if at < 0 {
@@ -146,7 +148,8 @@ func SourceDrift(s Source, version int64) []Difference {
 		f.Class = Static // a version number always names the same version
 	}
 	return []Difference{{
-		Field: "launchTemplateRef", Class: f.Class, Action: f.Action, Want: fmt.Sprintf("version %d", s.Resolved), Have: fmt.Sprintf("version %d", version),
+		Field: "launchTemplateRef", Class: f.Class, Action: f.Action, Want: fmt.Sprintf("version %d", s.Resolved),
+		Have: fmt.Sprintf("version %d", version),
 	}}
 }
 

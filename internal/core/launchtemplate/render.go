@@ -198,7 +198,8 @@ func (r *Rendering) render(t NodeTemplate, s *shape, choices Choices) {
 
 func (r *Rendering) anyZone(s *shape, data Document, places []zonePlacement) {
 	if len(places[0].candidates) == 0 {
-		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector", "no subnet that subnetSelector matches suits every interface; correct it, or tag a subnet"})
+		r.Problems = append(r.Problems, Problem{NoSubnets, "spec.subnetSelector",
+			"no subnet that subnetSelector matches suits every interface; correct it, or tag a subnet"})
 		return
 	}
 	r.Zones = append(r.Zones, zones(places)...)
@@ -241,7 +242,8 @@ func (r *Rendering) add(s *shape, data Document, zone string, places []zonePlace
 func hashTags(data Document, hash string) []any {
 	var specs []any
 	for _, spec := range data.objects(mTags) {
-		specs = append(specs, map[string]any{"ResourceType": spec["ResourceType"], "Tags": tagList(map[string]string{identity.TagTemplateHash: hash})})
+		specs = append(specs, map[string]any{"ResourceType": spec["ResourceType"],
+			"Tags": tagList(map[string]string{identity.TagTemplateHash: hash})})
 	}
 	return specs
 }
@@ -291,7 +293,8 @@ func checkGroups(interfaces []Interface) []Problem {
 	for _, i := range interfaces {
 		if len(i.Groups) == 0 {
 			return []Problem{{NoSecurityGroups, "spec.securityGroupSelector", fmt.Sprintf(
-				"%s has no security group, and EC2 would give it the default one of the VPC; correct securityGroupSelector, or tag a group", i)}}
+				"%s has no security group, and EC2 would give it the default one of the VPC; correct "+
+					"securityGroupSelector, or tag a group", i)}}
 		}
 	}
 	return nil
@@ -304,7 +307,9 @@ func (t NodeTemplate) image(m *merged) []Problem {
 	}
 	family := t.family(m)
 	if family == Custom {
-		return []Problem{{ImageRequired, "spec.amiSelector", "a Custom image is chosen by nobody else; set amiSelector, for example to aws-ids: ami-0123456789abcdef0"}}
+		return []Problem{{ImageRequired,
+			"spec.amiSelector", "the AMI family Custom has no default image; set amiSelector, for example to " +
+				"aws-ids: ami-0123456789abcdef0"}}
 	}
 	id, problem := t.Image.standard(family)
 	if problem != nil {
@@ -332,14 +337,16 @@ func (t NodeTemplate) userData(m *merged, interfaces []Interface) []Problem {
 		user := text(m.data[mUserData])
 		if t.Bootstrap.ClusterDNS != "" {
 			return []Problem{{ClusterDNSConflict, "spec.cluster.dns", fmt.Sprintf(
-				"cluster.dns cannot be honoured, since the user data of the %s is taken as it is; configure it there", strings.ToLower(string(m.origins[mUserData])))}}
+				"cluster.dns cannot be honoured, since the user data of the %s is taken as it is; configure it there",
+				strings.ToLower(string(m.origins[mUserData])))}}
 		}
 		if t.UserData != "" {
 			m.shadows = append(m.shadows, Shadow{Path: mUserData, By: m.origins[mUserData], Of: FromInline})
 		}
 		return tooLarge(user)
 	}
-	user, problem := userData(t.family(m), t.UserData, t.Bootstrap, userdata.Node{Labels: labels(t, interfaces), LeftAlone: unmanagedReason(interfaces)})
+	user, problem := userData(t.family(m), t.UserData, t.Bootstrap,
+		userdata.Node{Labels: labels(t, interfaces), LeftAlone: unmanagedReason(interfaces)})
 	if problem != nil {
 		return []Problem{*problem}
 	}
@@ -352,11 +359,14 @@ func tooLarge(user string) []Problem {
 		return nil
 	}
 	return []Problem{{UserDataTooLarge, "spec.userData", fmt.Sprintf(
-		"the user data comes to %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot", len(user), userdata.MaxSize)}}
+		"the user data has %d bytes with what the cluster needs, and EC2 takes %d; fetch the rest from S3 at boot",
+		len(user), userdata.MaxSize)}}
 }
 
 // places finds the subnets of each interface: one that a later layer names, its own, or those of the template.
-func (t NodeTemplate) places(d Document, interfaces []Interface) (places []zonePlacement, own map[eni.Slot]bool, problems []Problem) {
+func (t NodeTemplate) places(
+	d Document, interfaces []Interface,
+) (places []zonePlacement, own map[eni.Slot]bool, problems []Problem) {
 	own = map[eni.Slot]bool{}
 	named := map[eni.Slot]string{}
 	for _, e := range d.objects(mInterfaces) {
@@ -369,7 +379,9 @@ func (t NodeTemplate) places(d Document, interfaces []Interface) (places []zoneP
 		case id != "":
 			p.candidates = slices.DeleteFunc(slices.Clone(t.Named), func(s eni.Subnet) bool { return s.ID != id })
 			if own[i.Slot] = true; len(p.candidates) == 0 {
-				problems = append(problems, Problem{NoSubnets, mInterfaces, fmt.Sprintf("%s is to be in %s, which EC2 does not know; correct the template or override that names it", i, id)})
+				problems = append(problems,
+					Problem{NoSubnets, mInterfaces,
+						fmt.Sprintf("%s is to be in %s, which EC2 does not know; correct the template or override that names it", i, id)})
 			}
 		case declared >= 0 && t.Interfaces[declared].Subnets != nil:
 			p.candidates, own[i.Slot] = t.Interfaces[declared].Subnets, true
@@ -397,7 +409,8 @@ func (r *Rendering) note(t NodeTemplate, m merged) {
 			continue
 		}
 		r.Shadows = append(r.Shadows, s)
-		p := Problem{Shadowed, s.Path, fmt.Sprintf("the %s hides what the %s says; remove it from one of them", s.By.words(), s.Of.words())}
+		p := Problem{Shadowed, s.Path, fmt.Sprintf("the %s hides what the %s says; remove it from one of them",
+			s.By.words(), s.Of.words())}
 		if t.RejectConflicts {
 			p.Message += ", or set conflictPolicy: Warn"
 			r.Problems = append(r.Problems, p)
@@ -412,7 +425,8 @@ func (r *Rendering) warn(interfaces []Interface) {
 	for _, i := range interfaces {
 		if !i.DeleteOnTermination {
 			r.Warnings = append(r.Warnings, Problem{InvalidInterface, "spec.networkInterfaces", fmt.Sprintf(
-				"%s outlives its instance (deleteOnTermination: false), and nobody removes it then: every node that ends leaves one behind", i)})
+				"%s outlives its instance (deleteOnTermination: false), and multieni does not remove it then: every "+
+					"node that ends leaves one behind", i)})
 		}
 		if i.IsEFA() && i.Slot != eni.Primary {
 			r.Warnings = append(r.Warnings, Problem{InvalidInterface, "spec.networkInterfaces",
@@ -449,5 +463,6 @@ const (
 
 // IsNodeLabel reports whether a label, or an extended resource, is one of those.
 func IsNodeLabel(key string) bool {
-	return slices.Contains([]string{LabelNodeTemplate, LabelInterfaces, LabelEFAs, LabelLayout}, key) || strings.HasPrefix(key, LabelNetworkPrefix)
+	return slices.Contains([]string{LabelNodeTemplate, LabelInterfaces, LabelEFAs, LabelLayout}, key) ||
+		strings.HasPrefix(key, LabelNetworkPrefix)
 }

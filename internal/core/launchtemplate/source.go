@@ -22,7 +22,8 @@ func (t NodeTemplate) checkLayers() []Problem {
 	}
 	if set := t.inlineFields(); len(set) > 0 {
 		problems = append(problems, Problem{AutofillOff, "spec.autofill", fmt.Sprintf(
-			"the referenced launch template is used as it is, and %s would be of no effect; remove it, or set autofill: true", strings.Join(set, ", "))})
+			"the referenced launch template is used as it is, and %s would be of no effect; remove it, or set "+
+				"autofill: true", strings.Join(set, ", "))})
 	}
 	return problems
 }
@@ -38,7 +39,8 @@ func (t NodeTemplate) inlineFields() []string {
 		{"amiFamily", t.Image.Family != ""}, {"amiSelector", t.Image.ID != ""}, {"userData", t.UserData != ""},
 		{"instanceProfile", t.InstanceProfile != ""}, {"detailedMonitoring", t.Monitoring != nil},
 		{"metadataOptions", t.Metadata != nil}, {"blockDeviceMappings", len(t.BlockDevices) > 0},
-		{"tags", len(t.Tags) > 0}, {"cluster.dns", t.Bootstrap.ClusterDNS != ""}, {"launchTemplateOverride", len(t.Override) > 0},
+		{"tags", len(t.Tags) > 0}, {"cluster.dns", t.Bootstrap.ClusterDNS != ""},
+		{"launchTemplateOverride", len(t.Override) > 0},
 	}
 	var set []string
 	for _, f := range fields {
@@ -60,7 +62,8 @@ func (r *Rendering) useUnchanged(t NodeTemplate, types []InstanceType) {
 	}
 	if len(missing) > 0 {
 		r.Problems = append(r.Problems, Problem{TemplateIncomplete, "spec.launchTemplateRef", fmt.Sprintf(
-			"version %d of the launch template lacks %s, without which no instance joins the cluster; add it there, or set autofill: true", t.Source.Resolved, strings.Join(missing, ", "))})
+			"version %d of the launch template lacks %s, without which no instance joins the cluster; add it there, "+
+				"or set autofill: true", t.Source.Resolved, strings.Join(missing, ", "))})
 	}
 	interfaces, problems := interfacesOf(t.Source.Data, nil)
 	if len(interfaces) == 0 {

@@ -17,16 +17,19 @@ import (
 // node group chooses the subnets and the instance profile itself, and refuses more than one interface (Amazon EKS user
 // guide, "Customize managed nodes with launch templates"; aws/containers-roadmap#2016).
 func ForManagedNodeGroup(t Template) (Document, *Problem) {
-	const instead = "; use a self-managed Auto Scaling group for this node template, or let a NodeENI attach the other interfaces when the nodes join"
+	const instead = "; use a self-managed Auto Scaling group for this node template, or let a NodeENI attach the " +
+		"other interfaces when the nodes join"
 	for _, e := range t.Data.objects(mInterfaces) {
 		if e["SubnetId"] != nil {
 			return nil, &Problem{PerInterfaceSubnet, "spec.networkInterfaces",
-				"an EKS managed node group refuses a launch template that names subnets, and interfaces of this node template have subnets of their own" + instead}
+				"an EKS managed node group refuses a launch template that names subnets, and interfaces of this node " +
+					"template have subnets of their own" + instead}
 		}
 	}
 	if n := len(t.Interfaces); n > 1 {
 		return nil, &Problem{SeveralInterfaces, "spec.networkInterfaces", fmt.Sprintf(
-			"an EKS managed node group refuses a launch template with more than one network interface, and this node template has %d", n) + instead}
+			"an EKS managed node group refuses a launch template with more than one network interface, and this node "+
+				"template has %d", n) + instead}
 	}
 	d := t.Data.Clone()
 	delete(d, mProfile)
@@ -42,8 +45,8 @@ const (
 	MostFleetTypes = 300
 )
 
-// Foremost returns at most that many of the instance types, and those that are left out: types of the newest generation are
-// kept first, and of one generation in the order of their names. Types that are not too many keep their order.
+// Foremost returns at most that many of the instance types, and those that are left out: types of the newest generation
+// are kept first, and of one generation in the order of their names. Types that are not too many keep their order.
 func Foremost(types []string, most int) (kept, left []string) {
 	if len(types) <= most {
 		return types, nil
@@ -54,8 +57,8 @@ func Foremost(types []string, most int) (kept, left []string) {
 	return ranked[:most], ranked[most:]
 }
 
-// generation returns the number in the name of an instance type's family, such as 7 of c7gn.large, or 0 (EC2 user guide, "Instance
-// type naming conventions").
+// generation returns the number in the name of an instance type's family, such as 7 of c7gn.large, or 0 (EC2 user
+// guide, "Instance type naming conventions").
 func generation(name string) int {
 	digits := strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
 	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
@@ -102,7 +105,8 @@ func ForKarpenter(t Template) (interfaces []KarpenterInterface, lost []Problem) 
 	}
 	if subnets {
 		lost = append(lost, Problem{PerInterfaceSubnet, "spec.networkInterfaces",
-			"Karpenter's EC2NodeClass puts all interfaces of an instance in one subnet, and interfaces of this node template have subnets of their own; declare NodeENIs for them"})
+			"Karpenter's EC2NodeClass puts all interfaces of an instance in one subnet, and interfaces of this node " +
+				"template have subnets of their own; declare NodeENIs for them"})
 	}
 	return interfaces, lost
 }

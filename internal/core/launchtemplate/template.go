@@ -143,7 +143,9 @@ type Source struct {
 
 // bySlot returns the interfaces in the order of their slots.
 func bySlot(interfaces []Interface) []Interface {
-	return slices.SortedStableFunc(slices.Values(interfaces), func(a, b Interface) int { return eni.CompareSlots(a.Slot, b.Slot) })
+	return slices.SortedStableFunc(slices.Values(interfaces), func(a, b Interface) int {
+		return eni.CompareSlots(a.Slot, b.Slot)
+	})
 }
 
 // Problem is what keeps a node template from being rendered, or a warning about it.

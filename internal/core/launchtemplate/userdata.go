@@ -15,15 +15,18 @@ func userData(family Family, user string, c userdata.Cluster, n userdata.Node) (
 	switch {
 	case family == Custom && user == "":
 		return "", &Problem{UserDataRequired, "spec.userData",
-			"nothing says how instances of this image join the cluster: set userData, or set amiFamily to AL2023 or Bottlerocket if the image is derived from one of these"}
+			"nothing says how instances of this image join the cluster: set userData, or set amiFamily to AL2023 or " +
+				"Bottlerocket if the image is derived from one of these"}
 	case family == Custom && c.ClusterDNS != "":
 		return "", &Problem{ClusterDNSConflict, "spec.cluster.dns",
-			"cluster.dns cannot be honoured, since user data of a Custom image is taken as it is: configure the kubelet's clusterDNS in userData and leave cluster.dns out"}
+			"cluster.dns cannot be honoured, since user data of a Custom image is taken as it is: configure the " +
+				"kubelet's clusterDNS in userData and leave cluster.dns out"}
 	case family == Custom:
 		return user, nil
 	case !c.Complete() && user == "":
 		return "", &Problem{BootstrapIncomplete, "spec.cluster",
-			"name, endpoint, certificateAuthority and serviceCIDR of the cluster are needed to write user data; set them in spec.cluster, or once for all node templates in nodeCluster of the chart, or give userData that has them"}
+			"name, endpoint, certificateAuthority and serviceCIDR of the cluster are needed to write user data; set " +
+				"them in spec.cluster, or once for all node templates in nodeCluster of the chart, or give userData that has them"}
 	case family == Bottlerocket:
 		return bottlerocket(user, c, n)
 	default:

@@ -123,7 +123,9 @@ const (
 // IsOrphaned reports whether a launch template whose node template is gone can be deleted: it was seen so before, a
 // while ago, and none of its versions is new.
 func IsOrphaned(versions []Version, seen, now time.Time) bool {
-	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool { return now.Sub(v.CreatedAt) < KeepFor })
+	return !seen.IsZero() && now.Sub(seen) >= OrphanGrace && !slices.ContainsFunc(versions, func(v Version) bool {
+		return now.Sub(v.CreatedAt) < KeepFor
+	})
 }
 
 // Prunable returns the versions that can be deleted: old versions that no instance was launched from, and that nothing

@@ -40,17 +40,21 @@ func (t NodeTemplate) narrow(p *zonePlacement) []Problem {
 		return nil // said elsewhere
 	}
 	if p.CarrierIP != nil && *p.CarrierIP {
-		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool { return isOrdinaryZone(s.Zone) })
+		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool {
+			return isOrdinaryZone(s.Zone)
+		})
 		if len(p.candidates) == 0 {
 			return []Problem{{CarrierIPOutsideWavelength, t.path(p.Slot, "associateCarrierIPAddress"), fmt.Sprintf(
-				"%s is to have a carrier IP address, which there is only in Wavelength Zones, and none of its subnets is in one; remove associateCarrierIPAddress, or choose subnets of a Wavelength Zone", p.Interface)}}
+				"%s is to have a carrier IP address, which there is only in Wavelength Zones, and none of its "+
+					"subnets is in one; remove associateCarrierIPAddress, or choose subnets of a Wavelength Zone", p.Interface)}}
 		}
 	}
 	if p.IPv6Prefixes > 0 {
 		p.candidates = slices.DeleteFunc(slices.Clone(p.candidates), func(s eni.Subnet) bool { return !s.HasIPv6 })
 		if len(p.candidates) == 0 {
 			return []Problem{{SubnetsWithoutIPv6, t.path(p.Slot, "ipv6PrefixCount"), fmt.Sprintf(
-				"%s is to have IPv6 prefixes, and none of its subnets has IPv6; give the subnets an IPv6 CIDR block, choose others, or remove ipv6PrefixCount", p.Interface)}}
+				"%s is to have IPv6 prefixes, and none of its subnets has IPv6; give the subnets an IPv6 CIDR block, "+
+					"choose others, or remove ipv6PrefixCount", p.Interface)}}
 		}
 	}
 	return nil
@@ -121,7 +125,8 @@ func placedIn(zone string, places []zonePlacement, before map[eni.Slot]string) Z
 		chosen := chooseSubnets(here, taken, before[p.Slot], p.addresses())
 		vpc = chosen.VPCID
 		if need := p.addresses(); chosen.FreeIPv4-taken[chosen.ID] < need {
-			v.Eligible, v.Message = false, fmt.Sprintf("%s needs %d free IPv4 addresses, and %s has %d left", p.Interface, need, chosen.ID, max(0, chosen.FreeIPv4-taken[chosen.ID]))
+			v.Eligible, v.Message = false, fmt.Sprintf("%s needs %d free IPv4 addresses, and %s has %d left",
+				p.Interface, need, chosen.ID, max(0, chosen.FreeIPv4-taken[chosen.ID]))
 		}
 		taken[chosen.ID] += p.addresses()
 		v.Subnets[p.Slot] = []string{chosen.ID}
@@ -185,10 +190,12 @@ func noZone(places []zonePlacement, verdicts []ZoneVerdict) *Problem {
 	for _, p := range places {
 		zones := zonesOf(p.candidates)
 		if len(zones) == 0 {
-			return &Problem{NoSubnets, "spec.networkInterfaces", fmt.Sprintf("%s has no subnet at all: its subnetSelector matches none; correct it, or tag a subnet", p.Interface)}
+			return &Problem{NoSubnets, "spec.networkInterfaces", fmt.Sprintf(
+				"%s has no subnet at all: its subnetSelector matches none; correct it, or tag a subnet", p.Interface)}
 		}
 		words = append(words, fmt.Sprintf("%s is in %s", p.Interface, strings.Join(zones, ", ")))
 	}
 	return &Problem{NoCommonZone, "spec.networkInterfaces",
-		"there is no zone in which every interface has a subnet of one VPC: " + strings.Join(words, "; ") + "; add subnets, or change the selectors"}
+		"there is no zone in which every interface has a subnet of one VPC: " + strings.Join(words, "; ") +
+			"; add subnets, or change the selectors"}
 }

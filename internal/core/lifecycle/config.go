@@ -110,7 +110,8 @@ type Network struct {
 
 // SubnetTerms returns how the network chooses subnets.
 func (n Network) SubnetTerms() selector.SubnetTerms {
-	return selector.SubnetTerms{IDs: withSingle(n.SubnetID, n.SubnetIDs), Names: withSingle(n.SubnetName, n.SubnetNames), Tags: n.SubnetSelector}
+	return selector.SubnetTerms{IDs: withSingle(n.SubnetID, n.SubnetIDs),
+		Names: withSingle(n.SubnetName, n.SubnetNames), Tags: n.SubnetSelector}
 }
 
 // GroupTerms returns how the network chooses security groups.
@@ -132,7 +133,8 @@ func (c Config) Owns(hook HookRef) bool { return matchesAny(c.Hooks, hook.Name) 
 // than its own needs a trigger.
 func (c Config) CheckTrigger() error {
 	if c.Trigger.TagKey == "" {
-		return fmt.Errorf("trigger.tagKey (%s): name the tag of the instances to serve; without it every instance would be", ParameterTagKey)
+		return fmt.Errorf("trigger.tagKey (%s): name the tag of the instances to serve; without it every "+
+			"instance would be", ParameterTagKey)
 	}
 	return nil
 }
@@ -195,7 +197,7 @@ func (c Config) validate() error {
 	var mistakes []error
 	wrong := func(format string, arguments ...any) { mistakes = append(mistakes, fmt.Errorf(format, arguments...)) }
 	if c.Cluster == "" {
-		wrong("cluster: name the cluster that owns the interfaces; without it nothing could be told from another cluster's")
+		wrong("cluster: name the cluster that owns the interfaces; its name tells them from those of other clusters")
 	}
 	if c.OnFailure != Continue && c.OnFailure != Abandon {
 		wrong("onFailure: %q is neither %s nor %s", c.OnFailure, Continue, Abandon)
@@ -241,14 +243,17 @@ func (n Network) validate() []string {
 	case n.Name == "":
 		mistakes = append(mistakes, "name: it has none")
 	case !networkName.MatchString(n.Name):
-		mistakes = append(mistakes, "name: it becomes part of a node's label and of a flag of the kubelet: use letters, digits, -, _ and ., at most 55, "+
+		mistakes = append(mistakes, "name: it becomes part of a node's label and of a flag of the kubelet: use "+
+			"letters, digits, -, _ and ., at most 55, "+
 			"with a letter or digit at both ends")
 	}
 	if countSet(n.SubnetID != "", n.SubnetName != "", len(n.SubnetIDs) > 0, len(n.SubnetNames) > 0, len(n.SubnetSelector) > 0) != 1 {
-		mistakes = append(mistakes, "exactly one of subnetID, subnetName, subnetIDs, subnetNames and subnetSelector must be set")
+		mistakes = append(mistakes, "exactly one of subnetID, subnetName, subnetIDs, subnetNames and subnetSelector "+
+			"must be set")
 	}
 	if countSet(len(n.SecurityGroupIDs) > 0, len(n.SecurityGroupNames) > 0, len(n.SecurityGroupSelector) > 0) != 1 {
-		mistakes = append(mistakes, "exactly one of securityGroupIDs, securityGroupNames and securityGroupSelector must be set")
+		mistakes = append(mistakes, "exactly one of securityGroupIDs, securityGroupNames and securityGroupSelector "+
+			"must be set")
 	}
 	if n.DeviceIndex < 1 || n.NetworkCardIndex < 0 {
 		mistakes = append(mistakes, "deviceIndex starts at 1 and networkCardIndex at 0: device 0 is the instance's own")
@@ -257,7 +262,8 @@ func (n Network) validate() []string {
 		mistakes = append(mistakes, fmt.Sprintf("deviceIndexPolicy: %q is neither Prefer nor Exact", n.DeviceIndexPolicy))
 	}
 	if n.IPv4Allocation != Auto && n.IPv4Allocation != LowestFree {
-		mistakes = append(mistakes, fmt.Sprintf("ipv4Allocation: %q is neither %s nor %s", n.IPv4Allocation, Auto, LowestFree))
+		mistakes = append(mistakes, fmt.Sprintf("ipv4Allocation: %q is neither %s nor %s", n.IPv4Allocation,
+			Auto, LowestFree))
 	}
 	mistakes = append(mistakes, n.validateLink()...)
 	for key := range n.Tags {
@@ -275,7 +281,8 @@ func (n Network) validateLink() []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Sysctls)) {
 		if !slices.Contains(hostnet.Settings(), name) {
-			mistakes = append(mistakes, fmt.Sprintf("sysctls: %q is none of %v, the settings of one link alone", name, hostnet.Settings()))
+			mistakes = append(mistakes, fmt.Sprintf("sysctls: %q is none of %v, the settings of one link alone", name,
+				hostnet.Settings()))
 		}
 		if value := n.Sysctls[name]; value < 0 || value > identity.MaxSetting {
 			mistakes = append(mistakes, fmt.Sprintf("sysctls: %s can be from 0 to %d", name, identity.MaxSetting))

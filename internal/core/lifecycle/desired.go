@@ -31,7 +31,7 @@ func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desir
 	for n, network := range c.Networks {
 		claim := network.claim(found[n], selector.Location{Zone: look.Instance.Zone, VPCID: look.Instance.VPCID})
 		claim.Interfaces = slices.DeleteFunc(claim.Interfaces, func(w plan.DesiredInterface) bool {
-			i := c.servedBy(look, claim.NodeENIUID, w, taken)
+			i := c.servedBy(look, claim.Owner, w, taken)
 			if i == nil {
 				return false
 			}
@@ -47,7 +47,7 @@ func (c Config) Desired(look eni.InstanceSnapshot, found []selector.Found) Desir
 // claim is what the network asks at a place.
 func (n Network) claim(found selector.Found, at selector.Location) plan.Claim {
 	claim := plan.Claim{
-		NodeENI: n.Name, NodeENIUID: identity.NetworkOwner(n.Name), Mode: plan.Ensure,
+		NodeENI: n.Name, Owner: identity.NetworkOwner(n.Name), Mode: plan.Ensure,
 		FirstSlot: eni.Slot{Card: n.NetworkCardIndex, Device: n.DeviceIndex}, ExactSlot: n.DeviceIndexPolicy == "Exact",
 	}
 	found.DesiredInterfaces(&claim, at, n.spec)
@@ -71,7 +71,9 @@ func (n Network) spec(p selector.Placement, groupIDs []string) eni.Spec {
 
 // servedBy returns an interface that serves a network: one of a NodeENI that is attached or attaching, in a desired
 // subnet; or one without an owner, unless the network has its own interface there already.
-func (c Config) servedBy(look eni.InstanceSnapshot, network string, w plan.DesiredInterface, taken map[string]bool) *eni.Interface {
+func (c Config) servedBy(
+	look eni.InstanceSnapshot, network identity.Owner, w plan.DesiredInterface, taken map[string]bool,
+) *eni.Interface {
 	var unowned *eni.Interface
 	own := false
 	for n := range look.Interfaces {
@@ -81,9 +83,9 @@ func (c Config) servedBy(look eni.InstanceSnapshot, network string, w plan.Desir
 		}
 		member, verdict := identity.Read(c.Cluster, i.Tags)
 		switch ours := verdict == identity.Owned && member.InstanceID == look.Instance.ID; {
-		case ours && !identity.IsNetworkOwner(member.NodeENIUID):
+		case ours && !member.Owner.IsNetwork():
 			return i
-		case ours && member.NodeENIUID == network:
+		case ours && member.Owner == network:
 			own = true
 		case w.FilledBy(*i, look.Instance.ID):
 			unowned = i

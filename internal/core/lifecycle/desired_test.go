@@ -81,8 +81,8 @@ func at(id, subnet, instanceID string, device int, tags map[string]string) eni.I
 }
 
 // owned are the tags of an interface of an owner on an instance.
-func owned(owner, instanceID string) map[string]string {
-	m := identity.Member{Cluster: cluster, NodeENI: "web", Node: "node", InstanceID: instanceID, Key: identity.Key{NodeENIUID: owner}, Generation: 7}
+func owned(owner identity.Owner, instanceID string) map[string]string {
+	m := identity.Member{Cluster: cluster, NodeENI: "web", Node: "node", InstanceID: instanceID, Key: identity.Key{Owner: owner}, Generation: 7}
 	return m.Tags(time.Unix(1_700_000_000, 0), nil)
 }
 
@@ -128,7 +128,7 @@ func TestClaimOfANetwork(t *testing.T) {
 			if diff := cmp.Diff(tc.want, claim.Interfaces, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if claim.Mode != plan.Ensure || claim.NodeENI != "n3" || claim.NodeENIUID != identity.NetworkOwner("n3") || claim.ExactSlot != tc.exact {
+			if claim.Mode != plan.Ensure || claim.NodeENI != "n3" || claim.Owner != identity.NetworkOwner("n3") || claim.ExactSlot != tc.exact {
 				t.Errorf("the claim is %+v", claim)
 			}
 			if claim.AllResolved {

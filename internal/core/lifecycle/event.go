@@ -200,10 +200,12 @@ func stateEvent(m message) (Event, error) {
 // error is a [MalformedError].
 func (e Event) CheckPlace(account, region string) error {
 	if account != "" && e.Account != "" && e.Account != account {
-		return malformed("it is of account %s, and this handler of account %s: correct the rule or the queue it comes from", e.Account, account)
+		return malformed("it is of account %s, and this handler of account %s: correct the rule or the queue "+
+			"it comes from", e.Account, account)
 	}
 	if region != "" && e.Region != "" && e.Region != region {
-		return malformed("it is of region %s, and this handler of region %s: correct the rule or the queue it comes from", e.Region, region)
+		return malformed("it is of region %s, and this handler of region %s: correct the rule or the queue "+
+			"it comes from", e.Region, region)
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func legacyNames(values map[string]string) []error {
 	var mistakes []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if here := former[name]; here != "" {
-			mistakes = append(mistakes, fmt.Errorf("%s: it is the name of the published Multus functions; set %s instead", name, here))
+			mistakes = append(mistakes, fmt.Errorf(
+				"%s: it is the name of the published Multus functions; set %s instead", name, here))
 		}
 	}
 	return mistakes
@@ -78,7 +79,8 @@ func ParseParameters(values map[string]string) (Parameters, error) {
 	lists := zoneParameters(values)
 	if len(words(values[ParameterAllZones])) > 0 {
 		if len(lists) > 0 {
-			mistakes = append(mistakes, fmt.Errorf("%s: it is one list for all zones, and there is %s as well; give either", ParameterAllZones, lists[0]))
+			mistakes = append(mistakes, fmt.Errorf(
+				"%s: it is one list for all zones, and there is %s as well; give either", ParameterAllZones, lists[0]))
 		}
 		lists = []string{ParameterAllZones}
 	}
@@ -138,7 +140,8 @@ func zoneParameters(values map[string]string) []string {
 // networks makes one network for all subnets where one security group is enough, and otherwise one for each group.
 func networks(zones []ZoneSubnets, groups []string) ([]Network, error) {
 	if len(zones) == 0 {
-		return nil, fmt.Errorf("%s1: list the subnets of a zone, the one for device index 1 first; or %s: those of all zones", ParameterSubnets, ParameterAllZones)
+		return nil, fmt.Errorf("%s1: list the subnets of a zone, the one for device index 1 first; or %s: those "+
+			"of all zones", ParameterSubnets, ParameterAllZones)
 	}
 	if len(groups) == 1 {
 		var subnets []string
@@ -218,7 +221,8 @@ func (p Parameters) CheckZones(subnets []eni.Subnet) error {
 			continue
 		}
 		if other, taken := listedBy[zone]; taken {
-			mistakes = append(mistakes, fmt.Errorf("%s: its subnets are in %s, as are those of %s; make it one list", list.Parameter, zone, other))
+			mistakes = append(mistakes, fmt.Errorf("%s: its subnets are in %s, as are those of %s; make it one list",
+				list.Parameter, zone, other))
 		}
 		listedBy[zone] = list.Parameter
 	}
@@ -237,7 +241,8 @@ func (z ZoneSubnets) zone(zoneOf map[string]string, several bool) (string, error
 	}
 	names := slices.Sorted(maps.Keys(zones))
 	if len(names) != 1 && !several {
-		return "", fmt.Errorf("its subnets are in several zones: %s; list each zone's by itself, in %s1 and so on", strings.Join(names, ", "), ParameterSubnets)
+		return "", fmt.Errorf("its subnets are in several zones: %s; list each zone's by itself, in %s1 and so on",
+			strings.Join(names, ", "), ParameterSubnets)
 	}
 	return names[0], nil
 }

@@ -21,7 +21,7 @@ func TerminationActions(owned []inventory.Record) []plan.Action {
 	for _, r := range owned {
 		a := r.Attachment
 		switch {
-		case !identity.IsNetworkOwner(r.Member.NodeENIUID):
+		case !r.Member.Owner.IsNetwork():
 		case a != nil && r.AttachedTo(r.Member.InstanceID) && !a.DeleteOnTermination:
 			actions = append(actions, plan.Change{
 				Member: r.Member, InterfaceID: r.ID, To: plan.DeleteOnTermination{AttachmentID: a.ID, Enabled: true},
@@ -35,14 +35,16 @@ func TerminationActions(owned []inventory.Record) []plan.Action {
 
 // IsRemoved reports whether an interface is one of a network that instances are to lose.
 func (c Config) IsRemoved(r inventory.Record) bool {
-	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.NodeENIUID == identity.NetworkOwner(name) })
+	return slices.ContainsFunc(c.Removed, func(name string) bool { return r.Member.Owner == identity.NetworkOwner(name) })
 }
 
 // Unlisted counts the interfaces of networks that the configuration says nothing of, by network.
 func (c Config) Unlisted(networks map[string]int) map[string]int {
 	unlisted := maps.Clone(networks)
 	maps.DeleteFunc(unlisted, func(name string, _ int) bool {
-		return slices.Contains(c.Removed, name) || slices.ContainsFunc(c.Networks, func(n Network) bool { return n.Name == name })
+		return slices.Contains(c.Removed, name) || slices.ContainsFunc(c.Networks, func(n Network) bool {
+			return n.Name == name
+		})
 	})
 	return unlisted
 }
@@ -54,7 +56,7 @@ func RollbackActions(owned []inventory.Record, undone func(inventory.Record) boo
 	for _, r := range owned {
 		a := r.Attachment
 		switch {
-		case !identity.IsNetworkOwner(r.Member.NodeENIUID) || !undone(r):
+		case !r.Member.Owner.IsNetwork() || !undone(r):
 		case a == nil && r.Status == eni.Available:
 			actions = append(actions, plan.Delete{Member: r.Member, InterfaceID: r.ID, Why: why})
 		case a != nil && r.AttachedTo(r.Member.InstanceID) && a.Status != eni.AttachmentDetaching:

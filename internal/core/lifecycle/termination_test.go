@@ -19,10 +19,10 @@ import (
 )
 
 // record is an interface of an owner, with an attachment if it has a status.
-func record(owner string, status eni.AttachmentStatus, instanceID string, deleted bool) inventory.Record {
+func record(owner identity.Owner, status eni.AttachmentStatus, instanceID string, deleted bool) inventory.Record {
 	r := inventory.Record{
 		Interface: eni.Interface{ID: "eni-1", Status: eni.Available},
-		Member:    identity.Member{Cluster: cluster, NodeENI: "n3", InstanceID: self, Key: identity.Key{NodeENIUID: owner}},
+		Member:    identity.Member{Cluster: cluster, NodeENI: "n3", InstanceID: self, Key: identity.Key{Owner: owner}},
 	}
 	if status != "" {
 		r.Status = eni.InUse
@@ -32,7 +32,7 @@ func record(owner string, status eni.AttachmentStatus, instanceID string, delete
 }
 
 // pending is a record of an interface that EC2 has not made yet.
-func pending(owner string) inventory.Record {
+func pending(owner identity.Owner) inventory.Record {
 	r := record(owner, "", "", false)
 	r.Status = eni.Pending
 	return r
@@ -109,10 +109,10 @@ func TestRollbackActions(t *testing.T) {
 func TestRemovedAndUnlistedNetworks(t *testing.T) {
 	c := parsed(t, n3)
 	c.Removed = []string{"n9"}
-	for owner, want := range map[string]bool{
+	for owner, want := range map[identity.Owner]bool{
 		identity.NetworkOwner("n9"): true, identity.NetworkOwner("n3"): false, identity.NetworkOwner("n4"): false, "n9": false, "uid-1": false,
 	} {
-		t.Run(owner, func(t *testing.T) {
+		t.Run(string(owner), func(t *testing.T) {
 			if got := c.IsRemoved(record(owner, "", "", false)); got != want {
 				t.Errorf("removed is %t, want %t", got, want)
 			}

@@ -20,6 +20,12 @@ const (
 	Kind    = "NetworkAttachmentDefinition"
 )
 
+// The names of the CNI plugins that the definitions call in addition to that of the attachment.
+const (
+	IPAMPlugin   = "multieni-ipam"
+	RoutesPlugin = "multieni-routes"
+)
+
 // cniVersion is the version of the configuration. All releases of Multus 4 read it.
 const cniVersion = "1.0.0"
 
@@ -32,16 +38,18 @@ type Network struct {
 	HostDevice bool
 }
 
-// Name returns the name of the network and its definition: the NodeENI's, with the ordinal from the second interface on.
+// Name returns the name of the network and its definition: the NodeENI's, with two hyphens and the ordinal from the
+// second interface on. A NodeENI with pods must not have a name of that form, so no two networks share a name. Multus
+// takes no character that the name of a NodeENI cannot have.
 func (n Network) Name() string {
 	if n.Ordinal == 0 {
 		return n.NodeENI
 	}
-	return fmt.Sprintf("%s-%d", n.NodeENI, n.Ordinal)
+	return fmt.Sprintf("%s--%d", n.NodeENI, n.Ordinal)
 }
 
-// LinkName returns the name of the link on every node: the NodeENI's, with the ordinal from the second interface on, behind
-// a character that no Kubernetes name has. Alternative names derive from it.
+// LinkName returns the name of the link on every node: the NodeENI's, with the ordinal from the second interface on,
+// behind a character that no Kubernetes name has. Alternative names derive from it.
 func (n Network) LinkName() string {
 	if n.Ordinal == 0 {
 		return n.NodeENI
@@ -62,8 +70,9 @@ func (n Network) Definition() Definition {
 	if n.HostDevice {
 		main = plugin{Type: "host-device", Device: hostnet.AltName(n.LinkName())}
 	}
-	main.IPAM = &plugin{Type: "multieni-ipam", Network: n.Name()}
-	config, err := json.Marshal(configuration{CNIVersion: cniVersion, Name: n.Name(), Plugins: []plugin{main, {Type: "multieni-routes"}}})
+	main.IPAM = &plugin{Type: IPAMPlugin, Network: n.Name()}
+	config, err := json.Marshal(configuration{CNIVersion: cniVersion, Name: n.Name(),
+		Plugins: []plugin{main, {Type: RoutesPlugin}}})
 	if err != nil {
 		panic(err) // strings alone are always JSON
 	}
@@ -84,10 +93,12 @@ type plugin struct {
 	Mode    string  `json:"mode,omitempty"`
 	Network string  `json:"network,omitempty"`
 	IPAM    *plugin `json:"ipam,omitempty"`
+	*whereabouts
 }
 
-// Count returns the number of networks of a NodeENI, at least 1: the largest number of subnets that a zone has of those it
-// lists, given the zone of each. With a selector, and with the name or ID of one subnet, each node gets one interface.
+// Count returns the number of networks of a NodeENI, at least 1: the largest number of subnets that a zone has of those
+// it lists, given the zone of each. With a selector, and with the name or ID of one subnet, each node gets one
+// interface.
 func Count(zones []string, listed bool) int {
 	most, of := 1, map[string]int{}
 	if !listed {

@@ -27,8 +27,8 @@ func TestDefinition(t *testing.T) {
 		name, config string
 	}{
 		"the second interface": {
-			netattach.Network{NodeENI: "n3", Ordinal: 1}, "n3-1",
-			`{"cniVersion":"1.0.0","name":"n3-1","plugins":[{"type":"ipvlan","master":"net-n3_1","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3-1"}},{"type":"multieni-routes"}]}`,
+			netattach.Network{NodeENI: "n3", Ordinal: 1}, "n3--1",
+			`{"cniVersion":"1.0.0","name":"n3--1","plugins":[{"type":"ipvlan","master":"net-n3_1","mode":"l2","ipam":{"type":"multieni-ipam","network":"n3--1"}},{"type":"multieni-routes"}]}`,
 		},
 		"one pod for the interface": {
 			netattach.Network{NodeENI: "n3", HostDevice: true}, "n3",

@@ -14,7 +14,8 @@ import (
 	"github.com/multieni/multieni/internal/core/identity"
 )
 
-// Action is one mutating call to EC2. The set of actions is closed: [Create], [Attach], [Detach], [Delete] and [Change].
+// Action is one mutating call to EC2. The set of actions is closed: [Create], [Attach], [Detach], [Delete] and
+// [Change].
 type Action interface {
 	// Of returns the member the action is for.
 	Of() identity.Member
@@ -256,7 +257,7 @@ func (m AssignAddresses) IsSatisfiedBy(i eni.Interface) bool {
 }
 
 func (m AssignAddresses) String() string {
-	return fmt.Sprintf("%d more IPv%d addresses and %d prefixes", m.Addresses, m.Family, m.Prefixes)
+	return difference("more", m.Family, m.Addresses, m.Prefixes)
 }
 
 // UnassignAddresses unassigns the named addresses and prefixes of one family.
@@ -284,7 +285,23 @@ func (f UnassignAddresses) IsSatisfiedBy(i eni.Interface) bool {
 
 func (f UnassignAddresses) String() string {
 	c := f.Surplus.Counts()
-	return fmt.Sprintf("%d fewer IPv%d addresses and %d prefixes", c.SecondaryIPv4+c.IPv6, f.Family, c.IPv4Prefixes+c.IPv6Prefixes)
+	return difference("fewer", f.Family, c.SecondaryIPv4+c.IPv6, c.IPv4Prefixes+c.IPv6Prefixes)
+}
+
+// difference names the addresses and prefixes of a change that are not zero.
+func difference(direction string, family Family, addresses, prefixes int) string {
+	var parts []string
+	add := func(n int, noun string) {
+		switch {
+		case n == 1:
+			parts = append(parts, fmt.Sprintf("1 %s IPv%d %s", direction, family, noun))
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s IPv%d %ses", n, direction, family, noun))
+		}
+	}
+	add(addresses, "address")
+	add(prefixes, "prefix")
+	return strings.Join(parts, " and ")
 }
 
 func without[T interface{ netip.Addr | netip.Prefix }](all, surplus []T) []T {

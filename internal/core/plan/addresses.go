@@ -25,6 +25,10 @@ type addressDemand struct {
 	// grown is the number of IPv4 prefixes that pods need, most the demand behind it.
 	grown int
 	most  PrefixDemand
+	// limit is the largest number of IPv4 prefixes that the instance type takes, if that is less than pods may need;
+	// else 0.
+	limit        int
+	instanceType string
 }
 
 // surplus returns the requested addresses beyond the desired counts that may be unassigned, the newest.
@@ -39,15 +43,16 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	}
 }
 
-// changes brings the addresses of an interface to the desired counts. It unassigns surplus addresses from the end, so that
-// the oldest stay, and does so before it assigns others, because both share one limit.
+// changes brings the addresses of an interface to the desired counts. It unassigns surplus addresses from the end, so
+// that the oldest stay, and does so before it assigns others, because both share one limit.
 func (d addressDemand) changes(have eni.Addresses) []Attribute {
 	surplus, requested, counts := d.surplus(have), have.Common(d.requested), have.Counts()
 	fewer := func(family Family, surplus eni.Addresses) Attribute {
 		return UnassignAddresses{Family: family, Surplus: surplus, Requested: requested}
 	}
 	more := func(family Family, addresses, prefixes int) Attribute {
-		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts, Requested: requested}
+		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts,
+			Requested: requested}
 	}
 	return []Attribute{
 		fewer(IPv4, eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}),
@@ -81,15 +86,25 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 
 // explainAddresses says that an interface keeps more addresses than its NodeENI asks for, although no record says that
 // another program assigned them: a controller ended between its call and the record, or an earlier release had none.
-func (m *member) explainAddresses(d addressDemand) {
-	i := m.Interface
-	if m.desired == nil || i == nil || m.Phase != Attached || m.Why.Reason != "" {
-		return
+func (s step) explainAddresses(d addressDemand) step {
+	m, i := s.m, s.Interface
+	if m.desired == nil || i == nil || s.Phase != Attached || s.Why.Reason != "" {
+		return s
 	}
 	if d.inUse(i.Addresses) {
-		m.Why = Problem{AddressesInUse, fmt.Sprintf("%s keeps addresses beyond those of its NodeENI, because pods use them or can start to: %s; it gives back prefixes that the agent has drained",
+		s.Why = Problem{AddressesInUse, fmt.Sprintf(
+			"%s keeps addresses beyond those of its NodeENI, because pods use them or can start to: %s; it gives "+
+				"back prefixes that the agent has drained",
 			i.ID, d.network.pods())}
-		return
+		return s
+	}
+	if d.limit > 0 {
+		s.Why = Problem{PrefixesLimited,
+			fmt.Sprintf("pods.ipv4.prefixes.max of NodeENI %s is %d, and an interface of %s takes %d prefixes in "+
+				"addition to its addresses; "+
+				"it grows up to that; lower max, or use a larger instance type", m.NodeENI, m.claim.PodPrefixes.Max,
+				d.instanceType, d.limit)}
+		return s
 	}
 	want, have, ours := m.desired.Spec.AddressCounts, i.Counts(), i.Common(d.requested).Counts()
 	for _, form := range []struct {
@@ -102,12 +117,15 @@ func (m *member) explainAddresses(d addressDemand) {
 		{"IPv6 prefixes", want.IPv6Prefixes, have.IPv6Prefixes, ours.IPv6Prefixes},
 	} {
 		if form.want > 0 && form.have > form.want && form.ours < form.want {
-			m.Why = Problem{AddressesKept, fmt.Sprintf("%s keeps its %d %s, although %d are asked for: a record says of only %d that multieni requested them, "+
-				"and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
-				i.ID, form.have, form.name, form.want, form.ours, unassignCommand(form.name), i.ID)}
-			return
+			s.Why = Problem{AddressesKept,
+				fmt.Sprintf("%s keeps its %d %s, although %d are asked for: a record says of only %d that multieni "+
+					"requested them, "+
+					"and the others may be in use; unassign those that nothing uses with aws ec2 %s --network-interface-id %s",
+					i.ID, form.have, form.name, form.want, form.ours, unassignCommand(form.name), i.ID)}
+			return s
 		}
 	}
+	return s
 }
 
 // unassignCommand is the AWS CLI's command for a form of addresses.

@@ -13,36 +13,32 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// withoutOwnerNetworks removes, from the interfaces by owner, the pre-join interfaces of networks without a claim.
-func withoutOwnerNetworks(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
-	var joined []inventory.Record
-	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
-		claimed := slices.ContainsFunc(claims, func(c Claim) bool { return c.NodeENIUID == uid })
-		if identity.IsNetworkOwner(uid) && !claimed {
-			joined = append(joined, byOwner[uid]...)
-			delete(byOwner, uid)
-		}
-	}
-	return joined
+// preJoinWithoutClaim returns the pre-join interfaces of networks without a claim.
+func preJoinWithoutClaim(claims []Claim, byOwner map[identity.Owner][]inventory.Record) []inventory.Record {
+	return slices.DeleteFunc(withoutClaim(claims, byOwner), func(r inventory.Record) bool {
+		return !r.Member.Owner.IsNetwork()
+	})
 }
 
-// withoutOwner returns the interfaces without a claim.
-func withoutOwner(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+// withoutClaim returns the interfaces without a claim, ordered by owner.
+func withoutClaim(claims []Claim, byOwner map[identity.Owner][]inventory.Record) []inventory.Record {
 	var unknown []inventory.Record
-	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
-		if !slices.ContainsFunc(claims, func(c Claim) bool { return c.NodeENIUID == uid }) {
-			unknown = append(unknown, byOwner[uid]...)
+	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
+		if !slices.ContainsFunc(claims, func(c Claim) bool { return c.Owner == owner }) {
+			unknown = append(unknown, byOwner[owner]...)
 		}
 	}
 	return unknown
 }
 
-// invisibleOrphans returns the orphans that EC2's last answer omitted.
-func invisibleOrphans(claims []Claim, byOwner map[string][]inventory.Record) []inventory.Record {
+// missingOrphans returns the orphans that EC2's last answer omitted.
+func missingOrphans(claims []Claim, byOwner map[identity.Owner][]inventory.Record) []inventory.Record {
 	var missing []inventory.Record
 	for _, c := range claims {
 		if c.Leaked {
-			missing = append(missing, slices.DeleteFunc(slices.Clone(byOwner[c.NodeENIUID]), func(r inventory.Record) bool { return !r.Missing })...)
+			missing = append(missing, slices.DeleteFunc(slices.Clone(byOwner[c.Owner]), func(r inventory.Record) bool {
+				return !r.Missing
+			})...)
 		}
 	}
 	return missing
@@ -53,7 +49,7 @@ func invisibleOrphans(claims []Claim, byOwner map[string][]inventory.Record) []i
 func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 	var known, others []*Claim
 	for n := range claims {
-		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key identity.Key) bool { return key.NodeENIUID == claims[n].NodeENIUID }) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(p.Observed.Ledger)), func(key identity.Key) bool { return key.Owner == claims[n].Owner }) {
 			known = append(known, &claims[n])
 		} else {
 			others = append(others, &claims[n])
@@ -66,63 +62,65 @@ func (p *planner) inAdoptionOrder(claims []Claim) []*Claim {
 // lost NodeENI with the same name, so that a user who creates lost NodeENIs again loses no interface; and pre-join
 // interfaces. They become members of the claim. Their tags are updated in place like any other attribute, and tell
 // other processes.
-func (p *planner) adoptOrphans(claim *Claim, byOwner map[string][]inventory.Record) {
-	if p.ended || claim.Mode != Ensure || identity.IsNetworkOwner(claim.NodeENIUID) {
+func (p *planner) adoptOrphans(claim *Claim, byOwner map[identity.Owner][]inventory.Record) {
+	if p.ended || claim.Mode != Ensure || claim.Owner.IsNetwork() {
 		return
 	}
 	for _, dead := range p.Claims {
 		if dead.Mode == Release && dead.Leaked && dead.NodeENI == claim.NodeENI {
-			byOwner[dead.NodeENIUID] = p.adoptFrom(claim, byOwner, byOwner[dead.NodeENIUID], p.bestOrphan)
+			byOwner[dead.Owner] = p.adoptFrom(claim, byOwner, byOwner[dead.Owner], p.bestOrphan)
 		}
 	}
-	p.preJoin = p.adoptFrom(claim, byOwner, p.preJoin, func(wish DesiredInterface, joined []inventory.Record) int {
-		return p.preJoinMatching(claim, wish, joined)
+	p.preJoin = p.adoptFrom(claim, byOwner, p.preJoin, func(desired DesiredInterface, joined []inventory.Record) int {
+		return p.preJoinMatching(claim, desired, joined)
 	})
 }
 
 // adoptFrom assigns the chosen interfaces to the claim, and returns the others.
-func (p *planner) adoptFrom(claim *Claim, byOwner map[string][]inventory.Record, from []inventory.Record, choose func(DesiredInterface, []inventory.Record) int) []inventory.Record {
+func (p *planner) adoptFrom(
+	claim *Claim, byOwner map[identity.Owner][]inventory.Record, from []inventory.Record, choose func(DesiredInterface, []inventory.Record) int,
+) []inventory.Record {
 	if len(from) == 0 {
 		return from
 	}
-	owned, left := byOwner[claim.NodeENIUID], slices.Clone(from)
+	owned, left := byOwner[claim.Owner], slices.Clone(from)
 	pairs := match(claim.Interfaces, owned, p.InstanceID, p.verified)
 	ordinal := p.ordinals(claim, pairs, owned)
-	for w, wish := range claim.Interfaces {
-		if _, paired := pairs.byWish[w]; paired {
+	for w, desired := range claim.Interfaces {
+		if _, paired := pairs.byDesired[w]; paired {
 			continue
 		}
-		i := choose(wish, left)
+		i := choose(desired, left)
 		if i < 0 {
 			continue
 		}
 		r := left[i]
 		left = slices.Delete(left, i, i+1)
 		generation := r.Member.Generation
-		r.Member = p.identity(claim, identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal[w]})
+		r.Member = p.identity(claim, identity.Key{Owner: claim.Owner, Ordinal: ordinal[w]})
 		r.Member.Generation = generation
 		owned = append(slices.Clip(owned), r)
 	}
-	byOwner[claim.NodeENIUID] = owned
+	byOwner[claim.Owner] = owned
 	return left
 }
 
 // bestOrphan returns the index of the interface in use that matches a desired one best, or -1: the one with its ordinal
 // is best.
-func (p *planner) bestOrphan(wish DesiredInterface, orphans []inventory.Record) int {
+func (p *planner) bestOrphan(desired DesiredInterface, orphans []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
 		switch {
 		case !p.verified(r):
 			return 2
-		case r.Member.Ordinal != wish.Ordinal:
+		case r.Member.Ordinal != desired.Ordinal:
 			return 1
 		default:
 			return 0
 		}
 	}
 	for i, r := range orphans {
-		if !r.Missing && p.inUseMatching(wish, r) && (best < 0 || rank(r) < rank(orphans[best])) {
+		if !r.Missing && p.inUseMatching(desired, r) && (best < 0 || rank(r) < rank(orphans[best])) {
 			best = i
 		}
 	}
@@ -131,8 +129,8 @@ func (p *planner) bestOrphan(wish DesiredInterface, orphans []inventory.Record) 
 
 // inUseMatching reports whether an interface is attached to the instance, or about to be, in a subnet that the desired
 // one allows.
-func (p *planner) inUseMatching(wish DesiredInterface, r inventory.Record) bool {
-	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && wish.allows(r.SubnetID)
+func (p *planner) inUseMatching(desired DesiredInterface, r inventory.Record) bool {
+	return r.AttachedTo(p.InstanceID) && r.Attachment.Status != eni.AttachmentDetaching && desired.allows(r.SubnetID)
 }
 
 // orphanMatching returns the ID of the interface that may be adopted for a member without one, or "". It has the
@@ -149,13 +147,13 @@ func (p *planner) orphanMatching(m *member) string {
 // preJoinMatching returns the index of the pre-join interface that matches a desired one best, or -1. An interface of a
 // network with the NodeENI's name is best, then the one in the requested slot. A network with another NodeENI's name is
 // left to that NodeENI.
-func (p *planner) preJoinMatching(claim *Claim, wish DesiredInterface, joined []inventory.Record) int {
+func (p *planner) preJoinMatching(claim *Claim, desired DesiredInterface, joined []inventory.Record) int {
 	best := -1
 	rank := func(r inventory.Record) int {
 		switch {
 		case r.Member.NodeENI == claim.NodeENI:
 			return 0
-		case r.Attachment != nil && r.Attachment.Slot == wish.Slot:
+		case r.Attachment != nil && r.Attachment.Slot == desired.Slot:
 			return 1
 		default:
 			return 2
@@ -163,8 +161,10 @@ func (p *planner) preJoinMatching(claim *Claim, wish DesiredInterface, joined []
 	}
 	for i, r := range joined {
 		elsewhere := r.Attachment != nil && !r.AttachedTo(p.InstanceID)
-		others := r.Member.NodeENI != claim.NodeENI && slices.ContainsFunc(p.Claims, func(c Claim) bool { return c.NodeENI == r.Member.NodeENI })
-		if r.Missing || elsewhere || others || !wish.allows(r.SubnetID) {
+		others := r.Member.NodeENI != claim.NodeENI && slices.ContainsFunc(p.Claims, func(c Claim) bool {
+			return c.NodeENI == r.Member.NodeENI
+		})
+		if r.Missing || elsewhere || others || !desired.allows(r.SubnetID) {
 			continue
 		}
 		if best < 0 || cmp.Or(cmp.Compare(rank(r), rank(joined[best])), cmp.Compare(r.ID, joined[best].ID)) < 0 {

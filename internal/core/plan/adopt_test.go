@@ -21,7 +21,7 @@ import (
 func preJoin(id, network, subnet string, device int) inventory.Record {
 	member := identity.Member{
 		Cluster: cluster, NodeENI: network, Node: instance, InstanceID: instance,
-		Key: identity.Key{NodeENIUID: identity.NetworkOwner(network)}, Generation: start.Unix(),
+		Key: identity.Key{Owner: identity.NetworkOwner(network)}, Generation: identity.GenerationAt(start),
 	}
 	return inventory.Record{
 		Member: member, Confirmed: true,
@@ -34,7 +34,7 @@ func preJoin(id, network, subnet string, device int) inventory.Record {
 
 // asks is a NodeENI that desires interfaces from device index 1 on, one in each of the subnets.
 func asks(nodeENI string, subnets ...string) plan.Claim {
-	claim := plan.Claim{NodeENI: nodeENI, NodeENIUID: "uid-" + nodeENI, Mode: plan.Ensure, AllResolved: true, FirstSlot: eni.Slot{Device: 1}}
+	claim := plan.Claim{NodeENI: nodeENI, Owner: identity.Owner("uid-" + nodeENI), Mode: plan.Ensure, AllResolved: true, FirstSlot: eni.Slot{Device: 1}}
 	for n, subnet := range subnets {
 		claim.Interfaces = append(claim.Interfaces, plan.DesiredInterface{
 			Ordinal: n, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + n}, Spec: eni.Spec{SourceDestCheck: true, DeleteOnTermination: true},
@@ -105,7 +105,7 @@ func TestNodeENITakesOverWhatTheInstanceGotBeforeItJoined(t *testing.T) {
 // TestATakeoverWaitsForNoTag has EC2 refuse the tags of an adopted interface: it is the NodeENI's all the same. Other
 // changes wait, because another process that identifies it by its old tags would revert them.
 func TestATakeoverWaitsForNoTag(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-upf"}
+	key := identity.Key{Owner: "uid-upf"}
 	refused := &eni.APIError{Class: eni.Unauthorized, Operation: "CreateTags", Code: "UnauthorizedOperation"}
 	for name, tc := range map[string]struct {
 		groups []string
@@ -152,7 +152,7 @@ func TestATakeoverWaitsForNoTag(t *testing.T) {
 
 // TestTagsHoldNothingElseUp has EC2 refuse the user's tags of an interface with other groups than the desired ones.
 func TestTagsHoldNothingElseUp(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-upf"}
+	key := identity.Key{Owner: "uid-upf"}
 	claim := asks("upf", "s1")
 	claim.Interfaces[0].Spec.Groups, claim.Interfaces[0].Spec.Tags = []string{"sg-2"}, map[string]string{"team": "ran"}
 	owned := preJoin("eni-1", "upf", "s1", 1)
@@ -194,10 +194,10 @@ func undertaken(p plan.Plan) []string {
 func TestWhatWasTakenOverStays(t *testing.T) {
 	d := plan.Desired{Cluster: cluster, Node: nodeName, InstanceID: instance, Claims: []plan.Claim{asks("a", "s1"), asks("upf", "s1")}}
 	for name, tc := range map[string]struct {
-		ledger map[identity.Key]int64
+		ledger identity.Generations
 		of     string
 	}{
-		"with whom the ledger names":         {map[identity.Key]int64{{NodeENIUID: "uid-upf"}: start.Unix()}, "upf"},
+		"with whom the ledger names":         {identity.Generations{{Owner: "uid-upf"}: identity.GenerationAt(start)}, "upf"},
 		"and is the first one's without any": {nil, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestWhatAnInstanceGotBeforeItJoinedGoesWithIt(t *testing.T) {
 // outlived is an interface in use of a lost NodeENI.
 func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
 	r := preJoin(id, nodeENI, subnet, 1+ordinal)
-	r.Member.Key = identity.Key{NodeENIUID: "uid-earlier-" + nodeENI, Ordinal: ordinal}
+	r.Member.Key = identity.Key{Owner: identity.Owner("uid-earlier-" + nodeENI), Ordinal: ordinal}
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	return r
 }
@@ -242,7 +242,7 @@ func kinds(p plan.Plan) []string {
 		case plan.Create:
 			what = "create"
 		case plan.Change:
-			if tags, ok := a.To.(plan.Tags); ok && tags[identity.TagNodeENIUID] == a.Member.NodeENIUID {
+			if tags, ok := a.To.(plan.Tags); ok && tags[identity.TagNodeENIUID] == string(a.Member.Owner) {
 				what = "tag"
 			}
 		}
@@ -254,7 +254,7 @@ func kinds(p plan.Plan) []string {
 func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	gone := func(nodeENI string) plan.Claim {
 		return plan.Claim{
-			NodeENI: nodeENI, NodeENIUID: "uid-earlier-" + nodeENI, Mode: plan.Release, Leaked: true,
+			NodeENI: nodeENI, Owner: identity.Owner("uid-earlier-" + nodeENI), Mode: plan.Release, Leaked: true,
 			MissingSince: start, Grace: identity.MassLossGrace,
 		}
 	}
@@ -318,7 +318,7 @@ func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 			p := plan.Compute(d, plan.Observed{Owned: tc.owned, Snapshot: look, ReplaceAllowed: true, Limits: eni.Limits{Cards: []int{4}, Interfaces: 4, IPv4: 15, IPv6: 15}}, now)
 			var kept []string
 			for _, m := range p.Members {
-				if m.Interface != nil && m.NodeENIUID == "uid-upf" {
+				if m.Interface != nil && m.Owner == "uid-upf" {
 					kept = append(kept, m.Interface.ID)
 				}
 			}

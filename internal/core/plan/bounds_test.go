@@ -12,24 +12,24 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-var spoilt = identity.Key{NodeENIUID: "uid-a"}
+var spoilt = identity.Key{Owner: "uid-a"}
 
 // TestGenerationsThatSomebodyWrote into a tag are numbers like others: the next is one more, the same at each plan, and
 // after the last there is none.
 func TestGenerationsThatSomebodyWrote(t *testing.T) {
 	const future = 95617584000 // in the year 5000
 	cases := map[string]struct {
-		spent, next int64
+		spent, next identity.Generation
 		blocked     bool
 	}{
-		"a time of the past":  {spent: start.Unix() - 1, next: start.Unix()},
+		"a time of the past":  {spent: identity.GenerationAt(start) - 1, next: identity.GenerationAt(start)},
 		"a time of next year": {spent: future, next: future + 1},
 		"the last":            {spent: identity.MaxGeneration, blocked: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
-			o := w.observe(map[identity.Key]int64{})
+			o := w.observe(identity.Generations{})
 			o.UsedGenerations[spoilt] = tc.spent
 			for second := range 3 {
 				now := start.Add(time.Duration(second) * time.Second)
@@ -50,12 +50,12 @@ func TestGenerationsThatSomebodyWrote(t *testing.T) {
 func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 	const future = 95617584000
 	w := newWorld(limits(4))
-	o := w.observe(map[identity.Key]int64{spoilt: future})
+	o := w.observe(identity.Generations{spoilt: future})
 	o.ObservedSince = start.Add(-inventory.VisibilityWindow)
 	if p := plan.Compute(desired(), o, start); len(p.Ledger) != 0 {
 		t.Errorf("the ledger keeps %v until %s", p.Ledger, p.RequeueAt)
 	}
-	o.UsedGenerations, o.RemovedExternally = map[identity.Key]int64{spoilt: future}, map[identity.Key]time.Time{spoilt: start}
+	o.UsedGenerations, o.RemovedExternally = identity.Generations{spoilt: future}, map[identity.Key]time.Time{spoilt: start}
 	p := plan.Compute(desired(claim("a", wish(0, 1, "subnet-a"))), o, start.Add(plan.RecreateAfter))
 	if len(p.Actions) != 1 {
 		t.Errorf("nothing is made before %s", p.RequeueAt)
@@ -65,12 +65,12 @@ func TestAGenerationOfTheFutureIsNoTime(t *testing.T) {
 // TestALedgerHasRoomForAllThatMatters: of too many entries those go that tags tell as well.
 func TestALedgerHasRoomForAllThatMatters(t *testing.T) {
 	w := newWorld(limits(4))
-	promised := identity.Key{NodeENIUID: "uid-b"}
-	ledger := map[identity.Key]int64{promised: start.Unix()}
+	promised := identity.Key{Owner: "uid-b"}
+	ledger := identity.Generations{promised: identity.GenerationAt(start)}
 	for ordinal := range plan.MaxLedger {
 		m := identity.Member{
 			Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance,
-			Key: identity.Key{NodeENIUID: "uid-a", Ordinal: ordinal}, Generation: start.Unix(),
+			Key: identity.Key{Owner: "uid-a", Ordinal: ordinal}, Generation: identity.GenerationAt(start),
 		}
 		i := w.make("subnet-a", m.Tags(start, nil))
 		w.interfaces[i.ID] = i

@@ -55,7 +55,7 @@ const (
 type Plan struct {
 	// Ledger is the generation of each member. If it differs from the observed ledger, it must be stored before any
 	// action is executed.
-	Ledger map[identity.Key]int64
+	Ledger identity.Generations
 	// Actions are the calls to make now. Those of one member are sequential, and stop at the first failure; members are
 	// independent.
 	Actions []Action
@@ -72,9 +72,14 @@ type Plan struct {
 	RequeueAt time.Time
 	// Converging is set while a desired member is not attached.
 	Converging bool
-	// ReplaceCandidate is the UID of the NodeENI whose member is being replaced, or would be with
+	// ReplaceCandidate is the owner whose member is being replaced, or would be with
 	// [Observed.ReplaceAllowed]; empty if there is none.
-	ReplaceCandidate string
+	ReplaceCandidate identity.Owner
+	// Evictions are the pods to evict now.
+	Evictions []Eviction
+	// EvictCandidate is the owner whose pods are being evicted for a removal without a replacement, or would be with
+	// [Observed.EvictAllowed]; empty if there is none.
+	EvictCandidate identity.Owner
 }
 
 // Phase is the phase of a member.
@@ -106,6 +111,8 @@ type Member struct {
 	Unverified bool
 	// Why says why the member is not as desired; its Reason is empty if it is.
 	Why Problem
+	// DrainPods is set if the node is to let no further pod use the interface.
+	DrainPods bool
 	// Drift lists the differences that only a replacement can correct.
 	Drift []Drift
 	// Requested are the addresses and prefixes of the interface that EC2's answers to our calls named. Other programs
@@ -126,11 +133,15 @@ func Compute(d Desired, o Observed, now time.Time) Plan {
 	p.arrange()
 	p.allocateSlots()
 	p.selectReplacement()
-	for _, m := range p.members {
-		p.step(m)
+	steps := make([]step, len(p.members))
+	for n, m := range p.members {
+		steps[n] = p.next(m)
+		p.apply(steps[n])
 	}
-	p.updateLaunchInterfaces()
-	return p.finish()
+	for _, update := range p.InPlaceUpdates {
+		p.apply(p.updateLaunchInterface(update))
+	}
+	return p.finish(steps)
 }
 
 // planner is the state that the steps of one computation share.
@@ -169,8 +180,6 @@ type member struct {
 	// the desired one exists; and on a member whose obstacle only a fresh read shows.
 	needsFreshRead bool
 	problem        *Problem
-	// inUseWithoutTags is set on a member with an adopted interface that differs from the desired one only in its tags.
-	inUseWithoutTags bool
 }
 
 func newPlanner(d Desired, o Observed, now time.Time) *planner {
@@ -178,47 +187,50 @@ func newPlanner(d Desired, o Observed, now time.Time) *planner {
 	p.Owned = o.expected()
 	p.plan.Ledger = maps.Clone(o.Ledger)
 	if p.plan.Ledger == nil {
-		p.plan.Ledger = map[identity.Key]int64{}
+		p.plan.Ledger = identity.Generations{}
 	}
 	if o.Snapshot != nil {
 		state := o.Snapshot.Instance.State
 		p.ended = state.Terminating() || state == eni.InstanceMissing && !o.MissingSince.IsZero() && now.Sub(o.MissingSince) >= InstanceGrace
 	}
-	p.slots = p.seat()
+	p.slots = p.observedSlots()
 	return p
 }
 
 // place creates a member for every desired and every existing interface.
 func (p *planner) place() {
-	byOwner := map[string][]inventory.Record{}
+	byOwner := map[identity.Owner][]inventory.Record{}
 	for _, r := range p.withoutCopies() {
-		byOwner[r.Member.NodeENIUID] = append(byOwner[r.Member.NodeENIUID], r)
+		byOwner[r.Member.Owner] = append(byOwner[r.Member.Owner], r)
 	}
 	claims := slices.SortedFunc(slices.Values(p.Claims), func(a, b Claim) int {
-		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.NodeENIUID, b.NodeENIUID))
+		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Owner, b.Owner))
 	})
-	p.preJoin = withoutOwnerNetworks(claims, byOwner)
-	p.unknown = withoutOwner(claims, byOwner)
+	p.preJoin = preJoinWithoutClaim(claims, byOwner)
+	for _, r := range p.preJoin {
+		delete(byOwner, r.Member.Owner)
+	}
+	p.unknown = withoutClaim(claims, byOwner)
 	for _, claim := range p.inAdoptionOrder(claims) {
 		p.adoptOrphans(claim, byOwner)
 	}
-	p.unknown = append(p.unknown, invisibleOrphans(claims, byOwner)...)
+	p.unknown = append(p.unknown, missingOrphans(claims, byOwner)...)
 	for _, claim := range claims {
-		p.placeClaim(&claim, byOwner[claim.NodeENIUID])
-		delete(byOwner, claim.NodeENIUID)
+		p.placeClaim(&claim, byOwner[claim.Owner])
+		delete(byOwner, claim.Owner)
 	}
-	standing, why := ModeFor(SelectionFacts{NodePaused: p.Paused})
-	for _, uid := range slices.Sorted(maps.Keys(byOwner)) {
+	mode, why := ModeFor(SelectionFacts{NodePaused: p.Paused})
+	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
 		// The end of the instance says nothing about an unknown NodeENI: its interfaces are removed like leaks.
-		p.placeClaim(&Claim{Mode: standing, Why: why, Leaked: p.ended}, byOwner[uid])
+		p.placeClaim(&Claim{Mode: mode, Why: why, Leaked: p.ended}, byOwner[owner])
 	}
 	for _, r := range p.preJoin {
 		why := "it was made before its instance joined the cluster, for network " + r.Member.NodeENI + ", and goes with the instance"
-		joined := Retain
+		mode := Retain
 		if p.Paused {
-			joined = Paused
+			mode = Paused
 		}
-		p.placeClaim(&Claim{Mode: joined, Why: why}, []inventory.Record{r})
+		p.placeClaim(&Claim{Mode: mode, Why: why}, []inventory.Record{r})
 	}
 }
 
@@ -235,22 +247,22 @@ func (p *planner) placeClaim(claim *Claim, owned []inventory.Record) {
 	pairs.surplus = p.excludeSurplus(pairs.surplus, owned)
 	ordinal := p.ordinals(claim, pairs, owned)
 	for w := range claim.Interfaces {
-		wish := &claim.Interfaces[w]
-		if i, ok := pairs.byWish[w]; ok {
+		desired := &claim.Interfaces[w]
+		if i, ok := pairs.byDesired[w]; ok {
 			m := p.existing(claim, owned[i])
-			m.desired, m.Desired, m.RequestedSlot = wish, true, wish.Slot
+			m.desired, m.Desired, m.RequestedSlot = desired, true, desired.Slot
 			// A user can have changed the names in the tags that lead its events to the node.
 			m.NodeENI, m.Node = claim.NodeENI, p.Node
 			p.add(m)
 			continue
 		}
-		key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal[w]}
-		if born := p.launchedFor(wish); born != nil {
-			p.adoptLaunchInterfaces(claim, wish, key, born)
+		key := identity.Key{Owner: claim.Owner, Ordinal: ordinal[w]}
+		if launched := p.launchedFor(desired); launched != nil {
+			p.adoptLaunchInterfaces(claim, desired, key, launched)
 			continue
 		}
-		p.add(&member{claim: claim, desired: wish, Member: Member{
-			Member: p.identity(claim, key), Desired: true, RequestedSlot: wish.Slot, Slot: wish.Slot,
+		p.add(&member{claim: claim, desired: desired, Member: Member{
+			Member: p.identity(claim, key), Desired: true, RequestedSlot: desired.Slot, Slot: desired.Slot,
 		}})
 	}
 	stranded := false
@@ -292,12 +304,12 @@ func (m *member) retainWithoutSubnet() {
 func (p *planner) addUnresolvable(claim *Claim) {
 	ordinal := 0
 	for _, m := range p.members {
-		if m.NodeENIUID == claim.NodeENIUID {
+		if m.Owner == claim.Owner {
 			ordinal = max(ordinal, m.Ordinal+1)
 		}
 	}
 	for n := range claim.Unresolvable {
-		key := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: ordinal + n}
+		key := identity.Key{Owner: claim.Owner, Ordinal: ordinal + n}
 		slot := eni.Slot{Card: claim.FirstSlot.Card, Device: claim.FirstSlot.Device + key.Ordinal}
 		p.add(&member{claim: claim, problem: &claim.Unresolvable[n], Member: Member{
 			Member: p.identity(claim, key), Desired: true, RequestedSlot: slot, Slot: slot,
@@ -310,17 +322,21 @@ func (p *planner) addUnresolvable(claim *Claim) {
 func (p *planner) retainUnverified(claim *Claim, owned []inventory.Record) {
 	drift := map[int][]Drift{}
 	if claim.Mode == Paused {
-		for w, i := range match(claim.Interfaces, owned, p.InstanceID, p.verified).byWish {
+		for w, i := range match(claim.Interfaces, owned, p.InstanceID, p.verified).byDesired {
 			drift[i] = fixedDrift(claim.Interfaces[w], claim.target(claim.Interfaces[w].Slot, owned[i].Interface), owned[i].Interface)
 		}
 	}
 	for i, r := range owned {
-		if !p.verified(r) && claim.Mode == Release && !p.accepts(claim) {
+		accepted := !p.verified(r) && claim.Mode == Release && p.accepts(claim, r)
+		if !p.verified(r) && claim.Mode == Release && !accepted {
 			p.exclude(r, "")
 			continue
 		}
 		m := p.existing(claim, r)
-		m.Drift, m.Unverified = drift[i], !p.hasEvidence(r)
+		m.Drift, m.Unverified = drift[i], !p.hasEvidence(r) && !accepted
+		if accepted { // the ledger of the next plan names it, so that its removal goes on
+			p.record(m.Member)
+		}
 		p.add(m)
 	}
 }
@@ -357,7 +373,7 @@ func (p *planner) add(m *member) { p.members = append(p.members, m) }
 // of them stays unattached because a new one has its slot. Slots that are requested exactly are reserved. Interfaces
 // that are being created come before all others and keep their slots.
 func (p *planner) allocateSlots() {
-	var standing []*member
+	var unplaced []*member
 	for _, m := range p.members {
 		if m.ordered {
 			p.slots.reserve(m.target)
@@ -368,16 +384,16 @@ func (p *planner) allocateSlots() {
 				p.slots.freeWhenGone(m.Slot)
 			}
 		case m.desired != nil && !m.hasSlot():
-			standing = append(standing, m)
+			unplaced = append(unplaced, m)
 			if m.claim.ExactSlot {
 				p.slots.reserve(m.desired.Slot)
 			}
 		}
 	}
-	slices.SortStableFunc(standing, func(a, b *member) int {
+	slices.SortStableFunc(unplaced, func(a, b *member) int {
 		return cmp.Or(first(p.createInFlight(a), p.createInFlight(b)), first(a.record != nil, b.record != nil), first(a.claim.ExactSlot, b.claim.ExactSlot))
 	})
-	for _, m := range standing {
+	for _, m := range unplaced {
 		p.allocateSlot(m)
 	}
 	p.countUnattached()
@@ -435,33 +451,26 @@ func (m *member) hasSlot() bool {
 }
 
 // finish orders the result, prunes the ledger, and defers all calls if there was no fresh read of the instance.
-func (p *planner) finish() Plan {
-	for _, m := range p.members {
-		if m.Interface != nil {
-			m.Requested = m.Interface.Common(p.Requested[m.Interface.ID])
+func (p *planner) finish(steps []step) Plan {
+	for _, s := range steps {
+		if s.Interface != nil {
+			s.Requested = s.Interface.Common(p.Requested[s.Interface.ID])
 		}
-		p.plan.Members = append(p.plan.Members, m.Member)
+		p.plan.Members = append(p.plan.Members, s.Member)
 	}
 	slices.SortStableFunc(p.plan.Members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.NodeENI, b.NodeENI), a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
 	})
-	p.pruneGenerations()
+	p.pruneGenerations(steps)
 	p.noteVerified()
 	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, p.waitsForAnswer)
 	if p.NodeAbsent && len(p.members) > 0 {
 		p.requeueAt(p.now.Add(foreignSlotRecheck))
 	}
 	if p.Snapshot == nil {
-		inDoubt := slices.ContainsFunc(p.members, func(m *member) bool { return m.needsFreshRead })
+		inDoubt := slices.ContainsFunc(steps, func(s step) bool { return s.needsFreshRead })
 		p.plan.NeedsDescribe = p.NodeAbsent || inDoubt || len(p.plan.Actions) > 0 || !maps.Equal(p.plan.Ledger, p.Ledger)
 		p.plan.Proposed, p.plan.Actions, p.plan.Ledger = p.plan.Actions, nil, maps.Clone(p.Ledger)
 	}
 	return p.plan
-}
-
-// requeueAt requests another plan at the given time, unless an earlier one is requested already.
-func (p *planner) requeueAt(at time.Time) {
-	if p.plan.RequeueAt.IsZero() || at.Before(p.plan.RequeueAt) {
-		p.plan.RequeueAt = at
-	}
 }

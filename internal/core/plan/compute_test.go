@@ -103,7 +103,7 @@ func TestComputeReachesWhatIsWanted(t *testing.T) {
 		},
 		"what cannot be wished for is seen as blocked": {
 			limits: limits(4), claims: []plan.Claim{{
-				NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Ensure, AllResolved: true,
+				NodeENI: "a", Owner: "uid-a", Mode: plan.Ensure, AllResolved: true,
 				Unresolvable: []plan.Problem{{Reason: plan.NoSubnetInZone}},
 			}},
 			reasons: []plan.Reason{plan.NoSubnetInZone},
@@ -139,7 +139,7 @@ func TestSourceDestCheckIsOffBeforeTheAttach(t *testing.T) {
 	off := wish(0, 1, "s1")
 	off.Spec.SourceDestCheck = false
 	var seen []string
-	var ledger map[identity.Key]int64
+	var ledger identity.Generations
 	for range 4 {
 		p := plan.Compute(desired(claim("a", off)), w.observe(ledger), w.now)
 		ledger = p.Ledger
@@ -380,19 +380,19 @@ func TestADeviceThatTheNodeHoldsIsNotDetached(t *testing.T) {
 }
 
 func TestAUsedUpGenerationIsNeverUsedAgain(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-a"}
+	key := identity.Key{Owner: "uid-a"}
 	w := newWorld(limits(4))
-	o := w.observe(map[identity.Key]int64{key: start.Unix() + 5})
-	o.UsedGenerations = map[identity.Key]int64{key: start.Unix() + 5}
+	o := w.observe(identity.Generations{key: identity.GenerationAt(start) + 5})
+	o.UsedGenerations = identity.Generations{key: identity.GenerationAt(start) + 5}
 	p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, start)
-	if got := p.Ledger[key]; got <= start.Unix()+5 {
+	if got := p.Ledger[key]; got <= identity.GenerationAt(start)+5 {
 		t.Errorf("generation %d was used before", got)
 	}
 }
 
 func TestALostCreationKeepsItsLedgerEntryUntilItWouldShow(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-a"}
-	ledger := map[identity.Key]int64{key: start.Unix()}
+	key := identity.Key{Owner: "uid-a"}
+	ledger := identity.Generations{key: identity.GenerationAt(start)}
 	w := newWorld(limits(4))
 	released := claim("a")
 	released.Mode = plan.Release
@@ -435,7 +435,7 @@ func TestJudge(t *testing.T) {
 func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 	w := newWorld(limits(4))
 	c := claim("a", wish(0, 1, "s1"))
-	var ledger map[identity.Key]int64
+	var ledger identity.Generations
 	for range 2 { // create, attach
 		p := plan.Compute(desired(c), w.observe(ledger), w.now)
 		ledger = p.Ledger
@@ -468,7 +468,7 @@ func TestAnAttachIsOverdueOnlyByWhatWasShown(t *testing.T) {
 // TestNamesInTagsAreMended has an interface in use after a user changed the tags with its node and its NodeENI.
 func TestNamesInTagsAreMended(t *testing.T) {
 	r := preJoin("eni-1", "spoilt", "s1", 1)
-	r.Member.Key, r.Member.Node = identity.Key{NodeENIUID: "uid-upf"}, "spoilt"
+	r.Member.Key, r.Member.Node = identity.Key{Owner: "uid-upf"}, "spoilt"
 	r.Interface.Tags = r.Member.Tags(start, nil)
 	now := start.Add(time.Hour)
 	look := &eni.InstanceSnapshot{At: now, Instance: eni.Instance{ID: instance, Type: "m5.xlarge", State: eni.InstanceRunning}}

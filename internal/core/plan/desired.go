@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 )
 
 // Desired is the desired state of one instance.
@@ -29,8 +30,9 @@ type Desired struct {
 
 // Claim is what one NodeENI asks for on the instance.
 type Claim struct {
-	NodeENI, NodeENIUID string
-	Mode                Mode
+	NodeENI string
+	Owner   identity.Owner
+	Mode    Mode
 	// Selects is set if the labels of a present Node match.
 	Selects bool
 	// Why says in words why the claim is released or retained.
@@ -58,6 +60,8 @@ type Claim struct {
 	ExactSlot bool
 	// PodPrefixes is the demand of pods for IPv4 prefixes.
 	PodPrefixes PrefixDemand
+	// EvictPods is set if the pods that use an interface are evicted before its removal. Without it the removal waits.
+	EvictPods bool
 	// ReplaceAllowed allows the replacement of a live interface for a change that cannot be made in place.
 	ReplaceAllowed bool
 }

@@ -20,10 +20,10 @@ func (d Drift) String() string { return fmt.Sprintf("%s: want %s, have %s", d.Fi
 
 // fixedDrift lists the differences that cannot be updated in place: EC2 binds an interface to its subnet, and an
 // attachment to its slot. The target is the slot where the interface belongs.
-func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift {
+func fixedDrift(desired DesiredInterface, target eni.Slot, i eni.Interface) []Drift {
 	var drift []Drift
-	if !wish.allows(i.SubnetID) {
-		drift = append(drift, Drift{"subnet", strings.Join(wish.Subnets, " or "), i.SubnetID})
+	if !desired.allows(i.SubnetID) {
+		drift = append(drift, Drift{"subnet", strings.Join(desired.Subnets, " or "), i.SubnetID})
 	}
 	if i.Attachment != nil && i.Attachment.Slot != target {
 		drift = append(drift, Drift{"slot", target.String(), i.Attachment.Slot.String()})
@@ -32,14 +32,15 @@ func fixedDrift(wish DesiredInterface, target eni.Slot, i eni.Interface) []Drift
 }
 
 // changes lists the attributes to update in place, in the order of the calls.
-func changes(wish DesiredInterface, tags map[string]string, i eni.Interface, addresses addressDemand) []Attribute {
+func changes(desired DesiredInterface, tags map[string]string, i eni.Interface, addresses addressDemand) []Attribute {
 	var wanted []Attribute
 	if a := i.Attachment; a != nil {
-		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: wish.Spec.DeleteOnTermination})
+		wanted = append(wanted, DeleteOnTermination{AttachmentID: a.ID, Enabled: desired.Spec.DeleteOnTermination})
 	}
-	wanted = append(wanted, SourceDestCheck(wish.Spec.SourceDestCheck), Description(wish.Spec.Description), Tags(tags))
-	if len(wish.Spec.Groups) > 0 {
-		wanted = append(wanted, Groups(wish.Spec.Groups))
+	wanted = append(wanted, SourceDestCheck(desired.Spec.SourceDestCheck),
+		Description(desired.Spec.Description), Tags(tags))
+	if len(desired.Spec.Groups) > 0 {
+		wanted = append(wanted, Groups(desired.Spec.Groups))
 	}
 	wanted = append(wanted, addresses.changes(i.Addresses)...)
 
@@ -52,30 +53,47 @@ func changes(wish DesiredInterface, tags map[string]string, i eni.Interface, add
 	return todo
 }
 
-// addressProblem reports more addresses than one interface of the instance type supports.
-func addressProblem(want eni.AddressCounts, limits eni.Limits, instanceType string) *Problem {
-	v4, v6 := 1+want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
+// addressProblem reports more addresses than one interface of the instance type supports, with the fields to lower.
+func addressProblem(m *member, limits eni.Limits, instanceType string) *Problem {
+	want := m.desired.Spec.AddressCounts
+	v4, v6 := want.SecondaryIPv4+want.IPv4Prefixes, want.IPv6+want.IPv6Prefixes
 	switch {
-	case limits.IPv4 > 0 && v4 > limits.IPv4:
-		return &Problem{AddressLimit, fmt.Sprintf("%d IPv4 addresses and prefixes are asked for beside the primary one, and an interface of %s takes %d; lower the count or use a larger instance type",
-			v4-1, instanceType, limits.IPv4-1)}
+	case limits.IPv4 > 0 && 1+v4 > limits.IPv4:
+		field := "secondaryPrivateIPAddressCount or ipv4PrefixCount"
+		if m.claim.PodPrefixes.Max > 0 { // it excludes the others
+			field = "pods.ipv4.prefixes.min"
+		}
+		return &Problem{AddressLimit, fmt.Sprintf(
+			"%d IPv4 addresses and prefixes are declared in addition to the primary address, and an interface of %s takes %d; "+
+				"lower %s, or use a larger instance type", v4, instanceType, limits.IPv4-1, field)}
 	case limits.IPv6 > 0 && v6 > limits.IPv6:
-		return &Problem{AddressLimit, fmt.Sprintf("%d IPv6 addresses and prefixes are asked for, and an interface of %s takes %d; lower the count or use a larger instance type",
-			v6, instanceType, limits.IPv6)}
+		return &Problem{AddressLimit, fmt.Sprintf(
+			"%d IPv6 addresses and prefixes are declared, and an interface of %s takes %d; "+
+				"lower ipv6AddressCount, ipv6PrefixCount or pods.ipv6.prefixes, or use a larger instance type", v6,
+			instanceType, limits.IPv6)}
 	}
 	return nil
 }
 
 // explainDrift says what happens to a member with drift.
-func (m *member) explainDrift(p *planner) {
+func (p *planner) explainDrift(s step) step {
+	m := s.m
 	switch {
-	case len(m.Drift) == 0 || m.Why.Reason != "":
-	case m.claim.ReplaceAllowed:
-		m.Why = p.waitsForReplacement(m)
-	default:
-		m.Why = Problem{Drifted, fmt.Sprintf("%s differs in what only a new interface can mend (%s); set updatePolicy: Replace, or change the NodeENI back",
+	case len(m.Drift) == 0 || s.Why.Reason != "":
+		return s
+	case !m.claim.ReplaceAllowed:
+		s.Why = Problem{Drifted, fmt.Sprintf(
+			"%s has differences that only a new interface can correct (%s); set updatePolicy: Replace, or change the "+
+				"NodeENI back",
 			m.record.ID, joinWords(m.Drift))}
+		return s
 	}
+	if forbids := p.forbidsReplacement(m); forbids != nil {
+		s.Why = *forbids
+		return s.requeue(p.now.Add(foreignSlotRecheck))
+	}
+	s.Why = p.waitsForReplacement(m)
+	return s
 }
 
 // joinWords writes drift in one line.
@@ -88,9 +106,10 @@ func joinWords(all []Drift) string {
 }
 
 // explainGroups says that an interface in use keeps its security groups, because the desired ones are unknown.
-func (m *member) explainGroups(i eni.Interface) {
-	if no := m.claim.SecurityGroupProblem; no != nil && m.Phase == Attached && m.Why.Reason == "" {
-		m.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
+func (s step) explainGroups(i eni.Interface) step {
+	if no := s.m.claim.SecurityGroupProblem; no != nil && s.Phase == Attached && s.Why.Reason == "" {
+		s.Why = Problem{no.Reason, fmt.Sprintf("%s keeps the security groups that it has (%s), since %s",
 			i.ID, strings.Join(i.Groups, ", "), no.Message)}
 	}
+	return s
 }

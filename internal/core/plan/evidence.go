@@ -21,7 +21,7 @@ import (
 type Recorded struct {
 	ID string
 	identity.Key
-	Generation int64
+	Generation identity.Generation
 	// Attached is set if the interface was attached to this instance. Another one with its identity is then a copy. Two
 	// that were never attached can both be genuine, if EC2 forgot a client token.
 	Attached bool
@@ -40,13 +40,14 @@ type Unverified struct {
 // isAttachedToRunning reports whether the interface is attached to an instance that continues to run: this one, or
 // another one that a user attached it to.
 func (p *planner) isAttachedToRunning(r inventory.Record) bool {
-	return r.Attachment != nil && r.Attachment.Status != eni.AttachmentDetached && (!p.ended || !r.AttachedTo(p.InstanceID))
+	return r.Attachment != nil && r.Attachment.Status != eni.AttachmentDetached &&
+		(!p.ended || !r.AttachedTo(p.InstanceID))
 }
 
 // verified reports whether there is evidence besides the tags that an interface belongs to the cluster, or its removal
 // harms no instance.
 func (p *planner) verified(r inventory.Record) bool {
-	return !p.isAttachedToRunning(r) || identity.IsNetworkOwner(r.Member.NodeENIUID) || p.hasEvidence(r)
+	return !p.isAttachedToRunning(r) || r.Member.Owner.IsNetwork() || p.hasEvidence(r)
 }
 
 // hasEvidence reports whether there is evidence besides the tags that an interface belongs to the cluster.
@@ -56,7 +57,7 @@ func (p *planner) hasEvidence(r inventory.Record) bool {
 
 // inLedger reports whether a ledger names the identity in an interface's tags.
 func (p *planner) inLedger(r inventory.Record) bool {
-	for _, ledger := range []map[identity.Key]int64{p.Observed.Ledger, p.OtherLedgers} {
+	for _, ledger := range []identity.Generations{p.Observed.Ledger, p.OtherLedgers} {
 		if generation, is := ledger[r.Member.Key]; is && generation == r.Member.Generation {
 			return true
 		}
@@ -125,9 +126,21 @@ func (p *planner) isAdoptable(r inventory.Record) bool {
 }
 
 // accepts reports whether tags alone suffice as evidence for a released claim. That is so if a NodeENI that is being
-// deleted selects the node, and the node has no ledger at all: an operator removes multieni after its ledgers.
-func (p *planner) accepts(claim *Claim) bool {
-	return claim.Selects && !claim.Leaked && len(p.Observed.Ledger) == 0 && len(p.OtherLedgers) == 0 && len(p.Recorded) == 0
+// deleted selects the node, and the node's ledger was lost: an operator removes multieni after its ledgers. The ledger
+// of a NodeENI is also empty once its last interface is removed. Then a state exists, or this process saw the removal.
+// An interface on another instance is left to a person.
+func (p *planner) accepts(claim *Claim, r inventory.Record) bool {
+	return claim.Selects && !claim.Leaked && !p.HasState && r.AttachedTo(p.InstanceID) && !p.removedOne(claim.Owner)
+}
+
+// removedOne reports whether an interface of the owner was deleted on this instance while this process ran.
+func (p *planner) removedOne(owner identity.Owner) bool {
+	for key := range p.UsedGenerations {
+		if key.Owner == owner {
+			return true
+		}
+	}
+	return false
 }
 
 // credible returns the interfaces of a NodeENI that may serve its desired ones, and retains the others.
@@ -160,7 +173,7 @@ func (p *planner) excludeSurplus(surplus []int, owned []inventory.Record) []int 
 // one.
 func (p *planner) noteVerified() {
 	for _, m := range p.members {
-		if m.record != nil && !m.Unverified && p.isAttachedToRunning(*m.record) && !identity.IsNetworkOwner(m.NodeENIUID) {
+		if m.record != nil && !m.Unverified && p.isAttachedToRunning(*m.record) && !m.Owner.IsNetwork() {
 			p.plan.Verified = append(p.plan.Verified, m.record.ID)
 		}
 	}
@@ -182,6 +195,7 @@ func (p *planner) whyExcluded(r inventory.Record, copied string) string {
 	case p.NodeAbsent && len(p.Observed.Ledger) == 0:
 		why = fmt.Sprintf("no Node and no NodeENIState names instance %s", p.InstanceID)
 	}
-	return fmt.Sprintf("%s carries this cluster's tags, but nothing else says that multieni made it: %s. It is left as it is. "+
+	return fmt.Sprintf("%s carries this cluster's tags, but nothing else says that multieni made it: %s. It is "+
+		"left as it is. "+
 		"If it is not multieni's, remove its %s tags; if it is, detach it, and it is deleted", r.ID, why, identity.Prefix)
 }

@@ -31,20 +31,20 @@ func (w *world) tagged(slot eni.Slot, tags map[string]string) eni.Interface {
 func invented(w *world, uid string, ordinal int) map[string]string {
 	m := identity.Member{
 		Cluster: cluster, NodeENI: "a", Node: "node-1", InstanceID: instance,
-		Key: identity.Key{NodeENIUID: uid, Ordinal: ordinal}, Generation: w.now.Add(-24 * time.Hour).Unix(),
+		Key: identity.Key{Owner: identity.Owner(uid), Ordinal: ordinal}, Generation: identity.GenerationAt(w.now.Add(-24 * time.Hour)),
 	}
 	return m.Tags(w.now.Add(-24*time.Hour), nil)
 }
 
 // inUse is a world in which NodeENI a has its interface, and the ledger that names it.
-func inUse() (*world, map[identity.Key]int64) {
+func inUse() (*world, identity.Generations) {
 	w := newWorld(limits(6))
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 	return w, ledger
 }
 
 // remembering plans and carries out so many times, ten minutes apart, with what a status says of copies, and returns the last plan.
-func (w *world) remembering(d plan.Desired, ledger map[identity.Key]int64, times int) plan.Plan {
+func (w *world) remembering(d plan.Desired, ledger identity.Generations, times int) plan.Plan {
 	var p plan.Plan
 	copies := map[string]bool{}
 	for range times {
@@ -66,12 +66,12 @@ func (w *world) remembering(d plan.Desired, ledger map[identity.Key]int64, times
 func TestTagsAloneTakeNothingFromAnInstance(t *testing.T) {
 	gone := func(w *world) plan.Claim {
 		return plan.Claim{
-			NodeENI: "a", NodeENIUID: "uid-none", Mode: plan.Release, Leaked: true,
+			NodeENI: "a", Owner: "uid-none", Mode: plan.Release, Leaked: true,
 			MissingSince: w.now.Add(-48 * time.Hour), Grace: identity.AttachedOrphanGrace,
 		}
 	}
 	wanted := func(*world) plan.Claim { return claim("a", wish(0, 1, "s1")) }
-	released := func(*world) plan.Claim { return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release} }
+	released := func(*world) plan.Claim { return plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release} }
 	for name, tc := range map[string]struct {
 		claim func(*world) plan.Claim
 		tags  func(w *world, real eni.Interface) map[string]string
@@ -106,7 +106,7 @@ func TestNoLedgerSpeaksForTags(t *testing.T) {
 	tags := invented(w, "uid-none", 0)
 	free := w.make("s1", tags)
 	w.interfaces[free.ID] = free
-	kept := plan.Claim{NodeENI: "none", NodeENIUID: "uid-none", Mode: plan.Retain}
+	kept := plan.Claim{NodeENI: "none", Owner: "uid-none", Mode: plan.Retain}
 	p := plan.Compute(desired(kept, claim("a", wish(0, 1, "s1"))), w.observe(ledger), w.now)
 	if !maps.Equal(p.Ledger, ledger) {
 		t.Errorf("the ledger takes %v from tags, want %v", p.Ledger, ledger)
@@ -119,7 +119,7 @@ func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 	foreign := w.tagged(device(3), invented(w, "uid-a", 7))
 	foreign.Attachment.InstanceID = "i-another"
 	w.interfaces[foreign.ID] = foreign
-	p := plan.Compute(desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}), w.observe(ledger), w.now)
+	p := plan.Compute(desired(plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release}), w.observe(ledger), w.now)
 	if len(p.Unverified) != 1 || p.Unverified[0].ID != foreign.ID {
 		t.Errorf("want %s left alone, so that no NodeENI waits for it:\n%s%+v", foreign.ID, p.Explain(), p.Unverified)
 	}
@@ -128,9 +128,9 @@ func TestAnInterfaceThatSomebodyMovedIsHeldAsWell(t *testing.T) {
 // TestAnInstanceThatNeverWasANodeLosesNothing: no Node and no ledger names it, and the tags name it all the same.
 func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 	for name, c := range map[string]plan.Claim{
-		"of a NodeENI that is deleted": {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
+		"of a NodeENI that is deleted": {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
 		"of one that never was": {
-			NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, Grace: identity.AttachedOrphanGrace,
+			NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true, Grace: identity.AttachedOrphanGrace,
 			MissingSince: time.Unix(0, 0),
 		},
 	} {
@@ -152,26 +152,29 @@ func TestAnInstanceThatNeverWasANodeLosesNothing(t *testing.T) {
 
 // TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt: evidence outlives the process.
 func TestWhatALedgerKnowsGoesWithoutTheProcessThatMadeIt(t *testing.T) {
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "the node's labels no longer match its NodeENI"}
-	deleted := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted", Selects: true}
+	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "the node's labels no longer match its NodeENI"}
+	deleted := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted", Selects: true}
 	for name, tc := range map[string]struct {
 		claim    plan.Claim
-		evidence func(o *plan.Observed, ledger map[identity.Key]int64)
+		evidence func(o *plan.Observed, ledger identity.Generations)
 		removed  bool
 	}{
-		"the ledger": {released, func(o *plan.Observed, l map[identity.Key]int64) { o.Ledger = l }, true},
-		"the ledger under the node's former name": {released, func(o *plan.Observed, l map[identity.Key]int64) { o.OtherLedgers = l }, true},
-		"the ID in a status":                      {released, func(o *plan.Observed, _ map[identity.Key]int64) { o.Recorded = recordsOf(o.Owned) }, true},
-		"nothing, and the node is let go":         {released, func(*plan.Observed, map[identity.Key]int64) {}, false},
-		"nothing, and all of multieni is removed": {deleted, func(*plan.Observed, map[identity.Key]int64) {}, true},
-		"a ledger without it, and it is let go": {released, func(o *plan.Observed, _ map[identity.Key]int64) {
-			o.Ledger = map[identity.Key]int64{{NodeENIUID: "x"}: 1}
+		"the ledger": {released, func(o *plan.Observed, l identity.Generations) { o.Ledger = l }, true},
+		"the ledger under the node's former name": {released, func(o *plan.Observed, l identity.Generations) { o.OtherLedgers = l }, true},
+		"the ID in a status":                      {released, func(o *plan.Observed, _ identity.Generations) { o.Recorded = recordsOf(o.Owned) }, true},
+		"nothing, and the node is let go":         {released, func(*plan.Observed, identity.Generations) {}, false},
+		"nothing, and all of multieni is removed": {deleted, func(*plan.Observed, identity.Generations) {}, true},
+		"a ledger without it, and it is let go": {released, func(o *plan.Observed, _ identity.Generations) {
+			o.Ledger = identity.Generations{{Owner: "x"}: 1}
 		}, false},
-		"a ledger without it, and it is deleted": {deleted, func(o *plan.Observed, _ map[identity.Key]int64) {
-			o.Ledger = map[identity.Key]int64{{NodeENIUID: "x"}: 1}
+		"a state without it, and it is deleted": {deleted, func(o *plan.Observed, _ identity.Generations) {
+			o.HasState = true
 		}, false},
-		"the status says that it is another's tag": {deleted, func(o *plan.Observed, l map[identity.Key]int64) {
-			o.Ledger, o.Copies = l, map[string]bool{o.Owned[0].ID: true}
+		"nothing, after another interface of the deleted NodeENI was removed": {deleted, func(o *plan.Observed, _ identity.Generations) {
+			o.UsedGenerations = identity.Generations{{Owner: "uid-a", Ordinal: 5}: 1}
+		}, false},
+		"the status says that it is another's tag": {deleted, func(o *plan.Observed, l identity.Generations) {
+			o.HasState, o.Ledger, o.Copies = true, l, map[string]bool{o.Owned[0].ID: true}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +230,7 @@ func TestOfTwoThatNothingTellsApartNoneIsTaken(t *testing.T) {
 	w, ledger := inUse()
 	w.tagged(device(3), w.ours()[0].Tags)
 	w.verified = map[string]bool{}
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}
+	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release}
 	if p := plan.Compute(desired(released), w.observe(ledger), w.now); len(p.Actions) > 0 || len(p.Unverified) != 2 {
 		t.Errorf("want both left alone:\n%s%+v", p.Explain(), p.Unverified)
 	}

@@ -19,7 +19,7 @@ func ExampleCompute() {
 		return plan.DesiredInterface{Ordinal: ordinal, Subnets: []string{subnet}, Slot: eni.Slot{Device: 1 + ordinal}, Spec: eni.Spec{Groups: []string{"sg-1"}}}
 	}
 	desired := plan.Desired{Cluster: "prod", Node: "node-1", InstanceID: "i-0123456789abcdef0", Claims: []plan.Claim{{
-		NodeENI: "storage", NodeENIUID: "0bf0a4c2", Mode: plan.Ensure, AllResolved: true,
+		NodeENI: "storage", Owner: "0bf0a4c2", Mode: plan.Ensure, AllResolved: true,
 		Interfaces: []plan.DesiredInterface{want(0, "subnet-a"), want(1, "subnet-b")},
 	}}}
 	observed := plan.Observed{Limits: eni.Limits{Cards: []int{2}, Interfaces: 2, IPv4: 10}}

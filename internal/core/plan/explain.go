@@ -31,6 +31,9 @@ func (p Plan) Explain() string {
 	for _, a := range p.Actions {
 		fmt.Fprintf(&b, "-> %s\n", a)
 	}
+	for _, e := range p.Evictions {
+		fmt.Fprintf(&b, "-> %s\n", e)
+	}
 	if p.NeedsDescribe {
 		b.WriteString("-> look at the instance first\n")
 	}

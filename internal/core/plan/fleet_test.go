@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -26,7 +27,7 @@ type intent struct {
 }
 
 func (n intent) claim() plan.Claim {
-	c := plan.Claim{NodeENI: n.name, NodeENIUID: n.uid, AllResolved: !n.unresolved, ExactSlot: n.exact, ReplaceAllowed: n.replace, Selects: n.selected && !n.nodeAbsent}
+	c := plan.Claim{NodeENI: n.name, Owner: identity.Owner(n.uid), AllResolved: !n.unresolved, ExactSlot: n.exact, ReplaceAllowed: n.replace, Selects: n.selected && !n.nodeAbsent}
 	c.Mode, c.Why = plan.ModeFor(plan.SelectionFacts{
 		NodeENIKnown: true, NodeENIDeleting: n.deleting, NodeENIPaused: n.paused, NodePresent: !n.nodeAbsent, Selected: n.selected,
 	})
@@ -149,11 +150,11 @@ func (f *intents) change() string {
 // letGo removes the NodeENIs whose deletion is complete as far as the controller knows.
 func (f *intents) letGo(c *restartable) {
 	f.all = slices.DeleteFunc(f.all, func(n *intent) bool {
-		if !n.deleting || c.known.Holds(n.uid) {
+		if !n.deleting || c.known.Holds(identity.Owner(n.uid)) {
 			return false
 		}
 		for key := range c.ledger {
-			if key.NodeENIUID == n.uid {
+			if string(key.Owner) == n.uid {
 				return false
 			}
 		}

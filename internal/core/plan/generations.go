@@ -14,12 +14,12 @@ import (
 
 // pruneGenerations removes the members that neither exist nor are desired, and whose interface cannot become visible
 // any more.
-func (p *planner) pruneGenerations() {
+func (p *planner) pruneGenerations(steps []step) {
 	current := map[identity.Key]bool{}
-	for _, m := range p.members {
-		current[m.Key] = true
+	for _, s := range steps {
+		current[s.Key] = true
 	}
-	maps.DeleteFunc(p.plan.Ledger, func(key identity.Key, generation int64) bool {
+	maps.DeleteFunc(p.plan.Ledger, func(key identity.Key, generation identity.Generation) bool {
 		if current[key] {
 			return false
 		}
@@ -30,7 +30,7 @@ func (p *planner) pruneGenerations() {
 		p.requeueAt(until)
 		return false
 	})
-	p.limitGenerations()
+	p.limitGenerations(steps)
 }
 
 // MaxLedger is the largest number of members in the ledger of an instance (the schema of NodeENIState). No instance has
@@ -39,19 +39,19 @@ const MaxLedger = 128
 
 // limitGenerations shortens a ledger that is too long. It removes first the members that tags tell as well, then those
 // that cannot become visible any more. Neither loses information, because a generation is the time of its creation.
-func (p *planner) limitGenerations() {
+func (p *planner) limitGenerations(steps []step) {
 	if len(p.plan.Ledger) <= MaxLedger {
 		return
 	}
 	var exist, settled []identity.Key
-	for _, m := range p.members {
-		generation, promised := p.plan.Ledger[m.Key]
+	for _, s := range steps {
+		generation, stored := p.plan.Ledger[s.Key]
 		switch {
-		case !promised || m.Phase == Creating:
-		case m.record != nil:
-			exist = append(exist, m.Key)
-		case !p.now.Before(p.visibleBy(m.Key, generation)):
-			settled = append(settled, m.Key)
+		case !stored || s.Phase == Creating:
+		case s.m.record != nil:
+			exist = append(exist, s.Key)
+		case !p.now.Before(p.visibleBy(s.Key, generation)):
+			settled = append(settled, s.Key)
 		}
 	}
 	for _, keys := range [][]identity.Key{exist, settled} {
@@ -67,11 +67,11 @@ const clockSkew = time.Hour
 
 // visibleBy returns the time until which an unknown interface in the ledger may become visible, because the answer to
 // its create call was lost; zero if it cannot.
-func (p *planner) visibleBy(key identity.Key, generation int64) time.Time {
-	if generation == adoptedGeneration || p.UsedGenerations[key] >= generation {
+func (p *planner) visibleBy(key identity.Key, generation identity.Generation) time.Time {
+	if generation == identity.Adopted || p.UsedGenerations[key] >= generation {
 		return time.Time{} // never created, or deleted
 	}
-	tried := time.Unix(generation, 0)
+	tried := generation.Time()
 	if tried.After(p.now.Add(clockSkew)) {
 		tried = time.Time{} // a number from another source, and no time
 	}
@@ -88,10 +88,10 @@ func (p *planner) visibleBy(key identity.Key, generation int64) time.Time {
 // attached interfaces until another one names them, and others until they would have become visible.
 func ReleaseInstance(o Observed, now time.Time) Plan {
 	p := &planner{Observed: o, now: now, plan: Plan{Ledger: maps.Clone(o.Ledger)}}
-	alone := map[identity.Key]int64{}
+	alone := identity.Generations{}
 	for _, r := range o.Owned {
-		generation, promised := o.Ledger[r.Member.Key]
-		if !promised || r.Member.Generation < generation {
+		generation, stored := o.Ledger[r.Member.Key]
+		if !stored || r.Member.Generation < generation {
 			continue
 		}
 		if r.Attachment != nil && o.OtherLedgers[r.Member.Key] < generation {
@@ -100,7 +100,7 @@ func ReleaseInstance(o Observed, now time.Time) Plan {
 		}
 		delete(p.plan.Ledger, r.Member.Key)
 	}
-	p.pruneGenerations()
+	p.pruneGenerations(nil)
 	maps.Copy(p.plan.Ledger, alone)
 	return p.plan
 }

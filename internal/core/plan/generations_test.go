@@ -14,9 +14,9 @@ import (
 
 // TestWhatAnotherNodeHas releases an instance: the ledger keeps only the members that may become visible.
 func TestWhatAnotherNodeHas(t *testing.T) {
-	key, now := identity.Key{NodeENIUID: "uid-a"}, start
-	generation := now.Unix()
-	made := func(generation int64) []inventory.Record {
+	key, now := identity.Key{Owner: "uid-a"}, start
+	generation := identity.GenerationAt(now)
+	made := func(generation identity.Generation) []inventory.Record {
 		return []inventory.Record{{Member: identity.Member{Key: key, Generation: generation}}}
 	}
 	cases := map[string]struct {
@@ -29,12 +29,12 @@ func TestWhatAnotherNodeHas(t *testing.T) {
 		"it was started anew a minute ago": {o: plan.Observed{ObservedSince: now.Add(time.Hour)}, after: time.Hour + time.Minute, stays: true},
 		"it exists":                        {o: plan.Observed{Owned: made(generation)}},
 		"the one before it exists":         {o: plan.Observed{Owned: made(generation - 1)}, stays: true},
-		"it is gone":                       {o: plan.Observed{UsedGenerations: map[identity.Key]int64{key: generation}}},
+		"it is gone":                       {o: plan.Observed{UsedGenerations: identity.Generations{key: generation}}},
 		"its creation failed a minute ago": {o: plan.Observed{Backoffs: map[identity.Key]plan.Backoff{key: {At: now.Add(time.Hour)}}}, after: time.Hour + time.Minute, stays: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.o.Ledger = map[identity.Key]int64{key: generation}
+			tc.o.Ledger = identity.Generations{key: generation}
 			p := plan.ReleaseInstance(tc.o, now.Add(tc.after))
 			if _, stays := p.Ledger[key]; stays != tc.stays || p.RequeueAt.IsZero() == stays {
 				t.Errorf("the ledger is %v, and is looked at again at %s", p.Ledger, p.RequeueAt)

@@ -50,7 +50,8 @@ func expect(r inventory.Record, action Action) inventory.Record {
 	case Attach:
 		if r.Attachment == nil {
 			r.Status, r.Verified = eni.Attaching, true // the call is evidence that it belongs to the cluster, as its answer will be
-			r.Attachment = &eni.Attachment{InstanceID: action.Member.InstanceID, Slot: action.Slot, Status: eni.AttachmentAttaching}
+			r.Attachment = &eni.Attachment{InstanceID: action.Member.InstanceID, Slot: action.Slot,
+				Status: eni.AttachmentAttaching}
 		}
 	case Detach:
 		if r.Attachment != nil && r.Attachment.ID == action.AttachmentID {
@@ -89,7 +90,8 @@ func (o Observed) waitsForAnswer(action Action) bool {
 }
 
 // awaitAnswer says that EC2 has not answered a create call yet.
-func (p *planner) awaitAnswer(m *member) {
-	m.Phase, m.Interface = Creating, nil
-	m.Why = Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
+func (m *member) awaitAnswer() step {
+	s := m.begin(Creating)
+	s.Interface, s.Why = nil, Problem{InProgress, "EC2 was asked to make the interface and has not answered yet"}
+	return s
 }

@@ -26,16 +26,14 @@ type InPlaceUpdate struct {
 	Tags map[string]string
 }
 
-// adoptedGeneration is the generation of a member with an adopted launch interface. Generations that are times are
-// later.
-const adoptedGeneration = 1
-
 // launchedFor returns the launch interface in the slot of the desired one, if no other desired one has it.
-func (p *planner) launchedFor(wish *DesiredInterface) *eni.Interface {
+func (p *planner) launchedFor(desired *DesiredInterface) *eni.Interface {
 	for n := range p.Launched {
 		i := &p.Launched[n]
-		taken := slices.ContainsFunc(p.members, func(m *member) bool { return m.launchInterface != nil && m.launchInterface.ID == i.ID })
-		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == wish.Slot && i.Attachment.Slot != eni.Primary && wish.allows(i.SubnetID) {
+		taken := slices.ContainsFunc(p.members, func(m *member) bool {
+			return m.launchInterface != nil && m.launchInterface.ID == i.ID
+		})
+		if !taken && i.AttachedTo(p.InstanceID) && i.Attachment.Slot == desired.Slot && i.Attachment.Slot != eni.Primary && desired.allows(i.SubnetID) {
 			return i
 		}
 	}
@@ -43,59 +41,65 @@ func (p *planner) launchedFor(wish *DesiredInterface) *eni.Interface {
 }
 
 // adoptLaunchInterfaces makes launch interfaces members. Their entry in the ledger keeps the node's state.
-func (p *planner) adoptLaunchInterfaces(claim *Claim, wish *DesiredInterface, key identity.Key, born *eni.Interface) {
-	m := &member{claim: claim, desired: wish, launchInterface: born, Member: Member{
-		Member: p.identity(claim, key), Desired: true, Interface: born, RequestedSlot: wish.Slot, Slot: wish.Slot,
+func (p *planner) adoptLaunchInterfaces(
+	claim *Claim, desired *DesiredInterface, key identity.Key, launched *eni.Interface,
+) {
+	m := &member{claim: claim, desired: desired, launchInterface: launched, Member: Member{
+		Member: p.identity(claim, key), Desired: true, Interface: launched, RequestedSlot: desired.Slot, Slot: desired.Slot,
 	}}
 	if m.Generation == 0 {
-		m.Generation = adoptedGeneration
+		m.Generation = identity.Adopted
 	}
 	p.add(m)
 }
 
-// retainLaunchInterfaces updates an adopted launch interface in place. Its tags stay as they are: they say that it is
+// retainLaunchInterface updates an adopted launch interface in place. Its tags stay as they are: they say that it is
 // deleted with its instance.
-func (p *planner) retainLaunchInterfaces(m *member) {
-	if p.plan.Ledger[m.Key] < m.Generation {
-		p.plan.Ledger[m.Key] = m.Generation
+func (p *planner) retainLaunchInterface(m *member) step {
+	i := *m.launchInterface
+	s := m.begin(phaseOf(i)).record()
+	if backoff := p.backoff(m); backoff != nil {
+		return s.wait(*backoff)
 	}
-	m.Phase = phaseOf(*m.launchInterface)
-	if p.mustWait(m) {
-		return
-	}
-	wish := *m.desired
+	desired := *m.desired
 	if m.claim.SecurityGroupProblem != nil {
-		wish.Spec.Groups = nil
+		desired.Spec.Groups = nil
 	}
-	m.explainGroups(*m.launchInterface)
-	todo := slices.DeleteFunc(changes(wish, nil, *m.launchInterface, p.demandFor(m, *m.launchInterface)), isTags)
-	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, *m.launchInterface, p.now, todo)...)
-	m.explainAddresses(p.demandFor(m, *m.launchInterface))
-	if m.Phase != Attached {
-		p.requeueAt(p.now.Add(pollRecheck))
+	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
+	s = p.changeUnlessReverted(s.explainGroups(i), i, p.now, todo).explainAddresses(p.demandFor(m, i))
+	if s.Phase != Attached {
+		return s.requeue(p.now.Add(pollRecheck))
 	}
+	return s
 }
 
-// updateLaunchInterfaces updates what differs from the AWSNodeTemplate. The attributes of an adopted interface are the
+// updateLaunchInterface updates what differs from the AWSNodeTemplate. The attributes of an adopted interface are the
 // NodeENI's.
-func (p *planner) updateLaunchInterfaces() {
-	for _, mend := range p.InPlaceUpdates {
-		n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool { return i.ID == mend.InterfaceID && i.AttachedTo(p.InstanceID) })
-		isAdopted := slices.ContainsFunc(p.members, func(m *member) bool { return m.launchInterface != nil && m.launchInterface.ID == mend.InterfaceID })
-		if n < 0 || isAdopted || p.ended {
-			continue
-		}
-		slot := p.Launched[n].Attachment.Slot
-		m := &member{Member: Member{Member: identity.Member{
-			Cluster: p.Cluster, NodeENI: mend.Owner, Node: p.Node, InstanceID: p.InstanceID,
-			Key: identity.Key{NodeENIUID: mend.OwnerUID, Ordinal: slot.Card<<8 | slot.Device},
-		}}}
-		if p.mustWait(m) {
-			continue
-		}
-		todo := p.withoutThrottledTags(m, mend.attributes(p.Launched[n], addressDemand{requested: p.Requested[p.Launched[n].ID], network: p.podNetwork(p.Launched[n].ID)}))
-		p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, p.Launched[n], p.now, todo)...)
+func (p *planner) updateLaunchInterface(update InPlaceUpdate) step {
+	n := slices.IndexFunc(p.Launched, func(i eni.Interface) bool {
+		return i.ID == update.InterfaceID && i.AttachedTo(p.InstanceID)
+	})
+	isAdopted := slices.ContainsFunc(p.members, func(m *member) bool {
+		return m.launchInterface != nil && m.launchInterface.ID == update.InterfaceID
+	})
+	if n < 0 || isAdopted || p.ended {
+		return step{}
 	}
+	i := p.Launched[n]
+	m := &member{Member: Member{Member: identity.Member{
+		Cluster: p.Cluster, NodeENI: update.Owner, Node: p.Node, InstanceID: p.InstanceID,
+		Key: identity.Key{Owner: identity.Owner(update.OwnerUID),
+			Ordinal: i.Attachment.Slot.Card<<8 | i.Attachment.Slot.Device},
+	}}}
+	s := m.begin(phaseOf(i))
+	if backoff := p.backoff(m); backoff != nil {
+		return s.wait(*backoff)
+	}
+	todo := update.attributes(i, addressDemand{requested: p.Requested[i.ID], network: p.podNetwork(i.ID)})
+	if throttled := p.throttledTags(m, todo, false); throttled != nil {
+		s, todo = s.wait(*throttled), slices.DeleteFunc(todo, isTags)
+	}
+	return p.changeUnlessReverted(s, i, p.now, todo)
 }
 
 // attributes are those of the interface that differ from the update. The counts of the addresses are those of the

@@ -113,8 +113,8 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 	if len(p.Actions) != 1 {
 		t.Fatalf("want one interface to be made:\n%s", p.Explain())
 	}
-	if made, is := p.Actions[0].(plan.Create); !is || made.Member.Generation != w.now.Unix() {
-		t.Errorf("want an interface of generation %d:\n%s", w.now.Unix(), p.Explain())
+	if made, is := p.Actions[0].(plan.Create); !is || made.Member.Generation != identity.GenerationAt(w.now) {
+		t.Errorf("want an interface of generation %d:\n%s", identity.GenerationAt(w.now), p.Explain())
 	}
 }
 
@@ -122,12 +122,12 @@ func TestAnInterfaceAfterAnAdoptedOneIsNew(t *testing.T) {
 func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 	asked := wish(0, 1, "s1")
 	for name, then := range map[string]plan.Claim{
-		"released":      {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
+		"released":      {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"},
 		"other subnet":  func() plan.Claim { c := claim("a", wish(0, 1, "s2")); c.ReplaceAllowed = true; return c }(),
 		"no wishes":     claim("a"),
 		"other index":   claim("a", wish(0, 2, "s1")),
-		"leaked":        {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true},
-		"held":          {NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Retain},
+		"leaked":        {NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true},
+		"held":          {NodeENI: "a", Owner: "uid-a", Mode: plan.Retain},
 		"still wanted":  claim("a", asked),
 		"nobody at all": {},
 	} {
@@ -137,7 +137,7 @@ func TestALaunchedInterfaceIsNeverRemoved(t *testing.T) {
 			_, ledger := w.drive(desired(claim("a", asked)), nil)
 			w.now = w.now.Add(time.Hour)
 			d := desired(then)
-			if then.NodeENIUID == "" {
+			if then.Owner == "" {
 				d = desired()
 			}
 			w.drive(d, ledger)
@@ -190,7 +190,7 @@ func TestMends(t *testing.T) {
 		born := w.launchedAt(device(1), "s1")
 		d, observed := desired(), w.observe(nil)
 		d.InPlaceUpdates = []plan.InPlaceUpdate{mend(born.ID)}
-		observed.Backoffs = map[identity.Key]plan.Backoff{{NodeENIUID: "uid-t", Ordinal: 1}: {Class: eni.Unauthorized, At: w.now, Count: 1}}
+		observed.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-t", Ordinal: 1}: {Class: eni.Unauthorized, At: w.now, Count: 1}}
 		if p := plan.Compute(d, observed, w.now); len(p.Actions) > 0 || p.RequeueAt.IsZero() {
 			t.Errorf("at once again: %v", p.Actions)
 		}
@@ -204,7 +204,7 @@ func TestAnAdoptedMemberIsLetGoAtOnce(t *testing.T) {
 	_, ledger := w.drive(desired(claim("a", wish(0, 1, "s1"))), nil)
 	observed := w.observe(ledger)
 	observed.ObservedSince = w.now
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
+	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
 	if p := plan.Compute(desired(released), observed, w.now); len(ledger) != 1 || len(p.Ledger) > 0 || len(p.Actions) > 0 {
 		t.Errorf("ledger %v, then %v, actions %v", ledger, p.Ledger, p.Actions)
 	}

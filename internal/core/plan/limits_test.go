@@ -33,7 +33,7 @@ func TestAFullCardWaitsOnlyForASlotOfItsOwn(t *testing.T) {
 			w := newWorld(eni.Limits{Cards: []int{2, 2}, Interfaces: 4, IPv4: 10}, tc.foreign...)
 			_, ledger := w.drive(desired(claim("a", tc.leaving)), nil)
 			w.now = w.now.Add(time.Hour)
-			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
+			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
 			p := plan.Compute(desired(released, claim("b", tc.wanted)), w.observe(ledger), w.now)
 			if got := reasons(p); got[len(got)-1] != tc.want {
 				t.Errorf("the reason is %s, want %s:\n%s", got[len(got)-1], tc.want, p.Explain())
@@ -47,7 +47,7 @@ func TestThreeInterfacesOfANodeAtATime(t *testing.T) {
 	const atATime = 3
 	w := newWorld(limits(8))
 	wanted := desired(claim("a", wish(0, 1, "s1"), wish(1, 2, "s2"), wish(2, 3, "s3"), wish(3, 4, "s4"), wish(4, 5, "s5"), wish(5, 6, "s6")))
-	var ledger map[identity.Key]int64
+	var ledger identity.Generations
 	for range 10 {
 		p := plan.Compute(wanted, w.observe(ledger), w.now)
 		ledger = p.Ledger
@@ -87,7 +87,7 @@ func TestWhatCanNeverBeHadKeepsNoReplacementWaiting(t *testing.T) {
 			c = claim("a", wish(0, 1, "s2"))
 			c.ReplaceAllowed, c.AllResolved = true, tc.resolved
 			tc.other.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
-			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; got != tc.want {
+			if got := plan.Compute(desired(c, tc.other), w.observe(ledger), w.now).ReplaceCandidate; string(got) != tc.want {
 				t.Errorf("would replace one of %q, want %q", got, tc.want)
 			}
 		})

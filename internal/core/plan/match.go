@@ -13,8 +13,8 @@ import (
 
 // matching says which owned interface belongs to which desired one. Each index appears once.
 type matching struct {
-	// byWish maps the index of a desired interface to the index of its interface.
-	byWish map[int]int
+	// byDesired maps the index of a desired interface to the index of its interface.
+	byDesired map[int]int
 	// surplus are the indices of interfaces without a desired one.
 	surplus []int
 }
@@ -23,23 +23,25 @@ type matching struct {
 // ordinal, so that the removal of one subnet from a list never pairs the others with different interfaces. The
 // remaining interfaces are paired only if they are attached: a live interface in a replaced subnet is drift to report,
 // not an interface to remove. Verified interfaces are paired first.
-func match(wishes []DesiredInterface, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool) matching {
+func match(
+	desired []DesiredInterface, owned []inventory.Record, instanceID string, verified func(inventory.Record) bool,
+) matching {
 	candidates := make([]int, len(owned))
 	for i := range owned {
 		candidates[i] = i
 	}
 	slices.SortStableFunc(candidates, func(a, b int) int { return compareRetention(owned[a], owned[b], instanceID) })
 
-	p := matching{byWish: map[int]int{}}
+	p := matching{byDesired: map[int]int{}}
 	taken := map[int]bool{}
 	pass := func(fits func(DesiredInterface, inventory.Record) bool) {
-		for w, wish := range wishes {
-			if _, done := p.byWish[w]; done {
+		for w, d := range desired {
+			if _, done := p.byDesired[w]; done {
 				continue
 			}
 			for _, i := range candidates {
-				if !taken[i] && fits(wish, owned[i]) {
-					p.byWish[w], taken[i] = i, true
+				if !taken[i] && fits(d, owned[i]) {
+					p.byDesired[w], taken[i] = i, true
 					break
 				}
 			}
@@ -51,7 +53,8 @@ func match(wishes []DesiredInterface, owned []inventory.Record, instanceID strin
 	for _, sure := range []bool{true, false} {
 		for _, fit := range [][]func(DesiredInterface, inventory.Record) bool{{sameOrdinal, allowed}, {allowed}, {sameOrdinal, attached}, {attached}} {
 			pass(func(w DesiredInterface, r inventory.Record) bool {
-				return verified(r) == sure && !slices.ContainsFunc(fit, func(fits func(DesiredInterface, inventory.Record) bool) bool { return !fits(w, r) })
+				return verified(r) == sure && !slices.ContainsFunc(fit,
+					func(fits func(DesiredInterface, inventory.Record) bool) bool { return !fits(w, r) })
 			})
 		}
 	}
@@ -66,7 +69,7 @@ func match(wishes []DesiredInterface, owned []inventory.Record, instanceID strin
 // isCertain reports whether every interface that is paired with a desired one certainly exists. A deleted interface can
 // reappear in a stale read, and what seems to be its duplicate may be its successor.
 func (p matching) isCertain(owned []inventory.Record) bool {
-	for _, i := range p.byWish {
+	for _, i := range p.byDesired {
 		if !owned[i].Confirmed || owned[i].Missing {
 			return false
 		}
@@ -86,7 +89,8 @@ func compareRetention(a, b inventory.Record, instanceID string) int {
 			return 2
 		}
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Member.Generation, b.Member.Generation), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Member.Generation, b.Member.Generation),
+		cmp.Compare(a.ID, b.ID))
 }
 
 func (w DesiredInterface) allows(subnetID string) bool { return slices.Contains(w.Subnets, subnetID) }
@@ -99,20 +103,20 @@ func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Recor
 	for _, r := range owned {
 		used[r.Member.Ordinal] = true
 	}
-	promised := p.ledgerOrdinals(claim, pairs, used)
+	pending := p.ledgerOrdinals(claim, pairs, used)
 	chosen := map[int]int{}
 	var displaced []int
-	for w, wish := range claim.Interfaces {
-		_, paired := pairs.byWish[w]
-		own := identity.Key{NodeENIUID: claim.NodeENIUID, Ordinal: wish.Ordinal}
+	for w, d := range claim.Interfaces {
+		_, paired := pairs.byDesired[w]
+		own := identity.Key{Owner: claim.Owner, Ordinal: d.Ordinal}
 		switch {
 		case paired:
-		case len(promised) > 0 && (used[own.Ordinal] || !p.mayBecomeVisible(own)):
-			chosen[w], promised = promised[0], promised[1:]
-		case used[wish.Ordinal]:
+		case len(pending) > 0 && (used[own.Ordinal] || !p.mayBecomeVisible(own)):
+			chosen[w], pending = pending[0], pending[1:]
+		case used[d.Ordinal]:
 			displaced = append(displaced, w)
 		default:
-			chosen[w], used[wish.Ordinal] = wish.Ordinal, true
+			chosen[w], used[d.Ordinal] = d.Ordinal, true
 		}
 	}
 	for _, w := range displaced {
@@ -127,19 +131,19 @@ func (p *planner) ordinals(claim *Claim, pairs matching, owned []inventory.Recor
 
 // ledgerOrdinals returns the ordinals, in order, with a create call and an unknown interface, without the own ones of
 // desired interfaces without an interface. They count as used from then on.
-func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool) (promised []int) {
+func (p *planner) ledgerOrdinals(claim *Claim, pairs matching, used map[int]bool) (pending []int) {
 	for key := range p.plan.Ledger {
 		own := slices.IndexFunc(claim.Interfaces, func(w DesiredInterface) bool { return w.Ordinal == key.Ordinal })
-		_, paired := pairs.byWish[own]
-		if key.NodeENIUID == claim.NodeENIUID && !used[key.Ordinal] && (own < 0 || paired) && p.mayBecomeVisible(key) {
-			promised = append(promised, key.Ordinal)
+		_, paired := pairs.byDesired[own]
+		if key.Owner == claim.Owner && !used[key.Ordinal] && (own < 0 || paired) && p.mayBecomeVisible(key) {
+			pending = append(pending, key.Ordinal)
 		}
 	}
-	slices.Sort(promised)
-	for _, ordinal := range promised {
+	slices.Sort(pending)
+	for _, ordinal := range pending {
 		used[ordinal] = true
 	}
-	return promised
+	return pending
 }
 
 // mayBecomeVisible reports whether the ledger names an interface that may exist without being known.

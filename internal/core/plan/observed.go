@@ -28,9 +28,11 @@ type Observed struct {
 	// Limits are those of the instance type.
 	Limits eni.Limits
 	// Ledger holds the stored generation of each member.
-	Ledger map[identity.Key]int64
+	Ledger identity.Generations
 	// OtherLedgers is the members of the instance in the ledgers of other nodes, which were its nodes before.
-	OtherLedgers map[identity.Key]int64
+	OtherLedgers identity.Generations
+	// HasState is set if the instance has a NodeENIState, under any name.
+	HasState bool
 	// Recorded are the interfaces that NodeENIStates name; Copies are those that they name as copies.
 	Recorded []Recorded
 	Copies   map[string]bool
@@ -38,7 +40,7 @@ type Observed struct {
 	// unassigns no others.
 	Requested map[string]eni.Addresses
 	// UsedGenerations has the highest generation of each member that cannot be used again.
-	UsedGenerations map[identity.Key]int64
+	UsedGenerations identity.Generations
 	// RemovedExternally has the times at which interfaces of members disappeared without a call of ours.
 	RemovedExternally map[identity.Key]time.Time
 	// ObservedSince is the start of this process's observation. Calls from before may be in flight without being known.
@@ -57,19 +59,49 @@ type Observed struct {
 	DetachBlocked map[string]string
 	// PodNetworks has, by interface ID, what the agent reports of the pods that use an interface.
 	PodNetworks map[string]PodNetwork
+	// PodsDraining has, by interface ID, the interfaces that the node has as networks for pods. The value is true if the
+	// node is to drain the network.
+	PodsDraining map[string]bool
+	// Evictions has the last attempts to evict pods, by the ID of the interface that they use.
+	Evictions map[string]EvictionAttempt
+	// EvictAllowed allows the eviction of the pods of [Plan.EvictCandidate] now; EvictDenied says why not.
+	EvictAllowed bool
+	EvictDenied  string
 	// ReplaceAllowed allows the replacement of one member of this instance now; ReplaceDenied says why not.
 	ReplaceAllowed bool
 	ReplaceDenied  string
 	// RepeatedUpdates are the changes that EC2 accepted.
 	RepeatedUpdates RepeatedUpdates
-	// SubnetFullUntil is the time until which a NodeENI creates no interface in a subnet, because the subnet had no
-	// address.
-	SubnetFullUntil map[SubnetDemand]time.Time
+	// FullSubnets are the subnets in which a NodeENI creates no interface for some time.
+	FullSubnets map[SubnetDemand]FullSubnet
 }
 
 // SubnetDemand is the demand of a NodeENI in a subnet. A subnet can be full for one demand and not for another:
 // prefixes need contiguous blocks.
-type SubnetDemand struct{ NodeENIUID, SubnetID string }
+type SubnetDemand struct {
+	Owner    identity.Owner
+	SubnetID string
+	// Prefixes is set if the interface is created with prefixes.
+	Prefixes bool
+}
+
+// FullSubnet is a subnet without room for a demand.
+type FullSubnet struct {
+	// Until is the time before which the NodeENI creates no interface in the subnet.
+	Until time.Time
+	// Class says what the subnet lacks: [eni.NoAddresses] or [eni.NoPrefixes].
+	Class eni.Class
+}
+
+// DemandOf returns the demand of an interface to create.
+func DemandOf(owner identity.Owner, subnetID string, spec eni.Spec) SubnetDemand {
+	return SubnetDemand{Owner: owner, SubnetID: subnetID, Prefixes: hasPrefixes(spec)}
+}
+
+func hasPrefixes(spec eni.Spec) bool { return spec.IPv4Prefixes > 0 || spec.IPv6Prefixes > 0 }
+
+// IsFull reports whether a failure of the class says that a subnet has no room.
+func IsFull(class eni.Class) bool { return class == eni.NoAddresses || class == eni.NoPrefixes }
 
 // Backoff is the failure of a member's last call.
 type Backoff struct {
@@ -119,6 +151,7 @@ var backoffDelays = map[eni.Class]struct{ first, last time.Duration }{
 	eni.Busy:                {2 * time.Second, time.Minute},
 	eni.WrongState:          {time.Second, time.Minute},
 	eni.NoAddresses:         {2 * time.Minute, 10 * time.Minute},
+	eni.NoPrefixes:          {2 * time.Minute, 10 * time.Minute},
 	eni.AddressTaken:        {time.Second, time.Minute},
 	eni.LimitExceeded:       {5 * time.Minute, 30 * time.Minute},
 	eni.WrongZone:           {5 * time.Minute, 30 * time.Minute},
@@ -139,7 +172,7 @@ func (s Backoff) Retry() time.Time {
 
 // Next returns the backoff after one more failure.
 func (s Backoff) Next(class eni.Class, message string, at time.Time) Backoff {
-	if class != s.Class {
+	if class != s.Class && (!IsFull(class) || !IsFull(s.Class)) { // full subnets of either kind share one count
 		s.Count = 0
 	}
 	return Backoff{Tags: s.Tags, Class: class, Message: message, At: at, Count: s.Count + 1, UnusableSlots: s.UnusableSlots}
@@ -202,6 +235,7 @@ func isRemoval(action Action) bool {
 func (s Backoff) problem() Problem {
 	reasons := map[eni.Class]Reason{
 		eni.NoAddresses:   SubnetFull,
+		eni.NoPrefixes:    NoFreePrefix,
 		eni.LimitExceeded: LimitReached,
 		eni.Unauthorized:  Unauthorized,
 		eni.Throttled:     Throttled,
@@ -216,12 +250,18 @@ func (s Backoff) problem() Problem {
 	return Problem{Reason: reason, Message: s.Message + "; " + s.nextStep(reason)}
 }
 
+// reservePrefixes is what a user can do about a subnet without a free block.
+const reservePrefixes = "declare a prefix reservation in an unused part of the subnet (aws ec2 create-subnet-cidr-reservation --reservation-type prefix), " +
+	"or add a subnet; kubectl eni subnets shows the free addresses and blocks"
+
 // nextStep says what a user can do, and that the controller retries by itself.
 func (s Backoff) nextStep(reason Reason) string {
 	again := "it is tried again at least every " + minutes(backoffDelays[s.Class].last)
 	switch reason {
 	case SubnetFull:
 		return "free addresses of the subnet, or add another subnet; " + again
+	case NoFreePrefix:
+		return reservePrefixes + "; " + again
 	case LimitReached:
 		return "delete what is not needed, or raise the quota in Service Quotas; " + again
 	case Unauthorized:

@@ -24,8 +24,10 @@ func (c *Claim) target(wanted eni.Slot, i eni.Interface) eni.Slot {
 
 // arrange sets the target of every member with a desired interface. Members that prefer a slot keep their present one,
 // unless the slots of their NodeENI are not in the declared order: then all of them get the lowest free slots, in that
-// order, like new ones.
+// order, like new ones. Where two NodeENIs could move interfaces to one slot, an exact index comes first, then the
+// first NodeENI: the second would detach its interface in vain.
 func (p *planner) arrange() {
+	var claims []*Claim
 	siblings := map[*Claim][]*member{}
 	for _, m := range p.members {
 		if m.desired == nil || m.launchInterface != nil {
@@ -35,16 +37,33 @@ func (p *planner) arrange() {
 		if m.record != nil {
 			m.target = m.claim.target(m.desired.Slot, m.record.Interface)
 		}
+		if siblings[m.claim] == nil {
+			claims = append(claims, m.claim)
+		}
 		siblings[m.claim] = append(siblings[m.claim], m)
 	}
-	for claim, members := range siblings {
+	slices.SortStableFunc(claims, func(a, b *Claim) int { return first(a.ExactSlot, b.ExactSlot) })
+	for _, claim := range claims {
+		members := siblings[claim]
 		if !claim.ExactSlot && p.disordered(members) {
 			p.reorder(members)
 		}
 		moving := slices.ContainsFunc(members, p.moves)
 		for _, m := range members {
 			m.ordered = moving
+			p.assign(m)
 		}
+	}
+}
+
+// assign keeps the slot that a member is to get from members of the NodeENIs that come later.
+func (p *planner) assign(m *member) {
+	switch {
+	case p.hasSlotHere(m) && !p.moves(m):
+	case m.ordered || m.claim.ExactSlot:
+		p.slots.assigned[m.target] = true
+	default:
+		p.slots.assigned[p.slotNow(m)] = true
 	}
 }
 
@@ -53,7 +72,7 @@ func (p *planner) arrange() {
 // stay the same while an interface moves to another slot.
 func (p *planner) disordered(members []*member) bool {
 	for n, m := range members {
-		if p.seatedHere(m) && m.record.Attachment.Slot != m.target {
+		if p.hasSlotHere(m) && m.record.Attachment.Slot != m.target {
 			return true
 		}
 		for _, later := range members[n+1:] {
@@ -70,24 +89,25 @@ func (p *planner) disordered(members []*member) bool {
 // slot is free. An interface in use does not move because another program took a slot, and not to a slot that EC2 once
 // reported as taken: it would be detached in vain at each try.
 func (p *planner) crossed(a, b *member) bool {
-	if !p.seatedHere(a) && !p.seatedHere(b) || eni.CompareSlots(p.slotNow(a), p.slotNow(b)) < 0 {
+	if !p.hasSlotHere(a) && !p.hasSlotHere(b) || eni.CompareSlots(p.slotNow(a), p.slotNow(b)) < 0 {
 		return false
 	}
-	if !p.seatedHere(a) || !p.seatedHere(b) {
+	if !p.hasSlotHere(a) || !p.hasSlotHere(b) {
 		return a.claim.ReplaceAllowed
 	}
 	wanted := a.desired.Slot
-	free := p.slots.holders[wanted] == "" && !p.slots.refused[wanted] || p.at(a.claim, wanted) != nil
+	free := p.slots.holders[wanted] == "" && !p.slots.refused[wanted] && !p.slots.assigned[wanted] ||
+		p.at(a.claim, wanted) != nil
 	return a.Ordinal > b.Ordinal || a.claim.ReplaceAllowed && free
 }
 
 // slotNow returns the slot of a member, or the one that it would get now. It waits for a slot that is being freed.
 func (p *planner) slotNow(m *member) eni.Slot {
-	if p.seatedHere(m) {
+	if p.hasSlotHere(m) {
 		return m.record.Attachment.Slot
 	}
 	slot := m.desired.Slot
-	for p.slots.holders[slot] != "" && !p.leaves(slot) {
+	for p.slots.assigned[slot] || p.slots.holders[slot] != "" && !p.leaves(slot) {
 		slot.Device++
 	}
 	return slot
@@ -96,18 +116,20 @@ func (p *planner) slotNow(m *member) eni.Slot {
 // leaves reports whether the interface at a slot is being removed.
 func (p *planner) leaves(slot eni.Slot) bool {
 	return slices.ContainsFunc(p.members, func(m *member) bool {
-		return m.removeReason != "" && m.record != nil && m.record.AttachedTo(p.InstanceID) && m.record.Attachment.Slot == slot && !p.refused(m)
+		return m.removeReason != "" && m.record != nil && m.record.AttachedTo(p.InstanceID) &&
+			m.record.Attachment.Slot == slot && !p.refused(m)
 	})
 }
 
-// seatedHere reports whether the member has a slot of the instance, and will keep it as far as EC2 says.
-func (p *planner) seatedHere(m *member) bool { return m.record != nil && p.live(m.record) }
+// hasSlotHere reports whether the member has a slot of the instance, and will keep it as far as EC2 says.
+func (p *planner) hasSlotHere(m *member) bool { return m.record != nil && p.live(m.record) }
 
-// reorder assigns the lowest slots without another holder to members of one NodeENI, in their order.
+// reorder assigns the lowest slots that have no other holder and are not assigned to members of one NodeENI, in their
+// order.
 func (p *planner) reorder(members []*member) {
 	own := map[eni.Slot]bool{}
 	for _, m := range members {
-		if p.seatedHere(m) {
+		if p.hasSlotHere(m) {
 			own[m.record.Attachment.Slot] = true
 		}
 	}
@@ -117,7 +139,7 @@ func (p *planner) reorder(members []*member) {
 		if m.target.Card == next.Card {
 			m.target.Device = max(m.target.Device, next.Device)
 		}
-		for p.slots.holders[m.target] != "" && !own[m.target] {
+		for !own[m.target] && (p.slots.holders[m.target] != "" || p.slots.assigned[m.target]) {
 			m.target.Device++
 		}
 		next = eni.Slot{Card: m.target.Card, Device: m.target.Device + 1}
@@ -138,13 +160,14 @@ func (p *planner) slotFor(m *member) (slot eni.Slot, alone bool) {
 
 // moves reports whether a member has to leave its slot for its target, and may.
 func (p *planner) moves(m *member) bool {
-	return m.desired != nil && m.launchInterface == nil && m.claim.ReplaceAllowed && p.seatedHere(m) && m.record.Attachment.Slot != m.target
+	return m.desired != nil && m.launchInterface == nil && m.claim.ReplaceAllowed && p.hasSlotHere(m) &&
+		m.record.Attachment.Slot != m.target
 }
 
 // at returns the member of a NodeENI in a slot.
 func (p *planner) at(claim *Claim, slot eni.Slot) *member {
 	for _, m := range p.members {
-		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.seatedHere(m) && m.record.Attachment.Slot == slot {
+		if m.claim == claim && m.desired != nil && m.launchInterface == nil && p.hasSlotHere(m) && m.record.Attachment.Slot == slot {
 			return m
 		}
 	}

@@ -252,3 +252,42 @@ func TestEveryOrderIsReached(t *testing.T) {
 		}
 	})
 }
+
+// TestTwoNodeENIsReachTheirOrders declares orders of two NodeENIs whose indices overlap, on an instance that has room for
+// no interface more.
+func TestTwoNodeENIsReachTheirOrders(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHostile(rt, limits(7))
+		stranger := rapid.IntRange(1, 4).Draw(rt, "stranger")
+		h.occupy(device(stranger))
+		subnets := map[string][]string{"a": {"s1", "s2"}, "b": {"s3", "s4", "s5"}}
+		var wanted plan.Desired
+		declare := func() {
+			wanted = plan.Desired{}
+			for _, name := range []string{"a", "b"} {
+				order := rapid.Permutation(subnets[name]).Draw(rt, name)
+				c := inOrder(rapid.IntRange(1, 3).Draw(rt, "device index"), order...)
+				c = claim(name, c.Interfaces...)
+				wanted = desired(append(wanted.Claims, replacing(c))...)
+			}
+		}
+		declare()
+		c := newRestartable(rt, h, func() plan.Desired { return wanted })
+		c.idle(time.Minute)
+		for range rapid.IntRange(1, 3).Draw(rt, "edits") {
+			declare()
+			c.next = c.now()
+			c.idle(time.Hour)
+			before := h.calls
+			c.idle(30 * time.Minute)
+			if h.calls != before {
+				rt.Fatalf("%d calls after an hour:\n%s", h.calls-before, strings.Join(c.log, "\n"))
+			}
+			for _, m := range c.last.Members {
+				if len(m.Drift) > 0 {
+					rt.Fatalf("not as declared:\n%s\n%s", c.last.Explain(), strings.Join(c.log, "\n"))
+				}
+			}
+		}
+	})
+}

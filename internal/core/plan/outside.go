@@ -22,7 +22,8 @@ func OutsideCluster(instance eni.Instance, tags []eni.InstanceTag) *Problem {
 		words[n] = t.String()
 	}
 	return &Problem{InstanceOutsideCluster, fmt.Sprintf(
-		"instance %s has no tag %s, by which instances of the cluster are known; correct the Node's providerID or, if that is right, tag the instance as the cluster's others",
+		"instance %s lacks the tag %s, which the cluster's instances have; correct the Node's providerID or, if that "+
+			"is right, add the tag to the instance",
 		instance.ID, strings.Join(words, " or "))}
 }
 

@@ -97,9 +97,9 @@ func TestWhatWasMadeIsNotAttachedToAnInstanceOutside(t *testing.T) {
 	if p := plan.Compute(d, w.observe(made.Ledger), w.now); len(p.Actions) > 0 || p.Members[0].Phase != plan.Blocked {
 		t.Fatalf("want it blocked, and no calls:\n%s", p.Explain())
 	}
-	released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
+	released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Why: "its NodeENI is being deleted"}
 	d.Claims = []plan.Claim{released}
-	if w.follow(d, map[identity.Key]int64{}, 5, time.Minute); len(w.ours()) > 0 {
+	if w.follow(d, identity.Generations{}, 5, time.Minute); len(w.ours()) > 0 {
 		t.Errorf("%v is left", w.ours())
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 // leakedAt is a claim of a NodeENI that does not exist, first absent at a time.
 func leakedAt(missing time.Time) plan.Claim {
-	return plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
+	return plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release, Leaked: true, MissingSince: missing, Grace: identity.AttachedOrphanGrace}
 }
 
 func TestALeakThatIsAttachedIsAnnouncedBeforeItGoes(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAgeCountsAlsoWhenTheInstanceIsGone(t *testing.T) {
 // TestAPauseHoldsAlsoWhenTheInstanceIsGone: an interface without a claim stays as well while the node is paused,
 // whether an unknown NodeENI or a network owned it.
 func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
-	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": identity.NetworkOwner("a")} {
+	for name, uid := range map[string]string{"of an unknown NodeENI": "uid-a", "of a network": string(identity.NetworkOwner("a"))} {
 		for _, paused := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, paused %t", name, paused), func(t *testing.T) {
 				w := newWorld(limits(4))
@@ -118,7 +118,7 @@ func TestAPauseHoldsAlsoWhenTheInstanceIsGone(t *testing.T) {
 				w.pass(24 * time.Hour)
 				o := w.observe(nil)
 				o.Owned[0].Attachment, o.Owned[0].Status = nil, eni.Available
-				o.Owned[0].Member.NodeENIUID = uid
+				o.Owned[0].Member.Owner = identity.Owner(uid)
 				o.Snapshot.Instance.State = eni.InstanceTerminated
 				d := desired()
 				d.Paused = paused
@@ -227,7 +227,7 @@ func TestAPreferredSlotIsNotWaitedForInVain(t *testing.T) {
 			o := w.observe(nil)
 			tc.setback.At, tc.setback.Removal = w.now, true
 			o.Backoffs = map[identity.Key]plan.Backoff{o.Owned[0].Member.Key: tc.setback}
-			released := plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release}
+			released := plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release}
 			p := plan.Compute(desired(released, claim("b", wish(0, 1, "s2"))), o, w.now)
 			if got := p.Members[1]; got.Slot != tc.want || (got.Phase == plan.Creating) != (tc.want == device(2)) {
 				t.Errorf("want %s:\n%s", tc.want, p.Explain())
@@ -264,7 +264,7 @@ func TestFullSubnetsAreTriedInTurn(t *testing.T) {
 		}
 		o := w.observe(nil)
 		if setback.Count > 0 {
-			o.Backoffs = map[identity.Key]plan.Backoff{{NodeENIUID: "uid-a"}: setback}
+			o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: setback}
 		}
 		p := plan.Compute(d, o, now)
 		if len(p.Actions) != 1 {
@@ -284,11 +284,11 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 	d := desired(claim("a", wish(0, 1, "s1", "s2")))
 	o := w.observe(nil)
 	soon := w.now.Add(time.Minute)
-	o.SubnetFullUntil = map[plan.SubnetDemand]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: soon}
+	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: soon}}
 	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 || p.Actions[0].(plan.Create).SubnetID != "s2" {
 		t.Errorf("want it made in s2:\n%s", p.Explain())
 	}
-	o.SubnetFullUntil[plan.SubnetDemand{NodeENIUID: "uid-a", SubnetID: "s2"}] = soon.Add(time.Minute)
+	o.FullSubnets[plan.SubnetDemand{Owner: "uid-a", SubnetID: "s2"}] = plan.FullSubnet{Until: soon.Add(time.Minute)}
 	p := plan.Compute(d, o, w.now)
 	if len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.SubnetFull || !p.RequeueAt.Equal(soon) {
 		t.Errorf("want it blocked until %s:\n%s", soon, p.Explain())
@@ -298,11 +298,11 @@ func TestSubnetsKnownToBeFullAreNotTried(t *testing.T) {
 // TestAFullSubnetIsNoNewsAgain: the message stays the same before an attempt, after it, and at the end of the backoff.
 func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	w := newWorld(limits(4))
-	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{NodeENIUID: "uid-a"}
+	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
 	setback := plan.Backoff{}.Next(eni.NoAddresses, "InsufficientFreeAddressesInSubnet", w.now)
 	o := w.observe(nil)
 	o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
-	o.SubnetFullUntil = map[plan.SubnetDemand]time.Time{{NodeENIUID: "uid-a", SubnetID: "s1"}: setback.Retry().Add(time.Minute)}
+	o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{{Owner: "uid-a", SubnetID: "s1"}: {Until: setback.Retry().Add(time.Minute), Class: eni.NoAddresses}}
 	refused := plan.Compute(d, o, w.now.Add(time.Second)).Members[0]
 	o.Snapshot = nil
 	waiting := plan.Compute(d, o, setback.Retry()).Members[0]
@@ -311,11 +311,64 @@ func TestAFullSubnetIsNoNewsAgain(t *testing.T) {
 	}
 }
 
+// TestASubnetWithoutABlockForAPrefix: the user reads that blocks are missing, and not addresses, on every node.
+// Interfaces without prefixes are created in the subnet all the same.
+func TestASubnetWithoutABlockForAPrefix(t *testing.T) {
+	w := newWorld(limits(4))
+	withPrefixes := func(subnets ...string) plan.Claim {
+		c := claim("a", wish(0, 1, subnets...))
+		c.Interfaces[0].Spec.IPv4Prefixes = 1
+		return c
+	}
+	full := func(subnet string, class eni.Class) (plan.SubnetDemand, plan.FullSubnet) {
+		return plan.SubnetDemand{Owner: "uid-a", SubnetID: subnet, Prefixes: true}, plan.FullSubnet{Until: w.now.Add(time.Minute), Class: class}
+	}
+	key := identity.Key{Owner: "uid-a"}
+	refused := map[identity.Key]plan.Backoff{key: plan.Backoff{}.Next(eni.NoPrefixes, "InsufficientCidrBlocks", w.now)}
+
+	t.Run("every node says the same", func(t *testing.T) {
+		first, other := w.observe(nil), w.observe(nil)
+		first.Backoffs = refused
+		demand, known := full("s1", eni.NoPrefixes)
+		first.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{demand: known}
+		other.FullSubnets = first.FullSubnets
+		one, two := plan.Compute(desired(withPrefixes("s1")), first, w.now).Members[0].Why, plan.Compute(desired(withPrefixes("s1")), other, w.now).Members[0].Why
+		if one.Reason != plan.NoFreePrefix || one != two || !strings.Contains(one.Message, "s1") || !strings.Contains(one.Message, "create-subnet-cidr-reservation") {
+			t.Errorf("%s, and another node %s", one, two)
+		}
+	})
+	t.Run("one subnet without addresses, one without blocks", func(t *testing.T) {
+		o := w.observe(nil)
+		s1, known1 := full("s1", eni.NoAddresses)
+		s2, known2 := full("s2", eni.NoPrefixes)
+		o.FullSubnets = map[plan.SubnetDemand]plan.FullSubnet{s1: known1, s2: known2}
+		if p := plan.Compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 || p.Members[0].Why.Reason != plan.NoFreePrefix {
+			t.Errorf("%s", p.Explain())
+		}
+	})
+	t.Run("all subnets are tried once in turn", func(t *testing.T) {
+		setback := plan.Backoff{}.Next(eni.NoAddresses, "full", w.now).Next(eni.NoPrefixes, "no block", w.now)
+		o := w.observe(nil)
+		o.Backoffs = map[identity.Key]plan.Backoff{key: setback}
+		if p := plan.Compute(desired(withPrefixes("s1", "s2")), o, w.now); len(p.Actions) != 0 {
+			t.Errorf("a third attempt without a wait:\n%s", p.Explain())
+		}
+	})
+	t.Run("without prefixes", func(t *testing.T) {
+		o := w.observe(nil)
+		demand, known := full("s1", eni.NoPrefixes)
+		o.Backoffs, o.FullSubnets = refused, map[plan.SubnetDemand]plan.FullSubnet{demand: known}
+		if p := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now); len(p.Actions) != 1 {
+			t.Errorf("no interface is created:\n%s", p.Explain())
+		}
+	})
+}
+
 // TestWhatIsRefusedToOneHoldsUpNoOther has a member with two interfaces, as after a user restored the tags of one that
 // was replaced. EC2 refuses addresses to the one that stays; the other is removed all the same.
 func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 	w := newWorld(limits(4))
-	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{NodeENIUID: "uid-a"}
+	d, key := desired(claim("a", wish(0, 1, "s1"))), identity.Key{Owner: "uid-a"}
 	w.drive(d, nil)
 	twin := w.make("s1", w.observe(nil).Owned[0].Tags)
 	w.interfaces[twin.ID] = twin
@@ -343,10 +396,10 @@ func TestWhatIsRefusedToOneHoldsUpNoOther(t *testing.T) {
 // after the generation was stored, and then removes the desired interface.
 func TestALedgerFromBeforeAStartIsKeptUntilReadingsShowWhatWasMade(t *testing.T) {
 	w := newWorld(limits(4))
-	key := identity.Key{NodeENIUID: "uid-a"}
-	o := w.observe(map[identity.Key]int64{key: w.now.Add(-time.Hour).Unix()})
+	key := identity.Key{Owner: "uid-a"}
+	o := w.observe(identity.Generations{key: identity.GenerationAt(w.now.Add(-time.Hour))})
 	o.ObservedSince = w.now
-	released := desired(plan.Claim{NodeENI: "a", NodeENIUID: "uid-a", Mode: plan.Release})
+	released := desired(plan.Claim{NodeENI: "a", Owner: "uid-a", Mode: plan.Release})
 	if p := plan.Compute(released, o, w.now); len(p.Ledger) != 1 || p.RequeueAt.IsZero() {
 		t.Errorf("the promise is dropped at once:\n%s", p.Explain())
 	}

@@ -30,6 +30,8 @@ type PrefixDemand struct {
 
 // PodNetwork is the pod network of an interface, as the agent of the node reports it.
 type PodNetwork struct {
+	// Drained is set if no pod has an address, and none can get one.
+	Drained bool
 	// Used and Free are numbers of addresses. Free excludes the addresses of draining prefixes.
 	Used, Free int
 	// Prefixes has the prefixes that the agent knows.
@@ -106,29 +108,62 @@ func (o Observed) podNetwork(id string) *PodNetwork {
 // demandFor returns the demand for addresses of a member's interface.
 func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.desired.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
-	d.most = m.claim.PodPrefixes
+	d.most, d.instanceType = m.claim.PodPrefixes, p.slots.instanceType
+	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
+		d.limit = max(room, 1) // a least number above the limit is AddressLimit
+	}
+	draining, published := p.PodsDraining[i.ID]
 	switch {
-	case d.most.Pods && d.network == nil:
+	case d.network == nil && (d.most.Pods || published && !draining):
 		d.network = &PodNetwork{}
 		return d
 	case d.most.Max == 0 || d.network == nil:
 		return d
 	}
-	if limit := p.Limits.IPv4; limit > 0 {
-		d.most.Max = min(d.most.Max, limit-1-len(i.SecondaryIPv4))
+	if d.limit > 0 {
+		d.most.Max = d.limit
 	}
 	d.grown = d.most.Prefixes(i.IPv4Prefixes, *d.network)
 	return d
 }
 
-// waitsForPods reports whether pods use an interface that is being removed, and sets the member's reason.
-func (p *planner) waitsForPods(m *member) bool {
+// podsDraining reports whether a member's interface is a network for pods, and whether the state of the node has it
+// drain. The state does not list a network that was declared since its last write.
+func (p *planner) podsDraining(m *member) (draining, isNetwork bool) {
+	draining, listed := p.PodsDraining[m.record.ID]
+	return draining, listed || m.claim != nil && m.claim.PodPrefixes.Pods
+}
+
+// keptForPods reports whether an interface that is being removed is kept for pods. Pods can start without the agent, so a
+// report without pods proves nothing: the node drains the network first, and then the agent reports it as drained. An
+// agent that has reported nothing has let no pod in.
+func (p *planner) keptForPods(m *member) bool {
 	network := p.podNetwork(m.record.ID)
-	if p.ended || network == nil || network.Used == 0 {
+	draining, isNetwork := p.podsDraining(m)
+	switch {
+	case p.ended:
 		return false
+	case !isNetwork:
+		return network != nil && network.Used > 0
+	default:
+		return !draining || network != nil && !network.Drained
 	}
-	m.Why = Problem{InUseByPods, fmt.Sprintf("%s is to be removed (%s), and is not detached while pods have addresses of it: %s; delete or move the pods",
-		m.record.ID, m.removeReason, network.pods())}
-	p.requeueAt(p.now.Add(foreignSlotRecheck))
-	return true
+}
+
+// waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI says so.
+func (p *planner) waitForPods(s step) step {
+	id, network := s.m.record.ID, p.podNetwork(s.m.record.ID)
+	s = s.requeue(p.now.Add(foreignSlotRecheck))
+	if network == nil || network.Used == 0 {
+		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached when the agent of the node reports that no pod can get an address of it; "+
+			"if the node has no agent any more, start it or terminate the instance", id, s.m.removeReason)
+		return s
+	}
+	s.Why = Problem{InUseByPods, fmt.Sprintf("%s is to be removed (%s), and is not detached while pods have addresses of it: %s",
+		id, s.m.removeReason, network.pods())}
+	if s.m.claim.EvictPods {
+		return p.evict(s, *network)
+	}
+	s.Why.Message += "; delete or move the pods, or set pods.onRemoval: Evict"
+	return s
 }

@@ -57,12 +57,13 @@ func TestPrefixesFollowPods(t *testing.T) {
 		unassigned []netip.Prefix
 		reason     plan.Reason
 	}{
-		"enough addresses are free":                    {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0), report: new(network(8))},
-		"fewer than spare are free":                    {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0), report: new(network(9)), assigned: 1},
-		"many are missing, and one call assigns them":  {demand: plan.PrefixDemand{Max: 8, Spare: 40}, have: blocks(0), report: new(network(16)), assigned: 3},
-		"the report does not list the new prefix yet":  {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0, 1), report: new(network(16))},
-		"the largest number is reached":                {demand: plan.PrefixDemand{Max: 1, Spare: 8}, have: blocks(0), report: new(network(16))},
-		"the instance type takes no more":              {demand: plan.PrefixDemand{Max: 40, Spare: 400}, have: blocks(0), report: new(network(16)), assigned: 13},
+		"enough addresses are free":                      {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0), report: new(network(8))},
+		"fewer than spare are free":                      {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0), report: new(network(9)), assigned: 1},
+		"many are missing, and one call assigns them":    {demand: plan.PrefixDemand{Max: 8, Spare: 40}, have: blocks(0), report: new(network(16)), assigned: 3},
+		"the report does not list the new prefix yet":    {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0, 1), report: new(network(16))},
+		"the largest number is reached":                  {demand: plan.PrefixDemand{Max: 1, Spare: 8}, have: blocks(0), report: new(network(16))},
+		"the instance type takes no more":                {demand: plan.PrefixDemand{Max: 40, Spare: 400}, have: blocks(0), report: new(network(16)), assigned: 13, reason: plan.PrefixesLimited},
+		"the instance type takes no more, and no report": {demand: plan.PrefixDemand{Max: 40, Spare: 8}, have: blocks(0), reason: plan.PrefixesLimited},
 		"no report":                                    {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0, 1)},
 		"an agent that knows no prefix":                {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0, 1), report: &silence},
 		"an idle prefix is not drained":                {demand: plan.PrefixDemand{Max: 4, Spare: 8}, have: blocks(0, 1), report: new(network(1, 0))},
@@ -170,24 +171,83 @@ func TestPrefixesInUseStay(t *testing.T) {
 	})
 }
 
-// TestAnInterfaceOfPodsIsNotDetached removes a NodeENI whose interface pods use: it waits, and goes when the pods have gone
-// or the instance has.
+// TestAnInterfaceOfPodsIsNotDetached removes a NodeENI with pods: the interface goes when the agent reports that no pod has an
+// address and that none can get one, or when no agent has let pods in.
 func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 	t.Parallel()
-	w := newWorld(limits(4))
-	d := desired(claim("n3", wish(0, 1, "s1")))
-	settled, ledger := w.drive(d, nil)
-	id := settled.Members[0].Interface.ID
-	d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
-	o := w.observe(ledger)
-	o.PodNetworks = map[string]plan.PodNetwork{id: network(1)}
-
-	p := plan.Compute(d, o, w.now)
-	if m := p.Members[0]; len(p.Actions) > 0 || m.Why.Reason != plan.InUseByPods || !strings.Contains(m.Why.Message, "upf/a") {
-		t.Errorf("actions %v, %+v; want none, InUseByPods and the pod's name", p.Actions, m.Why)
+	published, draining := new(false), new(true)
+	drained := network(0)
+	drained.Drained = true
+	for name, tc := range map[string]struct {
+		spec      bool
+		published *bool
+		report    *plan.PodNetwork
+		reason    plan.Reason
+		message   string
+		detach    bool
+	}{
+		"pods use it":                             {true, published, new(network(1)), plan.InUseByPods, "upf/a", false},
+		"pods use it while the network drains":    {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false},
+		"the last report has no pods":             {true, published, new(network(0)), plan.Removing, "no pod can get an address", false},
+		"the network drains":                      {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false},
+		"the network was drained before":          {true, published, &drained, plan.Removing, "no pod can get an address", false},
+		"the network is drained":                  {true, draining, &drained, plan.Removing, "", true},
+		"no agent has reported yet":               {true, published, nil, plan.Removing, "no pod can get an address", false},
+		"no agent has let pods in":                {true, draining, nil, plan.Removing, "", true},
+		"the interface is no network for pods":    {false, nil, nil, plan.Removing, "", true},
+		"it is no network, and pods still use it": {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false},
+		"the state does not list the network yet": {true, nil, nil, plan.Removing, "no pod can get an address", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(limits(4))
+			d := desired(claim("n3", wish(0, 1, "s1")))
+			settled, ledger := w.drive(d, nil)
+			id := settled.Members[0].Interface.ID
+			d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
+			d.Claims[0].PodPrefixes.Pods = tc.spec
+			o := w.observe(ledger)
+			o.PodsDraining, o.PodNetworks = map[string]bool{}, map[string]plan.PodNetwork{}
+			if tc.published != nil {
+				o.PodsDraining[id] = *tc.published
+			}
+			if tc.report != nil {
+				o.PodNetworks[id] = *tc.report
+			}
+			p := plan.Compute(d, o, w.now)
+			m := p.Members[0]
+			if len(p.Actions) > 0 != tc.detach || m.Why.Reason != tc.reason || !strings.Contains(m.Why.Message, tc.message) {
+				t.Errorf("actions %v, %+v; want a detach: %t, and %s with %q", p.Actions, m.Why, tc.detach, tc.reason, tc.message)
+			}
+			if m.DrainPods != (tc.spec || tc.published != nil) {
+				t.Errorf("the node is to drain the network: %t", m.DrainPods)
+			}
+		})
 	}
-	o.PodNetworks = map[string]plan.PodNetwork{id: network(0)}
-	if p := plan.Compute(d, o, w.now); len(p.Actions) != 1 {
-		t.Errorf("actions %v, want a detach", p.Actions)
+}
+
+// TestAddressesBeyondTheTypeNameTheirField declares more addresses than an interface of the type takes, by each of the fields.
+func TestAddressesBeyondTheTypeNameTheirField(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		counts eni.AddressCounts
+		demand plan.PrefixDemand
+		field  string
+	}{
+		"addresses":        {eni.AddressCounts{SecondaryIPv4: 15}, plan.PrefixDemand{}, "lower secondaryPrivateIPAddressCount or ipv4PrefixCount"},
+		"prefixes of pods": {eni.AddressCounts{IPv4Prefixes: 15}, plan.PrefixDemand{Pods: true, Max: 15}, "takes 14; lower pods.ipv4.prefixes.min"},
+		"IPv6 prefixes":    {eni.AddressCounts{IPv6Prefixes: 16}, plan.PrefixDemand{Pods: true}, "takes 15; lower ipv6AddressCount, ipv6PrefixCount or pods.ipv6.prefixes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := desired(claim("n3", wish(0, 1, "s1")))
+			d.Claims[0].PodPrefixes, d.Claims[0].Interfaces[0].Spec.AddressCounts = tc.demand, tc.counts
+			w := newWorld(limits(4))
+			o := w.observe(nil)
+			p := plan.Compute(d, o, w.now)
+			if m := p.Members[0]; len(p.Actions) > 0 || m.Why.Reason != plan.AddressLimit || !strings.Contains(m.Why.Message, tc.field) {
+				t.Errorf("actions %v, %+v; want none, AddressLimit and %q", p.Actions, m.Why, tc.field)
+			}
+		})
 	}
 }

@@ -101,7 +101,7 @@ func (s *story) soleFor(claim plan.Claim, target eni.Interface) bool {
 	wanted := slices.ContainsFunc(claim.Interfaces, func(w plan.DesiredInterface) bool { return slices.Contains(w.Subnets, target.SubnetID) })
 	twins := 0
 	for _, i := range s.cloud.ours() {
-		if ownerOf(i) == claim.NodeENIUID && i.SubnetID == target.SubnetID {
+		if ownerOf(i) == string(claim.Owner) && i.SubnetID == target.SubnetID {
 			twins++
 		}
 	}
@@ -163,12 +163,12 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 	switch claim.Mode {
 	case plan.Release:
 		if len(have) > 0 {
-			s.fail("%s is released and has %d interfaces", claim.NodeENIUID, len(have))
+			s.fail("%s is released and has %d interfaces", claim.Owner, len(have))
 		}
 	case plan.Ensure:
 		seen := map[string]bool{}
 		for _, m := range s.c.last.Members {
-			if m.NodeENIUID != claim.NodeENIUID {
+			if m.Owner != claim.Owner {
 				continue
 			}
 			if m.Interface != nil {
@@ -183,10 +183,10 @@ func (s *story) settledClaim(claim plan.Claim, have []eni.Interface) {
 			s.settledMember(claim, m)
 		}
 		if claim.AllResolved && len(claim.Interfaces) > 0 && len(have) > len(claim.Interfaces) {
-			s.fail("%s wants %d interfaces and has %d", claim.NodeENIUID, len(claim.Interfaces), len(have))
+			s.fail("%s wants %d interfaces and has %d", claim.Owner, len(claim.Interfaces), len(have))
 		}
 		if len(seen) != len(have) {
-			s.fail("%s has %d interfaces, and the plan speaks of %d", claim.NodeENIUID, len(have), len(seen))
+			s.fail("%s has %d interfaces, and the plan speaks of %d", claim.Owner, len(have), len(seen))
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (s *story) settledMember(claim plan.Claim, m plan.Member) {
 	case m.Why.Reason == plan.SlotTaken && claim.ExactSlot && claim.ReplaceAllowed && len(m.Drift) > 0:
 		// It says that another interface has its new slot.
 	case !m.Ready():
-		s.fail("%s[%d] is %s", m.NodeENIUID, m.Ordinal, m.Phase)
+		s.fail("%s[%d] is %s", m.Owner, m.Ordinal, m.Phase)
 	case len(m.Drift) > 0:
 		if claim.ReplaceAllowed && claim.AllResolved && !claim.ExactSlot && !s.c.last.Converging {
 			s.fail("%s may be replaced and is not: %v", m.Interface.ID, m.Drift)
@@ -255,7 +255,7 @@ func (s *story) justified(claim plan.Claim, m plan.Member) {
 	}
 	full := attached >= s.cloud.limits.Interfaces
 	if !full && (!claim.ExactSlot || !taken) {
-		s.fail("%s[%d] is blocked for %s, and there is room", m.NodeENIUID, m.Ordinal, m.Why.Reason)
+		s.fail("%s[%d] is blocked for %s, and there is room", m.Owner, m.Ordinal, m.Why.Reason)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestComputeLeavesItsArgumentsAlone(t *testing.T) {
 
 // stranger is an interface with our tags for a member of NodeENI a, in a place where none of ours can be.
 func stranger(i eni.Interface) eni.Interface {
-	m := identity.Member{Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance, Key: identity.Key{NodeENIUID: "uid-a"}, Generation: 1}
+	m := identity.Member{Cluster: cluster, NodeENI: "a", Node: nodeName, InstanceID: instance, Key: identity.Key{Owner: "uid-a"}, Generation: 1}
 	i.ID, i.SubnetID, i.Tags = "eni-stranger", "s1", m.Tags(start, nil)
 	return i
 }

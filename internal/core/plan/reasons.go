@@ -30,6 +30,8 @@ const (
 	AddressLimit Reason = "AddressLimit"
 	// SubnetFull: the subnet has no free addresses.
 	SubnetFull Reason = "SubnetFull"
+	// NoFreePrefix: the subnet has no free block for a prefix. It can have free addresses.
+	NoFreePrefix Reason = "NoFreePrefix"
 	// LimitReached: EC2 reports a quota of the account or a limit of the instance.
 	LimitReached Reason = "LimitReached"
 	// Unauthorized: the controller's role does not allow the call.
@@ -78,15 +80,19 @@ const (
 	AddressesKept Reason = "AddressesKept"
 	// AddressesInUse: the interface keeps more addresses than its NodeENI asks for, because pods use them.
 	AddressesInUse Reason = "AddressesInUse"
+	// PrefixesLimited: the instance type takes fewer prefixes than the largest number for pods.
+	PrefixesLimited Reason = "PrefixesLimited"
 	// InUseByPods: the interface is to be removed, and pods have addresses of it.
 	InUseByPods Reason = "InUseByPods"
+	// EvictionRefused: the interface is to be removed, and the API server refuses to evict a pod that uses it.
+	EvictionRefused Reason = "EvictionRefused"
 )
 
 // Transient reports whether the reason disappears without an action by a person.
 func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, AddressesKept,
-		AddressesInUse, InUseByPods, "":
+		AddressesInUse, PrefixesLimited, InUseByPods, EvictionRefused, "":
 		return true
 	default:
 		return false

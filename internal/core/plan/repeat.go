@@ -59,23 +59,27 @@ func (r RepeatedUpdate) Due() time.Time {
 	return r.At.Add(min(wait, maxRepeatDelay))
 }
 
-// Accepted records that EC2 accepted an action, and drops old records. It ignores actions that change no attribute.
-func (r RepeatedUpdates) Accepted(action Action, at time.Time) {
+// Accepted returns the records after EC2 accepted an action, without those that are over. An action that changes no
+// attribute adds none.
+func (r RepeatedUpdates) Accepted(action Action, at time.Time) RepeatedUpdates {
+	next := RepeatedUpdates{}
 	for id, fields := range r {
+		fields = maps.Clone(fields)
 		maps.DeleteFunc(fields, func(_ string, one RepeatedUpdate) bool { return one.Over(at) })
-		if len(fields) == 0 {
-			delete(r, id)
+		if len(fields) > 0 {
+			next[id] = fields
 		}
 	}
 	change, is := action.(Change)
 	if !is {
-		return
+		return next
 	}
-	if r[change.InterfaceID] == nil {
-		r[change.InterfaceID] = map[string]RepeatedUpdate{}
+	if next[change.InterfaceID] == nil {
+		next[change.InterfaceID] = map[string]RepeatedUpdate{}
 	}
 	field := FieldOf(change.To)
-	r[change.InterfaceID][field] = r[change.InterfaceID][field].Next(change.To, at)
+	next[change.InterfaceID][field] = next[change.InterfaceID][field].Next(change.To, at)
+	return next
 }
 
 // FieldOf names the field of an attribute as a NodeENI does. Each family and form of addresses is a field of its own.
@@ -116,48 +120,54 @@ func equal(a, b Attribute) bool {
 	}
 }
 
-// withoutReverted turns attributes into changes of an interface. It defers changes that EC2 did not keep until they are
-// due, and sets the member's reason. Shown is the time of EC2's last read of the interface.
-func (p *planner) withoutReverted(m *member, i eni.Interface, shown time.Time, todo []Attribute) (changes []Action) {
+// changeUnlessReverted changes attributes of an interface. It defers changes that EC2 did not keep until they are due.
+// Shown is the time of EC2's last read of the interface.
+func (p *planner) changeUnlessReverted(s step, i eni.Interface, shown time.Time, todo []Attribute) step {
 	for _, attribute := range todo {
 		r := p.RepeatedUpdates[i.ID][FieldOf(attribute)]
 		known := r.Count > 0 && equal(r.To, attribute) && !r.Over(p.now)
-		if known && r.Count > 1 && p.failedAttaches(m, i, shown, r) {
-			continue
+		due := true
+		if known && r.Count > 1 {
+			s, due = p.repeat(s, i, shown, r)
 		}
-		changes = append(changes, Change{Member: m.Member.Member, InterfaceID: i.ID, To: attribute, Repetition: known})
+		if due {
+			s = s.act(Change{Member: s.m.Member.Member, InterfaceID: i.ID, To: attribute, Repetition: known})
+		}
 	}
-	return changes
+	return s
 }
 
-// failedAttaches reports whether a repeated change has to wait. Only a read that is late enough shows whether EC2 kept
-// it; from the third time on, the earlier reason stays until then.
-func (p *planner) failedAttaches(m *member, i eni.Interface, shown time.Time, r RepeatedUpdate) (waits bool) {
+// repeat reports whether a repeated change is due, and otherwise when to plan again. Only a read that is late enough
+// shows whether EC2 kept it; from the third time on, the earlier reason stays until then.
+func (p *planner) repeat(s step, i eni.Interface, shown time.Time, r RepeatedUpdate) (waiting step, due bool) {
 	settled := r.At.Add(inventory.StaleReadWindow)
 	proven := !shown.Before(settled)
-	if (proven || r.Count > 2) && m.Why.Reason == "" {
-		m.Why = isReverted(i, r.To)
+	if (proven || r.Count > 2) && s.Why.Reason == "" {
+		s.Why = reverted(i, r.To)
 	}
 	switch {
 	case proven && !p.now.Before(r.Due()):
-		return false
+		return s, true
 	case proven:
-		p.requeueAt(r.Due())
+		return s.requeue(r.Due()), false
 	case p.now.Before(settled):
-		p.requeueAt(settled)
+		return s.requeue(settled), false
 	case p.Snapshot == nil:
-		m.needsFreshRead = true
+		s.needsFreshRead = true
+		return s, false
 	default:
-		p.requeueAt(p.now.Add(uncertainRecheck))
+		return s.requeue(p.now.Add(uncertainRecheck)), false
 	}
-	return true
 }
 
-// isReverted says that another program reverts an attribute, and how to find it.
-func isReverted(i eni.Interface, to Attribute) Problem {
-	return Problem{Reverted, fmt.Sprintf("the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so something sets it back; "+
-		"look in CloudTrail for who else changes it (aws cloudtrail lookup-events --lookup-attributes AttributeKey=ResourceName,AttributeValue=%s), "+
-		"and stop that or declare what it sets; it is set again ever more seldom, at least every hour", FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
+// reverted says that another program reverts an attribute, and how to find it.
+func reverted(i eni.Interface, to Attribute) Problem {
+	return Problem{Reverted, fmt.Sprintf(
+		"the %s of %s does not last: EC2 accepted the change to %s more than once and shows %s, so something sets it back; "+
+			"look in CloudTrail for who else changes it (aws cloudtrail lookup-events --lookup-attributes "+
+			"AttributeKey=ResourceName,AttributeValue=%s), "+
+			"and stop that or declare what it sets; multieni sets it again at growing intervals, at least every hour",
+		FieldOf(to), i.ID, wantedOf(to, i), shownOf(to, i), i.ID)}
 }
 
 // wantedOf writes the desired value of an attribute of an interface.
@@ -191,7 +201,8 @@ func shownOf(a Attribute, i eni.Interface) string {
 		return writeTags(have)
 	default:
 		c := i.Counts()
-		return fmt.Sprintf("%d secondary IPv4 addresses, %d IPv4 prefixes, %d IPv6 addresses and %d IPv6 prefixes", c.SecondaryIPv4, c.IPv4Prefixes, c.IPv6, c.IPv6Prefixes)
+		return fmt.Sprintf("%d secondary IPv4 addresses, %d IPv4 prefixes, %d IPv6 addresses and %d IPv6 prefixes",
+			c.SecondaryIPv4, c.IPv4Prefixes, c.IPv6, c.IPv6Prefixes)
 	}
 }
 

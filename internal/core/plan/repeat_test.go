@@ -80,7 +80,7 @@ func TestAnOpponentCostsFewCallsPerHour(t *testing.T) {
 			said = string(p.Members[0].Why.Reason) + " " + p.Members[0].Why.Message
 			for _, action := range p.Actions {
 				w.apply(action)
-				repeats.Accepted(action, w.now)
+				repeats = repeats.Accepted(action, w.now)
 				calls++
 			}
 		}

@@ -37,7 +37,7 @@ func (p *planner) selectReplacement() {
 	if n < 0 || p.plan.Converging {
 		return
 	}
-	p.plan.ReplaceCandidate = drifted[n].NodeENIUID
+	p.plan.ReplaceCandidate = drifted[n].Owner
 	if p.ReplaceAllowed {
 		drifted[n].removeReason = "it is replaced: " + drifted[n].Drift[0].String()
 	}
@@ -93,7 +93,7 @@ func (m *member) mayBeReplaced() bool {
 // lost NodeENI.
 func (m *member) replaceable() bool {
 	r := m.record
-	return len(m.Drift) > 0 && !r.Missing && r.Tags[identity.TagNodeENIUID] == r.Member.NodeENIUID
+	return len(m.Drift) > 0 && !r.Missing && r.Tags[identity.TagNodeENIUID] == string(r.Member.Owner)
 }
 
 // slotFreeFor reports whether the slot of a live interface's successor is free.
@@ -116,11 +116,8 @@ func (p *planner) noRoomAtTarget(m *member) *Problem {
 // waitsForReplacement says why a live interface is not replaced yet, although it may be.
 func (p *planner) waitsForReplacement(m *member) Problem {
 	waits := func(format string, args ...any) Problem {
-		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) + fmt.Sprintf(format, args...)}
-	}
-	if forbids := p.forbidsReplacement(m); forbids != nil {
-		p.requeueAt(p.now.Add(foreignSlotRecheck))
-		return *forbids
+		return Problem{Replacing, fmt.Sprintf("%s is to be replaced (%s) once ", m.record.ID, m.Drift[0]) +
+			fmt.Sprintf(format, args...)}
 	}
 	for _, other := range p.members {
 		if other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
@@ -145,10 +142,13 @@ func (p *planner) forbidsReplacement(m *member) *Problem {
 		return outside
 	}
 	if holder := p.slots.holders[m.target]; holder != "" && !p.slotFreeFor(m) && p.at(m.claim, m.target) == nil {
-		return &Problem{SlotTaken, fmt.Sprintf("%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID, m.target, holder)}
+		return &Problem{SlotTaken, fmt.Sprintf(
+			"%s is to be moved to %s, which is held by %s; free it, or ask for another deviceIndex", m.record.ID,
+			m.target, holder)}
 	}
 	if full := p.noRoomAtTarget(m); full != nil && !full.Reason.Transient() {
-		return &Problem{full.Reason, fmt.Sprintf("%s stays at %s instead of %s: %s", m.record.ID, m.Slot, m.target, full.Message)}
+		return &Problem{full.Reason, fmt.Sprintf("%s stays at %s instead of %s: %s", m.record.ID, m.Slot,
+			m.target, full.Message)}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type restartable struct {
 	crashes, forgetful bool
 
 	known    *inventory.Inventory
-	ledger   map[identity.Key]int64
+	ledger   identity.Generations
 	setbacks map[identity.Key]plan.Backoff
 	repeats  plan.RepeatedUpdates
 	// recorded are the requested addresses that the node's state has.
@@ -45,7 +45,7 @@ type restartable struct {
 }
 
 func newRestartable(rt *rapid.T, cloud *hostile, desired func() plan.Desired) *restartable {
-	c := &restartable{rt: rt, cloud: cloud, desired: desired, mayReplace: true, ledger: map[identity.Key]int64{}, recorded: map[string]eni.Addresses{}}
+	c := &restartable{rt: rt, cloud: cloud, desired: desired, mayReplace: true, ledger: identity.Generations{}, recorded: map[string]eni.Addresses{}}
 	c.restart()
 	return c
 }
@@ -55,7 +55,7 @@ func (c *restartable) restart() {
 	c.known = inventory.New(cluster)
 	c.setbacks, c.repeats = map[identity.Key]plan.Backoff{}, plan.RepeatedUpdates{}
 	if c.forgetful {
-		c.ledger = map[identity.Key]int64{}
+		c.ledger = identity.Generations{}
 	}
 	c.list()
 	c.since, c.next = c.now(), c.now()
@@ -142,13 +142,13 @@ func (c *restartable) carryOut(actions []plan.Action) (crashed bool) {
 			continue
 		}
 		outcome := applier.Do(context.Background(), []plan.Action{action})[0]
-		c.say("%s[%d/%d] %s -> %v", key.NodeENIUID, key.Ordinal, action.Of().Generation, action, outcome.Err)
+		c.say("%s[%d/%d] %s -> %v", key.Owner, key.Ordinal, action.Of().Generation, action, outcome.Err)
 		if c.crashes && rapid.IntRange(0, 9).Draw(c.rt, "crash") == 9 {
 			return true
 		}
 		if outcome.Err == nil {
 			c.setbacks[key] = c.setbacks[key].AfterSuccess(action)
-			c.repeats.Accepted(action, c.now())
+			c.repeats = c.repeats.Accepted(action, c.now())
 			continue
 		}
 		failed[key] = true

@@ -16,7 +16,7 @@ import (
 )
 
 func TestSetbacksAreWaitedOut(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-a"}
+	key := identity.Key{Owner: "uid-a"}
 	cases := map[string]struct {
 		setback plan.Backoff
 		subnets []string
@@ -35,7 +35,7 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(limits(4))
-			o := w.observe(map[identity.Key]int64{key: 7})
+			o := w.observe(identity.Generations{key: 7})
 			if tc.setback.At.IsZero() {
 				tc.setback.At = start
 			}
@@ -61,7 +61,7 @@ func TestSetbacksAreWaitedOut(t *testing.T) {
 // ended may have attached the interface, and a ledger with the next generation would leave it for a person.
 func TestASpentTokenIsWaitedForBeforeAnother(t *testing.T) {
 	w := newWorld(limits(4))
-	key := identity.Key{NodeENIUID: "uid-a"}
+	key := identity.Key{Owner: "uid-a"}
 	d := desired(claim("a", wish(0, 1, "s1")))
 	made := plan.Compute(d, w.observe(nil), w.now)
 	spent := w.now.Add(time.Second)
@@ -95,7 +95,7 @@ func refused(at time.Time, slots ...eni.Slot) plan.Backoff {
 }
 
 func TestASlotThatOnlyEC2CallsTakenIsNotTriedForEver(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-a"}
+	key := identity.Key{Owner: "uid-a"}
 	for name, tc := range map[string]struct {
 		exact   bool
 		setback plan.Backoff
@@ -137,8 +137,8 @@ func TestWhatEC2RefusedOneMemberHoldsForTheOthers(t *testing.T) {
 	p := plan.Compute(desired(c), w.observe(nil), w.now)
 	o := w.observe(p.Ledger)
 	o.Backoffs = map[identity.Key]plan.Backoff{
-		{NodeENIUID: "uid-a", Ordinal: 1}: refused(w.now.Add(-time.Hour), device(1)),
-		{NodeENIUID: "uid-a"}:             refused(w.now, device(1)),
+		{Owner: "uid-a", Ordinal: 1}: refused(w.now.Add(-time.Hour), device(1)),
+		{Owner: "uid-a"}:             refused(w.now, device(1)),
 	}
 	m := plan.Compute(desired(c), o, w.now).Members[0]
 	if m.Phase != plan.Blocked || m.Why.Reason != plan.SlotTaken {
@@ -169,7 +169,7 @@ func TestAskingAgainInVainIsNoNews(t *testing.T) {
 			w := newWorld(limits(3))
 			c := claim("a", wish(0, 1, "s1"))
 			c.ExactSlot = tc.exact
-			d, key := desired(c), identity.Key{NodeENIUID: "uid-a"}
+			d, key := desired(c), identity.Key{Owner: "uid-a"}
 			w.apply(plan.Compute(d, w.observe(nil), w.now).Actions[0])
 			for _, slot := range tc.occupied {
 				w.occupy(slot)
@@ -210,7 +210,7 @@ func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
 	p := plan.Compute(desired(c), w.observe(nil), w.now)
 	w.apply(p.Actions[0])
 	o := w.observe(p.Ledger)
-	o.Backoffs = map[identity.Key]plan.Backoff{{NodeENIUID: "uid-a"}: refused(w.now, device(1), device(1))}
+	o.Backoffs = map[identity.Key]plan.Backoff{{Owner: "uid-a"}: refused(w.now, device(1), device(1))}
 	first := plan.Compute(desired(c), o, w.now).Members[0].Why
 	later := plan.Compute(desired(c), o, w.now.Add(time.Second)).Members[0].Why
 	o.Snapshot = nil
@@ -222,11 +222,12 @@ func TestASlotThatIsTakenAgainIsReportedAtOnce(t *testing.T) {
 
 // TestWhatAPersonHasToMendSaysHow lets EC2 refuse for reasons that do not go away by themselves.
 func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
-	key := identity.Key{NodeENIUID: "uid-a"}
+	key := identity.Key{Owner: "uid-a"}
 	for class, says := range map[eni.Class]string{
 		eni.Unauthorized:  "deploy/iam/controller.json",
 		eni.LimitExceeded: "Service Quotas",
 		eni.NoAddresses:   "free some",
+		eni.NoPrefixes:    "declare a prefix reservation",
 		eni.Invalid:       "correct the NodeENI",
 		eni.WrongZone:     "correct the NodeENI",
 	} {
@@ -234,7 +235,9 @@ func TestWhatAPersonHasToMendSaysHow(t *testing.T) {
 			w := newWorld(limits(4))
 			o := w.observe(nil)
 			o.Backoffs = map[identity.Key]plan.Backoff{key: plan.Backoff{}.Next(class, "refused", w.now)}
-			m := plan.Compute(desired(claim("a", wish(0, 1, "s1"))), o, w.now).Members[0]
+			c := claim("a", wish(0, 1, "s1"))
+			c.Interfaces[0].Spec.IPv4Prefixes = 1
+			m := plan.Compute(desired(c), o, w.now).Members[0]
 			if !strings.Contains(m.Why.Message, says) || !strings.Contains(m.Why.Message, "tried") {
 				t.Errorf("%q does not say %q, or not that it is tried again", m.Why, says)
 			}

@@ -27,14 +27,17 @@ type slotTable struct {
 	leaving map[eni.Slot]bool
 	// reserved are the slots that a claim requests exactly.
 	reserved map[eni.Slot]bool
+	// assigned are the slots that members of the NodeENIs that come first are to get; see [planner.assign].
+	assigned map[eni.Slot]bool
 	// refused are the slots that EC2 reported as taken although it returns no interface there.
 	refused map[eni.Slot]bool
 }
 
-// seat returns the slots as the snapshot shows them. For our own interfaces the inventory counts, because it can be
-// newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
-func (p *planner) seat() *slotTable {
-	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{}, reserved: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
+// observedSlots returns the slots as the snapshot shows them. For our own interfaces the inventory counts, because it
+// can be newer: an interface in the snapshot that the inventory does not have was deleted, and has no slot.
+func (p *planner) observedSlots() *slotTable {
+	s := &slotTable{limits: p.Limits, holders: map[eni.Slot]string{}, leaving: map[eni.Slot]bool{},
+		reserved: map[eni.Slot]bool{}, assigned: map[eni.Slot]bool{}, refused: map[eni.Slot]bool{}}
 	for _, r := range p.Owned {
 		s.occupy(r.Interface, p.InstanceID)
 	}
@@ -146,7 +149,7 @@ func (p *planner) cannotBeMade(m *member) *Problem {
 	if m.claim.SecurityGroupProblem != nil {
 		return m.claim.SecurityGroupProblem
 	}
-	return addressProblem(m.desired.Spec.AddressCounts, p.Limits, p.slots.instanceType)
+	return addressProblem(m, p.Limits, p.slots.instanceType)
 }
 
 // allocate returns a slot for a desired interface and marks it taken: the requested one or, unless only that one is
@@ -185,8 +188,9 @@ func (s *slotTable) room(slot eni.Slot) *Problem {
 	}
 	onCard := s.limits.MaxOnCard(slot.Card)
 	if onCard == 0 {
-		return &Problem{NoSuchNetworkCard, fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
-			s.instanceType, s.limits.CardNames(), slot.Card)}
+		return &Problem{NoSuchNetworkCard,
+			fmt.Sprintf("%s has %s, and no card %d; change networkCardIndex or the instance type",
+				s.instanceType, s.limits.CardNames(), slot.Card)}
 	}
 	total, there := len(s.holders), 0
 	for held := range s.holders {
@@ -205,7 +209,8 @@ func (s *slotTable) room(slot eni.Slot) *Problem {
 		return &Problem{InstanceFull, fmt.Sprintf("%s takes %d interfaces and all are in use: %s; %s",
 			s.instanceType, s.limits.Interfaces, s.list(), s.moreRoom())}
 	case there >= onCard:
-		return &Problem{InstanceFull, fmt.Sprintf("network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
+		return &Problem{InstanceFull, fmt.Sprintf(
+			"network card %d of %s takes %d interfaces and all are in use: %s; use another card or a larger instance type",
 			slot.Card, s.instanceType, onCard, s.list())}
 	}
 	return nil

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,43 +14,47 @@ import (
 	"github.com/multieni/multieni/internal/core/inventory"
 )
 
-// step decides the phase of a member and its actions.
-func (p *planner) step(m *member) {
+// next returns the step of a member.
+func (p *planner) next(m *member) step {
 	switch {
 	case m.launchInterface != nil:
-		p.retainLaunchInterfaces(m)
+		return p.retainLaunchInterface(m)
 	case m.record == nil:
-		p.create(m)
+		return p.create(m)
 	case m.record.ID == "":
-		p.awaitAnswer(m)
-	case m.record.Missing:
-		m.Phase = phaseOf(m.record.Interface)
-		m.Why = Problem{NotVisible, fmt.Sprintf("EC2's last answer does not show %s; it is looked for again before anything is concluded", m.record.ID)}
-		p.requeueAt(p.now.Add(uncertainRecheck))
-	case m.removeReason != "":
-		p.remove(m)
-	case m.withoutSubnet != "":
-		m.Phase = phaseOf(m.record.Interface)
-		m.Why = Problem{Drifted, fmt.Sprintf("%s in %s stays as it is, although %s, by which it goes", m.record.ID, m.record.SubnetID, m.withoutSubnet)}
-		p.record(m)
-	case m.desired == nil:
-		m.Phase = phaseOf(m.record.Interface)
-		m.Why = Problem{Retained, p.whyRetained(m)}
-		if !m.Unverified {
-			p.record(m)
-		}
-		switch {
-		case m.needsFreshRead:
-			p.requeueAt(p.now.Add(uncertainRecheck))
-		case m.claim.Leaked && m.claim.Mode == Release && identity.PastMinLeakAge(m.record.Tags, p.now):
-			m.Why.Reason = Orphaned
-			p.requeueAt(minTime(m.claim.MissingSince.Add(m.claim.Grace), p.now.Add(identity.AttachedOrphanGrace)))
-		}
-	default:
-		p.record(m)
-		p.reconcileExisting(m)
-		m.explainDrift(p)
+		return m.awaitAnswer()
 	}
+	s := m.begin(phaseOf(m.record.Interface))
+	switch {
+	case m.record.Missing:
+		s.Why = Problem{NotVisible, fmt.Sprintf(
+			"EC2's last answer does not show %s; it is looked for again before anything is concluded", m.record.ID)}
+		return s.requeue(p.now.Add(uncertainRecheck))
+	case m.removeReason != "":
+		return p.remove(s)
+	case m.withoutSubnet != "":
+		s.Why = Problem{Drifted, fmt.Sprintf("%s in %s stays as it is: %s", m.record.ID, m.record.SubnetID, m.withoutSubnet)}
+		return s.record()
+	case m.desired == nil:
+		return p.retain(s)
+	default:
+		return p.explainDrift(p.reconcileExisting(s.record()))
+	}
+}
+
+// retain leaves an interface without a desired one as it is.
+func (p *planner) retain(s step) step {
+	m := s.m
+	s.Why = Problem{Retained, p.whyRetained(m)}
+	s.recorded = !m.Unverified
+	switch {
+	case m.needsFreshRead:
+		return s.requeue(p.now.Add(uncertainRecheck))
+	case m.claim.Leaked && m.claim.Mode == Release && identity.PastMinLeakAge(m.record.Tags, p.now):
+		s.Why.Reason = Orphaned
+		return s.requeue(m.claim.MissingSince.Add(m.claim.Grace)).requeue(p.now.Add(identity.AttachedOrphanGrace))
+	}
+	return s
 }
 
 // phaseIn returns the phase of a member whose step may not have been computed yet.
@@ -71,11 +74,14 @@ func (p *planner) whyRetained(m *member) string {
 		return fmt.Sprintf("%s is left as it is until EC2 has shown for certain which interface takes its place", m.record.ID)
 	}
 	if m.claim.Leaked && identity.PastMinLeakAge(m.record.Tags, p.now) {
-		return fmt.Sprintf("NodeENI %s, which %s was made for, does not exist any more; it is left attached for %s after that was first found, since workloads may use it; create the NodeENI again, which takes it over, or set the annotation %s on the node",
+		return fmt.Sprintf("NodeENI %s, which %s was made for, does not exist any more; it is left attached for %s "+
+			"after that was first found, since workloads may use it; create the NodeENI again, which takes it over, "+
+			"or set the annotation %s on the node",
 			m.NodeENI, m.record.ID, m.claim.Grace, identity.Prefix+"paused")
 	}
 	if m.claim.Leaked {
-		return fmt.Sprintf("%s is left as it is: its %s tag does not say that it is older than %s", m.record.ID, identity.TagCreatedAt, identity.MinLeakAge)
+		return fmt.Sprintf("%s is left as it is: its %s tag does not say that it is older than %s", m.record.ID,
+			identity.TagCreatedAt, identity.MinLeakAge)
 	}
 	if m.claim.Why != "" {
 		return fmt.Sprintf("%s is left as it is: %s", m.record.ID, m.claim.Why)
@@ -83,54 +89,43 @@ func (p *planner) whyRetained(m *member) string {
 	return fmt.Sprintf("%s is left as it is: not all selectors of its NodeENI could be resolved", m.record.ID)
 }
 
-// record adds an existing interface to the ledger, so that the ledger is complete again after a loss.
-func (p *planner) record(m *member) {
-	if p.plan.Ledger[m.Key] < m.Generation {
-		p.plan.Ledger[m.Key] = m.Generation
-	}
-}
-
 // create creates the interface of a member without one, once its slot is certain.
-func (p *planner) create(m *member) {
-	m.Phase = Pending
+func (p *planner) create(m *member) step {
+	s := m.begin(Pending)
 	if m.problem != nil {
-		p.blockOn(m)
-		return
+		return p.blockOn(s)
 	}
 	if p.Snapshot != nil && !p.attachable() {
-		p.waitForInstance(m)
-		return
+		return s.wait(p.instanceNotReady())
 	}
-	if p.isBackingOff(m) {
-		return
+	if obstacle := p.creationDelay(m); obstacle != nil {
+		return s.wait(*obstacle)
 	}
 	setback := p.Backoffs[m.Key]
-	failed := setback.Count > 0
+	failed := setback.Count > 0 && !m.withoutRefused(setback)
 	if failed && p.createMayBePending(m, setback) {
-		return
+		return s.wait(p.untilVisible(setback))
 	}
 	tried := 0
-	if failed && setback.Class == eni.NoAddresses {
+	if failed && IsFull(setback.Class) {
 		tried = setback.Count % len(m.desired.Subnets)
 	}
 	// After one full subnet the next one is tried at once; after the last one, the backoff comes first.
-	if tried == 0 && p.mustWait(m) {
-		return
+	if backoff := p.backoff(m); tried == 0 && backoff != nil {
+		return s.wait(*backoff)
 	}
-	subnet, ok := p.subnetWithCapacity(m, tried)
-	if !ok {
-		return
+	subnet, freeAt := p.subnetWithCapacity(m, tried)
+	if subnet == "" {
+		return s.wait(wait{why: p.noRoom(m), until: freeAt})
 	}
 	generation := p.generation(m, setback)
 	if generation > identity.MaxGeneration {
-		m.setReason(Problem{RefusedByEC2, fmt.Sprintf("its last interface had the highest generation that there is in its tag %s, which somebody else wrote; delete the NodeENIState of the node, and restart the controller", identity.TagGeneration)})
-		p.requeueAt(p.now.Add(foreignSlotRecheck))
-		return
+		return s.wait(wait{until: p.now.Add(foreignSlotRecheck), why: Problem{RefusedByEC2, fmt.Sprintf(
+			"its last interface had the highest possible generation in its tag %s, which another program wrote; "+
+				"delete the NodeENIState of the node, and restart the controller", identity.TagGeneration)}})
 	}
-	m.Phase, m.Generation = Creating, generation
-	p.plan.Ledger[m.Key] = m.Generation
-	p.unattached++
-	p.plan.Actions = append(p.plan.Actions, Create{Member: m.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.desired.Spec})
+	s.Phase, s.Generation = Creating, generation
+	return s.record().act(Create{Member: s.Member.Member, SubnetID: subnet, Slot: m.Slot, Spec: m.desired.Spec})
 }
 
 // createMayBePending reports whether an earlier attempt created the interface, and EC2 does not return it yet. EC2
@@ -139,108 +134,116 @@ func (p *planner) create(m *member) {
 // evidence for it. An interface of a network needs no evidence, and a booting node does not wait for one that an
 // earlier attempt deleted.
 func (p *planner) createMayBePending(m *member, setback Backoff) bool {
-	shown := setback.At.Add(inventory.VisibilityWindow)
-	mayBeLost := m.desired.Spec.LowestFree || !identity.IsNetworkOwner(m.NodeENIUID)
-	if setback.Class != eni.IdempotencyMismatch || !mayBeLost || !p.now.Before(shown) {
-		return false
-	}
-	m.setReason(Problem{NotVisible, "an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"})
-	m.needsFreshRead = p.Snapshot == nil
-	p.requeueAt(minTime(p.now.Add(uncertainRecheck/5), shown))
-	return true
+	mayBeLost := m.desired.Spec.LowestFree || !m.Owner.IsNetwork()
+	return setback.Class == eni.IdempotencyMismatch && mayBeLost && p.now.Before(setback.visibleAt())
 }
 
-// minTime returns the earlier of two times.
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
+// visibleAt is the time from which EC2 returns what the failed call created, if it created anything.
+func (s Backoff) visibleAt() time.Time { return s.At.Add(inventory.VisibilityWindow) }
+
+// untilVisible waits for the interface of an earlier attempt.
+func (p *planner) untilVisible(setback Backoff) wait {
+	return wait{
+		why: Problem{NotVisible,
+			"an earlier attempt has made the interface, and EC2 does not show it yet; it is looked for before another is made"},
+		until:          earlier(p.now.Add(uncertainRecheck/5), setback.visibleAt()),
+		needsFreshRead: p.Snapshot == nil,
 	}
-	return b
 }
 
 // subnetWithCapacity returns the first of the member's subnets that is not known to be full, from the given one on. If
-// all are full, it sets the member's reason.
-func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, ok bool) {
-	var soonest time.Time
+// all are full, it returns the time of the next attempt.
+func (p *planner) subnetWithCapacity(m *member, from int) (subnet string, freeAt time.Time) {
 	for n := range m.desired.Subnets {
 		id := m.desired.Subnets[(from+n)%len(m.desired.Subnets)]
-		until := p.SubnetFullUntil[SubnetDemand{m.NodeENIUID, id}]
+		until := p.FullSubnets[DemandOf(m.Owner, id, m.desired.Spec)].Until
 		if !p.now.Before(until) {
-			return id, true
+			return id, time.Time{}
 		}
-		if soonest.IsZero() || until.Before(soonest) {
-			soonest = until
-		}
+		freeAt = earlier(freeAt, until)
 	}
-	m.setReason(noRoom(m.desired.Subnets))
-	p.requeueAt(soonest)
-	return "", false
+	return "", freeAt
 }
 
-// noRoom says that EC2 can create no interface in any of the subnets. The text does not depend on who found it and
-// when.
-func noRoom(subnets []string) Problem {
-	return Problem{SubnetFull, fmt.Sprintf("EC2 has no free address in %s; free some, or add a subnet; whether there are some again is tried every %s, by one node at a time",
+// withoutRefused reports whether the member no longer asks for what EC2 refused: prefixes.
+func (m *member) withoutRefused(setback Backoff) bool {
+	return setback.Class == eni.NoPrefixes && m.record == nil && m.desired != nil && !hasPrefixes(m.desired.Spec)
+}
+
+// noRoom says that EC2 can create no interface in any of the member's subnets. The text does not depend on who found it
+// and when: a subnet that lacks a block for a prefix only explains more than one without addresses.
+func (p *planner) noRoom(m *member) Problem {
+	subnets := m.desired.Subnets
+	noPrefix := p.Backoffs[m.Key].Class == eni.NoPrefixes
+	for _, id := range subnets {
+		noPrefix = noPrefix || p.FullSubnets[DemandOf(m.Owner, id, m.desired.Spec)].Class == eni.NoPrefixes
+	}
+	if noPrefix {
+		return Problem{NoFreePrefix, fmt.Sprintf(
+			"EC2 has no free block for a prefix in %s; %s; whether there is one again is tried every %s, by one node at a time",
+			strings.Join(subnets, ", "), reservePrefixes, minutes(SubnetFullBackoff))}
+	}
+	return Problem{SubnetFull, fmt.Sprintf(
+		"EC2 has no free address in %s; free some, or add a subnet; whether there are some again is tried every %s, "+
+			"by one node at a time",
 		strings.Join(subnets, ", "), minutes(SubnetFullBackoff))}
 }
 
-// isBackingOff reports whether the creation of another interface has to wait, and sets the member's reason.
-func (p *planner) isBackingOff(m *member) bool {
+// creationDelay returns why the creation of another interface has to wait, or nil.
+func (p *planner) creationDelay(m *member) *wait {
 	lost, wasLost := p.RemovedExternally[m.Key]
-	made := time.Unix(p.UsedGenerations[m.Key], 0)
+	made := p.UsedGenerations[m.Key].Time()
 	if made.After(lost) {
 		made = lost // a number from another source, and no time
 	}
+	soon := p.now.Add(uncertainRecheck)
 	switch orphan := p.orphanMatching(m); {
 	case orphan != "":
-		m.setReason(Problem{InProgress, fmt.Sprintf("%s was made for an earlier NodeENI of this name; it is taken over once it is certain that that one does not exist any more", orphan)})
-		p.requeueAt(p.now.Add(uncertainRecheck))
+		return &wait{until: soon, why: Problem{InProgress, fmt.Sprintf(
+			"%s was made for an earlier NodeENI of this name; it is taken over once it is certain that that one does "+
+				"not exist any more", orphan)}}
 	case p.CreationBlocked != "":
-		m.setReason(Problem{TooManyUnattached, p.CreationBlocked})
-		p.requeueAt(p.now.Add(uncertainRecheck))
+		return &wait{until: soon, why: Problem{TooManyUnattached, p.CreationBlocked}}
 	case wasLost && lost.Sub(made) < RecreateAfter && p.now.Before(made.Add(RecreateAfter)):
-		m.setReason(Problem{RemovedExternally, fmt.Sprintf(
-			"somebody else removed its interface or edited its tags shortly after it was made; the next is made %s after that one", RecreateAfter)})
-		p.requeueAt(made.Add(RecreateAfter))
+		return &wait{until: made.Add(RecreateAfter), why: Problem{RemovedExternally, fmt.Sprintf(
+			"another program removed its interface or edited its tags shortly after its creation; multieni creates "+
+				"the next %s after that one", RecreateAfter)}}
 	case p.unattached >= MaxUnattached:
-		m.setReason(Problem{InProgress, fmt.Sprintf("%d interfaces of the node exist and are not attached yet; they come first", p.unattached)})
-		p.requeueAt(p.now.Add(uncertainRecheck))
-	default:
-		return false
+		return &wait{until: soon, why: Problem{InProgress, fmt.Sprintf(
+			"%d interfaces of the node exist and are not attached yet; they come first", p.unattached)}}
 	}
-	return true
+	return nil
 }
 
 // generation returns the generation for the member's create call: the stored one, unless it is known to be used. A new
 // generation is the time in seconds, so that it is new even after a loss of the ledger.
-func (p *planner) generation(m *member, setback Backoff) int64 {
+func (p *planner) generation(m *member, setback Backoff) identity.Generation {
 	stored, spent := p.plan.Ledger[m.Key], p.UsedGenerations[m.Key]
-	if stored > max(spent, adoptedGeneration) && setback.Class != eni.IdempotencyMismatch {
+	if stored > max(spent, identity.Adopted) && setback.Class != eni.IdempotencyMismatch {
 		return stored
 	}
-	return max(p.now.Unix(), stored+1, spent+1)
+	return max(identity.GenerationAt(p.now), stored+1, spent+1)
 }
 
-// mustWait reports whether the member's backoff has not ended, and sets its reason.
-func (p *planner) mustWait(m *member) bool {
+// backoff returns the wait after the member's last failure, or nil.
+func (p *planner) backoff(m *member) *wait {
 	setback := p.Backoffs[m.Key]
-	failed := setback.Count > 0
+	failed := setback.Count > 0 && !m.withoutRefused(setback)
 	if !failed || !p.now.Before(setback.Retry()) {
-		return false
+		return nil
 	}
-	m.setReason(setback.problem())
-	if setback.Class == eni.NoAddresses && m.record == nil {
-		m.setReason(noRoom(m.desired.Subnets))
+	w := wait{why: setback.problem(), until: setback.Retry()}
+	if IsFull(setback.Class) && m.record == nil {
+		w.why = p.noRoom(m)
 	}
 	if setback.Class == eni.SlotTaken && m.desired != nil && !m.hasSlot() && !m.claim.ExactSlot {
 		// Only a fresh read shows whether a slot without a refusal is left.
-		m.needsFreshRead = p.Snapshot == nil
+		w.needsFreshRead = p.Snapshot == nil
 		if full := p.slots.wouldBeFull(m.desired.Slot); full != nil {
-			m.setReason(*full)
+			w.why = *full
 		}
 	}
-	p.requeueAt(setback.Retry())
-	return true
+	return &w
 }
 
 // attachable reports whether EC2 accepts an attach call for the instance. That depends on the true state of the
@@ -250,45 +253,56 @@ func (p *planner) attachable() bool {
 	return state.Attachable() || state == eni.InstancePending && p.NodeRegistered
 }
 
-func (p *planner) waitForInstance(m *member) {
-	m.setReason(Problem{InstanceNotReady, fmt.Sprintf("instance %s is %s; interfaces are attached once it runs", p.InstanceID, p.Snapshot.Instance.State)})
-	p.requeueAt(p.now.Add(uncertainRecheck))
+func (p *planner) instanceNotReady() wait {
+	why := fmt.Sprintf("instance %s is %s; interfaces are attached once it runs", p.InstanceID, p.Snapshot.Instance.State)
+	return wait{why: Problem{InstanceNotReady, why}, until: p.now.Add(uncertainRecheck)}
 }
 
 // reconcileExisting brings an existing interface to its desired slot and attributes.
-func (p *planner) reconcileExisting(m *member) {
-	i := m.record.Interface
-	if m.Phase = phaseOf(i); m.Phase == Pending {
-		m.Phase = Attaching // it is desired, so an attach call follows
+func (p *planner) reconcileExisting(s step) step {
+	m, i := s.m, s.m.record.Interface
+	if s.Phase == Pending {
+		s.Phase = Attaching // it is desired, so an attach call follows
 	}
+	backoff := p.changeBackoff(m)
 	switch {
 	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
-		m.block(Problem{AttachedElsewhere, fmt.Sprintf("%s was attached to %s by somebody else; detach it there", i.ID, i.Attachment.InstanceID)})
-		p.requeueAt(p.now.Add(ForcedDetachAfter))
-	case m.Phase == Detaching:
-		p.progress(m)
-		p.forceIfStuck(m)
+		s.Phase = Blocked
+		s.Why = Problem{AttachedElsewhere,
+			fmt.Sprintf("another program attached %s to %s; detach it there", i.ID, i.Attachment.InstanceID)}
+		return s.requeue(p.now.Add(ForcedDetachAfter))
+	case s.Phase == Detaching:
+		return p.forceIfStuck(p.progress(s))
 	case i.Status == eni.Pending:
-		p.progress(m)
+		return p.progress(s)
 	case m.problem != nil:
-		p.blockOn(m)
-	case p.mustWait(m):
-	case m.Phase == Attaching && p.overdue(m):
-		p.reattach(m)
+		return p.blockOn(s)
+	case backoff != nil:
+		return s.wait(*backoff)
+	case s.Phase == Attaching && p.overdue(m):
+		return p.reattach(s)
 	case i.Attachment != nil:
-		p.updateInPlace(m)
-		if m.Phase == Attaching {
-			p.progress(m)
+		s = p.updateInPlace(s)
+		if s.Phase == Attaching {
+			return p.progress(s)
 		}
+		return s
 	case p.Snapshot != nil && !p.attachable():
-		p.waitForInstance(m)
-	case p.now.Before(p.attachAfter(m)):
-		m.setReason(p.stuck(m))
-		p.requeueAt(p.attachAfter(m))
+		return s.wait(p.instanceNotReady())
+	case p.now.Before(m.attachAfter()):
+		return s.wait(wait{why: p.stuck(m), until: m.attachAfter()})
 	default:
-		p.updateInPlace(m)
-		p.plan.Actions = append(p.plan.Actions, Attach{Member: m.Member.Member, InterfaceID: i.ID, Slot: m.Slot})
+		return p.updateInPlace(s).act(Attach{Member: m.Member.Member, InterfaceID: i.ID, Slot: m.Slot})
 	}
+}
+
+// changeBackoff returns the backoff of an existing interface, or nil. A refused removal delays nothing once the
+// interface is to stay.
+func (p *planner) changeBackoff(m *member) *wait {
+	if p.Backoffs[m.Key].Removal && len(m.Drift) == 0 {
+		return nil
+	}
+	return p.backoff(m)
 }
 
 // overdue reports whether an attach takes too long.
@@ -307,16 +321,16 @@ func (p *planner) lastRead(m *member) time.Time {
 }
 
 // reattach cancels an overdue attach, so that it can be tried again.
-func (p *planner) reattach(m *member) {
-	m.Why = p.stuck(m)
-	p.plan.Actions = append(p.plan.Actions, Detach{
-		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID,
+func (p *planner) reattach(s step) step {
+	s.Why = p.stuck(s.m)
+	return s.act(Detach{
+		Member: s.m.Member.Member, InterfaceID: s.m.record.ID, AttachmentID: s.m.record.Attachment.ID,
 		Why: fmt.Sprintf("EC2 has not attached it within %s", AttachTimeout),
 	})
 }
 
 // attachAfter is the time of the next attempt to attach an interface after several that EC2 did not complete.
-func (p *planner) attachAfter(m *member) time.Time {
+func (m *member) attachAfter() time.Time {
 	if m.record.FailedAttaches < maxAttachRetries {
 		return time.Time{}
 	}
@@ -327,38 +341,46 @@ func (p *planner) attachAfter(m *member) time.Time {
 // stuck says that EC2 does not complete the attach. After several attempts the reason is one that needs a person.
 func (p *planner) stuck(m *member) Problem {
 	if m.record.FailedAttaches < maxAttachRetries {
-		return Problem{Retrying, fmt.Sprintf("EC2 has not attached %s within %s; it is detached and attached again", m.record.ID, AttachTimeout)}
+		return Problem{Retrying, fmt.Sprintf("EC2 has not attached %s within %s; it is detached and attached again",
+			m.record.ID, AttachTimeout)}
 	}
-	return Problem{AttachStuck, fmt.Sprintf("%d times EC2 has not got done with attaching %s; it is tried again ever more seldom. See whether instance %s is healthy; stopping and starting it can help",
+	return Problem{AttachStuck, fmt.Sprintf(
+		"EC2 did not complete the attachment of %[2]s in %[1]d attempts; multieni retries at growing intervals. "+
+			"Check whether instance %[3]s is healthy; a stop and start of it can help",
 		m.record.FailedAttaches, m.record.ID, p.InstanceID)}
 }
 
-func (p *planner) updateInPlace(m *member) {
-	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), m.record.Interface, p.demandFor(m, m.record.Interface))
-	if m.record.Tags[identity.TagNodeENIUID] != m.NodeENIUID {
+// updateInPlace changes the attributes of an existing interface.
+func (p *planner) updateInPlace(s step) step {
+	m, i := s.m, s.m.record.Interface
+	todo := changes(*m.desired, m.Member.Member.DesiredTags(m.desired.Spec.Tags), i, p.demandFor(m, i))
+	onlyTags := false
+	if i.Tags[identity.TagNodeENIUID] != string(m.Owner) {
 		// It was adopted. A process that identifies it by its tags would undo other changes, so the tags come first.
 		all := len(todo)
 		todo = slices.DeleteFunc(todo, func(a Attribute) bool { return !isTags(a) })
-		m.inUseWithoutTags = len(todo) == all
+		onlyTags = len(todo) == all
 	}
-	m.explainGroups(m.record.Interface)
-	p.plan.Actions = append(p.plan.Actions, p.withoutReverted(m, m.record.Interface, m.record.LastRead, p.withoutThrottledTags(m, todo))...)
-	m.explainAddresses(p.demandFor(m, m.record.Interface))
+	s = s.explainGroups(i)
+	if throttled := p.throttledTags(m, todo, onlyTags); throttled != nil {
+		s, todo = s.wait(*throttled), slices.DeleteFunc(todo, isTags)
+	}
+	return p.changeUnlessReverted(s, i, m.record.LastRead, todo).explainAddresses(p.demandFor(m, i))
 }
 
-// withoutThrottledTags removes tags from changes if EC2 refused to write them shortly before. They delay nothing else.
-func (p *planner) withoutThrottledTags(m *member, changes []Attribute) []Attribute {
+// throttledTags returns the wait of changes that contain tags, if EC2 refused to write them shortly before, or nil.
+// They delay nothing else. OnlyTags is set if an adopted interface differs from the desired one only in its tags.
+func (p *planner) throttledTags(m *member, todo []Attribute, onlyTags bool) *wait {
 	setback := p.Backoffs[m.Key].Tags
-	if setback == nil || !p.now.Before(setback.Retry()) || !slices.ContainsFunc(changes, isTags) {
-		return changes
+	if setback == nil || !p.now.Before(setback.Retry()) || !slices.ContainsFunc(todo, isTags) {
+		return nil
 	}
-	p.requeueAt(setback.Retry())
 	why := setback.problem()
-	if m.inUseWithoutTags {
-		why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s", m.record.ID, why.Message)}
+	if onlyTags {
+		why = Problem{Retrying, fmt.Sprintf("%s serves the NodeENI as it is, only its tags do not say so yet: %s",
+			m.record.ID, why.Message)}
 	}
-	m.setReason(why)
-	return slices.DeleteFunc(changes, isTags)
+	return &wait{why: why, until: setback.Retry()}
 }
 
 func isTags(a Attribute) bool {
@@ -366,73 +388,16 @@ func isTags(a Attribute) bool {
 	return is
 }
 
-// remove removes an interface: plain detach, wait, delete. A forced detach is the last resort.
-func (p *planner) remove(m *member) {
-	i := m.record.Interface
-	m.Phase = phaseOf(i)
-	m.Desired = m.desired != nil
-	m.Why = Problem{Removing, fmt.Sprintf("%s is being removed: %s", i.ID, m.removeReason)}
-	switch {
-	case i.Attachment != nil && !i.AttachedTo(p.InstanceID):
-		m.Why.Message = fmt.Sprintf("%s is to be removed, but was attached to %s by somebody else; detach it there", i.ID, i.Attachment.InstanceID)
-		p.requeueAt(p.now.Add(ForcedDetachAfter))
-	case p.Backoffs[m.Key].Removal && p.mustWait(m):
-	case i.Attachment == nil && i.Status == eni.Available:
-		m.Phase = Deleting
-		p.plan.Actions = append(p.plan.Actions, Delete{Member: m.Member.Member, InterfaceID: i.ID, Why: m.removeReason})
-	case p.ended && i.Attachment != nil:
-		p.progress(m)
-		p.requeueAt(p.now.Add(terminationRecheck))
-	case i.Attachment == nil, i.Attachment.Status == eni.AttachmentAttaching && !p.overdue(m):
-		p.progress(m)
-	case i.Attachment.Status == eni.AttachmentDetaching:
-		m.announceForce()
-		p.progress(m)
-		p.forceIfStuck(m)
-	case p.waitsForPods(m):
-	case !p.ended && p.isHeld(i.ID):
-		m.Phase = Detaching // this tells the node that it has to release the device
-		m.Why = Problem{WaitingForDeviceRelease, fmt.Sprintf("%s is to be removed (%s), and is not detached before the node lets go of it: %s",
-			i.ID, m.removeReason, cmp.Or(p.DetachBlocked[i.ID], "a program in user space drives it"))}
-		m.needsFreshRead = p.Snapshot == nil // a program gives its device up only for a detach that EC2's own state allows
-		p.requeueAt(p.now.Add(foreignSlotRecheck))
-	default:
-		m.Phase = Detaching
-		m.announceForce()
-		p.plan.Actions = append(p.plan.Actions, Detach{
-			Member: m.Member.Member, InterfaceID: i.ID, AttachmentID: i.Attachment.ID, Why: m.removeReason,
-		})
-	}
-}
-
-// announceForce says when a forced detach will follow, while a person can still act.
-func (m *member) announceForce() {
-	m.Why.Message += fmt.Sprintf("; if EC2 has not detached it %s after it was asked, it is cut off by force", ForcedDetachAfter)
-}
-
-// forceIfStuck forces the detach of an interface that EC2 does not detach otherwise.
-func (p *planner) forceIfStuck(m *member) {
-	since := m.record.DetachingSince
-	if m.record.Attachment == nil || since.IsZero() || p.lastRead(m).Sub(since) < ForcedDetachAfter {
-		return
-	}
-	p.plan.Actions = append(p.plan.Actions, Detach{
-		Member: m.Member.Member, InterfaceID: m.record.ID, AttachmentID: m.record.Attachment.ID, Force: true,
-		Why: fmt.Sprintf("%s, and a plain detach has not ended since %s",
-			cmp.Or(m.removeReason, "it is to be attached anew"), since.UTC().Format(time.RFC3339)),
-	})
-}
-
 // progress says that EC2 is changing the interface, and that the observer polls it.
-func (p *planner) progress(m *member) {
+func (p *planner) progress(s step) step {
 	switch {
-	case m.Why.Reason != "":
-	case m.record.FailedAttaches >= maxAttachRetries:
-		m.Why = p.stuck(m)
+	case s.Why.Reason != "":
+	case s.m.record.FailedAttaches >= maxAttachRetries:
+		s.Why = p.stuck(s.m)
 	default:
-		m.Why = Problem{InProgress, fmt.Sprintf("EC2 reports %s as %s", m.record.ID, inWords(m.record))}
+		s.Why = Problem{InProgress, fmt.Sprintf("EC2 reports %s as %s", s.m.record.ID, inWords(s.m.record))}
 	}
-	p.requeueAt(p.now.Add(pollRecheck))
+	return s.requeue(p.now.Add(pollRecheck))
 }
 
 func inWords(r *inventory.Record) string {
@@ -442,29 +407,17 @@ func inWords(r *inventory.Record) string {
 	return string(r.Status)
 }
 
-// blockOn sets the obstacle of a member, and requeues: no event says that a foreign interface left, or that an instance
-// without the interface ended.
-func (p *planner) blockOn(m *member) {
-	m.setReason(*m.problem)
-	switch reason := m.problem.Reason; {
+// blockOn names the obstacle of a member, and requeues: no event says that a foreign interface left, or that an
+// instance without the interface ended.
+func (p *planner) blockOn(s step) step {
+	s = s.because(*s.m.problem)
+	switch reason := s.Why.Reason; {
 	case reason == InProgress:
-		p.requeueAt(p.now.Add(uncertainRecheck))
-	case m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster}, reason):
-		p.requeueAt(p.now.Add(foreignSlotRecheck))
+		return s.requeue(p.now.Add(uncertainRecheck))
+	case s.m.record != nil, slices.Contains([]Reason{SlotTaken, InstanceFull, NotImported, InstanceOutsideCluster}, reason):
+		return s.requeue(p.now.Add(foreignSlotRecheck))
 	}
-}
-
-// block marks a member without an attached interface as blocked.
-func (m *member) block(why Problem) {
-	m.Phase, m.Why = Blocked, why
-}
-
-// setReason sets the reason of a member; it blocks a member that is not attached if a person has to act.
-func (m *member) setReason(why Problem) {
-	if !why.Reason.Transient() && m.Phase != Attached {
-		m.Phase = Blocked
-	}
-	m.Why = why
+	return s
 }
 
 // phaseOf returns the phase of an interface, as EC2 shows it.

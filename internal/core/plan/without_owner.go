@@ -14,20 +14,22 @@ import (
 // FilledBy reports whether an interface of the instance without an owner is in a subnet and at the slot of the desired
 // one, as the published Multus functions leave them. A second interface would give the node two in one subnet.
 func (w DesiredInterface) FilledBy(i eni.Interface, instanceID string) bool {
-	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == w.Slot && w.Slot != eni.Primary && w.allows(i.SubnetID)
+	return identity.HasNoOwner(i.Tags) && i.AttachedTo(instanceID) && i.Attachment.Slot == w.Slot &&
+		w.Slot != eni.Primary && w.allows(i.SubnetID)
 }
 
 // notImported returns the problem with the interface without an owner that fills the desired one, or nil. Foreign
 // interfaces are not changed, so a person imports the interface or removes it.
-func (p *planner) notImported(wish *DesiredInterface) *Problem {
+func (p *planner) notImported(desired *DesiredInterface) *Problem {
 	if p.Snapshot == nil {
 		return nil
 	}
-	n := slices.IndexFunc(p.Snapshot.Interfaces, func(i eni.Interface) bool { return wish.FilledBy(i, p.InstanceID) })
+	n := slices.IndexFunc(p.Snapshot.Interfaces, func(i eni.Interface) bool { return desired.FilledBy(i, p.InstanceID) })
 	if n < 0 {
 		return nil
 	}
 	i := p.Snapshot.Interfaces[n]
 	return &Problem{NotImported, fmt.Sprintf(
-		"%s in %s is at %s already, and its tags name no owner; take it over with kubectl eni import --from multus-function, or detach it", i.ID, i.SubnetID, wish.Slot)}
+		"%s in %s is at %s already, and its tags name no owner; take it over with kubectl eni import --from "+
+			"multus-function, or detach it", i.ID, i.SubnetID, desired.Slot)}
 }

@@ -188,7 +188,7 @@ func (w *world) pass(d time.Duration) {
 }
 
 // observe reads everything afresh, and remembers what calls were made for.
-func (w *world) observe(ledger map[identity.Key]int64) plan.Observed {
+func (w *world) observe(ledger identity.Generations) plan.Observed {
 	known := inventory.New(cluster)
 	look := &eni.InstanceSnapshot{At: w.now, Instance: w.instance}
 	for _, id := range slices.Sorted(maps.Keys(w.interfaces)) {
@@ -200,7 +200,7 @@ func (w *world) observe(ledger map[identity.Key]int64) plan.Observed {
 		}
 	}
 	known.Judged(w.now, instance, slices.Sorted(maps.Keys(w.verified)), nil)
-	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, Requested: w.requested, UsedGenerations: map[identity.Key]int64{}}
+	return plan.Observed{Owned: known.Of(instance), Launched: known.Launched(instance), Snapshot: look, Limits: w.limits, Ledger: ledger, Requested: w.requested, UsedGenerations: identity.Generations{}}
 }
 
 // ours returns the interfaces made for NodeENIs, by ID.
@@ -215,7 +215,7 @@ func (w *world) ours() []eni.Interface {
 }
 
 // drive plans and carries out until a plan asks for nothing more, and returns the last plan.
-func (w *world) drive(d plan.Desired, ledger map[identity.Key]int64) (plan.Plan, map[identity.Key]int64) {
+func (w *world) drive(d plan.Desired, ledger identity.Generations) (plan.Plan, identity.Generations) {
 	for range 50 {
 		p := plan.Compute(d, w.observe(ledger), w.now)
 		ledger = p.Ledger
@@ -235,7 +235,7 @@ func (w *world) drive(d plan.Desired, ledger map[identity.Key]int64) (plan.Plan,
 
 // follow plans and carries out so many times, each a while after the last, and returns the last plan. Interfaces may be
 // replaced.
-func (w *world) follow(d plan.Desired, ledger map[identity.Key]int64, times int, pause time.Duration) plan.Plan {
+func (w *world) follow(d plan.Desired, ledger identity.Generations, times int, pause time.Duration) plan.Plan {
 	var p plan.Plan
 	for range times {
 		o := w.observe(ledger)
@@ -262,7 +262,7 @@ func wish(ordinal, device int, subnets ...string) plan.DesiredInterface {
 }
 
 func claim(name string, wishes ...plan.DesiredInterface) plan.Claim {
-	return plan.Claim{NodeENI: name, NodeENIUID: "uid-" + name, Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
+	return plan.Claim{NodeENI: name, Owner: identity.Owner("uid-" + name), Mode: plan.Ensure, Interfaces: wishes, AllResolved: true}
 }
 
 func desired(claims ...plan.Claim) plan.Desired {

@@ -56,6 +56,9 @@ type Network struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Routes are the destinations that pods reach through the gateway of the subnet.
 	Routes []netip.Prefix `json:"routes,omitempty"`
+	// Draining says that no further pod gets an address: the interface is to be removed, or the API server does not know
+	// yet that pods can attach.
+	Draining bool `json:"draining,omitempty"`
 }
 
 // Family is what a pod network has of IPv4 or of IPv6.

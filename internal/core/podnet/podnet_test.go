@@ -118,6 +118,7 @@ func TestAllocateAgainReturnsTheLeasesOfTheHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.Draining = true
 	again, err := n.Allocate(first, holder("a"), start.Add(time.Minute))
 	if diff := cmp.Diff(first, again, addresses); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
@@ -130,6 +131,8 @@ func TestUnavailable(t *testing.T) {
 	limited.IPv4.MaxPrefixes = 1
 	own := network(ipv4(), nil)
 	own.Attachment, own.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.70")}
+	removing := network(ipv4("10.0.4.16/28"), nil)
+	removing.Draining = true
 	addressless := own
 	addressless.Addresses = nil
 	for name, c := range map[string]struct {
@@ -144,6 +147,8 @@ func TestUnavailable(t *testing.T) {
 			"raise spec.pods.ipv4.prefixes.max of the NodeENI, or start the pod on another node"},
 		"HostDevice twice": {own, used("10.0.4.70"), "pod upf/pod-10.0.4.70 has the interface of NodeENI n3 on node node-1; one pod can have it with attachment HostDevice: " +
 			"stop that pod, or start this one on another node"},
+		"the interface is to be removed": {removing, used("10.0.4.16"), "the interface of NodeENI n3 on node node-1 takes no further pod, because it is to be removed, or was attached " +
+			"a moment ago: start the pod on another node; kubectl eni why node-1 says why it is removed"},
 		"HostDevice without an address": {addressless, nil, "the interface of NodeENI n3 on node node-1 has no address; see kubectl eni node node-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,11 +190,12 @@ func TestUsage(t *testing.T) {
 	leases := append(used("10.0.4.16", "2001:db8:0:4:5::1", "10.0.4.99"), freed(used("10.0.4.32"), gone)...)
 	got := n.Usage(leases, start)
 	want := podnet.Usage{
-		IPv4: podnet.FamilyUsage{Used: 2, Resting: 1, Free: 15, Prefixes: []podnet.PrefixUsage{
+		Capacity: 17,
+		IPv4: podnet.FamilyUsage{Used: 2, Resting: 1, Free: 15, Capacity: 17, Prefixes: []podnet.PrefixUsage{
 			{Prefix: n.IPv4.Prefixes[0], Used: 1, Free: 15},
 			{Prefix: n.IPv4.Prefixes[1], Resting: 1, IdleSince: gone},
 		}},
-		IPv6: podnet.FamilyUsage{Used: 1, Free: 1<<48 - 2, Prefixes: []podnet.PrefixUsage{{Prefix: n.IPv6.Prefixes[0], Used: 1, Free: 1<<48 - 2}}},
+		IPv6: podnet.FamilyUsage{Used: 1, Free: 1<<48 - 2, Capacity: 1<<48 - 1, Prefixes: []podnet.PrefixUsage{{Prefix: n.IPv6.Prefixes[0], Used: 1, Free: 1<<48 - 2}}},
 		Pods: []podnet.PodUsage{
 			{Name: "upf/pod-10.0.4.16", Addresses: []netip.Addr{address("10.0.4.16")}},
 			{Name: "upf/pod-10.0.4.99", Addresses: []netip.Addr{address("10.0.4.99")}},
@@ -212,13 +218,40 @@ func TestUsageNamesABoundedNumberOfPods(t *testing.T) {
 	}
 }
 
+func TestCapacity(t *testing.T) {
+	draining := func(f *podnet.Family) *podnet.Family {
+		f.Prefixes[0].Draining = true
+		return f
+	}
+	for name, c := range map[string]struct {
+		network podnet.Network
+		leases  []podnet.Lease
+		want    int64
+	}{
+		"no prefix yet":                   {network(ipv4(), nil), nil, 0},
+		"two prefixes":                    {network(ipv4("10.0.4.16/28", "10.0.4.32/28"), nil), nil, 32},
+		"pods do not change it":           {network(ipv4("10.0.4.16/28"), nil), used("10.0.4.16", "10.0.4.17"), 16},
+		"an address at rest neither":      {network(ipv4("10.0.4.16/28"), nil), freed(used("10.0.4.16"), start), 16},
+		"a draining prefix takes no pods": {network(draining(ipv4("10.0.4.16/28", "10.0.4.32/28")), nil), used("10.0.4.17"), 17},
+		"a pod needs both families":       {network(ipv4("10.0.4.16/28"), ipv6()), nil, 16},
+		"one family has no prefix yet":    {network(ipv4(), ipv6()), nil, 0},
+		"IPv6 alone has more than enough": {network(nil, ipv6()), nil, 1<<48 - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.network.Usage(c.leases, start).Capacity; got != c.want {
+				t.Errorf("the capacity is %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
 func TestUsageOfHostDevice(t *testing.T) {
 	n := network(ipv4(), nil)
 	n.Attachment, n.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.70")}
-	if u := n.Usage(nil, start).IPv4; u.Used != 0 || u.Free != 1 {
+	if u := n.Usage(nil, start).IPv4; u.Used != 0 || u.Free != 1 || u.Capacity != 1 {
 		t.Errorf("before: %+v", u)
 	}
-	if u := n.Usage(used("10.0.4.70"), start).IPv4; u.Used != 1 || u.Free != 0 {
+	if u := n.Usage(used("10.0.4.70"), start).IPv4; u.Used != 1 || u.Free != 0 || u.Capacity != 1 {
 		t.Errorf("after: %+v", u)
 	}
 }

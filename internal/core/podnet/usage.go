@@ -24,6 +24,10 @@ type Usage struct {
 	// Pods are the pods with an address, by name, at most [MaxPods]; MorePods is how many more there are.
 	Pods     []PodUsage
 	MorePods int
+	// Capacity is how many pods the network can have at once: the addresses of prefixes that do not drain, and those that
+	// pods have of others. A pod needs an address of each family. With HostDevice one pod has the interface. It is 0 while
+	// the network drains.
+	Capacity int64
 }
 
 // PodUsage is a pod with its addresses.
@@ -38,6 +42,8 @@ type PodUsage struct {
 type FamilyUsage struct {
 	Used, Resting, Free int64
 	Prefixes            []PrefixUsage
+	// Capacity is how many addresses pods can have at once.
+	Capacity int64
 }
 
 // PrefixUsage is how much of one prefix is in use.
@@ -51,6 +57,7 @@ type PrefixUsage struct {
 // Usage counts the addresses of the leases. Addresses of HostDevice count as IPv4 or IPv6, without prefixes.
 func (n Network) Usage(leases []Lease, now time.Time) Usage {
 	var u Usage
+	capacity := int64(math.MaxInt64)
 	for i, family := range []*Family{n.IPv4, n.IPv6} {
 		if family == nil {
 			continue
@@ -60,6 +67,13 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 			use = n.ownUsage(*family, leases)
 		}
 		*[]*FamilyUsage{&u.IPv4, &u.IPv6}[i] = use
+		capacity = min(capacity, use.Capacity)
+	}
+	if n.IPv4 != nil || n.IPv6 != nil {
+		u.Capacity = capacity
+	}
+	if n.Draining {
+		u.Capacity = 0
 	}
 	u.Pods = pods(leases)
 	if len(u.Pods) > MaxPods {
@@ -80,6 +94,7 @@ func (n Network) ownUsage(f Family, leases []Lease) FamilyUsage {
 			use.Free++
 		}
 	}
+	use.Capacity = min(use.Used+use.Free, 1)
 	return use
 }
 
@@ -92,11 +107,17 @@ func (f Family) usage(leases []Lease, now time.Time) FamilyUsage {
 		use.Resting += one.Resting
 		use.Free += one.Free
 		use.Prefixes = append(use.Prefixes, one)
+		if p.Draining {
+			use.Capacity += one.Used
+		} else {
+			use.Capacity += f.size(p)
+		}
 	}
 	slices.SortFunc(use.Prefixes, func(a, b PrefixUsage) int { return a.CIDR.Compare(b.CIDR) })
 	for _, l := range leases {
 		if l.InUse() && f.Subnet.Contains(l.Address) && !f.holds(l.Address) {
 			use.Used++
+			use.Capacity++
 		}
 	}
 	return use

@@ -41,8 +41,8 @@ const (
 	// cubicScale is the steepness of the climb, per second cubed: from the least to the largest share in under a
 	// minute.
 	cubicScale = 1.85e-5
-	// probeScale is how fast it climbs beyond what others are known to leave, per second cubed: each try that goes too far empties the
-	// bucket for them.
+	// probeScale is how fast it climbs beyond what others are known to leave, per second cubed: each try that goes too
+	// far empties the bucket for them.
 	probeScale = cubicScale / 4
 	// margin is the distance between the plateau of the climb and the share that others leave, as a multiple of their
 	// share. The tokens of this distance gather in the bucket for bursts of others: nodes start in groups, and so do

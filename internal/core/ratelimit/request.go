@@ -9,13 +9,14 @@ import "context"
 type Request struct {
 	Rank
 	// StillValid is called when a token is available. It returns nil, or the reason why the work is not needed any
-	// more. It must return quickly, and may be nil.
+	// more. It may be nil.
 	StillValid func() error
 }
 
 type requestKey struct{}
 
-// WithRequest returns a context whose requests wait with this priority.
+// WithRequest returns a context whose requests wait with this priority. A context carries it, because the SDK's
+// middleware, where each attempt waits, gets nothing else from the caller.
 func WithRequest(ctx context.Context, r Request) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }

@@ -7,8 +7,8 @@ package ratelimit
 var workerClasses = [...]Class{Attach, Removal, Update}
 
 // Workers bounds how many nodes have calls made at a time, for each class of work and for deferred work. EC2's request
-// rates cannot keep more of them busy. A node that waits occupies no worker and keeps no read of EC2 that grows old. After
-// a restart all nodes ask again, in the order of their priority. It is not safe for concurrent use.
+// rates cannot keep more of them busy. A node that waits occupies no worker and keeps no read of EC2 that grows old.
+// After a restart all nodes ask again, in the order of their priority. It is not safe for concurrent use.
 type Workers struct {
 	byClass  map[Class]*PrioritySemaphore
 	deferred *PrioritySemaphore
@@ -18,7 +18,8 @@ type Workers struct {
 
 // NewWorkers returns workers for some joining nodes at a time.
 func NewWorkers(joining int) *Workers {
-	w := &Workers{byClass: map[Class]*PrioritySemaphore{}, deferred: NewPrioritySemaphore(max(1, joining)), running: map[string]bool{}}
+	w := &Workers{byClass: map[Class]*PrioritySemaphore{}, deferred: NewPrioritySemaphore(max(1, joining)),
+		running: map[string]bool{}}
 	for n, class := range workerClasses {
 		w.byClass[class] = NewPrioritySemaphore(max(1, joining>>n))
 	}
@@ -42,12 +43,12 @@ func (w *Workers) Holds(node string) bool {
 	return holds
 }
 
-// TryAcquire asks for a worker of the rank's class, and reports whether the node has it. If not, the node waits, and a later
-// [Workers.Release] returns its name.
+// TryAcquire asks for a worker of the rank's class, and reports whether the node has it. If not, the node waits, and a
+// later [Workers.Release] returns its name.
 func (w *Workers) TryAcquire(rank Rank) bool { return w.byClass[rank.Class].TryAcquire(rank) }
 
-// TryAcquireDeferred is TryAcquire for deferred work. A node has one piece of deferred work at a time; a request meanwhile
-// makes [Workers.EndDeferred] return again.
+// TryAcquireDeferred is TryAcquire for deferred work. A node has one piece of deferred work at a time; a request
+// meanwhile makes [Workers.EndDeferred] return again.
 func (w *Workers) TryAcquireDeferred(rank Rank) bool {
 	if _, running := w.running[rank.Name]; running {
 		w.running[rank.Name] = true
@@ -73,8 +74,8 @@ func (w *Workers) EndDeferred(node string) (again bool, admitted []string) {
 	return again, w.deferred.Release(node)
 }
 
-// Release ends the work of a node, apart from deferred work that runs. It returns the nodes that get workers: the caller
-// must reconcile them.
+// Release ends the work of a node, apart from deferred work that runs. It returns the nodes that get workers: the
+// caller must reconcile them.
 func (w *Workers) Release(node string) (admitted []string) {
 	for _, class := range workerClasses {
 		admitted = append(admitted, w.byClass[class].Release(node)...)

@@ -31,7 +31,8 @@ func issues(nodes []Node) []Issue {
 	note := func(node string, k key, message string) {
 		group, known := groups[k]
 		if !known {
-			group = &Issue{Reason: k.reason, NodeENI: k.nodeENI, Passing: passing(k.reason), Message: message, Advice: Remediation(k.reason)}
+			group = &Issue{Reason: k.reason, NodeENI: k.nodeENI, Passing: passing(k.reason), Message: message,
+				Advice: Remediation(k.reason)}
 			groups[k] = group
 			order = append(order, k)
 		}
@@ -51,7 +52,8 @@ func issues(nodes []Node) []Issue {
 		all = append(all, *groups[k])
 	}
 	slices.SortStableFunc(all, func(a, b Issue) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Nodes), len(a.Nodes)),
+			cmp.Compare(a.NodeENI, b.NodeENI), cmp.Compare(a.Reason, b.Reason))
 	})
 	return all
 }
@@ -65,7 +67,8 @@ func rank(t Issue) int {
 
 // passing reports whether a reason resolves without a user.
 func passing(reason string) bool {
-	return plan.Reason(reason).Transient() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) && reason != linkPrefix+"Refused"
+	return plan.Reason(reason).Transient() || reason == reasonRampingUp || strings.HasPrefix(reason, linkPrefix) &&
+		reason != linkPrefix+"Refused"
 }
 
 // linkPrefix begins the reasons that come from the agent on the node.

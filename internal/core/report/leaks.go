@@ -69,13 +69,13 @@ var kinds = []struct {
 	{WhatLaunched, "launched with an instance by an AWSNodeTemplate"},
 	{WhatPrepared, "made by the lifecycle hook or eni-bootstrap before the instance joined"},
 	{WhatUnverified, "attached, with nothing but tags to say that multieni made it (docs/runbook.md, MultieniUnverified)"},
-	{WhatTagsEdited, "attached, with tags that somebody edited"},
+	{WhatTagsEdited, "attached, with edited tags"},
 }
 
 // Evidence is what a cluster's objects say of its interfaces.
 type Evidence struct {
-	// Living are the UIDs of the NodeENIs.
-	Living map[string]bool
+	// Living are the existing NodeENIs.
+	Living map[identity.Owner]bool
 	// Recorded are the interfaces that NodeENIStates name as those of a member.
 	Recorded map[string]bool
 	// Promised are the identities that their ledgers hold.
@@ -86,7 +86,7 @@ type Evidence struct {
 type Promise struct {
 	InstanceID string
 	identity.Key
-	Generation int64
+	Generation identity.Generation
 }
 
 // NewLeaks finds the leaks among a cluster's interfaces. The evidence was read after the interfaces.
@@ -94,7 +94,7 @@ func NewLeaks(cluster string, owned []eni.Interface, known Evidence, now time.Ti
 	v := Leaks{Cluster: cluster, Owned: len(owned), Leaked: []Leak{}, Retained: []Retained{}, now: now}
 	for _, i := range owned {
 		member, verdict := identity.Read(cluster, i.Tags)
-		if verdict == identity.Foreign || verdict == identity.Owned && known.Living[member.NodeENIUID] {
+		if verdict == identity.Foreign || verdict == identity.Owned && known.Living[member.Owner] {
 			continue
 		}
 		if what := whatRetained(i, member, verdict, known); what != "" {
@@ -119,7 +119,7 @@ func whatRetained(i eni.Interface, member identity.Member, verdict identity.Verd
 		return WhatLaunched
 	case verdict == identity.Malformed:
 		return WhatTagsEdited
-	case identity.IsNetworkOwner(member.NodeENIUID):
+	case member.Owner.IsNetwork():
 		return WhatPrepared
 	case !known.Recorded[i.ID] && !known.Promised[Promise{member.InstanceID, member.Key, member.Generation}]:
 		return WhatUnverified
@@ -167,10 +167,12 @@ func (v Leaks) Collectable() []string {
 // Text prints the leaks.
 func (v Leaks) Text(p Page) string {
 	if len(v.Leaked) == 0 {
-		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.", v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p)
+		return p.paragraph(p.sign(good)+" ", fmt.Sprintf("No leak. Cluster %s owns %s, and none has lost its NodeENI.",
+			v.Cluster, text.Count(v.Owned, "interface"))) + v.retained(p)
 	}
 	columns := []column{
-		{title: "ENI"}, {title: "NODEENI", dispensable: 1}, {title: "NODE", dispensable: 3}, {title: "SUBNET", dispensable: 4},
+		{title: "ENI"}, {title: "NODEENI", dispensable: 1}, {title: "NODE", dispensable: 3},
+		{title: "SUBNET", dispensable: 4},
 		{title: "AGE", right: true, dispensable: 2}, {title: "VERDICT"},
 	}
 	var rows [][]cell
@@ -179,11 +181,13 @@ func (v Leaks) Text(p Page) string {
 		if l.Collectable {
 			m = bad
 		}
-		rows = append(rows, []cell{{text: l.ENIID}, {text: l.NodeENI}, {text: l.Node}, {text: l.SubnetID}, {age(l.CreatedAt, v.now), idle}, {l.Verdict, m}})
+		rows = append(rows, []cell{{text: l.ENIID}, {text: l.NodeENI}, {text: l.Node}, {text: l.SubnetID},
+			{age(l.CreatedAt, v.now), idle}, {l.Verdict, m}})
 	}
 	var b strings.Builder
 	b.WriteString(p.table(columns, rows) + "\n")
-	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked), text.Count(v.Owned, "interface"), v.Cluster)))
+	b.WriteString(p.paragraph("", fmt.Sprintf("%d of %s of cluster %s have lost their NodeENI.", len(v.Leaked),
+		text.Count(v.Owned, "interface"), v.Cluster)))
 	return b.String() + v.next(p) + v.retained(p)
 }
 
@@ -202,7 +206,8 @@ func (v Leaks) next(p Page) string {
 		if byHand > 0 {
 			which = fmt.Sprintf("%d of them", left)
 		}
-		advice = p.paragraph("→ ", "A running controller removes "+which+" by itself, within minutes, and those that are attached after half an hour or more. "+
+		advice = p.paragraph("→ ", "A running controller removes "+which+
+			" by itself, within minutes, and those that are attached after half an hour or more. "+
 			"Without one: kubectl eni leaks --collect.")
 	}
 	if byHand > 0 {
@@ -210,7 +215,8 @@ func (v Leaks) next(p Page) string {
 		if left > 0 {
 			which = fmt.Sprintf("the other %d", byHand)
 		}
-		advice += p.paragraph("→ ", "Delete "+which+" by hand, the controller never does: aws ec2 delete-network-interface --network-interface-id ENI.")
+		advice += p.paragraph("→ ", "Delete "+which+
+			" by hand, the controller never does: aws ec2 delete-network-interface --network-interface-id ENI.")
 	}
 	return advice
 }
@@ -235,7 +241,8 @@ func (v Leaks) retained(p Page) string {
 		if more := len(ids) - mostRetained; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.", text.Count(len(ids), "interface"), kind.words, names)))
+		b.WriteString(p.paragraph("", fmt.Sprintf("No leak, and left alone: %s %s: %s.",
+			text.Count(len(ids), "interface"), kind.words, names)))
 	}
 	return b.String()
 }

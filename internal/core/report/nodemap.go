@@ -110,7 +110,8 @@ func cards(seats map[eni.Slot]SlotView, limits eni.Limits) []Card {
 
 // seatOf is an interface as EC2 shows it.
 func seatOf(i eni.Interface) SlotView {
-	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, mood: idle, State: string(i.Attachment.Status)}
+	s := SlotView{Owner: ownerOf(i), ENIID: i.ID, SubnetID: i.SubnetID, taken: true, mood: idle,
+		State: string(i.Attachment.Status)}
 	if i.PrimaryIPv4.IsValid() {
 		s.PrivateIP = i.PrimaryIPv4.String()
 	}
@@ -124,7 +125,7 @@ func ownerOf(i eni.Interface) string {
 		return "primary"
 	case i.Tags[identity.TagNodeTemplate] != "" && i.Tags[identity.TagNodeENIUID] == "":
 		return "AWSNodeTemplate " + i.Tags[identity.TagNodeTemplate]
-	case identity.IsNetworkOwner(i.Tags[identity.TagNodeENIUID]):
+	case identity.Owner(i.Tags[identity.TagNodeENIUID]).IsNetwork():
 		return "network " + i.Tags[identity.TagNodeENI]
 	case i.Tags[identity.TagNodeENI] != "":
 		return i.Tags[identity.TagNodeENI]
@@ -133,7 +134,7 @@ func ownerOf(i eni.Interface) string {
 	case i.RequesterManaged:
 		return "an AWS service"
 	default:
-		return "somebody else"
+		return "other"
 	}
 }
 
@@ -167,11 +168,14 @@ func (i Interface) slotView() SlotView {
 // Text prints the picture.
 func (v NodeMap) Text(p Page) string {
 	var b strings.Builder
-	facts := strings.Join(slices.DeleteFunc([]string{v.InstanceID, v.Type, v.Zone}, func(s string) bool { return s == "" }), ", ")
+	facts := strings.Join(slices.DeleteFunc([]string{v.InstanceID, v.Type, v.Zone}, func(s string) bool {
+		return s == ""
+	}), ", ")
 	b.WriteString(p.paint(strong, p.paragraph("", v.Name)) + p.paragraph("", facts))
 	if v.Desired > 0 {
 		ready := readiness(v.Ready)
-		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.mood, ready.text), v.Attached, text.Count(v.Desired, "interface"))
+		fmt.Fprintf(&b, "%s   %d of %s attached\n", p.paint(ready.mood, ready.text), v.Attached,
+			text.Count(v.Desired, "interface"))
 	} else {
 		b.WriteString(p.paint(idle, "no NodeENI wants an interface here") + "\n")
 	}
@@ -182,7 +186,8 @@ func (v NodeMap) Text(p Page) string {
 		b.WriteString("\n" + p.paint(strong, "in no slot") + "\n" + p.table(seatColumns(), seatRows(v.Waiting)))
 	}
 	if v.Unseen != "" {
-		b.WriteString("\n" + p.paragraph("", "Only multieni's own interfaces are shown, since EC2 could not be asked: "+v.Unseen))
+		b.WriteString("\n" + p.paragraph("",
+			"Only multieni's own interfaces are shown, since EC2 could not be asked: "+v.Unseen))
 	}
 	for _, t := range issues([]Node{v.Node}) {
 		b.WriteString("\n" + t.text(p))
@@ -203,7 +208,8 @@ func (c Card) text(p Page) string {
 	if c.Takes > 0 {
 		used = fmt.Sprintf("%d of %d used", c.Used, c.Takes)
 	}
-	return fmt.Sprintf("%s  %s  %s\n", p.paint(strong, fmt.Sprintf("card %d", c.Index)), squares.String(), used) + p.table(seatColumns(), seatRows(c.Seats))
+	return fmt.Sprintf("%s  %s  %s\n", p.paint(strong, fmt.Sprintf("card %d", c.Index)), squares.String(), used) +
+		p.table(seatColumns(), seatRows(c.Seats))
 }
 
 func seatColumns() []column {
@@ -220,7 +226,8 @@ func seatRows(seats []SlotView) [][]cell {
 		if s.mood == idle {
 			owner.mood = idle
 		}
-		rows = append(rows, []cell{{text: fmt.Sprint(s.Device)}, owner, {text: s.ENIID}, {text: s.PrivateIP}, {text: s.SubnetID}, state, {text: s.Link}})
+		rows = append(rows, []cell{{text: fmt.Sprint(s.Device)}, owner, {text: s.ENIID}, {text: s.PrivateIP},
+			{text: s.SubnetID}, state, {text: s.Link}})
 	}
 	return rows
 }

@@ -18,13 +18,16 @@ import (
 
 // PlanDiff is what a change of the declarations would come to.
 type PlanDiff struct {
-	Create  int `json:"create"`
-	Change  int `json:"change"`
-	Remove  int `json:"remove"`
+	Create int `json:"create"`
+	Change int `json:"change"`
+	Remove int `json:"remove"`
+	// Move is how many live interfaces would be detached and attached at another place of their node.
+	Move    int `json:"move"`
 	Blocked int `json:"blocked"`
 	// Drifted is how many interfaces would stay as they are although they differ.
 	Drifted int `json:"drifted"`
-	// Nodes are those with an action, a blocked interface or a retained one; nodes that lose interfaces come first.
+	// Nodes are those with an action, a blocked interface or a retained one; nodes that lose interfaces come first,
+	// then those whose interfaces move.
 	Nodes []NodeDiff `json:"nodes"`
 	// Unchanged is how many nodes that a NodeENI selects would stay as they are.
 	Unchanged int `json:"unchanged"`
@@ -33,6 +36,8 @@ type PlanDiff struct {
 	// Seconds is the least time in which EC2's request limits allow them, and Slowest the operation that takes it.
 	Seconds float64 `json:"seconds"`
 	Slowest string  `json:"slowest,omitempty"`
+	// Shortages are the subnets without room for all interfaces that would be created.
+	Shortages []Shortage `json:"shortages,omitempty"`
 	// Skipped says which nodes were left out, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
@@ -47,6 +52,7 @@ type NodeDiff struct {
 	// Drifted are the interfaces that would stay as they are although they differ.
 	Drifted []string `json:"drifted,omitempty"`
 	removes int
+	moves   int
 	signs   []severity
 	shape   string
 }
@@ -74,7 +80,9 @@ func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDif
 			v.Calls[operation] += n
 		}
 	}
-	slices.SortStableFunc(v.Nodes, func(a, b NodeDiff) int { return cmp.Compare(min(b.removes, 1), min(a.removes, 1)) })
+	slices.SortStableFunc(v.Nodes, func(a, b NodeDiff) int {
+		return cmp.Or(cmp.Compare(min(b.removes, 1), min(a.removes, 1)), cmp.Compare(min(b.moves, 1), min(a.moves, 1)))
+	})
 	least, slowest := forecast.MinDuration(v.Calls, rates)
 	v.Seconds, v.Slowest = least.Seconds(), slowest
 	return v
@@ -83,7 +91,12 @@ func NewPlanDiff(drafts []SimulatedNode, rates map[string]forecast.Rate) PlanDif
 // node sums one node up: what is removed, made and changed, not each call that it takes.
 func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 	node := NodeDiff{Name: d.Node}
+	for _, e := range d.Outcome.Evictions {
+		line := fmt.Sprintf("! %s: %s", e.Member.NodeENI, e)
+		node.step(bad, line, line) // nodes with different pods are not alike
+	}
 	v.removals(&node, d.Outcome.Actions)
+	moved := v.moves(&node, d.Outcome.Actions)
 	fresh := map[string]bool{}
 	for _, action := range d.Outcome.Actions {
 		owner := action.Of().NodeENI
@@ -91,10 +104,12 @@ func (v *PlanDiff) node(d SimulatedNode) NodeDiff {
 		case plan.Create:
 			v.Create++
 			fresh[memberName(a.Member.NodeENI, a.Member.Ordinal)] = true
-			node.step(good, fmt.Sprintf("+ %s: %s", owner, a), fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
+			node.step(good, fmt.Sprintf("+ %s: %s", owner, a),
+				fmt.Sprintf("+ %s: create in %s at %s", owner, a.SubnetID, a.Slot))
 		case plan.Change:
-			if _, trailing := a.To.(plan.DeleteOnTermination); trailing && fresh[memberName(owner, a.Member.Ordinal)] {
-				continue // part of making it
+			_, trailing := a.To.(plan.DeleteOnTermination)
+			if trailing && (moved[a.InterfaceID] || fresh[memberName(owner, a.Member.Ordinal)]) {
+				continue // part of the attachment
 			}
 			v.Change++
 			node.step(busy, fmt.Sprintf("~ %s: %s", owner, a), fmt.Sprintf("~ %s: %s", owner, a.To))
@@ -119,9 +134,38 @@ func (v *PlanDiff) removals(node *NodeDiff, actions []plan.Action) {
 				how = "detach and delete"
 			}
 			owner := a.Member.NodeENI
-			node.step(bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why), fmt.Sprintf("- %s: %s, since %s", owner, how, a.Why))
+			node.step(bad, fmt.Sprintf("- %s: %s %s: %s", owner, how, a.InterfaceID, a.Why),
+				fmt.Sprintf("- %s: %s, since %s", owner, how, a.Why))
 		}
 	}
+}
+
+// moves says which live interfaces a node would keep at another place, which interrupts the pods that use them. It
+// returns the IDs of these interfaces.
+func (v *PlanDiff) moves(node *NodeDiff, actions []plan.Action) map[string]bool {
+	destination, deleted := map[string]string{}, map[string]bool{}
+	for _, action := range actions {
+		switch a := action.(type) {
+		case plan.Attach:
+			destination[a.InterfaceID] = " and attach it at " + a.Slot.String() // the last one counts: a swap needs a third place
+		case plan.Delete:
+			deleted[a.InterfaceID] = true
+		}
+	}
+	moved := map[string]bool{}
+	for _, action := range actions {
+		a, detaches := action.(plan.Detach)
+		if !detaches || deleted[a.InterfaceID] || moved[a.InterfaceID] {
+			continue
+		}
+		moved[a.InterfaceID] = true
+		v.Move++
+		node.moves++
+		owner, where := a.Member.NodeENI, destination[a.InterfaceID]
+		node.step(bad, fmt.Sprintf("~ %s: detach %s%s: %s", owner, a.InterfaceID, where, a.Why),
+			fmt.Sprintf("~ %s: detach%s", owner, where))
+	}
+	return moved
 }
 
 // standing says which interfaces a node would not get, and which would stay as they are although they differ.
@@ -135,6 +179,8 @@ func (v *PlanDiff) standing(node *NodeDiff, members []plan.Member) {
 				node.Blocked = append(node.Blocked, text)
 			}
 			node.shape += string(m.Why.Reason) + m.NodeENI
+		case m.Why.Reason == plan.InUseByPods:
+			node.step(busy, "! "+text, "! "+text)
 		case len(m.Drift) > 0 && m.Why.Reason != plan.Removing:
 			v.Drifted++
 			if m.Why.Reason != plan.Drifted {
@@ -174,30 +220,44 @@ func (v PlanDiff) Text(p Page) string {
 			b.WriteString(p.withNext(busy, "  ≠ ", drifted))
 		}
 		if len(group) > 1 && len(first.Steps) > 0 {
-			b.WriteString(p.paint(idle, p.paragraph("  ", fmt.Sprintf("and the same on %s", text.Count(len(group)-1, "other node")))))
+			b.WriteString(p.paint(idle, p.paragraph("  ",
+				fmt.Sprintf("and the same on %s", text.Count(len(group)-1, "other node")))))
 		}
 		b.WriteString("\n")
+	}
+	for _, shortage := range v.Shortages {
+		b.WriteString(p.paint(bad, p.paragraph("! ", shortage.String())))
 	}
 	for _, skipped := range v.Skipped {
 		b.WriteString(p.paragraph("· ", skipped))
 	}
-	b.WriteString(p.paragraph("", fmt.Sprintf("%d to create, %d to change, %d to remove, %d blocked, %d drifted; %s unchanged.",
-		v.Create, v.Change, v.Remove, v.Blocked, v.Drifted, text.Count(v.Unchanged, "node"))))
+	b.WriteString(p.paragraph("", fmt.Sprintf(
+		"%d to create, %d to change, %d to move, %d to remove, %d blocked, %d drifted; %s unchanged.",
+		v.Create, v.Change, v.Move, v.Remove, v.Blocked, v.Drifted, text.Count(v.Unchanged, "node"))))
 	b.WriteString(v.cost(p))
 	return b.String()
 }
 
-// warning says before all else what would be lost.
+// warning says before all else what would be lost or interrupted.
 func (v PlanDiff) warning(p Page) string {
-	if v.Remove == 0 {
+	removing, moving := 0, 0
+	for _, n := range v.Nodes {
+		removing += min(n.removes, 1)
+		moving += min(n.moves, 1)
+	}
+	var lost []string
+	if v.Remove > 0 {
+		lost = append(lost, fmt.Sprintf("%s would be removed from %s", text.Count(v.Remove, "interface"),
+			text.Count(removing, "node")))
+	}
+	if v.Move > 0 {
+		lost = append(lost, fmt.Sprintf("%s would be detached and moved on %s", text.Count(v.Move, "interface"),
+			text.Count(moving, "node")))
+	}
+	if len(lost) == 0 {
 		return ""
 	}
-	nodes := 0
-	for _, n := range v.Nodes {
-		nodes += min(n.removes, 1)
-	}
-	return p.paint(bad, p.paragraph("! ", fmt.Sprintf("%s would be taken away from %s, where pods can be using what is attached:",
-		text.Count(v.Remove, "interface"), text.Count(nodes, "node")))) + "\n"
+	return p.paint(bad, p.paragraph("! ", strings.Join(lost, ", and ")+", where pods can use what is attached:")) + "\n"
 }
 
 // withNext prints a message in two parts: the state, and below it the next step.

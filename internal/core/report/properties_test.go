@@ -209,7 +209,7 @@ func survives[T any](rt *rapid.T, view T) {
 func anyOwned(rt *rapid.T, id string) eni.Interface {
 	member := identity.Member{
 		Cluster: rapid.SampledFrom([]string{"c", "c", "c", "other"}).Draw(rt, "cluster"), NodeENI: "multus", Node: "node-a1", InstanceID: "i-00000000000000001",
-		Key: identity.Key{NodeENIUID: rapid.SampledFrom([]string{"living", "gone"}).Draw(rt, "uid")},
+		Key: identity.Key{Owner: rapid.SampledFrom([]identity.Owner{"living", "gone"}).Draw(rt, "uid")},
 	}
 	age := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 100 * time.Hour}).Draw(rt, "age")
 	i := eni.Interface{ID: id, SubnetID: "subnet-1", Status: eni.Available, Tags: member.Tags(now.Add(-age), nil)}
@@ -224,7 +224,7 @@ func anyOwned(rt *rapid.T, id string) eni.Interface {
 
 func TestEachInterfaceIsAtMostOneLeak(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		known := report.Evidence{Living: map[string]bool{"living": true}, Recorded: map[string]bool{}}
+		known := report.Evidence{Living: map[identity.Owner]bool{"living": true}, Recorded: map[string]bool{}}
 		byID := map[string]eni.Interface{}
 		var owned []eni.Interface
 		for n := range rapid.IntRange(0, 12).Draw(rt, "interfaces") {
@@ -249,9 +249,9 @@ func TestEachInterfaceIsAtMostOneLeak(t *testing.T) {
 			if told[id] > 1 {
 				rt.Fatalf("%s is told of %d times", id, told[id])
 			}
-			if member, verdict := identity.Read("c", i.Tags); told[id] > 0 && (verdict == identity.Foreign || verdict == identity.Owned && member.NodeENIUID == "living") {
+			if member, verdict := identity.Read("c", i.Tags); told[id] > 0 && (verdict == identity.Foreign || verdict == identity.Owned && member.Owner == "living") {
 				rt.Fatalf("%s is no leak, and is told of", id)
-			} else if told[id] == 0 && verdict == identity.Owned && member.NodeENIUID == "gone" {
+			} else if told[id] == 0 && verdict == identity.Owned && member.Owner == "gone" {
 				rt.Fatalf("%s has lost its NodeENI, and nothing is said", id)
 			}
 		}

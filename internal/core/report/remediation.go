@@ -27,31 +27,48 @@ func Remediation(reason string) string {
 
 func remediations() map[string]string {
 	return map[string]string{
-		string(plan.SubnetNotFound):         "Create the subnet or correct the NodeENI, and check that the controller works in the subnet's region and account.",
-		string(plan.NoSubnetInZone):         "Add a subnet of that zone to the NodeENI, or narrow its nodeSelector to the zones it has subnets in.",
+		string(plan.SubnetNotFound): "Create the subnet or correct the NodeENI, and check that the " +
+			"controller works in the subnet's region and account.",
+		string(plan.NoSubnetInZone): "Add a subnet of that zone to the NodeENI, or narrow its nodeSelector " +
+			"to the zones it has subnets in.",
 		string(plan.SecurityGroupNotFound):  "Create the security group in the node's VPC, or correct the NodeENI.",
 		string(plan.SecurityGroupAmbiguous): "Name the security group by its ID.",
 		string(plan.SlotTaken):              "Free the device index, ask for another one, or set deviceIndexPolicy: Prefer.",
-		string(plan.NotImported):            "Take the interface over with `kubectl eni import --from multus-function`, or detach it.",
-		string(plan.NoSuchNetworkCard):      "Lower networkCardIndex, or use an instance type that has the card.",
-		string(plan.InstanceFull):           "Use a larger instance type, ask for fewer interfaces, or let the VPC CNI keep fewer warm ENIs.",
-		string(plan.InstanceOutsideCluster): "Correct the Node's providerID, or give its instance the tag that --instance-tags of the controller asks for.",
-		string(plan.AddressLimit):           "Ask for fewer addresses or prefixes, or use a larger instance type.",
-		string(plan.SubnetFull):             "Use a larger or further subnet; it is tried again every few minutes.",
-		string(plan.LimitReached):           "Raise the quota that the message names, in Service Quotas.",
-		string(plan.Unauthorized):           "Give the controller's role the permissions of deploy/iam/controller.json; `kubectl eni doctor` tries each.",
-		string(plan.RefusedByEC2):           "Correct the NodeENI: EC2 refuses the request as it is.",
-		string(plan.TooManyUnattached):      "Find out why attaching fails (`kubectl get events -A`); no more interfaces are made until then.",
-		string(plan.AttachedElsewhere):      "Detach the interface from that instance.",
-		string(plan.RemovedExternally):      "Find out who removes the interface or edits its tags: kubectl eni leaks names one that still exists. The next one is made ten minutes after the last.",
-		string(plan.Reverted):               "Find in CloudTrail who else changes the interface, and stop that or declare what it sets.",
-		string(plan.Retained):               "Nothing, if that is right; else settle what the message names.",
-		string(plan.AttachStuck):            "Look at the instance: EC2 does not get done attaching; it is undone and tried again by itself.",
-		reasonPaused:                        "Remove the annotation networking.k8s.aws/paused when changes may go on.",
-		reasonDrifted:                       "Set updatePolicy: Replace to have the interface made anew, or change the NodeENI back; it stays in use as it is.",
-		reasonRampingUp:                     "Nothing: a wide change is let in bit by bit.",
-		reasonUnreadable:                    "Look at the controller's log: EC2 could not be asked.",
-		reasonNoNodes:                       "Label a node so that it matches nodeSelector.",
+		string(plan.NotImported): "Take the interface over with `kubectl eni import --from " +
+			"multus-function`, or detach it.",
+		string(plan.NoSuchNetworkCard): "Lower networkCardIndex, or use an instance type that has the card.",
+		string(plan.InstanceFull): "Use a larger instance type, ask for fewer interfaces, or let the VPC " +
+			"CNI keep fewer warm ENIs.",
+		string(plan.InstanceOutsideCluster): "Correct the Node's providerID, or give its instance the tag that " +
+			"--instance-tags of the controller asks for.",
+		string(plan.AddressLimit): "Ask for fewer addresses or prefixes, or use a larger instance type.",
+		string(plan.SubnetFull):   "Use a larger or further subnet; it is tried again every few minutes.",
+		string(plan.NoFreePrefix): "Declare a prefix reservation in an unused part of the subnet, or add a " +
+			"subnet; `kubectl eni subnets` shows the free blocks.",
+		string(plan.LimitReached): "Raise the quota that the message names, in Service Quotas.",
+		string(plan.Unauthorized): "Give the controller's role the permissions of deploy/iam/controller.json; " +
+			"`kubectl eni doctor` tries each.",
+		string(plan.RefusedByEC2): "Correct the NodeENI: EC2 refuses the request as it is.",
+		string(plan.TooManyUnattached): "Find out why attaching fails (`kubectl get events -A`); no more interfaces " +
+			"are made until then.",
+		string(plan.AttachedElsewhere): "Detach the interface from that instance.",
+		string(plan.RemovedExternally): "Find out who removes the interface or edits its tags: kubectl eni leaks " +
+			"names one that still exists. The next one is made ten minutes after the last.",
+		string(plan.Reverted): "Find in CloudTrail who else changes the interface, and stop that or declare " +
+			"what it sets.",
+		string(plan.Retained): "Nothing, if that is right; else settle what the message names.",
+		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
+			"works, and grows up to its type's limit.",
+		string(plan.InUseByPods): "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
+		string(plan.EvictionRefused): "Do what the message names: change the PodDisruptionBudget or start further " +
+			"pods, or set the chart's value pods.eviction.",
+		string(plan.AttachStuck): "Check the instance: EC2 does not complete the attachment. multieni undoes it and retries.",
+		reasonPaused:             "Remove the annotation networking.k8s.aws/paused when changes may go on.",
+		reasonDrifted: "Set updatePolicy: Replace to have the interface replaced, or change the NodeENI " +
+			"back. The interface stays in use as it is.",
+		reasonRampingUp:  "Nothing: a wide change is let in bit by bit.",
+		reasonUnreadable: "Look at the controller's log: EC2 could not be asked.",
+		reasonNoNodes:    "Label a node so that it matches nodeSelector.",
 	}
 }
 

@@ -56,8 +56,10 @@ func NewStatus(f Fleet, now time.Time) Status {
 // Text prints the status.
 func (s Status) Text(p Page) string {
 	if len(s.NodeENIs) == 0 && s.Nodes.Concerned == 0 {
-		return p.paragraph("", fmt.Sprintf("No NodeENI is declared, and none of %s has interfaces of one.", text.Count(s.Nodes.All, "node"))) +
-			p.paragraph("→ ", "Declare one: kubectl apply -f examples/single-subnet.yaml; see what it would do first: kubectl eni plan -f FILE.")
+		return p.paragraph("", fmt.Sprintf("No NodeENI is declared, and none of %s has interfaces of one.",
+			text.Count(s.Nodes.All, "node"))) +
+			p.paragraph("→ ", "Declare one: kubectl apply -f examples/single-subnet.yaml; see what it would do "+
+				"first: kubectl eni plan -f FILE.")
 	}
 	var b strings.Builder
 	b.WriteString(s.nodeENITable(p))
@@ -72,7 +74,8 @@ func (s Status) Text(p Page) string {
 }
 
 func (s Status) summary() string {
-	line := fmt.Sprintf("%s, %d with interfaces declared, %d of these ready.", text.Count(s.Nodes.All, "node"), s.Nodes.Concerned, s.Nodes.Ready)
+	line := fmt.Sprintf("%s, %d with interfaces declared, %d of these ready.", text.Count(s.Nodes.All, "node"),
+		s.Nodes.Concerned, s.Nodes.Ready)
 	if s.attaching > 0 {
 		line += fmt.Sprintf(" %d of %s not attached.", s.attaching, text.Count(s.interfaces, "interface"))
 	}
@@ -97,7 +100,8 @@ func (s Status) nodeENITable(p Page) string {
 
 func (s Status) nodeTable(p Page) string {
 	columns := []column{
-		{title: "NODE"}, {title: "READY"}, {title: "ATTACHED", right: true}, {title: "INSTANCE", dispensable: 2}, {title: "TYPE", dispensable: 3},
+		{title: "NODE"}, {title: "READY"}, {title: "ATTACHED", right: true}, {title: "INSTANCE", dispensable: 2},
+		{title: "TYPE", dispensable: 3},
 		{title: "ZONE", dispensable: 4}, {title: "REASON", dispensable: 1},
 	}
 	var rows [][]cell

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/ipam"
 	"github.com/multieni/multieni/internal/core/text"
 )
@@ -53,8 +54,11 @@ type SubnetReservation struct {
 	ID   string `json:"id"`
 	CIDR string `json:"cidr"`
 	Type string `json:"type"`
-	Used int    `json:"used"`
-	Free int    `json:"free"`
+	// SubnetReservation is the name of the object that it belongs to; empty for one that multieni did not create.
+	SubnetReservation string `json:"subnetReservation,omitempty"`
+
+	Used int `json:"used"`
+	Free int `json:"free"`
 }
 
 // NewSubnet counts what holds the addresses of a subnet.
@@ -81,7 +85,8 @@ func NewSubnet(
 	}
 	for _, r := range o.Reservations {
 		s.Reservations = append(s.Reservations, SubnetReservation{
-			ID: r.ID, CIDR: r.CIDR.String(), Type: string(r.Type), Used: r.Used, Free: r.Free,
+			ID: r.ID, CIDR: r.CIDR.String(), Type: string(r.Type),
+			SubnetReservation: r.Tags[identity.TagSubnetReservation], Used: r.Used, Free: r.Free,
 		})
 	}
 	return s, nil
@@ -92,7 +97,7 @@ func holderOf(i eni.Interface) string {
 	switch owner := ownerOf(i); owner {
 	case "primary":
 		return "primary interfaces"
-	case "somebody else":
+	case "other":
 		return "others"
 	default:
 		return owner
@@ -117,23 +122,32 @@ const (
 	cellDelegated = "P"
 	cellPrefix    = "p"
 	cellExplicit  = "x"
-	legend        = "One sign is one block: ▁ to █ by its used share, P delegated prefixes, · free, p reserved for prefixes, x reserved for named addresses."
+	legend        = "One sign is one block: ▁ to █ by its used share, P delegated prefixes, · free, p reserved for " +
+		"prefixes, x reserved for named addresses."
 )
 
 func (s Subnet) text(p Page) string {
 	var b strings.Builder
-	title := strings.Join(slices.DeleteFunc([]string{s.ID, s.Name, s.Zone, s.CIDR}, func(s string) bool { return s == "" }), "  ")
+	title := strings.Join(slices.DeleteFunc([]string{s.ID, s.Name, s.Zone, s.CIDR}, func(s string) bool {
+		return s == ""
+	}), "  ")
 	b.WriteString(s.mood().sign() + " " + p.paint(strong, title) + "\n")
 	if s.IPv6Only {
 		return b.String() + "  only IPv6, which EC2 does not run out of\n"
 	}
-	free := fmt.Sprintf("%d of %d addresses free, %s to delegate", s.Free, s.Usable, text.Count(s.FreePrefixes, "free /28"))
+	free := fmt.Sprintf("%d of %d addresses free, %s to delegate", s.Free, s.Usable,
+		text.Count(s.FreePrefixes, "free /28"))
 	b.WriteString("  " + p.paint(s.mood(), free) + "\n" + s.picture(p))
 	for _, h := range s.Holders {
 		b.WriteString(p.paragraph("  ", h.text()))
 	}
 	for _, r := range s.Reservations {
-		b.WriteString(p.paragraph("  ", fmt.Sprintf("reservation %s (%s): %d used, %d free", r.CIDR, r.Type, r.Used, r.Free)))
+		owner := ""
+		if r.SubnetReservation != "" {
+			owner = " of SubnetReservation " + r.SubnetReservation
+		}
+		b.WriteString(p.paragraph("  ", fmt.Sprintf("reservation %s (%s)%s: %d used, %d free", r.CIDR, r.Type, owner,
+			r.Used, r.Free)))
 	}
 	if len(s.NodeENIs) > 0 {
 		b.WriteString(p.paragraph("  ", "selected by "+p.names(s.NodeENIs)))

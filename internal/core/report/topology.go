@@ -81,7 +81,8 @@ func ports(n Node) []Port {
 		if reason, _ := i.trouble(); reason != "" {
 			state = reason
 		}
-		all = append(all, Port{Card: i.Slot.Card, Device: i.Slot.Device, NodeENI: i.NodeENI, Subnet: i.SubnetID, State: state, mood: i.mood()})
+		all = append(all, Port{Card: i.Slot.Card, Device: i.Slot.Device, NodeENI: i.NodeENI, Subnet: i.SubnetID,
+			State: state, mood: i.mood()})
 	}
 	slices.SortFunc(all, func(a, b Port) int {
 		return cmp.Or(cmp.Compare(a.Card, b.Card), cmp.Compare(a.Device, b.Device), cmp.Compare(a.NodeENI, b.NodeENI))
@@ -111,7 +112,8 @@ func (g Group) text(p Page) string {
 	rows := make([][]cell, len(g.Interfaces))
 	for i, port := range g.Interfaces {
 		slot := fmt.Sprintf("card %d device %d", port.Card, port.Device)
-		rows[i] = []cell{{"    " + port.mood.sign(), port.mood}, {text: slot}, {text: port.NodeENI}, {text: port.Subnet}, {text: port.State}}
+		rows[i] = []cell{{"    " + port.mood.sign(), port.mood}, {text: slot}, {text: port.NodeENI},
+			{text: port.Subnet}, {text: port.State}}
 	}
 	return p.table(columns, rows)
 }
@@ -163,7 +165,8 @@ func (g Group) draw(b *strings.Builder, x, y int) int {
 	for i, port := range g.Interfaces {
 		line := y + (i+2)*lineHeight
 		class := map[severity]string{good: "good", busy: "busy", bad: "bad"}[port.mood]
-		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class, escape(port.State))
+		fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="5" class="%s"><title>%s</title></circle>`, x+16, line-5, class,
+			escape(port.State))
 		fmt.Fprintf(b, `<text x="%d" y="%d" class="fact">card %d device %d</text><text x="%d" y="%d">%s</text>`,
 			x+28, line, port.Card, port.Device, x+140, line, escape(text.Fit(port.NodeENI, 22)))
 		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" class="fact">%s</text>`+"\n",

@@ -146,13 +146,29 @@ func drafts(n int) []report.SimulatedNode {
 	)
 }
 
+// swap is what changing the order of two subnets does to a node of two interfaces: one of them waits at a third place.
+func swap() []report.SimulatedNode {
+	member := identity.Member{NodeENI: "multus-eni-config", Node: "node-a1"}
+	const why = "it is replaced: slot: want card 0 device 2, have card 0 device 1"
+	detach := func(id string) plan.Action { return plan.Detach{Member: member, InterfaceID: id, Why: why} }
+	attach := func(id string, device int) plan.Action {
+		return plan.Attach{Member: member, InterfaceID: id, Slot: eni.Slot{Device: device}}
+	}
+	keep := func(id string) plan.Action {
+		return plan.Change{Member: member, InterfaceID: id, To: plan.DeleteOnTermination{Enabled: true}}
+	}
+	return []report.SimulatedNode{{Node: "node-a1", Outcome: forecast.Outcome{Actions: []plan.Action{
+		detach("eni-6"), attach("eni-6", 3), keep("eni-6"), detach("eni-5"), attach("eni-5", 2), keep("eni-5"), detach("eni-6"), attach("eni-6", 1), keep("eni-6"),
+	}}}}
+}
+
 func leaks() report.Leaks {
-	member := identity.Member{Cluster: "c", NodeENI: "gone", Node: "node-a1", InstanceID: "i-00000000000000001", Key: identity.Key{NodeENIUID: "uid"}}
+	member := identity.Member{Cluster: "c", NodeENI: "gone", Node: "node-a1", InstanceID: "i-00000000000000001", Key: identity.Key{Owner: "uid"}}
 	owned := func(id string, made time.Duration, status eni.Status) eni.Interface {
 		return eni.Interface{ID: id, SubnetID: "subnet-1", Status: status, Tags: member.Tags(now.Add(-made), nil)}
 	}
 	alive := member
-	alive.NodeENIUID = "alive"
+	alive.Owner = "alive"
 	held := owned("eni-held", time.Hour, eni.InUse)
 	held.Attachment = &eni.Attachment{InstanceID: "i-00000000000000001"}
 	promised := member
@@ -163,7 +179,7 @@ func leaks() report.Leaks {
 		return eni.Interface{ID: id, Status: eni.InUse, Tags: tags, Attachment: &eni.Attachment{InstanceID: "i-00000000000000001"}}
 	}
 	prepared, edited := member, maps.Clone(damaged.Tags)
-	prepared.NodeENIUID = identity.NetworkOwner("user-plane")
+	prepared.Owner = identity.NetworkOwner("user-plane")
 	// The controller makes another one for its NodeENI, and never looks at it again.
 	renamed := eni.Interface{ID: "eni-renamed", Status: eni.Available, Tags: alive.Tags(now, nil)}
 	delete(renamed.Tags, identity.TagMember)
@@ -175,7 +191,7 @@ func leaks() report.Leaks {
 		owned("eni-old", time.Hour, eni.Available), owned("eni-young", time.Minute, eni.Available), held, damaged, renamed,
 		{ID: "eni-alive", Tags: alive.Tags(now, nil)}, {ID: "eni-foreign"},
 	}, report.Evidence{
-		Living: map[string]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true},
+		Living: map[identity.Owner]bool{"alive": true}, Recorded: map[string]bool{"eni-held": true},
 		Promised: map[report.Promise]bool{{InstanceID: promised.InstanceID, Key: promised.Key, Generation: 1}: true},
 	}, now)
 }
@@ -224,6 +240,7 @@ func screens() map[string]string {
 		"node-narrow":      report.NewNodeMap(find(f, "node-a1"), look(), eni.Limits{}, "").Text(narrow),
 		"node-blocked":     report.NewNodeMap(find(f, "node-b1"), nil, eni.Limits{}, "no credentials").Text(page),
 		"plan":             planned.Text(page),
+		"plan-swap":        report.NewPlanDiff(swap(), rates).Text(page),
 		"plan-nothing":     report.NewPlanDiff(nil, rates).Text(page),
 		"leaks":            leaks().Text(page),
 		"leaks-none":       report.NewLeaks("c", nil, report.Evidence{}, now).Text(page),
@@ -385,9 +402,9 @@ func TestDriftIsToldInFull(t *testing.T) {
 func TestEveryReasonHasAdvice(t *testing.T) {
 	for _, reason := range []plan.Reason{
 		plan.SubnetNotFound, plan.NoSubnetInZone, plan.SecurityGroupNotFound, plan.SecurityGroupAmbiguous, plan.SlotTaken, plan.NotImported, plan.NoSuchNetworkCard,
-		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.LimitReached, plan.Unauthorized, plan.RefusedByEC2, plan.TooManyUnattached,
+		plan.InstanceFull, plan.AddressLimit, plan.SubnetFull, plan.NoFreePrefix, plan.LimitReached, plan.Unauthorized, plan.RefusedByEC2, plan.TooManyUnattached,
 		plan.AttachedElsewhere, plan.InstanceNotReady, plan.Throttled, plan.Retrying, plan.NotVisible, plan.InProgress, plan.RemovedExternally,
-		plan.AttachStuck, plan.Removing, plan.Retained,
+		plan.AttachStuck, plan.Removing, plan.Retained, plan.InUseByPods, plan.EvictionRefused,
 	} {
 		if report.Remediation(string(reason)) == "" {
 			t.Errorf("nothing is said about %s", reason)

@@ -55,7 +55,8 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 		w.Verdict = fmt.Sprintf("No node carries the labels %s, so nothing is wanted.", pairs(n.Selector))
 		w.Notes = append(w.Notes, nearest(f.Nodes, n)...)
 	case n.Ready.Status == "True" && len(w.Troubles) == 0:
-		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s on %s attached.", text.Count(n.Attached, "interface"), text.Count(n.Nodes, "node"))
+		w.Fine, w.Verdict = true, fmt.Sprintf("All is as declared: %s on %s attached.",
+			text.Count(n.Attached, "interface"), text.Count(n.Nodes, "node"))
 	default:
 		w.Verdict = fmt.Sprintf("%d of %s attached, %d blocked.", n.Attached, text.Count(n.Desired, "interface"), n.Blocked)
 		w.explainReady(n.Ready)
@@ -63,7 +64,8 @@ func WhyNodeENI(f Fleet, n NodeENI) Why {
 	return w
 }
 
-const notRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n eni-controller-system deployment/eni-controller."
+const notRunning = "Is it running? kubectl get pods -n eni-controller-system, and kubectl logs -n " +
+	"eni-controller-system deployment/eni-controller."
 
 // explain reports whether a trouble says already what the message of a condition does.
 func (w *Why) explain(message string) bool {
@@ -115,7 +117,8 @@ func nearest(nodes []Node, n NodeENI) []string {
 		}
 	}
 	if len(nodes) > 0 {
-		notes = append(notes, "To give a node the interfaces: kubectl label node NODE "+strings.ReplaceAll(pairs(n.Selector), ",", " "))
+		notes = append(notes, "To give a node the interfaces: kubectl label node NODE "+
+			strings.ReplaceAll(pairs(n.Selector), ",", " "))
 	}
 	return notes
 }
@@ -146,7 +149,8 @@ func WhyNode(f Fleet, n Node) Why {
 	case n.NotEC2 != "":
 		w.Verdict = "It is passed over, since it is no EC2 instance: " + n.NotEC2 + "."
 	case n.Absent:
-		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its interfaces are gone."
+		w.Verdict = "There is no Node of that name any more; its NodeENIState stays until EC2 confirms that its " +
+			"interfaces are gone."
 	case len(meant) == 0 && len(n.Interfaces) == 0:
 		w.Verdict = "No NodeENI selects this node, so it gets no interfaces."
 		w.Notes = append(w.Notes, unmatched(f, n)...)
@@ -178,7 +182,8 @@ func (w *Why) unjudged(f Fleet, n Node, meant []string) bool {
 		}
 	}
 	if len(names) > 0 {
-		w.Verdict = fmt.Sprintf("The controller has not judged the node by %s yet, as declared now.", strings.Join(names, ", "))
+		w.Verdict = fmt.Sprintf("The controller has not judged the node by %s yet, as declared now.",
+			strings.Join(names, ", "))
 	}
 	return len(names) > 0
 }
@@ -193,19 +198,22 @@ func (w *Why) notes(f Fleet, n Node, meant []string) {
 		}
 	}
 	if n.Tainted {
-		w.Notes = append(w.Notes, "The taint networking.k8s.aws/not-ready keeps pods away until the agent finds all required interfaces ready.")
+		w.Notes = append(w.Notes, "The taint networking.k8s.aws/not-ready keeps pods away until the agent finds all "+
+			"required interfaces ready.")
 	}
 }
 
 // unmatched says of each NodeENI what it takes.
 func unmatched(f Fleet, n Node) []string {
 	if len(f.NodeENIs) == 0 {
-		return []string{"None is declared: kubectl apply -f examples/single-subnet.yaml; see what it would do first: kubectl eni plan -f FILE."}
+		return []string{"None is declared: kubectl apply -f examples/single-subnet.yaml; see what it would do first: " +
+			"kubectl eni plan -f FILE."}
 	}
 	var notes []string
 	for _, e := range f.sorted().NodeENIs {
 		if missing := e.missing(n.Labels); len(missing) > 0 && len(notes) < mostNames {
-			notes = append(notes, fmt.Sprintf("NodeENI %s selects nodes with %s: %s.", e.Name, pairs(e.Selector), strings.Join(missingLabels(e, n.Labels, missing), " and ")))
+			notes = append(notes, fmt.Sprintf("NodeENI %s selects nodes with %s: %s.", e.Name, pairs(e.Selector),
+				strings.Join(missingLabels(e, n.Labels, missing), " and ")))
 		}
 	}
 	return notes

@@ -110,8 +110,9 @@ func (t groupTerm) problem(matching []eni.SecurityGroup, vpcID string) *plan.Pro
 			place = "VPC " + vpcID + ", where the node is"
 		}
 		return &plan.Problem{
-			Reason:  plan.SecurityGroupNotFound,
-			Message: fmt.Sprintf("there is no security group with %s in %s; create it there, or correct the NodeENI", t.text, place),
+			Reason: plan.SecurityGroupNotFound,
+			Message: fmt.Sprintf("there is no security group with %s in %s; create it there, or correct the NodeENI",
+				t.text, place),
 		}
 	}
 	if !t.single {
@@ -121,7 +122,8 @@ func (t groupTerm) problem(matching []eni.SecurityGroup, vpcID string) *plan.Pro
 		if len(vpc) > 1 {
 			return &plan.Problem{
 				Reason: plan.SecurityGroupAmbiguous,
-				Message: fmt.Sprintf("%d security groups of VPC %s have the %s: %s; use securityGroupIDs in the NodeENI to say which one is meant",
+				Message: fmt.Sprintf("%d security groups of VPC %s have the %s: %s; use securityGroupIDs in the "+
+					"NodeENI to say which one is meant",
 					len(vpc), vpc[0].VPCID, t.text, abridged(groupIDs(vpc))),
 			}
 		}
@@ -134,7 +136,8 @@ func tooMany(groups []eni.SecurityGroup) *plan.Problem {
 		if len(vpc) > MaxGroups {
 			return &plan.Problem{
 				Reason: plan.LimitReached,
-				Message: fmt.Sprintf("the NodeENI chooses %d security groups of VPC %s, and an interface takes %d at most: %s; choose fewer",
+				Message: fmt.Sprintf("the NodeENI chooses %d security groups of VPC %s, and an interface takes %d at "+
+					"most: %s; choose fewer",
 					len(vpc), vpc[0].VPCID, MaxGroups, abridged(groupIDs(vpc))),
 			}
 		}
@@ -158,7 +161,9 @@ func byVPC(groups []eni.SecurityGroup) [][]eni.SecurityGroup {
 
 // distinctGroups returns the groups sorted by ID, each once.
 func distinctGroups(groups []eni.SecurityGroup) []eni.SecurityGroup {
-	sorted := slices.SortedFunc(slices.Values(groups), func(a, b eni.SecurityGroup) int { return strings.Compare(a.ID, b.ID) })
+	sorted := slices.SortedFunc(slices.Values(groups), func(a, b eni.SecurityGroup) int {
+		return strings.Compare(a.ID, b.ID)
+	})
 	return slices.CompactFunc(sorted, func(a, b eni.SecurityGroup) bool { return a.ID == b.ID })
 }
 

@@ -66,7 +66,8 @@ func (m SubnetMatch) Problems() []plan.Problem {
 	for _, term := range m.Unknown {
 		problems = append(problems, plan.Problem{
 			Reason: plan.SubnetNotFound,
-			Message: fmt.Sprintf("EC2 knows no subnet with %s; create it, or correct the NodeENI, and check that the controller works in the "+
+			Message: fmt.Sprintf("EC2 knows no subnet with %s; create it, or correct the NodeENI, and check that the "+
+				"controller works in the "+
 				"region and account of the subnet", term),
 		})
 	}
@@ -142,7 +143,8 @@ func (m SubnetMatch) NoSubnetProblem(zone, vpcID string) *plan.Problem {
 	}
 	return &plan.Problem{
 		Reason: plan.NoSubnetInZone,
-		Message: fmt.Sprintf("none of the NodeENI's subnets is in the node's zone %s: they are %s; add a subnet of that zone to the NodeENI, "+
+		Message: fmt.Sprintf("none of the NodeENI's subnets is in the node's zone %s: they are %s; add a subnet of "+
+			"that zone to the NodeENI, "+
 			"or narrow its nodeSelector", where, abridged(places)),
 	}
 }
@@ -185,7 +187,9 @@ func (t SubnetTerms) split() []subnetTerm {
 		terms = append(terms, subnetTerm{"name " + strconv.Quote(name), func(s eni.Subnet) bool { return s.Name == name }})
 	}
 	if len(t.Tags) > 0 {
-		terms = append(terms, subnetTerm{"tags " + tagText(t.Tags), func(s eni.Subnet) bool { return hasTags(s.Tags, t.Tags) }})
+		terms = append(terms, subnetTerm{"tags " + tagText(t.Tags), func(s eni.Subnet) bool {
+			return hasTags(s.Tags, t.Tags)
+		}})
 	}
 	return terms
 }

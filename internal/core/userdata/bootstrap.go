@@ -64,7 +64,8 @@ func (b Bootstrap) Render() (string, error) {
 		return "", err
 	}
 	if len(text) > MaxSize {
-		return "", fmt.Errorf("the user data comes to %d bytes and EC2 takes %d: keep the networks in an SSM parameter (--ssm-parameter), or let a part of --merge load the rest from S3", len(text), MaxSize)
+		return "", fmt.Errorf("the user data has %d bytes and EC2 takes %d: keep the networks in an SSM parameter "+
+			"(--ssm-parameter), or let a part of --merge load the rest from S3", len(text), MaxSize)
 	}
 	return text, nil
 }
@@ -90,13 +91,15 @@ func (b Bootstrap) check() error {
 	case !slices.Contains([]string{Fail, Taint, Continue}, b.OnFailure):
 		return fmt.Errorf("--on-failure is %q and must be %s, %s or %s", b.OnFailure, Fail, Taint, Continue)
 	case sources != 1:
-		return fmt.Errorf("%d of --config, --ssm-parameter and --instance-tags are given: one must say which networks the nodes get", sources)
+		return fmt.Errorf("%d of --config, --ssm-parameter and --instance-tags are given: one must say which "+
+			"networks the nodes get", sources)
 	case b.SSMParameter != "" && !parameterPattern.MatchString(b.SSMParameter):
 		return fmt.Errorf("--ssm-parameter is %q, which is not the name of a parameter", b.SSMParameter)
 	case b.ProgramURL != "" && !urlPattern.MatchString(b.ProgramURL):
 		return fmt.Errorf("--program-url is %q and must be an http or https address without spaces and quotes", b.ProgramURL)
 	case (b.ProgramURL != "") != (b.ProgramSHA256 != ""), b.ProgramSHA256 != "" && !sha256Pattern.MatchString(b.ProgramSHA256):
-		return fmt.Errorf("--program-sha256 is %q and must be the SHA-256 of what --program-url holds, as 64 hexadecimal digits: see sha256sum eni-bootstrap", b.ProgramSHA256)
+		return fmt.Errorf("--program-sha256 is %q and must be the SHA-256 of what --program-url holds, as 64 "+
+			"hexadecimal digits: see sha256sum eni-bootstrap", b.ProgramSHA256)
 	default:
 		return b.Cluster.check()
 	}
@@ -106,9 +109,11 @@ func (c Cluster) check() error {
 	words := []string{c.ClusterName, c.Endpoint, c.CA, c.ServiceCIDR, c.ClusterDNS}
 	switch {
 	case c != (Cluster{}) && !c.Complete():
-		return fmt.Errorf("--cluster-name, --cluster-endpoint, --certificate-authority and --service-cidr are needed together; nodes of a managed node group without an image of their own need none")
+		return fmt.Errorf("--cluster-name, --cluster-endpoint, --certificate-authority and --service-cidr are needed " +
+			"together; nodes of a managed node group without an image of their own need none")
 	case slices.ContainsFunc(words, func(s string) bool { return !wordPattern.MatchString(s) }):
-		return fmt.Errorf("one of --cluster-name, --cluster-endpoint, --certificate-authority, --service-cidr and --cluster-dns has a character that none of them can have")
+		return fmt.Errorf("one of --cluster-name, --cluster-endpoint, --certificate-authority, --service-cidr and " +
+			"--cluster-dns has a character that none of them can have")
 	default:
 		return nil
 	}
@@ -126,7 +131,8 @@ func (b Bootstrap) linux() (string, error) {
 	}
 	parts := append([]Part{{KindScript, script}}, theirs...)
 	if b.Family == AL2 && slices.ContainsFunc(theirs, func(p Part) bool { return strings.HasPrefix(p.Kind, KindNodeConfig) }) {
-		return "", fmt.Errorf("--merge has a NodeConfig, which nothing on Amazon Linux 2 reads: call /etc/eks/bootstrap.sh in a script instead, or give --cluster-name and so on")
+		return "", fmt.Errorf("--merge has a NodeConfig, which nothing on Amazon Linux 2 reads: call " +
+			"/etc/eks/bootstrap.sh in a script instead, or give --cluster-name and so on")
 	}
 	switch {
 	case !b.Cluster.Complete():
@@ -140,7 +146,8 @@ func (b Bootstrap) linux() (string, error) {
 
 // joinScriptAL2 calls the program that makes a node on Amazon Linux 2 join its cluster.
 func (b Bootstrap) joinScriptAL2() string {
-	text := fmt.Sprintf("#!/bin/bash\nset -euo pipefail\n/etc/eks/bootstrap.sh '%s' --apiserver-endpoint '%s' --b64-cluster-ca '%s'",
+	text := fmt.Sprintf("#!/bin/bash\nset -euo pipefail\n/etc/eks/bootstrap.sh '%s' --apiserver-endpoint '%s' "+
+		"--b64-cluster-ca '%s'",
 		b.Cluster.ClusterName, b.Cluster.Endpoint, b.Cluster.CA)
 	if b.Cluster.ClusterDNS != "" {
 		text += fmt.Sprintf(" --dns-cluster-ip '%s'", b.Cluster.ClusterDNS)
@@ -160,15 +167,19 @@ func (b Bootstrap) bottlerocket() (string, error) {
 	opened, conflict := Opens(user, ours...)
 	switch {
 	case b.Image == "" || !wordPattern.MatchString(b.Image):
-		return "", fmt.Errorf("--image is %q and must name a container image of eni-bootstrap: Bottlerocket can start nothing else", b.Image)
+		return "", fmt.Errorf("--image is %q and must name a container image of eni-bootstrap: Bottlerocket can "+
+			"start nothing else", b.Image)
 	case b.Networks == "":
-		return "", fmt.Errorf("--config is needed for Bottlerocket: a bootstrap container takes no arguments, it is told the networks by its user data")
+		return "", fmt.Errorf("--config is needed for Bottlerocket: a bootstrap container takes no arguments, and " +
+			"reads the networks from its user data")
 	case b.ProgramURL != "":
 		return "", fmt.Errorf("--program-url has no meaning for Bottlerocket, which loads the program as --image")
 	case b.OnFailure == Taint:
-		return "", fmt.Errorf("--on-failure=%s cannot be had on Bottlerocket, where a bootstrap container cannot change what the kubelet is told: use %s or %s", Taint, Fail, Continue)
+		return "", fmt.Errorf("--on-failure=%s does not work on Bottlerocket, where a bootstrap container cannot "+
+			"change the kubelet's arguments: use %s or %s", Taint, Fail, Continue)
 	case strings.HasPrefix(user, "#!"), strings.HasPrefix(user, "MIME-Version:"), strings.HasPrefix(user, "#cloud-config"):
-		return "", fmt.Errorf("--merge is a script or a MIME message, which nothing on Bottlerocket runs: give settings in TOML")
+		return "", fmt.Errorf("--merge is a script or a MIME message, which nothing on Bottlerocket runs: give " +
+			"settings in TOML")
 	case conflict:
 		return "", fmt.Errorf("--merge opens the table %s, which is written for it", opened)
 	}

@@ -66,7 +66,8 @@ func Split(user string) ([]Part, error) {
 	case strings.Contains(begin, "apiVersion: node.eks.aws/"):
 		return []Part{{KindNodeConfig, user}}, nil
 	default:
-		return nil, errors.New("it is neither a MIME message, a script that begins with #!, #cloud-config, nor a NodeConfig of node.eks.aws")
+		return nil, errors.New("it is neither a MIME message, a script that begins with #!, #cloud-config, nor a " +
+			"NodeConfig of node.eks.aws")
 	}
 }
 

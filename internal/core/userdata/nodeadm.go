@@ -29,7 +29,8 @@ func (c Cluster) Or(defaults Cluster) Cluster {
 		return c
 	}
 	return Cluster{
-		ClusterName: cmp.Or(c.ClusterName, defaults.ClusterName), Endpoint: cmp.Or(c.Endpoint, defaults.Endpoint), CA: cmp.Or(c.CA, defaults.CA),
+		ClusterName: cmp.Or(c.ClusterName, defaults.ClusterName), Endpoint: cmp.Or(c.Endpoint, defaults.Endpoint),
+		CA:          cmp.Or(c.CA, defaults.CA),
 		ServiceCIDR: cmp.Or(c.ServiceCIDR, defaults.ServiceCIDR), ClusterDNS: cmp.Or(c.ClusterDNS, defaults.ClusterDNS),
 	}
 }
@@ -60,7 +61,8 @@ func NodeConfig(c Cluster, n Node) string {
 	var text strings.Builder
 	text.WriteString("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n")
 	if c.Complete() {
-		fmt.Fprintf(&text, "  cluster:\n    name: %s\n    apiServerEndpoint: %s\n    certificateAuthority: %s\n    cidr: %s\n",
+		fmt.Fprintf(&text, "  cluster:\n    name: %s\n    apiServerEndpoint: %s\n    certificateAuthority: %s\n   "+
+			" cidr: %s\n",
 			strconv.Quote(c.ClusterName), strconv.Quote(c.Endpoint), strconv.Quote(c.CA), strconv.Quote(c.ServiceCIDR))
 	}
 	if n.LeftAlone > 0 || c.ClusterDNS != "" || len(n.Labels) > 0 {

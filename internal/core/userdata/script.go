@@ -31,7 +31,8 @@ func (b Bootstrap) script() (string, error) {
 		return "", fmt.Errorf("--config has a line %s, which would end it", endOfFile)
 	}
 	var text strings.Builder
-	text.WriteString("#!/bin/bash\n# Written by multieni userdata render: the node's interfaces before its kubelet.\nset -euo pipefail\n")
+	text.WriteString("#!/bin/bash\n# Written by multieni userdata render: the node's interfaces before its " +
+		"kubelet.\nset -euo pipefail\n")
 	text.WriteString("install -d /etc/multieni\n")
 	file := func(path, content string) {
 		fmt.Fprintf(&text, "cat >%s <<'%s'\n%s\n%s\n", path, endOfFile, strings.TrimRight(content, "\n"), endOfFile)

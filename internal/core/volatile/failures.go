@@ -12,8 +12,8 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken, by instance. After a restart each member makes its next
-// call at once; the backoff then grows again from the first delay.
+// Backoffs are the failures of members since their last success, and the slots that EC2 reported as taken, by instance.
+// After a restart each member makes its next call at once; the backoff then grows again from the first delay.
 type Backoffs struct {
 	byInstance map[string]map[identity.Key]plan.Backoff
 }
@@ -43,30 +43,41 @@ func (b *Backoffs) Succeeded(instanceID string, action plan.Action) {
 // Forget drops the backoffs of an instance.
 func (b *Backoffs) Forget(instanceID string) { delete(b.byInstance, instanceID) }
 
-// RepeatedUpdates are the updates that EC2 accepted, by instance. They reveal an attribute that another program sets back.
-// After a restart the controller repeats such an update up to three times before the delay grows again.
+// Evictions are the last attempts to evict the pods of interfaces, by instance and interface ID. After a restart the
+// controller makes the next attempt at once; the API server refuses what a PodDisruptionBudget forbids.
+type Evictions struct {
+	byInstance map[string]map[string]plan.EvictionAttempt
+}
+
+// Of returns a copy of the attempts for interfaces of an instance.
+func (e *Evictions) Of(instanceID string) map[string]plan.EvictionAttempt {
+	return maps.Clone(e.byInstance[instanceID])
+}
+
+// Record records an attempt, with the API server's refusal of a part of it; an empty refusal is none.
+func (e *Evictions) Record(instanceID, interfaceID, refusal string, at time.Time) {
+	attempts := entry(&e.byInstance, instanceID)
+	attempts[interfaceID] = attempts[interfaceID].Next(refusal, at)
+}
+
+// Forget drops the attempts for interfaces of an instance.
+func (e *Evictions) Forget(instanceID string) { delete(e.byInstance, instanceID) }
+
+// RepeatedUpdates are the updates that EC2 accepted, by instance. They reveal an attribute that another program sets
+// back. After a restart the controller repeats such an update up to three times before the delay grows again.
 type RepeatedUpdates struct {
 	byInstance map[string]plan.RepeatedUpdates
 }
 
-// Of returns a copy of the updates of an instance.
-func (r *RepeatedUpdates) Of(instanceID string) plan.RepeatedUpdates {
-	all := plan.RepeatedUpdates{}
-	for id, fields := range r.byInstance[instanceID] {
-		all[id] = maps.Clone(fields)
-	}
-	return all
-}
+// Of returns the updates of an instance. Its result never changes.
+func (r *RepeatedUpdates) Of(instanceID string) plan.RepeatedUpdates { return r.byInstance[instanceID] }
 
 // Accepted records an action that EC2 accepted.
 func (r *RepeatedUpdates) Accepted(instanceID string, action plan.Action, at time.Time) {
 	if r.byInstance == nil {
 		r.byInstance = map[string]plan.RepeatedUpdates{}
 	}
-	if r.byInstance[instanceID] == nil {
-		r.byInstance[instanceID] = plan.RepeatedUpdates{}
-	}
-	r.byInstance[instanceID].Accepted(action, at)
+	r.byInstance[instanceID] = r.byInstance[instanceID].Accepted(action, at)
 }
 
 // Forget drops the updates of an instance.
@@ -76,31 +87,33 @@ func (r *RepeatedUpdates) Forget(instanceID string) { delete(r.byInstance, insta
 // [plan.SubnetFullBackoff].
 const fullSubnetTTL = 3 * plan.SubnetFullBackoff
 
-// FullSubnets are the subnets in which EC2 had no address for a NodeENI, with the time of the next attempt. One node at a
-// time makes that attempt, so that a fleet does not ask for addresses that do not exist. After a restart each node that
-// needs an address in a full subnet makes one attempt.
+// FullSubnets are the subnets in which EC2 had no address or no prefix for a NodeENI, with the time of the next
+// attempt. One node at a time makes that attempt, so that a fleet does not ask for addresses that do not exist. After a
+// restart each node that needs an address in a full subnet makes one attempt.
 type FullSubnets struct {
-	next map[plan.SubnetDemand]time.Time
+	next map[plan.SubnetDemand]plan.FullSubnet
 }
 
-// Until returns a copy of the times of the next attempts. It first drops the attempts that are overdue by more than
-// fullSubnetTTL: their NodeENI may be gone.
-func (s *FullSubnets) Until(now time.Time) map[plan.SubnetDemand]time.Time {
-	maps.DeleteFunc(s.next, func(_ plan.SubnetDemand, next time.Time) bool { return now.Sub(next) > fullSubnetTTL })
+// Known returns a copy of the subnets with the times of the next attempts. It first drops the attempts that are overdue
+// by more than fullSubnetTTL: their NodeENI may be gone.
+func (s *FullSubnets) Known(now time.Time) map[plan.SubnetDemand]plan.FullSubnet {
+	maps.DeleteFunc(s.next, func(_ plan.SubnetDemand, known plan.FullSubnet) bool {
+		return now.Sub(known.Until) > fullSubnetTTL
+	})
 	return maps.Clone(s.next)
 }
 
-// Allow reports whether all creates among the actions may be made now. If so, those in full subnets are the attempt, and
-// the next one is a backoff later.
+// Allow reports whether all creates among the actions may be made now. If so, those in full subnets are the attempt,
+// and the next one is a backoff later.
 func (s *FullSubnets) Allow(actions []plan.Action, now time.Time) bool {
 	for _, action := range actions {
-		if create, ok := action.(plan.Create); ok && now.Before(s.next[demandOf(create)]) {
+		if create, ok := action.(plan.Create); ok && now.Before(s.next[demandOf(create)].Until) {
 			return false
 		}
 	}
 	for _, action := range actions {
-		if create, ok := action.(plan.Create); ok && !s.next[demandOf(create)].IsZero() {
-			s.next[demandOf(create)] = now.Add(plan.SubnetFullBackoff)
+		if create, ok := action.(plan.Create); ok {
+			s.postpone(demandOf(create), now.Add(plan.SubnetFullBackoff))
 		}
 	}
 	return true
@@ -116,19 +129,27 @@ func (s *FullSubnets) Record(action plan.Action, err error, at time.Time) {
 	switch {
 	case err == nil:
 		delete(s.next, demand)
-	case eni.ErrorClass(err) == eni.NoAddresses:
+	case plan.IsFull(eni.ErrorClass(err)):
 		if s.next == nil {
-			s.next = map[plan.SubnetDemand]time.Time{}
+			s.next = map[plan.SubnetDemand]plan.FullSubnet{}
 		}
-		s.next[demand] = at.Add(plan.SubnetFullBackoff)
-	case !s.next[demand].IsZero():
+		s.next[demand] = plan.FullSubnet{Until: at.Add(plan.SubnetFullBackoff), Class: eni.ErrorClass(err)}
+	default:
 		// The failure does not say whether the subnet is full, and the same node may fail each time: another node may try.
-		s.next[demand] = at
+		s.postpone(demand, at)
+	}
+}
+
+// postpone sets the time of the next attempt in a subnet that is known to be full.
+func (s *FullSubnets) postpone(demand plan.SubnetDemand, until time.Time) {
+	if known, is := s.next[demand]; is {
+		known.Until = until
+		s.next[demand] = known
 	}
 }
 
 func demandOf(c plan.Create) plan.SubnetDemand {
-	return plan.SubnetDemand{NodeENIUID: c.Member.NodeENIUID, SubnetID: c.SubnetID}
+	return plan.DemandOf(c.Member.Owner, c.SubnetID, c.Spec)
 }
 
 // entry returns the inner map of a key, which it makes if there is none.

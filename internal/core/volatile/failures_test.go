@@ -18,7 +18,7 @@ import (
 
 var (
 	start = time.Unix(1_800_000_000, 0)
-	key   = identity.Key{NodeENIUID: "uid"}
+	key   = identity.Key{Owner: "uid"}
 	full  = &eni.APIError{Class: eni.NoAddresses}
 )
 
@@ -40,6 +40,24 @@ func TestBackoffsCountFailuresUntilASuccess(t *testing.T) {
 	b.Succeeded("i-1", create)
 	if got := b.Of("i-1"); len(got) != 0 {
 		t.Errorf("after a success: got %v", got)
+	}
+}
+
+func TestEvictionsCountRefusals(t *testing.T) {
+	var e volatile.Evictions
+	e.Record("i-1", "eni-1", "a budget", start)
+	e.Record("i-1", "eni-1", "a budget", start.Add(time.Minute))
+	want := map[string]plan.EvictionAttempt{"eni-1": {At: start.Add(time.Minute), Refusals: 2, Refusal: "a budget"}}
+	if diff := cmp.Diff(want, e.Of("i-1")); diff != "" {
+		t.Errorf("after two refusals (-want +got):\n%s", diff)
+	}
+	e.Record("i-1", "eni-1", "", start.Add(time.Hour))
+	if got := e.Of("i-1")["eni-1"]; got.Refusals != 0 || got.Refusal != "" {
+		t.Errorf("after an attempt without a refusal: got %+v", got)
+	}
+	e.Forget("i-1")
+	if got := e.Of("i-1"); len(got) != 0 {
+		t.Errorf("after the instance: got %v", got)
 	}
 }
 
@@ -74,23 +92,23 @@ func TestRepeatedUpdatesCountByInstance(t *testing.T) {
 	update := plan.Change{Member: identity.Member{Key: key}, InterfaceID: "eni-1", To: plan.SourceDestCheck(true)}
 	r.Accepted("i-1", update, start)
 	r.Accepted("i-1", update, start.Add(time.Minute))
-	copied := r.Of("i-1")
-	if got := copied["eni-1"][plan.FieldOf(update.To)].Count; got != 2 {
-		t.Errorf("got %d repetitions, want 2", got)
+	two := r.Of("i-1")
+	r.Accepted("i-1", update, start.Add(2*time.Minute))
+	if got := two["eni-1"][plan.FieldOf(update.To)].Count; got != 2 {
+		t.Errorf("got %d repetitions after the second one, want 2", got)
+	}
+	if got := r.Of("i-1")["eni-1"][plan.FieldOf(update.To)].Count; got != 3 {
+		t.Errorf("got %d repetitions after the third one, want 3", got)
 	}
 	if got := r.Of("i-2"); len(got) != 0 {
 		t.Errorf("another instance has %v", got)
-	}
-	delete(copied["eni-1"], plan.FieldOf(update.To))
-	if len(r.Of("i-1")["eni-1"]) != 1 {
-		t.Error("a change of the copy changed the updates")
 	}
 }
 
 // TestFullSubnets plays calls for one subnet, and asks after each whether a create in it may be made.
 func TestFullSubnets(t *testing.T) {
 	const soon, later = time.Minute, plan.SubnetFullBackoff
-	demand := plan.SubnetDemand{NodeENIUID: "uid", SubnetID: "subnet-1"}
+	demand := plan.SubnetDemand{Owner: "uid", SubnetID: "subnet-1"}
 	cases := map[string]struct {
 		outcomes []error
 		after    time.Duration
@@ -110,7 +128,7 @@ func TestFullSubnets(t *testing.T) {
 				s.Record(createIn("subnet-1"), err, start)
 			}
 			if got := s.Allow([]plan.Action{createIn("subnet-1")}, start.Add(tc.after)); got != tc.want {
-				t.Errorf("got %v, want %v; next attempts %v", got, tc.want, s.Until(start))
+				t.Errorf("got %v, want %v; next attempts %v", got, tc.want, s.Known(start))
 			}
 			if !s.Allow([]plan.Action{createIn("subnet-2"), plan.Delete{}}, start) {
 				t.Error("a full subnet holds up other calls")
@@ -125,14 +143,14 @@ func TestFullSubnets(t *testing.T) {
 		if !first || second {
 			t.Errorf("got %v and %v, want the first alone", first, second)
 		}
-		if diff := cmp.Diff(map[plan.SubnetDemand]time.Time{demand: attempt.Add(later)}, s.Until(attempt)); diff != "" {
+		if diff := cmp.Diff(map[plan.SubnetDemand]plan.FullSubnet{demand: {Until: attempt.Add(later), Class: eni.NoAddresses}}, s.Known(attempt)); diff != "" {
 			t.Errorf("next attempts (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("a subnet that is full for no node any more is dropped", func(t *testing.T) {
 		var s volatile.FullSubnets
 		s.Record(createIn("subnet-1"), full, start)
-		if got := s.Until(start.Add(time.Hour)); len(got) != 0 {
+		if got := s.Known(start.Add(time.Hour)); len(got) != 0 {
 			t.Errorf("got %v", got)
 		}
 	})

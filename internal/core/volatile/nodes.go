@@ -9,8 +9,8 @@ import "time"
 // repeats itself, by mistake or malice, must not spend the account's requests.
 const StaleCheckInterval = 30 * time.Second
 
-// StaleNodes are the nodes whose instance the controller must read from EC2 before it plans, because their agent misses a
-// link. After a restart the first listing reads all instances.
+// StaleNodes are the nodes whose instance the controller must read from EC2 before it plans, because their agent misses
+// a link. After a restart the first listing reads all instances.
 type StaleNodes struct {
 	nodes map[string]staleNode
 }
@@ -22,8 +22,8 @@ type staleNode struct {
 	readAt time.Time
 }
 
-// staleReads is how often the controller reads an instance after its agent missed a link. An agent can be faster than EC2's reads, so
-// the first one may still show the interface attached.
+// staleReads is how often the controller reads an instance after its agent missed a link. An agent can be faster than
+// EC2's reads, so the first one may still show the interface attached.
 const staleReads = 2
 
 // Add records that a node's instance must be read.
@@ -34,8 +34,8 @@ func (s *StaleNodes) Add(node string) {
 	s.nodes[node] = staleNode{reads: staleReads, readAt: s.nodes[node].readAt}
 }
 
-// Take reports whether the caller must read the node's instance now, and records the read. If another read is due later,
-// requeueAt is when.
+// Take reports whether the caller must read the node's instance now, and records the read. If another read is due
+// later, requeueAt is when.
 func (s *StaleNodes) Take(node string, now time.Time) (stale bool, requeueAt time.Time) {
 	of, known := s.nodes[node]
 	next := of.readAt.Add(StaleCheckInterval)
@@ -80,8 +80,8 @@ func (l *InstanceLocks) TryLock(instanceID, node string) bool {
 // Unlock releases an instance.
 func (l *InstanceLocks) Unlock(instanceID string) { delete(l.nodes, instanceID) }
 
-// SkippedNodes are the reasons already reported for Nodes that get no interfaces. After a restart the controller reports
-// each of them once more.
+// SkippedNodes are the reasons already reported for Nodes that get no interfaces. After a restart the controller
+// reports each of them once more.
 type SkippedNodes struct {
 	reported map[string]map[Skip]bool
 }

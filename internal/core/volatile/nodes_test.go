@@ -161,7 +161,7 @@ func TestStateShrinks(t *testing.T) {
 	s.LedgerWrites.Due("node-1", time.Minute, start)
 
 	s.ForgetInstance("i-1")
-	s.FullSubnets.Until(start.Add(time.Hour))
+	s.FullSubnets.Known(start.Add(time.Hour))
 	s.Creates.End(creates)
 	s.Replacements.Release("node-1")
 	s.Ramps.End("uid", 1)

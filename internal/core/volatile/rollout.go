@@ -5,12 +5,14 @@ package volatile
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// InFlightCreates counts the create calls without an answer, for the limit on unattached interfaces of the cluster. After a
-// restart no call of this process is in flight; the first listing shows what calls of the earlier process created.
+// InFlightCreates counts the create calls without an answer, for the limit on unattached interfaces of the cluster.
+// After a restart no call of this process is in flight; the first listing shows what calls of the earlier process
+// created.
 type InFlightCreates struct {
 	count int
 }
@@ -33,59 +35,57 @@ func (c *InFlightCreates) Begin(actions []plan.Action) (creates, before int) {
 // End removes some creates from the count.
 func (c *InFlightCreates) End(creates int) { c.count -= creates }
 
-// Replacements are the nodes that replace interfaces, by NodeENI. After a restart a node that lacks an interface counts
-// for maxUnavailable by its NodeENIState; a node that was allowed to replace and had not begun asks again.
+// Replacements are the instances that replace interfaces, by NodeENI. An instance keeps its permission when its Node
+// registers under another name, and an instance that takes over the name has none. After a restart an instance that
+// lacks an interface counts for maxUnavailable by its NodeENIState; one that was allowed to replace and had not begun
+// asks again.
 type Replacements struct {
-	nodes map[string]map[string]bool
+	instances map[string]map[string]bool
 }
 
-// Acquire reports whether a node may replace interfaces of a NodeENI: the replacing nodes and the unavailable ones are no
-// more than the limit. The node keeps the permission until [Replacements.Release], so that a bad change stops at the first
-// nodes. Only a lower limit ends the permission of a node earlier: such a node has not begun.
-func (r *Replacements) Acquire(nodeENIUID, node string, limit int, unavailable []string) bool {
-	busy := maps.Clone(r.nodes[nodeENIUID])
-	if busy[node] && len(busy) > limit {
-		removeEntry(r.nodes, nodeENIUID, node)
+// Acquire reports whether an instance may replace interfaces of a NodeENI: the replacing instances and the unavailable
+// ones are no more than the limit. The instance keeps the permission until [Replacements.Release], so that a bad change
+// stops at the first nodes. Only a lower limit ends the permission of an instance earlier: such an instance has not
+// begun.
+func (r *Replacements) Acquire(nodeENIUID, instanceID string, limit int, unavailable []string) bool {
+	busy := maps.Clone(r.instances[nodeENIUID])
+	if busy[instanceID] && len(busy) > limit {
+		removeEntry(r.instances, nodeENIUID, instanceID)
 		return false
 	}
-	if busy[node] {
+	if busy[instanceID] {
 		return true
 	}
 	if busy == nil {
 		busy = map[string]bool{}
 	}
 	for _, other := range unavailable {
-		if other != node {
+		if other != instanceID {
 			busy[other] = true
 		}
 	}
 	if len(busy) >= limit {
 		return false
 	}
-	entry(&r.nodes, nodeENIUID)[node] = true
+	entry(&r.instances, nodeENIUID)[instanceID] = true
 	return true
 }
 
-// Release ends all permissions of a node.
-func (r *Replacements) Release(node string) {
-	for uid := range r.nodes {
-		removeEntry(r.nodes, uid, node)
+// Of returns the instances that replace interfaces of a NodeENI.
+func (r *Replacements) Of(nodeENIUID string) []string {
+	return slices.Collect(maps.Keys(r.instances[nodeENIUID]))
+}
+
+// Release ends all permissions of an instance.
+func (r *Replacements) Release(instanceID string) {
+	for uid := range r.instances {
+		removeEntry(r.instances, uid, instanceID)
 	}
 }
 
-// Transfer gives all permissions of a node to the node that has its instance now. The instance may lack an interface that
-// no NodeENIState shows under the new name yet.
-func (r *Replacements) Transfer(from, to string) {
-	for _, nodes := range r.nodes {
-		if nodes[from] {
-			delete(nodes, from)
-			nodes[to] = true
-		}
-	}
-}
-
-// RampAdmissions are the nodes that NodeENIs in a ramp already serve or have admitted. After a restart the NodeENIStates
-// name the nodes that are served; a node that was admitted and has no NodeENIState yet waits for admission again.
+// RampAdmissions are the nodes that NodeENIs in a ramp already serve or have admitted. After a restart the
+// NodeENIStates name the nodes that are served; a node that was admitted and has no NodeENIState yet waits for
+// admission again.
 type RampAdmissions struct {
 	ramps map[string]ramp
 }
@@ -127,8 +127,8 @@ func (a *RampAdmissions) Admit(nodeENIUID, node string, limit int) bool {
 	return true
 }
 
-// End drops a ramp that ended by what a generation of the NodeENI says. A reconciliation that began before the ramp has an
-// earlier generation, which does not know the ramp.
+// End drops a ramp that ended by what a generation of the NodeENI says. A reconciliation that began before the ramp has
+// an earlier generation, which does not know the ramp.
 func (a *RampAdmissions) End(nodeENIUID string, generation int64) {
 	if of, begun := a.ramps[nodeENIUID]; begun && generation >= of.generation {
 		delete(a.ramps, nodeENIUID)

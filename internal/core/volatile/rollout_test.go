@@ -5,6 +5,7 @@ package volatile_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/multieni/multieni/internal/core/plan"
@@ -28,34 +29,34 @@ func TestInFlightCreates(t *testing.T) {
 
 func TestReplacements(t *testing.T) {
 	type step struct {
-		name, node  string
+		name, id    string
 		limit       int
 		unavailable []string
 		want        bool
 	}
 	cases := map[string][]step{
-		"a node keeps its permission, also while it is unavailable itself": {
-			{"the first node may", "node-1", 1, nil, true},
-			{"it may still", "node-1", 1, []string{"node-1"}, true},
-			{"the second waits", "node-2", 1, []string{"node-1"}, false},
+		"an instance keeps its permission, also while it is unavailable itself": {
+			{"the first instance may", "i-1", 1, nil, true},
+			{"it may still", "i-1", 1, []string{"i-1"}, true},
+			{"the second waits", "i-2", 1, []string{"i-1"}, false},
 		},
-		"unavailable nodes count": {
-			{"another node is unavailable", "node-1", 1, []string{"node-2"}, false},
-			{"two may be", "node-1", 2, []string{"node-2"}, true},
+		"unavailable instances count": {
+			{"another instance is unavailable", "i-1", 1, []string{"i-2"}, false},
+			{"two may be", "i-1", 2, []string{"i-2"}, true},
 		},
-		"a lower limit ends the permission of one node": {
-			{"two may, and the first is one", "node-1", 2, nil, true},
-			{"so is the second", "node-2", 2, nil, true},
-			{"one may, and the first loses its permission", "node-1", 1, nil, false},
-			{"the second keeps its own", "node-2", 1, nil, true},
-			{"the first waits", "node-1", 1, nil, false},
+		"a lower limit ends the permission of one instance": {
+			{"two may, and the first is one", "i-1", 2, nil, true},
+			{"so is the second", "i-2", 2, nil, true},
+			{"one may, and the first loses its permission", "i-1", 1, nil, false},
+			{"the second keeps its own", "i-2", 1, nil, true},
+			{"the first waits", "i-1", 1, nil, false},
 		},
 	}
 	for name, steps := range cases {
 		t.Run(name, func(t *testing.T) {
 			var r volatile.Replacements
 			for _, s := range steps {
-				if got := r.Acquire("uid", s.node, s.limit, s.unavailable); got != s.want {
+				if got := r.Acquire("uid", s.id, s.limit, s.unavailable); got != s.want {
 					t.Errorf("%s: got %v, want %v", s.name, got, s.want)
 				}
 			}
@@ -63,29 +64,26 @@ func TestReplacements(t *testing.T) {
 	}
 }
 
-func TestReleaseLetsTheNextNodeReplace(t *testing.T) {
+func TestReleaseLetsTheNextInstanceReplace(t *testing.T) {
 	var r volatile.Replacements
-	r.Acquire("uid-a", "node-1", 1, nil)
-	r.Acquire("uid-b", "node-1", 1, nil)
-	r.Release("node-1")
+	r.Acquire("uid-a", "i-1", 1, nil)
+	r.Acquire("uid-b", "i-1", 1, nil)
+	r.Release("i-1")
 	for _, uid := range []string{"uid-a", "uid-b"} {
-		if !r.Acquire(uid, "node-2", 1, nil) {
-			t.Errorf("NodeENI %s: the next node may not replace", uid)
+		if !r.Acquire(uid, "i-2", 1, nil) {
+			t.Errorf("NodeENI %s: the next instance may not replace", uid)
 		}
 	}
 }
 
-func TestTransferKeepsTheNextNodeWaiting(t *testing.T) {
-	var r volatile.Replacements
-	r.Acquire("uid", "node-1", 1, nil)
-	r.Transfer("node-1", "renamed")
-	r.Release("node-1")
-	if r.Acquire("uid", "node-2", 1, nil) {
-		t.Error("the next node may replace while the renamed one does")
-	}
-	r.Release("renamed")
-	if !r.Acquire("uid", "node-2", 1, nil) {
-		t.Error("the next node may not replace after the renamed one")
+// TestForgottenInstancesReplaceNothing forgets one of two replacing instances.
+func TestForgottenInstancesReplaceNothing(t *testing.T) {
+	var s volatile.State
+	s.Replacements.Acquire("uid", "i-1", 2, nil)
+	s.Replacements.Acquire("uid", "i-2", 2, nil)
+	s.ForgetInstance("i-1")
+	if got := s.Replacements.Of("uid"); !slices.Equal(got, []string{"i-2"}) {
+		t.Errorf("got %v, want i-2", got)
 	}
 }
 

@@ -4,8 +4,8 @@
 // Package volatile holds the state that the node controller keeps between reconciliations and stores nowhere. A restart
 // loses all of it. Each type says what that loss causes; docs/restart.md has the same as a table.
 //
-// The zero value of each type is ready for use. No type is safe for concurrent use: the controller has one mutex for all
-// of them.
+// The zero value of each type is ready for use. No type is safe for concurrent use: the controller has one mutex for
+// all of them.
 package volatile
 
 // State is all volatile state of the node controller.
@@ -13,6 +13,7 @@ type State struct {
 	Backoffs        Backoffs
 	RepeatedUpdates RepeatedUpdates
 	FullSubnets     FullSubnets
+	Evictions       Evictions
 	Creates         InFlightCreates
 	Replacements    Replacements
 	Ramps           RampAdmissions
@@ -24,8 +25,11 @@ type State struct {
 	StatusWrites, LedgerWrites Deferrals
 }
 
-// ForgetInstance drops the failures and repeated updates of an instance without interfaces.
+// ForgetInstance drops the failures, repeated updates, evictions and permissions to replace of an instance without
+// interfaces.
 func (s *State) ForgetInstance(instanceID string) {
 	s.Backoffs.Forget(instanceID)
 	s.RepeatedUpdates.Forget(instanceID)
+	s.Evictions.Forget(instanceID)
+	s.Replacements.Release(instanceID)
 }

@@ -41,9 +41,9 @@ type AttachLatency struct {
 	since map[string]map[string]map[identity.Key]time.Time
 }
 
-// Record takes the members of an instance's plan, and returns how long the node waited for each interface that this plan
-// finds attached and the one before did not. It measures no time in which a person must act, and nothing that the first
-// plan of the instance finds attached.
+// Record takes the members of an instance's plan, and returns how long the node waited for each interface that this
+// plan finds attached and the one before did not. It measures no time in which a person must act, and nothing that the
+// first plan of the instance finds attached.
 func (l *AttachLatency) Record(node, instanceID string, members []plan.Member, now time.Time) []time.Duration {
 	before, after := l.since[node][instanceID], map[identity.Key]time.Time{}
 	var ended []time.Duration
@@ -72,7 +72,9 @@ func (l *AttachLatency) Record(node, instanceID string, members []plan.Member, n
 
 // Keep drops all instances of a node except the given ones.
 func (l *AttachLatency) Keep(node string, instances []string) {
-	maps.DeleteFunc(l.since[node], func(id string, _ map[identity.Key]time.Time) bool { return !slices.Contains(instances, id) })
+	maps.DeleteFunc(l.since[node], func(id string, _ map[identity.Key]time.Time) bool {
+		return !slices.Contains(instances, id)
+	})
 	if len(l.since[node]) == 0 {
 		delete(l.since, node)
 	}

@@ -18,6 +18,8 @@ import (
 const (
 	pluginsModule = "github.com/containernetworking/plugins"
 	multusModule  = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
+
+	whereaboutsModule = "github.com/k8snetworkplumbingwg/whereabouts"
 )
 
 // tools are programs of dev/cni, which are built and cached together.
@@ -38,6 +40,10 @@ func cniPlugins() tools {
 
 func multus() tools {
 	return tools{name: "Multus", module: multusModule, packages: []string{multusModule + "/cmd/multus"}}
+}
+
+func whereabouts() tools {
+	return tools{name: "whereabouts", module: whereaboutsModule, packages: []string{whereaboutsModule + "/cmd"}}
 }
 
 // ErrNotBuilt means that the cache does not have the programs, and that nothing was built.
@@ -61,6 +67,13 @@ func CachedCNIPlugins(ctx context.Context) (string, error) {
 // [CNIPlugins] in all else.
 func Multus(ctx context.Context, progress io.Writer) (string, error) {
 	return multus().dir(ctx, progress)
+}
+
+// Whereabouts returns the IPAM plugin whereabouts. Its file is named cmd, as its package is: runtimes need a link named
+// whereabouts. It is like [Multus] in all else.
+func Whereabouts(ctx context.Context, progress io.Writer) (program string, err error) {
+	dir, err := whereabouts().dir(ctx, progress)
+	return filepath.Join(dir, "cmd"), err
 }
 
 // find returns the module of the tools and their folder, with [ErrNotBuilt] if the folder lacks one of them.

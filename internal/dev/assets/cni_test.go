@@ -21,11 +21,13 @@ go 1.26
 
 require (
 	github.com/containernetworking/plugins v1.9.1
+	github.com/k8snetworkplumbingwg/whereabouts v0.9.2
 	gopkg.in/k8snetworkplumbingwg/multus-cni.v4 v4.2.2
 )
 
 replace (
 	github.com/containernetworking/plugins => ./plugins
+	github.com/k8snetworkplumbingwg/whereabouts => ./whereabouts
 	gopkg.in/k8snetworkplumbingwg/multus-cni.v4 => ./multus
 )
 `
@@ -42,6 +44,13 @@ func cniCheckout(t *testing.T) {
 	}
 	write(t, filepath.Join(module, "multus", "go.mod"), "module gopkg.in/k8snetworkplumbingwg/multus-cni.v4\n")
 	write(t, filepath.Join(module, "multus", "cmd", "multus", "main.go"), mainGo)
+	write(t, filepath.Join(module, "whereabouts", "go.mod"), "module github.com/k8snetworkplumbingwg/whereabouts\n")
+	write(t, filepath.Join(module, "whereabouts", "cmd", "main.go"), mainGo)
+}
+
+func whereaboutsFolder(ctx context.Context, progress io.Writer) (string, error) {
+	program, err := assets.Whereabouts(ctx, progress)
+	return filepath.Dir(program), err
 }
 
 func TestCNIProgramsAreBuiltOnce(t *testing.T) {
@@ -56,6 +65,7 @@ func TestCNIProgramsAreBuiltOnce(t *testing.T) {
 	}{
 		{assets.CNIPlugins, "plugins-v1.9.1-", []string{"bridge", "host-device", "host-local", "ipvlan", "macvlan", "static"}},
 		{assets.Multus, "multus-cni.v4-v4.2.2-", []string{"multus"}},
+		{whereaboutsFolder, "whereabouts-v0.9.2-", []string{"cmd"}},
 	} {
 		dir, err := tc.obtain(t.Context(), io.Discard)
 		if err != nil {

@@ -13,6 +13,6 @@
 //   - prebuilt.go: what the index of prebuilt programs has
 //   - source.go: where the module is, and the key that names its build
 //   - build.go: one build
-//   - cni.go: the plugins of the CNI project, and Multus, which dev/cni compiles to
+//   - cni.go: the plugins of the CNI project, Multus and whereabouts, which dev/cni compiles to
 //   - progress.go: what a person sees during the minutes that a first build takes
 package assets

@@ -70,7 +70,7 @@ AWS SDK and the AWS CLI, with any credentials, and runs functions of Lambda. Wha
 be read and changed at /_sim/; "curl URL/_sim/" lists how.
 
 The AWS CLI reads AWS_ENDPOINT_URL from version 1.29 or 2.13 on; an older one needs
---endpoint-url at each command, or it talks to AWS.
+--endpoint-url at each command, or it talks to AWS. All of version 1 need it for aws sqs.
 
 With --lag, describe calls show each change only up to two seconds later, as EC2 does now and
 then: a program that believes the first answer fails against it at once.`,
@@ -80,7 +80,7 @@ then: a program that believes the first answer fails against it at once.`,
   export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
   export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
   aws ec2 describe-network-interfaces
-  aws sqs create-queue --queue-name hooks
+  aws sqs create-queue --queue-name hooks --endpoint-url $AWS_ENDPOINT_URL
   aws autoscaling describe-auto-scaling-groups
   curl $AWS_ENDPOINT_URL/_sim/state
   curl $AWS_ENDPOINT_URL/_sim/calls`,

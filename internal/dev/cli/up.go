@@ -37,9 +37,11 @@ func newUp() *cobra.Command {
 		Long: `Run a playground until it is interrupted: a Kubernetes API server with the definitions of
 NodeENI and NodeENIState, a simulated AWS, a Node for each of its instances, and the
 controller. As root on Linux, three of the nodes also have a network namespace, in which a
-link appears for each attached interface, and an agent. DIR/env leads a shell there, DIR/kubeconfig any other program.
+link appears for each attached interface, and an agent. Pods with the annotation of Multus start
+on these nodes, without containers, and get their networks (examples/pods.yaml). DIR/env leads a
+shell there, DIR/kubeconfig any other program.
 
-Outside a checkout of multieni it needs the program multieni beside itself (or --no-controller), and the programs of a
+Outside a checkout of multieni it needs the program multieni in its own folder (or --no-controller), and the programs of a
 control plane: from the internet, or in the folder that KUBEBUILDER_ASSETS names (or --kubeconfig).`,
 		Example: `  multieni-dev up --dir .cache/up
 
@@ -128,6 +130,11 @@ func (p *playground) greet(out io.Writer, c *cluster.Cluster) {
 		fmt.Fprintf(out, "node agents    none: no instance is called %s\n", strings.Join(slices.Sorted(maps.Keys(nodenet.Nodes())), " or "))
 	default:
 		fmt.Fprintf(out, "node agents    on %s; look with: nsenter --net=%s/%s ip -d link\n", strings.Join(agents, ", "), c.Networks, node)
+		if c.NoPods != nil {
+			fmt.Fprintf(out, "pods           without networks: %v\n", c.NoPods)
+		} else {
+			fmt.Fprintf(out, "pods           with networks, on the same nodes; look with: nsenter --net=%s/pods/NAMESPACE/NAME ip address\n", c.Networks)
+		}
 	}
 	fmt.Fprintf(out, `
 In another shell:

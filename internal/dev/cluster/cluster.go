@@ -18,9 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/awssim"
-	"github.com/multieni/multieni/awssim/namespace"
 	"github.com/multieni/multieni/internal/dev/nodekeeper"
-	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
 // Options are the choices that [Start] leaves to its caller.
@@ -31,8 +29,8 @@ type Options struct {
 	// AWS is how the simulated AWS begins. Nil means no AWS and no nodes, only a
 	// Kubernetes API.
 	AWS *awssim.Options
-	// Networks gives some nodes a network namespace with links and an agent, if that is possible here. These nodes are
-	// born with the startup taint.
+	// Networks gives some nodes a network namespace with links and an agent, if that is possible here, and the pods on
+	// them the networks of their annotation. These nodes are born with the startup taint.
 	Networks bool
 	// Kubeconfig, if set, leads to a cluster that exists already and is used
 	// instead of an API server of our own. It gets the definitions of our kinds
@@ -58,6 +56,7 @@ type Cluster struct {
 	Region     string            // its region, for AWS_REGION
 	Networks   string            // the folder of files that lead into the nodes' network namespaces, if there are any
 	NoNetworks error             // why there are none
+	NoPods     error             // why pods get no networks, even if nodes have them
 
 	api   *controlPlane
 	stops []func() error // undo what Start did, the latest first
@@ -125,25 +124,6 @@ func (c *Cluster) startAPI(ctx context.Context, opts Options) error {
 	c.api = api
 	c.Config, c.Kubeconfig, c.Kubectl = api.config, api.kubeconfig, api.kubectl
 	return installCRDs(c.Config)
-}
-
-// startNetworks gives nodes a network where that is possible. Their agents wait for the nodes.
-func (c *Cluster) startNetworks(ctx context.Context, opts Options) error {
-	if !opts.Networks {
-		c.NoNetworks = errors.New("none were asked for")
-		return nil
-	}
-	c.NoNetworks = namespace.Possible()
-	if c.NoNetworks != nil {
-		return nil //nolint:nilerr // a cluster without networks serves; who needs them reads the reason
-	}
-	c.Networks = filepath.Join(opts.Dir, "net")
-	network, err := nodenet.Start(ctx, nodenet.Options{Config: c.Config, Simulator: c.Simulator, Dir: c.Networks, Logger: opts.Logger})
-	if err != nil {
-		return err
-	}
-	c.onStop(network.Stop)
-	return nil
 }
 
 // startKeeper begins to keep the nodes and waits for the first of them.

@@ -149,9 +149,5 @@ func installCRDs(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	// The default of ten seconds is too short while a compiler runs.
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: serverTimeout}); err != nil {
-		return fmt.Errorf("install the definitions of our kinds: %w", err)
-	}
-	return nil
+	return installDefinitions(config, definitions...)
 }

@@ -12,5 +12,6 @@
 //   - cluster.go: what starts, what is left to a caller, what stops
 //   - controlplane.go: kube-apiserver and etcd through controller-runtime's envtest
 //   - simulator.go: package awssim on a port, and its instances as package nodekeeper sees them
+//   - networks.go: networks of nodes and pods by package nodenet
 //   - files.go: kubeconfig and env, for a person's shell
 package cluster

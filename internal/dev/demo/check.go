@@ -16,6 +16,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
 )
 
 // check says all that is not as it must be, first in EC2, then in what the API server tells about it.
@@ -26,6 +27,7 @@ func check(m moment, want outcome) []string {
 	c.interfaces(want.holds)
 	c.objects(want)
 	c.nodesOf(want)
+	c.podsOf(want.pods)
 	return c.problems
 }
 
@@ -100,6 +102,13 @@ func (c *checker) nodesOf(want outcome) {
 	}
 	for _, name := range want.bare {
 		same(c, "InterfacesReady of "+name, interfacesReady(c.agents[name]), corev1.ConditionUnknown)
+	}
+}
+
+// podsOf must run.
+func (c *checker) podsOf(names []string) {
+	for _, name := range names {
+		same(c, "phase of pod "+name, c.pods[name].Status.Phase, corev1.PodRunning)
 	}
 }
 
@@ -192,7 +201,11 @@ func (c *checker) tags(i *ec2.NetworkInterface, nodeENI *v1alpha1.NodeENI, node 
 func (c *checker) objects(want outcome) {
 	for n := range c.nodeENIs {
 		nodeENI := &c.nodeENIs[n]
-		if !nodeENI.DeletionTimestamp.IsZero() {
+		switch inUse := slices.Contains(want.inUse, nodeENI.Name); {
+		case inUse && !nodeENI.DeletionTimestamp.IsZero():
+			c.inUse(nodeENI)
+			continue
+		case !nodeENI.DeletionTimestamp.IsZero():
 			c.add("NodeENI %s is still being deleted", nodeENI.Name)
 			continue
 		}
@@ -202,6 +215,13 @@ func (c *checker) objects(want outcome) {
 		if nodeENI := c.nodeENI(o.nodeENI); nodeENI == nil || !reports(nodeENI, o) {
 			c.add("NodeENI %s does not report %s for %s", o.nodeENI, o.reason, o.node)
 		}
+	}
+}
+
+// inUse checks that each attachment of a NodeENI waits for its pods.
+func (c *checker) inUse(nodeENI *v1alpha1.NodeENI) {
+	for _, a := range nodeENI.Status.Attachments {
+		same(c, fmt.Sprintf("reason of NodeENI %s on %s", nodeENI.Name, a.NodeID), a.Reason, string(plan.InUseByPods))
 	}
 }
 

@@ -4,14 +4,22 @@
 package demo
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/internal/dev/nodenet"
 )
 
 // command is something a user types.
@@ -37,18 +45,59 @@ func (k kubectl) typed(t *teller) (string, func(context.Context) (string, error)
 	}
 }
 
-// onNode is a command in the network namespace of a node.
-type onNode struct {
-	node string
+// inNamespace is a command in the network namespace of a node or a pod.
+type inNamespace struct {
+	file string // in the folder of namespaces
 	line []string
 }
 
-func (c onNode) typed(t *teller) (string, func(context.Context) (string, error)) {
-	words := append([]string{"nsenter", "--net=" + filepath.Join(t.cluster.Networks, c.node)}, c.line...)
+func onNode(node string, line ...string) inNamespace { return inNamespace{node, line} }
+
+func inPod(pod string, line ...string) inNamespace {
+	return inNamespace{filepath.Join("pods", "default", pod), line}
+}
+
+func (c inNamespace) typed(t *teller) (string, func(context.Context) (string, error)) {
+	words := append([]string{"nsenter", "--net=" + filepath.Join(t.cluster.Networks, c.file)}, c.line...)
 	return strings.Join(words, " "), func(ctx context.Context) (string, error) {
 		output, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 		return string(output), err
 	}
+}
+
+// ping is one packet from a pod to another one, or to an address.
+type ping struct {
+	from, to string
+	lost     bool // no answer must come
+}
+
+func (c ping) typed(t *teller) (string, func(context.Context) (string, error)) {
+	to := cmp.Or(addressOf(t.now.pods[c.to]), c.to)
+	line, run := inPod(c.from, "ping", "-c", "1", "-w", "2", to).typed(t)
+	return line, func(ctx context.Context) (string, error) {
+		output, err := run(ctx)
+		if !c.lost {
+			return output, err
+		}
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == noAnswer {
+			return output, nil
+		}
+		return output, cmp.Or(err, fmt.Errorf("%s has answered", to))
+	}
+}
+
+// noAnswer is the exit code of ping(8) when no answer came.
+const noAnswer = 1
+
+// addressOf is the first address that a pod has of its networks, "" without one.
+func addressOf(pod corev1.Pod) string {
+	var networks []struct {
+		IPs []string `json:"ips"`
+	}
+	if json.Unmarshal([]byte(pod.Annotations[nodenet.StatusAnnotation]), &networks) != nil || len(networks) == 0 {
+		return ""
+	}
+	return slices.Concat(networks[0].IPs, []string{""})[0]
 }
 
 // quote puts a word in quotes if a shell would not leave it alone.

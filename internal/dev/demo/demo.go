@@ -106,7 +106,7 @@ func (t *teller) enter(ctx context.Context) (err error) {
 		return err
 	}
 	if n := len(t.now.nodeENIs); n > 0 {
-		return fmt.Errorf("the cluster has %d NodeENIs, of which %s is one; the demo needs a cluster without any", n, t.now.nodeENIs[0].Name)
+		return fmt.Errorf("the cluster has %d NodeENIs, for example %s; the demo needs a cluster without any", n, t.now.nodeENIs[0].Name)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -218,6 +219,33 @@ func TestCheck(t *testing.T) {
 			t.Parallel()
 			if len(demo.Check(sceneWith(change), want)) == 0 {
 				t.Error("no problem was found")
+			}
+		})
+	}
+}
+
+// A pod that must run runs, and the NodeENI that is being deleted waits for it.
+func TestCheckOfPods(t *testing.T) {
+	t.Parallel()
+	want := demo.KeptByPod(demo.Holds(nodeENI, "node-a1", subnet, 2), "upf-a", nodeENI)
+	for name, c := range map[string]struct {
+		phase  corev1.PodPhase
+		reason plan.Reason
+		ok     bool
+	}{
+		"the deletion waits for the pod":   {corev1.PodRunning, plan.InUseByPods, true},
+		"the pod does not run":             {corev1.PodPending, plan.InUseByPods, false},
+		"the interface is being removed":   {corev1.PodRunning, plan.Removing, false},
+		"the deletion waits for no reason": {corev1.PodRunning, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := demo.WithPod(sceneWith(func(s *scene) {
+				s.nodeENI.DeletionTimestamp = new(metav1.Now())
+				s.nodeENI.Status.Attachments[0].Reason = string(c.reason)
+			}), "upf-a", c.phase)
+			if problems := demo.Check(m, want); (len(problems) == 0) != c.ok {
+				t.Errorf("the problems are %q", problems)
 			}
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
@@ -22,6 +24,18 @@ type (
 // NewMoment returns what is true: in EC2, in the API server, and as names of nodes by instance ID.
 func NewMoment(state ec2.State, nodeENIs []v1alpha1.NodeENI, nodes map[string]string) Moment {
 	return moment{ec2: state, nodeENIs: nodeENIs, nodes: nodes}
+}
+
+// WithPod adds a pod to a moment.
+func WithPod(m Moment, name string, phase corev1.PodPhase) Moment {
+	m.pods = map[string]corev1.Pod{name: {Status: corev1.PodStatus{Phase: phase}}}
+	return m
+}
+
+// KeptByPod adds a pod to an outcome, and the deletion of a NodeENI that waits for it.
+func KeptByPod(o Outcome, pod, nodeENI string) Outcome {
+	o.pods, o.inUse = []string{pod}, []string{nodeENI}
+	return o
 }
 
 // Table draws a moment.

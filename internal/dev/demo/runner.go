@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -49,6 +50,12 @@ type teller struct {
 func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) error {
 	for n, c := range chapters {
 		t.title(fmt.Sprintf("%d of %d", n+1, len(chapters)), c.title)
+		if reason := t.cannotTell(c); reason != nil {
+			t.screen.say()
+			t.screen.block(t.screen.palette.dim(fmt.Sprintf("(left out here: %v)", reason)), indent)
+			fates = fates[len(c.steps):]
+			continue
+		}
 		for _, s := range c.steps {
 			if err := t.step(ctx, s, &fates[0]); err != nil {
 				return fmt.Errorf("chapter %d, %s: %w", n+1, c.title, err)
@@ -57,6 +64,14 @@ func (t *teller) tell(ctx context.Context, chapters []chapter, fates []fate) err
 		}
 	}
 	return nil
+}
+
+// cannotTell returns why a chapter is left out, or nil.
+func (t *teller) cannotTell(c chapter) error {
+	if c.needs == nil {
+		return nil
+	}
+	return c.needs(t.cluster)
 }
 
 // title writes a line that a reader who scrolls will find again.
@@ -75,10 +90,6 @@ func (t *teller) step(ctx context.Context, s step, f *fate) error {
 	t.screen.say()
 	t.screen.block(s.say, indent)
 	t.screen.say()
-	if s.onNodes && t.cluster.NoNetworks != nil {
-		t.screen.block(t.screen.palette.dim(fmt.Sprintf("(left out here: %v)", t.cluster.NoNetworks)), indent)
-		return nil
-	}
 	began := time.Now()
 	t.screen.watch(rows(t.now))
 	err := t.act(ctx, s, f)
@@ -221,13 +232,23 @@ func (t *teller) look(ctx context.Context) error {
 	if err := t.api.List(ctx, &nodeENIs); err != nil {
 		return fmt.Errorf("read the NodeENIs: %w", err)
 	}
-	t.now = moment{ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items, nodes: map[string]string{}, agents: map[string]corev1.Node{}}
+	var pods corev1.PodList
+	if err := t.api.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+		return fmt.Errorf("read the pods: %w", err)
+	}
+	t.now = moment{
+		ec2: t.cluster.Simulator.State(), nodeENIs: nodeENIs.Items,
+		nodes: map[string]string{}, agents: map[string]corev1.Node{}, pods: map[string]corev1.Pod{},
+	}
+	for _, pod := range pods.Items {
+		t.now.pods[pod.Name] = pod
+	}
 	for _, node := range nodes.Items {
 		if _, has := nodenet.Nodes()[node.Name]; has && t.cluster.NoNetworks == nil {
 			t.now.agents[node.Name] = node
 		}
-		if _, id, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
-			t.now.nodes[id] = node.Name
+		if ref, err := eni.ParseProviderID(node.Spec.ProviderID); err == nil {
+			t.now.nodes[ref.ID] = node.Name
 		}
 	}
 	return nil

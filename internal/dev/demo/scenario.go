@@ -4,15 +4,30 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
+	"os/exec"
+	"strings"
 
 	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/dev/cluster"
 )
 
 // chapter is one part of the story.
 type chapter struct {
 	title string
+	// needs, if set, returns why this machine or cluster cannot show the chapter, or nil.
+	needs func(*cluster.Cluster) error
 	steps []step
+}
+
+// networks is needed by chapters about the networks of nodes.
+func networks(c *cluster.Cluster) error { return c.NoNetworks }
+
+// podNetworks is needed by chapters about the networks of pods.
+func podNetworks(c *cluster.Cluster) error {
+	_, err := exec.LookPath("ping")
+	return cmp.Or(c.NoPods, err)
 }
 
 // step is something a user does, and what must have come of it.
@@ -23,8 +38,6 @@ type step struct {
 	do []command
 	// kill ends the controller with SIGKILL as soon as EC2 is at work on what the commands asked for.
 	kill bool
-	// onNodes is set on a step that is about the networks of nodes. It is left out where they have none.
-	onNodes bool
 	// then is what must be so afterwards.
 	then outcome
 	// show are commands whose answers are worth reading once it is so.
@@ -39,11 +52,17 @@ type outcome struct {
 	gone []string
 	// open are the nodes whose agents must have let pods in, bare those whose agents must have nothing to say any more.
 	open, bare []string
+	// pods are those that must run with their networks, inUse the NodeENIs whose deletion must wait for them.
+	pods, inUse []string
 }
 
 // String says what was found to be so.
 func (o outcome) String() string {
 	switch {
+	case len(o.inUse) > 0:
+		return fmt.Sprintf("%d pods keep the interfaces of NodeENI %s", len(o.pods), strings.Join(o.inUse, ", "))
+	case len(o.pods) > 0:
+		return fmt.Sprintf("EC2 holds exactly these %d interfaces, and %d pods have their networks", len(o.holds), len(o.pods))
 	case len(o.open) > 0:
 		return fmt.Sprintf("on %d nodes the link is up, InterfacesReady is True and the startup taint is gone", len(o.open))
 	case len(o.obstacles) > 0:

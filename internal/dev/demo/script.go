@@ -23,6 +23,9 @@ const (
 	multusC = "subnet-0bb0000000000000c" // us-east-1c, network multus
 )
 
+// unknownAddress is in the subnet multusB. EC2 has it on no interface.
+const unknownAddress = "10.0.95.230"
+
 // The nodes by zone. In addition to its primary interface, the first of each supports three, the second two.
 var (
 	inA = []string{"node-a1", "node-a2"}
@@ -33,7 +36,7 @@ var (
 // story is the whole of it. Each outcome lists all that EC2 must hold then.
 func story() []chapter {
 	return []chapter{
-		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), onTheNodes(), whatCannotBe(), aNodeLess(), theEnd(),
+		oneSubnet(), byName(), twoSubnets(), byLabel(), severalSubnets(), threeZones(), onTheNodes(), podsWithAddresses(), whatCannotBe(), aNodeLess(), theEnd(),
 	}
 }
 
@@ -61,7 +64,7 @@ func label(nodes []string, labels ...string) kubectl {
 
 func oneSubnet() chapter {
 	const name = "multus-eni-config"
-	return chapter{"One subnet, one label", []step{{
+	return chapter{title: "One subnet, one label", steps: []step{{
 		say: "A NodeENI says which nodes get an interface, in which subnet and at which device index.\n" +
 			"A node gets it when it carries the label.",
 		do:   []command{apply("single-subnet.yaml"), label(inA, "ng=multi-eni")},
@@ -81,7 +84,7 @@ func oneSubnet() chapter {
 }
 
 func byName() chapter {
-	return chapter{"A subnet by its name", []step{{
+	return chapter{title: "A subnet by its name", steps: []step{{
 		say:  "The same subnet, found by its Name tag.",
 		do:   []command{apply("subnet-name.yaml"), label(inA[1:], "ng=multi-eni")},
 		then: outcome{holds: each(inA, "multus-eni-subnet-name", subnetA, 2)},
@@ -89,7 +92,7 @@ func byName() chapter {
 }
 
 func twoSubnets() chapter {
-	return chapter{"Two NodeENIs, two subnets, and a controller that dies", []step{{
+	return chapter{title: "Two NodeENIs, two subnets, and a controller that dies", steps: []step{{
 		say: "Both NodeENIs select the same nodes, so each of them gets two interfaces.\n" +
 			"While EC2 is at work the controller is killed. It holds nothing in memory that could be lost.",
 		do:   []command{remove("subnet-name.yaml"), apply("two-subnets.yaml")},
@@ -100,7 +103,7 @@ func twoSubnets() chapter {
 
 func byLabel() chapter {
 	const a, b = "nodeeni-subnet-a", "nodeeni-subnet-b"
-	return chapter{"Node labels choose the subnet", []step{{
+	return chapter{title: "Node labels choose the subnet", steps: []step{{
 		say: "The same subnets, but a second label says which node gets which.",
 		do: []command{
 			remove("two-subnets.yaml"), apply("node-labels.yaml"), label(inA[:1], "subnet=a"), label(inA[1:], "subnet=b"),
@@ -115,7 +118,7 @@ func byLabel() chapter {
 
 func severalSubnets() chapter {
 	const byID, byName = "multi-subnet-eni", "multi-subnet-name-eni"
-	return chapter{"One NodeENI, several subnets", []step{{
+	return chapter{title: "One NodeENI, several subnets", steps: []step{{
 		say:  "A list of subnets gives a node one interface in each, at device indices that count up from deviceIndex.",
 		do:   []command{remove("node-labels.yaml"), apply("subnet-ids.yaml")},
 		then: outcome{holds: slices.Concat(each(inA, byID, subnetA, 1), each(inA, byID, subnetB, 2))},
@@ -133,7 +136,7 @@ func everywhere() []holding {
 }
 
 func threeZones() chapter {
-	return chapter{"One NodeENI, three zones", []step{{
+	return chapter{title: "One NodeENI, three zones", steps: []step{{
 		say: "A subnet is in one zone, and so is a node. This NodeENI finds its subnets by tag, one in each zone.\n" +
 			"Every node gets the one of its own zone, at the same device index everywhere.",
 		do: []command{
@@ -150,18 +153,55 @@ func onTheNodes() chapter {
 	altName := hostnet.AltName("multus-all-zones")
 	var links []command
 	for _, node := range withAgents {
-		links = append(links, onNode{node, []string{"ip", "-brief", "link", "show", altName}})
+		links = append(links, onNode(node, "ip", "-brief", "link", "show", altName))
 	}
-	return chapter{"From an interface to a link that pods can use", []step{{
-		say: "An attached interface is a link that is down, with a name that nobody can foretell. The agent on\n" +
+	return chapter{title: "From an interface to a link that pods can use", needs: networks, steps: []step{{
+		say: "An attached interface is a link that is down, with a name that depends on the order of the attachments. The agent on\n" +
 			"a node finds it by its MAC address, brings it up, gives it one more name, the same on every\n" +
 			"node, and takes the node's startup taint away. Three nodes have a network namespace and an\n" +
 			"agent here; their systems name links in three ways.",
-		onNodes: true,
-		then:    outcome{holds: everywhere(), open: withAgents},
+		then: outcome{holds: everywhere(), open: withAgents},
 		show: append(links,
 			kubectl{"get", "nodes", "-L", v1alpha1.InterfaceLabelPrefix + altName},
 			kubectl{"get", "nodeenistate", inC[0], "-o", "jsonpath={.status.links[0].message}"}),
+	}}}
+}
+
+// podsWithAddresses shows what examples/pods.yaml gives to pods.
+func podsWithAddresses() chapter {
+	const name, podA, podB = "upf", "upf-a", "upf-b"
+	holds := slices.Concat(everywhere(), each(inA[:1], name, subnetA, 2), each(inB[:1], name, multusB, 2))
+	pods := []string{podA, podB}
+	return chapter{title: "Pods with addresses of the VPC", needs: podNetworks, steps: []step{{
+		say: "With pods, a NodeENI is a network: EC2 creates each interface with a prefix of addresses, and one\n" +
+			"NetworkAttachmentDefinition serves all nodes in all zones. A pod gets an address by its\n" +
+			"annotation. There are no containers here: the demo calls the plugins of the definition in place\n" +
+			"of Multus.",
+		do:   []command{apply("pods.yaml"), label([]string{inA[0], inB[0]}, "upf=true")},
+		then: outcome{holds: holds, pods: pods},
+		show: []command{
+			kubectl{"get", "network-attachment-definition", name, "-o", "jsonpath={.spec.config}"},
+			kubectl{"get", "pod", podB, "-o", `jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`},
+		},
+	}, {
+		say: "The pods are on nodes of two zones, and reach each other through the VPC. It delivers only to\n" +
+			"addresses that EC2 knows: a ping to one that a pod gives itself has no answer.",
+		do: []command{
+			ping{from: podA, to: podB},
+			inPod(podB, "ip", "address", "add", unknownAddress, "dev", "net1"),
+			ping{from: podA, to: unknownAddress, lost: true},
+		},
+		then: outcome{holds: holds, pods: pods},
+	}, {
+		say: "Delete the NodeENI while pods use it. The controller takes no interface from under a pod: the\n" +
+			"deletion waits, and says for what.",
+		do:   []command{kubectl{"delete", "nodeeni", name, "--wait=false"}},
+		then: outcome{holds: holds, pods: pods, inUse: []string{name}},
+		show: []command{kubectl{"get", "nodeeni", name, "-o", "jsonpath={.status.attachments[0].message}"}},
+	}, {
+		say:  "Without the pods the interfaces go, and with them the definition.",
+		do:   []command{append(kubectl{"delete", "pod", "--wait=false"}, pods...)},
+		then: outcome{holds: everywhere()},
 	}}}
 }
 
@@ -176,7 +216,7 @@ func elsewhere() []obstacle {
 
 func whatCannotBe() chapter {
 	const name = "multus-eni-config"
-	return chapter{"What cannot be had is said", []step{{
+	return chapter{title: "Each refusal has a reason", steps: []step{{
 		say: "The first example again: its only subnet is in us-east-1a, but nodes of all zones carry its label by now.\n" +
 			"Nothing is tried that cannot work, and the NodeENI says what to do about it.",
 		do:   []command{apply("single-subnet.yaml")},
@@ -187,7 +227,7 @@ func whatCannotBe() chapter {
 
 func aNodeLess() chapter {
 	const name, node = "multus-eni-config", "node-c2"
-	return chapter{"A node is terminated", []step{{
+	return chapter{title: "A node is terminated", steps: []step{{
 		say: "deleteOnTermination makes EC2 delete the interfaces together with the instance.",
 		do:  []command{terminate{node}},
 		then: outcome{
@@ -199,7 +239,7 @@ func aNodeLess() chapter {
 }
 
 func theEnd() chapter {
-	return chapter{"The end", []step{{
+	return chapter{title: "The end", steps: []step{{
 		say: "Both NodeENIs go, and with them the last interfaces.",
 		do: []command{
 			kubectl{"delete", "--wait=false", "-f", "examples/zones.yaml", "-f", "examples/single-subnet.yaml"},

@@ -24,6 +24,8 @@ type moment struct {
 	nodes map[string]string
 	// agents are the Nodes with an agent, by name.
 	agents map[string]corev1.Node
+	// pods are those of the default namespace, by name.
+	pods map[string]corev1.Pod
 }
 
 // instanceOf returns the instance of a node, running or not; nil if there is none.

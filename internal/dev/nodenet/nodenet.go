@@ -3,9 +3,11 @@
 
 // Package nodenet gives simulated nodes a network: a namespace, in which a link appears for each interface that the
 // simulated EC2 has attached, and an agent that configures the links. The links, and all that the agents do to them,
-// are the kernel's. Only their role as EC2 devices is simulated.
+// are the kernel's. Only their role as EC2 devices is simulated; package fabric delivers their packets.
 //
 // Every node names its links differently, as instance types and distributions do.
+//
+// Pods of these nodes get the networks of their annotation: see [Options].
 package nodenet
 
 import (
@@ -13,8 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +27,7 @@ import (
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/awssim"
 	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fabric"
 	"github.com/multieni/multieni/awssim/namespace"
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/netlink"
@@ -33,9 +38,11 @@ import (
 type Options struct {
 	Config    *rest.Config
 	Simulator *awssim.Simulator
-	// Dir takes a file per node that leads into its namespace.
-	Dir    string
-	Logger *slog.Logger
+	// Dir takes a file per node, and pods/NAMESPACE/NAME per pod with networks, that leads into its namespace.
+	Dir string
+	// Programs are the CNI programs that pods get their networks by. With nil pods get none.
+	Programs *Programs
+	Logger   *slog.Logger
 }
 
 // Nodes returns the nodes that have a network, and how each calls the link at a device index.
@@ -47,13 +54,10 @@ func Nodes() map[string]func(device int) string {
 	}
 }
 
-// pollPeriod is how soon an attachment shows on its node.
-const pollPeriod = 50 * time.Millisecond
-
 // Network is the networks of all nodes.
 type Network struct {
 	options Options
-	vpc     *namespace.Namespace
+	vpcs    *fabric.Fabric
 	nodes   []*node
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -68,8 +72,10 @@ type node struct {
 	linkName  func(device int) string
 	namespace *namespace.Namespace
 	host      *netlink.Host
-	// links are the names of its links by interface.
-	links map[string]string
+	// instance is the ID of its instance, "" while it has none.
+	instance string
+	// networks and leases are the folders that its agent shares with CNI programs.
+	networks, leases string
 }
 
 // Start makes the networks and starts the agents, which run until [Network.Stop].
@@ -83,19 +89,34 @@ func Start(ctx context.Context, o Options) (*Network, error) {
 }
 
 func (n *Network) start(ctx context.Context) (err error) {
-	if n.vpc, err = namespace.New(); err != nil {
+	if n.vpcs, err = fabric.New(n.options.Simulator); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(n.options.Dir, 0o755); err != nil {
-		return err
-	}
-	for name, linkName := range Nodes() {
-		if err := n.add(ctx, name, linkName); err != nil {
+	names := Nodes()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if err := n.add(ctx, name, names[name]); err != nil {
 			return fmt.Errorf("give %s a network: %w", name, err)
 		}
 	}
-	n.running.Go(func() { n.keep(ctx) })
+	n.run("the VPCs", func() error { return n.follow(ctx) })
+	if n.options.Programs == nil {
+		return nil
+	}
+	pods, err := newPods(n.options, n.nodes)
+	if err != nil {
+		return err
+	}
+	n.run("pods", func() error { return pods.run(ctx) })
 	return nil
+}
+
+// run runs a part of the network until the end of its context.
+func (n *Network) run(what string, part func() error) {
+	n.running.Go(func() {
+		if err := part(); err != nil {
+			n.fail(fmt.Errorf("%s: %w", what, err))
+		}
+	})
 }
 
 // Stop ends the agents and the networks, and says what went wrong meanwhile.
@@ -103,45 +124,53 @@ func (n *Network) Stop() error {
 	n.stop()
 	n.running.Wait()
 	errs := n.failures
+	if n.vpcs != nil {
+		errs = append(errs, n.vpcs.Close())
+	}
 	for _, node := range n.nodes {
 		if node.host != nil {
 			node.host.Close()
 		}
-		errs = append(errs, node.namespace.Close(), os.Remove(n.entrance(node.name)))
-	}
-	if n.vpc != nil {
-		errs = append(errs, n.vpc.Close())
+		errs = append(errs, node.namespace.Close(), os.Remove(n.entrance(node.name)),
+			os.RemoveAll(node.networks), os.RemoveAll(node.leases))
 	}
 	return errors.Join(errs...)
 }
 
-// entrance is the file that leads into a node's namespace: nsenter --net=FILE.
+// entrance is the file that leads into the namespace of a node: nsenter --net=FILE.
 func (n *Network) entrance(node string) string { return filepath.Join(n.options.Dir, node) }
+
+// open makes a file that leads into a namespace. One may be left of a process that was killed.
+func open(file string, space *namespace.Namespace) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(space.Path(), file)
+}
 
 func (n *Network) add(ctx context.Context, name string, linkName func(int) string) error {
 	space, err := namespace.New()
 	if err != nil {
 		return err
 	}
-	nd := &node{name: name, linkName: linkName, namespace: space, links: map[string]string{}}
+	nd := &node{
+		name: name, linkName: linkName, namespace: space,
+		networks: filepath.Join(n.options.Dir, "networks", name), leases: filepath.Join(n.options.Dir, "leases", name),
+	}
 	n.nodes = append(n.nodes, nd)
-	// One may be left of a process that was killed.
-	if err := errors.Join(removeIfThere(n.entrance(name)), os.Symlink(space.Path(), n.entrance(name))); err != nil {
+	// A new namespace is a node that has booted: no pod of an earlier one has an address.
+	if err := errors.Join(open(n.entrance(name), space), os.RemoveAll(nd.networks), os.RemoveAll(nd.leases)); err != nil {
 		return err
 	}
-	options := netlink.Options{Device: n.device, Sysfs: filepath.Join(n.options.Dir, "no-sysfs")}
+	options := netlink.Options{Device: n.device, Sysfs: n.noSysfs()}
 	var failure error
 	if err := errors.Join(space.Do(func() { nd.host, failure = netlink.Open(options) }), failure); err != nil {
 		return err
 	}
 	return n.startAgent(ctx, nd)
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // device returns where on the bus a link of a simulated interface is.
@@ -154,20 +183,23 @@ func (n *Network) device(_, mac string) string {
 	return ""
 }
 
+// noSysfs is a folder that does not exist: the links are no devices.
+func (n *Network) noSysfs() string { return filepath.Join(n.options.Dir, "no-sysfs") }
+
 func (n *Network) startAgent(ctx context.Context, nd *node) error {
 	api, err := agent.Connect(n.options.Config, nd.name)
 	if err != nil {
 		return err
 	}
-	a := agent.New(agent.Options{
-		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(filepath.Join(n.options.Dir, "no-sysfs")),
+	o := agent.Options{
+		Node: nd.name, API: api, Host: nd.host, PCI: pci.Open(n.noSysfs()),
 		Taint: v1alpha1.NotReadyTaint, Resync: 30 * time.Second, Log: n.options.Logger.With("node", nd.name),
-	})
-	n.running.Go(func() {
-		if err := a.Run(ctx); err != nil {
-			n.fail(fmt.Errorf("the agent of %s: %w", nd.name, err))
-		}
-	})
+	}
+	if n.options.Programs != nil {
+		o.NetworksDir, o.LeasesDir = nd.networks, nd.leases
+	}
+	a := agent.New(o)
+	n.run("the agent of "+nd.name, func() error { return a.Run(ctx) })
 	return nil
 }
 
@@ -178,64 +210,57 @@ func (n *Network) fail(err error) {
 	n.options.Logger.Error("the network of a node", "err", err)
 }
 
-// keep makes links appear and vanish as interfaces are attached and detached.
-func (n *Network) keep(ctx context.Context) {
-	for {
-		state := n.options.Simulator.State()
+// follow makes links appear and vanish as interfaces are attached and detached, until the context ends.
+func (n *Network) follow(ctx context.Context) error {
+	for state := n.options.Simulator.State(); ; {
 		for _, nd := range n.nodes {
-			if err := nd.follow(attachedTo(state, nd.name), n.vpc); err != nil {
-				n.fail(fmt.Errorf("links of %s: %w", nd.name, err))
-				return
+			if err := n.move(nd, instanceOf(state, nd.name)); err != nil {
+				return fmt.Errorf("links of %s: %w", nd.name, err)
 			}
 		}
-		select {
-		case <-time.After(pollPeriod):
-		case <-ctx.Done():
-			return
+		if err := n.vpcs.Sync(); err != nil {
+			return err
+		}
+		var err error
+		state, err = n.options.Simulator.StateAfter(ctx, state.Revision)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of the context is how following ends
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// attachedTo returns the interfaces that EC2 has attached to the node's instance, without its primary interface.
-func attachedTo(state ec2.State, node string) map[string]*ec2.NetworkInterface {
-	instances := map[string]bool{}
+// move gives the links of an instance to a node, which may have been another instance.
+func (n *Network) move(nd *node, instance string) error {
+	if nd.instance == instance {
+		return nil
+	}
+	if err := n.vpcs.RemoveNode(nd.instance); err != nil {
+		return err
+	}
+	nd.instance = instance
+	if instance == "" {
+		return nil
+	}
+	return n.vpcs.AddNode(fabric.Node{InstanceID: instance, Namespace: nd.namespace.Path(), LinkName: nd.link})
+}
+
+// link names the link of an attachment. The primary interface has none: nothing in the namespace would use it.
+func (nd *node) link(a *ec2.Attachment) string {
+	if a.DeviceIndex == 0 {
+		return ""
+	}
+	return nd.linkName(a.DeviceIndex)
+}
+
+// instanceOf returns the ID of the running instance of a node, or "".
+func instanceOf(state ec2.State, node string) string {
 	for _, instance := range state.Instances {
-		if instance.Tags["Name"] == node {
-			instances[instance.InstanceID] = true
+		if instance.Tags["Name"] == node && instance.State.Name == ec2.Running {
+			return instance.InstanceID
 		}
 	}
-	attached := map[string]*ec2.NetworkInterface{}
-	for _, i := range state.NetworkInterfaces {
-		if a := i.Attachment; a != nil && instances[a.InstanceID] && a.DeviceIndex > 0 && a.Status == ec2.Attached {
-			attached[i.NetworkInterfaceID] = i
-		}
-	}
-	return attached
+	return ""
 }
-
-// follow makes the links those of the interfaces.
-func (nd *node) follow(attached map[string]*ec2.NetworkInterface, vpc *namespace.Namespace) error {
-	for id, link := range nd.links {
-		if attached[id] != nil {
-			continue
-		}
-		if _, err := nd.namespace.IP("link del " + link); err != nil {
-			return err
-		}
-		delete(nd.links, id)
-	}
-	for id, i := range attached {
-		if nd.links[id] != "" {
-			continue
-		}
-		link := nd.linkName(i.Attachment.DeviceIndex)
-		if err := nd.namespace.Attach(link, i.MACAddress, vpc, peer(id)); err != nil {
-			return err
-		}
-		nd.links[id] = link
-	}
-	return nil
-}
-
-// peer is the name of the far end of a link: as much of the interface's ID as a name can have.
-func peer(id string) string { return id[max(0, len(id)-15):] }

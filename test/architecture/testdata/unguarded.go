@@ -3,6 +3,9 @@
 
 package testdata
 
-func beside(work func()) {
+import "github.com/multieni/multieni/internal/panics"
+
+func beside(work func() error) {
 	go work()
+	go func() { _ = panics.AsError("work", work) }()
 }

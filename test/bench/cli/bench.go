@@ -42,7 +42,7 @@ func New() *cobra.Command {
 		Short: "Measure a controller of network interfaces against the limits of EC2",
 		Long: `Measure how close to EC2's limits the controller works, and how quiet it is.
 
-Most scenarios run in virtual time: the whole controller beside an API server and an EC2 in
+Most scenarios run in virtual time: the whole controller with an API server and an EC2 in
 memory, where an hour takes seconds. They measure what the request rates of EC2, which are
 those of an account by default, and the controller's decisions come to. The live ones run a
 controller as a process against a real API server and a simulated EC2 over HTTP that lives

@@ -154,7 +154,7 @@ func (r *Rig) undeclare(ctx context.Context, m *measurement) error {
 			return err
 		}
 	}
-	return m.converge(ctx, "interfaces are taken away", false)
+	return m.converge(ctx, "interfaces are removed", false)
 }
 
 // converge waits until EC2 holds what is declared, and measures what that took.

@@ -44,6 +44,7 @@ const (
 	Detached       = "detachCalls"
 	OrphansGone    = "orphansGone"
 	Strays         = "strays"
+	PodsWaiting    = "podsWaiting"
 	CPU            = "cpu"
 	CPUPerENI      = "cpuPerENI"
 	APILatency     = "apiWriteP99"

@@ -13,7 +13,7 @@ const InTime = time.Minute
 
 // virtual returns the scenarios in virtual time.
 func virtual() []Scenario {
-	return slices.Concat(coldStarts(), quietTimes(), removals(), churns())
+	return slices.Concat(coldStarts(), quietTimes(), removals(), churns(), podStarts())
 }
 
 func coldStarts() []Scenario {
@@ -40,7 +40,7 @@ func coldStarts() []Scenario {
 			},
 		},
 		{
-			ID: "g", Title: "all nodes at once, beside five leaked ENIs for each", Nodes: 1000, Curve: curve(full),
+			ID: "g", Title: "all nodes at once, with five leaked ENIs for each", Nodes: 1000, Curve: curve(full),
 			Figures: func(nodes int) []Figure {
 				return []Figure{
 					makespan(full.Attaching(nodes*MembersPerNode), 1.155, 1.5),
@@ -153,6 +153,29 @@ func churns() []Scenario {
 		{
 			ID: "f3", Title: "10 % of the nodes replaced per minute, for half an hour", Nodes: 1500,
 			Figures: func(int) []Figure { return replaced() },
+		},
+	}
+}
+
+// PodsPerNode is how many pods start on each node.
+const PodsPerNode = 100
+
+func podStarts() []Scenario {
+	pods := func(most int) []Figure {
+		return []Figure{
+			{What: "changing EC2 calls", Key: Mutating, Target: AtMost(float64(most)), Fail: AtMost(float64(most))},
+			{What: "pods without a free address at their start", Key: PodsWaiting, Target: AtMost(0)},
+			strays(),
+		}
+	}
+	return []Scenario{
+		{
+			ID: "p1", Title: "100 pods start on each node, in prefixes that the nodes have", Nodes: 10, Quick: 10,
+			Figures: func(int) []Figure { return pods(0) },
+		},
+		{
+			ID: "p2", Title: "100 pods start on each node, and the prefixes grow from one", Nodes: 10, Quick: 10,
+			Figures: func(nodes int) []Figure { return pods((nodes*PodsPerNode + 15) / 16) }, // a prefix has 16 addresses
 		},
 	}
 }

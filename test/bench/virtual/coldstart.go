@@ -130,7 +130,7 @@ func worldOf(s scenario.Scenario) awssim.World {
 	for n := range 5 * s.Nodes {
 		m := identity.Member{
 			Cluster: leakyCluster, NodeENI: "gone", Node: fmt.Sprintf("gone-%d", n/2), InstanceID: fmt.Sprintf("i-%017x", n/2),
-			Key: identity.Key{NodeENIUID: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
+			Key: identity.Key{Owner: "00000000-0000-4000-8000-00000000dead", Ordinal: n % 2}, Generation: 1,
 		}
 		w.NetworkInterfaces = append(w.NetworkInterfaces, ec2.WorldInterface{
 			SubnetID: bubble.SubnetIDs("data")[0], Description: "leak", Tags: ec2.Tags(m.Tags(time.Now().Add(-24*time.Hour), nil)),

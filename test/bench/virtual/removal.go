@@ -24,7 +24,7 @@ func undeclare(s *stage) {
 	for _, name := range []string{"data", "storage"} {
 		s.Must(s.User.Delete(s.Context(), &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	s.enter("interfaces are taken away", func() float64 { return 1 - s.readyPart() })
+	s.enter("interfaces are removed", func() float64 { return 1 - s.readyPart() })
 	s.await(6*time.Hour, "an end of the NodeENIs and NodeENIStates", func() bool {
 		_, states := s.readyNow()
 		return states == 0 && s.isGone("data") && s.isGone("storage")

@@ -51,7 +51,7 @@ func Run(t *testing.T, s scenario.Scenario, events io.Writer) {
 		}
 		ended = e.Outcome != nil
 		if err := encoder.Encode(e); err != nil {
-			panic(fmt.Sprintf("nobody hears how scenario %s goes: %v", s.ID, err))
+			panic(fmt.Sprintf("the progress of scenario %s cannot be written: %v", s.ID, err))
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -65,6 +65,6 @@ func runs() map[string]func(*stage) {
 	return map[string]func(*stage){
 		"a1": coldStart, "a2": coldStart, "a3": coldStartBesideTenant, "b": idle, "c": joinIdle, "c2": joinQueue,
 		"d1": undeclare, "d2": terminate, "e": restart, "f1": churnForAnHour, "f2": churnForTenMinutes, "f3": churnForHalfAnHour,
-		"g": coldStartWithLeaks,
+		"g": coldStartWithLeaks, "p1": podsInPreparedPrefixes, "p2": podsInGrowingPrefixes,
 	}
 }

@@ -128,7 +128,7 @@ func (c *Cluster) Difference() string {
 	}
 	wanted := c.Wanted()
 	if said != len(wanted) {
-		return fmt.Sprintf("%d interfaces are wanted, the statuses speak of %d", len(wanted), said)
+		return fmt.Sprintf("%d interfaces are wanted, the statuses name %d", len(wanted), said)
 	}
 	if diff := gocmp.Diff(wanted, c.Owned()); diff != "" {
 		return "(-wanted +there):\n" + diff

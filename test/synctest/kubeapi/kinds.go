@@ -30,6 +30,7 @@ func kinds() []kind {
 		{GroupVersion: ours, resource: "nodeenis", name: "NodeENI", isCustom: true},
 		{GroupVersion: ours, resource: "nodeenistates", name: "NodeENIState", isCustom: true},
 		{GroupVersion: ours, resource: "awsnodetemplates", name: "AWSNodeTemplate", isCustom: true},
+		{GroupVersion: ours, resource: "subnetreservations", name: "SubnetReservation", isCustom: true},
 	}
 }
 

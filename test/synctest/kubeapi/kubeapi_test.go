@@ -114,6 +114,23 @@ func TestGenerationAndStatus(t *testing.T) {
 	}
 }
 
+func TestAFieldManagerKeepsTheStatusOfAnother(t *testing.T) {
+	c := connect(t)
+	n := nodeENI(t, c)
+	apply := func(manager string, change func(*v1alpha1.NodeENIStatus)) {
+		own := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+		change(&own.Status)
+		must(t, status.Write(t.Context(), c, manager, own))
+	}
+	apply("one", func(s *v1alpha1.NodeENIStatus) { s.Subnets = []v1alpha1.ResolvedSubnet{{ID: "subnet-1"}} })
+	apply("two", func(s *v1alpha1.NodeENIStatus) { s.SecurityGroups = []string{"sg-1"} })
+	apply("one", func(*v1alpha1.NodeENIStatus) {})
+	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(n), n))
+	if len(n.Status.Subnets) != 0 || len(n.Status.SecurityGroups) != 1 {
+		t.Errorf("the subnets are %v, and the security groups %v", n.Status.Subnets, n.Status.SecurityGroups)
+	}
+}
+
 func TestFinalizersKeepAnObject(t *testing.T) {
 	c := connect(t)
 	n := nodeENI(t, c)

@@ -5,6 +5,8 @@ package kubeapi
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,12 +14,13 @@ import (
 )
 
 // patch applies a patch, to the object without its status if that is a matter of its own, or to the status alone.
-func (c *collection) patch(after *unstructured.Unstructured, format types.PatchType, content map[string]any, ofStatus bool) error {
+func (t target) patch(after *unstructured.Unstructured, format types.PatchType, content map[string]any, manager string) error {
+	c := t.collection
 	switch {
-	case format == types.ApplyPatchType && ofStatus:
-		after.Object["status"] = content["status"]
+	case format == types.ApplyPatchType && t.ofStatus:
+		after.Object["status"] = c.applyStatus(t.key, manager, after.Object["status"], content["status"])
 		content = map[string]any{"metadata": lock(content)}
-	case ofStatus || format != types.MergePatchType && (format != types.StrategicMergePatchType || c.name != "Event"):
+	case t.ofStatus || format != types.MergePatchType && (format != types.StrategicMergePatchType || c.name != "Event"):
 		// Of an Event clients patch only members that both formats of a merge treat alike.
 		return apierrors.NewBadRequest(fmt.Sprintf("a patch of %s in the format %s is not simulated", c.resource, format))
 	case c.isCustom:
@@ -25,6 +28,25 @@ func (c *collection) patch(after *unstructured.Unstructured, format types.PatchT
 	}
 	merge(after.Object, content)
 	return nil
+}
+
+// applyStatus returns a status after a field manager applied its own: members that others applied stay. The managers share no member.
+func (c *collection) applyStatus(k key, manager string, before, applied any) map[string]any {
+	status, _ := before.(map[string]any)
+	status = maps.Clone(status)
+	if status == nil {
+		status = map[string]any{}
+	}
+	for _, member := range c.applied[k][manager] {
+		delete(status, member)
+	}
+	own, _ := applied.(map[string]any)
+	maps.Copy(status, own)
+	if c.applied[k] == nil {
+		c.applied[k] = map[string][]string{}
+	}
+	c.applied[k][manager] = slices.Collect(maps.Keys(own))
+	return status
 }
 
 // replace puts another object in the place of one, without its status if that is a matter of its own.

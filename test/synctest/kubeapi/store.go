@@ -42,6 +42,8 @@ type collection struct {
 	// forgotten is the resource version of the last change that is no longer remembered.
 	forgotten int64
 	watches   map[*stream]bool
+	// applied are the members of an object's status that each field manager applied last.
+	applied map[key]map[string][]string
 }
 
 type key struct{ namespace, name string }
@@ -63,7 +65,7 @@ func New() *Server {
 	}
 	s := &Server{schemas: known}
 	for _, k := range kinds() {
-		s.collections = append(s.collections, &collection{kind: k, objects: map[key]*object{}, watches: map[*stream]bool{}})
+		s.collections = append(s.collections, &collection{kind: k, objects: map[key]*object{}, watches: map[*stream]bool{}, applied: map[key]map[string][]string{}})
 	}
 	for _, name := range []string{"default", "kube-system"} {
 		namespace := &unstructured.Unstructured{Object: map[string]any{}}
@@ -227,6 +229,7 @@ func (s *Server) remove(c *collection, k key, last *unstructured.Unstructured) (
 		return nil, err
 	}
 	delete(c.objects, k)
+	delete(c.applied, k)
 	c.tell(change{deleted, k.namespace, s.version, o})
 	return o, nil
 }

@@ -182,8 +182,9 @@ func (s *Server) servePatch(r *http.Request, t target) (*object, error) {
 		return nil, err
 	}
 	format, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	manager := r.URL.Query().Get("fieldManager")
 	return s.update(t.collection, t.key, func(after *unstructured.Unstructured) error {
-		return t.patch(after, types.PatchType(format), content, t.ofStatus)
+		return t.patch(after, types.PatchType(format), content, manager)
 	})
 }
 

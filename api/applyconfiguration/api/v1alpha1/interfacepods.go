@@ -33,6 +33,10 @@ type InterfacePodsApplyConfiguration struct {
 	Spare *int32 `json:"spare,omitempty"`
 	// routes are those of the NodeENI.
 	Routes []string `json:"routes,omitempty"`
+	// draining says that the interface is to be removed, or is to be no network
+	// for pods any more: no further pod gets an address. The controller detaches
+	// the interface once the agent reports the network as drained.
+	Draining *bool `json:"draining,omitempty"`
 }
 
 // InterfacePodsApplyConfiguration constructs a declarative configuration of the InterfacePods type for use with
@@ -96,5 +100,13 @@ func (b *InterfacePodsApplyConfiguration) WithRoutes(values ...string) *Interfac
 	for i := range values {
 		b.Routes = append(b.Routes, values[i])
 	}
+	return b
+}
+
+// WithDraining sets the Draining field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Draining field is set to the value of the last call.
+func (b *InterfacePodsApplyConfiguration) WithDraining(value bool) *InterfacePodsApplyConfiguration {
+	b.Draining = &value
 	return b
 }

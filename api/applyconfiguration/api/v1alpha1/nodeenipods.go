@@ -35,6 +35,12 @@ type NodeENIPodsApplyConfiguration struct {
 	// routes are routes in the pod by the router of the interface's subnet, in
 	// addition to the route to the subnet.
 	Routes []PodRouteApplyConfiguration `json:"routes,omitempty"`
+	// onRemoval says what happens to pods that use an interface which is to be
+	// detached, replaced or deleted. With Wait the interface stays until they
+	// are gone. With Evict the controller evicts them by the Eviction API, which
+	// respects PodDisruptionBudgets, on maxUnavailable nodes at a time; the chart
+	// value pods.eviction gives it the permission. Default: Wait.
+	OnRemoval *apiv1alpha1.PodsOnRemoval `json:"onRemoval,omitempty"`
 }
 
 // NodeENIPodsApplyConfiguration constructs a declarative configuration of the NodeENIPods type for use with
@@ -101,5 +107,13 @@ func (b *NodeENIPodsApplyConfiguration) WithRoutes(values ...*PodRouteApplyConfi
 		}
 		b.Routes = append(b.Routes, *values[i])
 	}
+	return b
+}
+
+// WithOnRemoval sets the OnRemoval field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OnRemoval field is set to the value of the last call.
+func (b *NodeENIPodsApplyConfiguration) WithOnRemoval(value apiv1alpha1.PodsOnRemoval) *NodeENIPodsApplyConfiguration {
+	b.OnRemoval = &value
 	return b
 }

@@ -10,8 +10,8 @@ package v1alpha1
 //
 // PodNetworkState is the pod network of one interface on one node.
 type PodNetworkStateApplyConfiguration struct {
-	// network is the name of the network: the name of the NodeENI, with a
-	// hyphen and the ordinal from the second interface on.
+	// network is the name of the network: the name of the NodeENI, with two
+	// hyphens and the ordinal from the second interface on.
 	Network *string `json:"network,omitempty"`
 	// nodeENI is the name of the NodeENI.
 	NodeENI *string `json:"nodeENI,omitempty"`
@@ -24,12 +24,20 @@ type PodNetworkStateApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// message explains the reason and names the next step.
 	Message *string `json:"message,omitempty"`
+	// drained says that no pod has an address of the network, and that none can
+	// get one. The agent reports false before it lets pods attach.
+	Drained *bool `json:"drained,omitempty"`
 	// used is the number of addresses that pods have.
 	Used *int32 `json:"used,omitempty"`
 	// free is the number of IPv4 addresses that pods can get now, or of IPv6
 	// addresses without IPv4 prefixes. It excludes prefixes that the agent
 	// drains. Addresses beyond 65536 are not counted.
 	Free *int32 `json:"free,omitempty"`
+	// capacity is the number of pods that the network can have at once. The
+	// agent writes it into the capacity of the Node as
+	// addresses.networking.k8s.aws/NETWORK. It is 0, and the resource is absent,
+	// while no further pod may attach.
+	Capacity *int32 `json:"capacity,omitempty"`
 	// prefixes are the prefixes of the interface.
 	Prefixes []PodPrefixApplyConfiguration `json:"prefixes,omitempty"`
 	// pods are pods with an address of the network, at most 16, in the order of
@@ -93,6 +101,14 @@ func (b *PodNetworkStateApplyConfiguration) WithMessage(value string) *PodNetwor
 	return b
 }
 
+// WithDrained sets the Drained field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Drained field is set to the value of the last call.
+func (b *PodNetworkStateApplyConfiguration) WithDrained(value bool) *PodNetworkStateApplyConfiguration {
+	b.Drained = &value
+	return b
+}
+
 // WithUsed sets the Used field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Used field is set to the value of the last call.
@@ -106,6 +122,14 @@ func (b *PodNetworkStateApplyConfiguration) WithUsed(value int32) *PodNetworkSta
 // If called multiple times, the Free field is set to the value of the last call.
 func (b *PodNetworkStateApplyConfiguration) WithFree(value int32) *PodNetworkStateApplyConfiguration {
 	b.Free = &value
+	return b
+}
+
+// WithCapacity sets the Capacity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Capacity field is set to the value of the last call.
+func (b *PodNetworkStateApplyConfiguration) WithCapacity(value int32) *PodNetworkStateApplyConfiguration {
+	b.Capacity = &value
 	return b
 }
 

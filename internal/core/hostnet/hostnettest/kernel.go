@@ -1,8 +1,8 @@
 // Copyright The multieni Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostnettest has a kernel without a kernel: it carries out the operations of package hostnet on values, with the
-// side effects that Linux has, and prints as sorted text.
+// Package hostnettest has a kernel without a kernel: it carries out the operations of package hostnet on values, with
+// the side effects that Linux has, and prints as sorted text.
 package hostnettest
 
 import (
@@ -156,7 +156,9 @@ func (k *Kernel) addAltName(link *hostnet.LinkFacts, name string) error {
 }
 
 func (k *Kernel) flush(index int, family func(netip.Addr) bool) {
-	k.facts.Routes = slices.DeleteFunc(k.facts.Routes, func(r hostnet.Route) bool { return r.Link == index && family(r.To.Addr()) })
+	k.facts.Routes = slices.DeleteFunc(k.facts.Routes, func(r hostnet.Route) bool {
+		return r.Link == index && family(r.To.Addr())
+	})
 }
 
 func (k *Kernel) link(index int) (*hostnet.LinkFacts, error) {

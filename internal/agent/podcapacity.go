@@ -1,0 +1,81 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/netattach"
+)
+
+// limit takes the capacity of all networks away while the node has no CNI program.
+func (a *Agent) limit(state *v1alpha1.PodNetworkState) {
+	if missing := a.missingPlugins(); len(missing) > 0 {
+		state.Ready, state.Reason, state.Capacity = false, reasonCNIProgram, 0
+		state.Message = fmt.Sprintf("the CNI folder of the node lacks %s; restart the agent's pod, which installs them, and compare pods.cniDir with the runtime's folder",
+			strings.Join(missing, " and "))
+	}
+}
+
+// missingPlugins returns the CNI plugins of ours that the node does not have.
+func (a *Agent) missingPlugins() []string {
+	if a.CNIDir == "" {
+		return nil
+	}
+	var missing []string
+	for _, plugin := range []string{netattach.IPAMPlugin, netattach.RoutesPlugin} {
+		if file, err := os.Stat(filepath.Join(a.CNIDir, plugin)); err != nil || !file.Mode().IsRegular() || file.Mode()&0o111 == 0 {
+			missing = append(missing, plugin)
+		}
+	}
+	return missing
+}
+
+// capacity returns the desired extended resources of the node. A network without capacity has none, instead of 0: a kubelet
+// that restarts rejects running pods that requested more of a resource than the Node has, and ignores requests of resources
+// that the Node does not have. The scheduler starts no pod in either case.
+func (s *snapshot) capacity() map[corev1.ResourceName]int64 {
+	capacity := map[corev1.ResourceName]int64{}
+	for _, network := range s.networks {
+		if network.Capacity > 0 {
+			capacity[corev1.ResourceName(v1alpha1.AddressesResourcePrefix+network.Network)] = int64(network.Capacity)
+		}
+	}
+	return capacity
+}
+
+// ownCapacity returns the part of a Node's capacity that agents write.
+func ownCapacity(node *corev1.Node) corev1.ResourceList {
+	own := maps.Clone(node.Status.Capacity)
+	maps.DeleteFunc(own, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		return !strings.HasPrefix(string(name), v1alpha1.AddressesResourcePrefix)
+	})
+	return own
+}
+
+// changedCapacity returns the changes of a Node's capacity as a patch has them: null removes a resource.
+func changedCapacity(node *corev1.Node, want map[corev1.ResourceName]int64) map[corev1.ResourceName]any {
+	changes := map[corev1.ResourceName]any{}
+	now := ownCapacity(node)
+	for name := range now {
+		if _, wanted := want[name]; !wanted {
+			changes[name] = nil
+		}
+	}
+	for name, value := range want {
+		if quantity, has := now[name]; !has || quantity.Value() != value {
+			changes[name] = strconv.FormatInt(value, 10)
+		}
+	}
+	return changes
+}

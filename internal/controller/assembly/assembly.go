@@ -1,0 +1,145 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package assembly connects the controllers of nodes and NodeENIs with the observer, garbage collection and the state
+// that they share. `multieni controller` and the simulation both use it, so that the simulation tests the connections
+// of the product.
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/multieni/multieni/internal/addresses"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/controller/gc"
+	"github.com/multieni/multieni/internal/controller/node"
+	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/executor"
+	"github.com/multieni/multieni/internal/observer"
+	"github.com/multieni/multieni/internal/resolver"
+)
+
+const (
+	// ResolveInterval is the time after which subnets and security groups that were found are read again.
+	ResolveInterval = 30 * time.Minute
+	// ResolveMissingInterval is the time after which those that were not found are read again.
+	ResolveMissingInterval = 30 * time.Second
+)
+
+// EC2 is what the controllers ask of EC2.
+type EC2 interface {
+	executor.Cloud
+	observer.Reader
+	resolver.Reader
+	addresses.Reader
+	node.Limiter
+}
+
+// Options are what the controllers work with, and the values in which production and the simulation differ.
+type Options struct {
+	Client client.Client
+	// Reader reads the API server itself, not a cache.
+	Reader client.Reader
+	Events events.EventRecorder
+	EC2    EC2
+	// Cluster is the cluster's name in ownership tags.
+	Cluster string
+	// InstanceTags are tags. An instance gets interfaces if it has one of them; without InstanceTags all instances do.
+	InstanceTags []eni.InstanceTag
+	// ConcurrentNodes and ConcurrentNodeENIs are how many reconciliations of each kind run concurrently.
+	ConcurrentNodes, ConcurrentNodeENIs int
+	// Members and Removals are how many calls for one instance run concurrently; see [executor.Options].
+	Members, Removals int
+	// MaxUnattached is how many interfaces of the cluster may exist without being attached before no more are created.
+	MaxUnattached int
+	// Resync is the time between two full listings; Poll is the time between two reads of interfaces in transition.
+	Resync, Poll time.Duration
+	// Refusals are the reads that EC2 refuses; nil for none.
+	Refusals *controller.Refusals
+	// Attachments are the states of the NetworkAttachmentDefinitions; AttachmentsChanged receives the NodeENIs whose state
+	// changed. Both may be nil.
+	Attachments        *controller.AttachmentDefinitions
+	AttachmentsChanged <-chan event.GenericEvent
+	// Attached receives, for every interface that becomes attached, how long its node waited for it; it may be nil.
+	Attached func(after time.Duration)
+	// Group and Go run concurrent calls and deferred work; goroutines do if they are nil.
+	Group func() executor.Group
+	Go    func(work func(life context.Context))
+	// Now returns the current time.
+	Now func() time.Time
+	Log *slog.Logger
+	// Traces receives spans; nil for none.
+	Traces trace.TracerProvider
+}
+
+// Controllers are connected controllers.
+type Controllers struct {
+	Observer *observer.Observer
+	Resolver *resolver.Resolver
+	GC       *gc.Collector
+	Nodes    *node.Reconciler
+	NodeENIs *nodeeni.Reconciler
+	// InPlaceUpdates are the updates of launch interfaces, which the AWSNodeTemplate controller declares.
+	InPlaceUpdates *controller.InPlaceUpdates
+	// RefusedWrites are the objects that the API server refuses to store.
+	RefusedWrites *controller.RejectedWrites
+}
+
+// New connects controllers.
+func New(o Options) *Controllers {
+	c := &Controllers{InPlaceUpdates: &controller.InPlaceUpdates{}, RefusedWrites: &controller.RejectedWrites{}}
+	inFlight, ledgers := &controller.InFlight{}, &controller.PreviousLedgers{}
+	c.GC = gc.New(gc.Options{Reader: o.Reader, Period: o.Resync, Now: o.Now, Log: o.Log, Traces: o.Traces})
+	c.Observer = observer.New(o.EC2, observer.Options{
+		Cluster: o.Cluster, Resync: o.Resync, Poll: o.Poll, Now: o.Now, Log: o.Log,
+		AfterListing: func(ctx context.Context) time.Duration { return c.GC.Run(ctx, c.Observer) },
+	})
+	c.Resolver = resolver.New(o.EC2, resolver.Options{Fresh: ResolveInterval,
+		Doubtful: ResolveMissingInterval, Now: o.Now})
+	c.Nodes = node.New(node.Options{
+		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer, Resolver: c.Resolver,
+		Applier: executor.New(o.EC2, c.Observer, executor.Options{
+			Members: o.Members, Removals: o.Removals, Group: o.Group,
+			Addresses: addresses.NewReservations(o.EC2, o.Now), Now: o.Now,
+		}),
+		Limiter: o.EC2, GC: c.GC, InFlight: inFlight, Ledgers: ledgers,
+		RefusedWrites: c.RefusedWrites, Repairs: c.InPlaceUpdates,
+		MaxUnattached: o.MaxUnattached, Cluster: o.Cluster, InstanceTags: o.InstanceTags, Concurrency: o.ConcurrentNodes,
+		Go: o.Go, Now: o.Now, Log: o.Log, Traces: o.Traces, Attached: o.Attached,
+	})
+	c.NodeENIs = nodeeni.New(nodeeni.Options{
+		Client: o.Client, Reader: o.Reader, Events: o.Events, Observer: c.Observer, Resolver: c.Resolver,
+		InFlight: inFlight, Ledgers: ledgers, Refusals: o.Refusals, RefusedWrites: c.RefusedWrites,
+		Attachments: o.Attachments, AttachmentsChanged: o.AttachmentsChanged,
+		Reresolve: ResolveInterval, ReresolveMissing: ResolveMissingInterval, Concurrency: o.ConcurrentNodeENIs,
+		Now: o.Now, Log: o.Log,
+	})
+	return c
+}
+
+// SetupWithManager makes a manager run the controllers and the observer.
+func (c *Controllers) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
+	if err := controller.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := mgr.Add(c.Observer); err != nil {
+		return err
+	}
+	if err := c.Nodes.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the node controller up: %w", err)
+	}
+	if err := c.NodeENIs.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set the NodeENI controller up: %w", err)
+	}
+	return nil
+}

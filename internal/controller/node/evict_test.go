@@ -1,0 +1,109 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/node"
+)
+
+// TestPodsOfARemovedInterface takes the label from a node whose interface a pod uses.
+func TestPodsOfARemovedInterface(t *testing.T) {
+	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "The disruption budget upf needs 1 healthy pods and has 1 currently."}}
+	for name, tc := range map[string]struct {
+		onRemoval v1alpha1.PodsOnRemoval
+		// on is the node that the pod runs on now.
+		on      string
+		refusal error
+		// most is the largest number of evictions that the API server is asked for in an hour.
+		least, most int
+		evicted     bool
+		message     string
+	}{
+		"wait":                         {onRemoval: v1alpha1.PodsWait, on: nodeName, message: "upf/upf-0; delete or move the pods"},
+		"evict":                        {onRemoval: v1alpha1.PodsEvict, on: nodeName, least: 1, most: 1, evicted: true, message: "upf/upf-0; multieni evicts them"},
+		"evict, and it runs elsewhere": {onRemoval: v1alpha1.PodsEvict, on: "another", message: "upf/upf-0; multieni evicts them"},
+		"evict, and a budget": {
+			onRemoval: v1alpha1.PodsEvict, on: nodeName, refusal: budget, least: 25, most: 40,
+			message: "a PodDisruptionBudget refuses the eviction of pod upf/upf-0 (The disruption budget upf needs 1 healthy pods and has 1 currently)",
+		},
+		"evict without permission": {
+			onRemoval: v1alpha1.PodsEvict, on: nodeName, refusal: apierrors.NewForbidden(corev1.Resource("pods"), "upf-0", nil), least: 25, most: 40,
+			message: "set pods.eviction=true in the values of the chart",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}, OnRemoval: tc.onRemoval}
+				pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "upf", Name: "upf-0", UID: "uid-upf-0"}, Spec: corev1.PodSpec{NodeName: tc.on}}
+				s.both(func(c client.Client) {
+					s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods })
+					s.must(c.Create(t.Context(), pod.DeepCopy()))
+				})
+				asked := s.countEvictions(tc.refusal)
+				s.must(s.play(2 * time.Minute))
+				s.reportPods()
+				s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+				s.must(s.play(time.Hour))
+				if len(s.attached()) != 1 {
+					t.Fatalf("%d interfaces are attached, want 1: the agent still reports the pod", len(s.attached()))
+				}
+				if *asked < tc.least || *asked > tc.most {
+					t.Errorf("%d evictions are asked for, want %d to %d", *asked, tc.least, tc.most)
+				}
+				gone := apierrors.IsNotFound(s.cache.Get(t.Context(), client.ObjectKeyFromObject(&pod), &corev1.Pod{}))
+				if gone != tc.evicted {
+					t.Errorf("the pod is gone: %t, want %t", gone, tc.evicted)
+				}
+				reason := "InUseByPods"
+				if tc.refusal != nil {
+					reason = "EvictionRefused"
+				}
+				if got := s.served(); got.Reason != reason || !strings.Contains(got.Message, tc.message) {
+					t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, reason, tc.message)
+				}
+				s.state(func(state *v1alpha1.NodeENIState) { state.Status.PodNetworks = nil })
+				s.must(s.play(10 * time.Minute))
+				if len(s.attached()) != 0 {
+					t.Errorf("without pods the interface stays attached")
+				}
+			})
+		})
+	}
+}
+
+// countEvictions counts the evictions that the API server is asked for from now on. With a refusal it evicts no pod; else the pod
+// is gone for good.
+func (s *stage) countEvictions(refusal error) *int {
+	asked := new(int)
+	s.with(func(o *node.Options) {
+		o.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
+			SubResourceCreate: func(ctx context.Context, c client.Client, sub string, pod, eviction client.Object, opts ...client.SubResourceCreateOption) error {
+				*asked++
+				if uid := eviction.(*policyv1.Eviction).DeleteOptions.Preconditions.UID; sub != "eviction" || *uid != pod.GetUID() {
+					s.Errorf("%s of the pod with the UID %s asks for %v", sub, pod.GetUID(), uid)
+				}
+				if refusal != nil {
+					return refusal
+				}
+				s.must(s.api.Delete(ctx, pod))
+				return c.SubResource(sub).Create(ctx, pod, eviction, opts...)
+			},
+		})
+	})
+	return asked
+}

@@ -1,0 +1,286 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package subnetreservation reconciles SubnetReservation objects: it creates and deletes subnet CIDR reservations in
+// EC2, and reports the blocks of each subnet.
+//
+// Package reservation decides. This package reads its inputs, writes the blocks to the status before it requests them,
+// makes the calls, and reports. EC2 allows one of these calls per second, so one object is reconciled at a time.
+package subnetreservation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/reservation"
+	"github.com/multieni/multieni/internal/resolver"
+	"github.com/multieni/multieni/internal/status"
+)
+
+const (
+	// rereadInterval is the time between two reads of EC2 while everything is as declared, recheckInterval while a
+	// person has to act, and requestInterval while a request is not confirmed.
+	rereadInterval  = 10 * time.Minute
+	recheckInterval = time.Minute
+	requestInterval = 5 * time.Second
+	// visibilityWindow is the time in which EC2 may not return a new reservation.
+	visibilityWindow = 2 * time.Minute
+)
+
+// EC2 is what the reconciler needs from EC2 itself.
+type EC2 interface {
+	SubnetReservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error)
+	SubnetInterfaces(ctx context.Context, subnetID string) ([]eni.Interface, error)
+	// CreateSubnetReservation has an error of class AddressTaken if the block overlaps another reservation.
+	CreateSubnetReservation(
+		ctx context.Context, subnetID string, cidr netip.Prefix, kind eni.ReservationType, owner reservation.Owner,
+	) (id string, err error)
+	// DeleteSubnetReservation deletes a reservation; an unknown one is no error.
+	DeleteSubnetReservation(ctx context.Context, id string) error
+}
+
+// Options are what a Reconciler works with.
+type Options struct {
+	Client client.Client
+	// Reader reads the API server itself, not a cache: a recorded block must not be missed.
+	Reader   client.Reader
+	Resolver *resolver.Resolver
+	EC2      EC2
+	// Cluster is the cluster's name in ownership tags.
+	Cluster string
+	// Now tells the time.
+	Now func() time.Time
+	Log *slog.Logger
+	// Traces is where spans go; nowhere if nil.
+	Traces trace.TracerProvider
+}
+
+// Reconciler reconciles SubnetReservations.
+type Reconciler struct {
+	Options
+	// expected are the reservations that this process created in the last two minutes, by subnet: EC2 may not return
+	// them yet.
+	expected map[string][]expectation
+}
+
+type expectation struct {
+	eni.SubnetReservation
+	until time.Time
+}
+
+// New returns a Reconciler to be set up with a manager.
+func New(options Options) *Reconciler {
+	return &Reconciler{Options: options, expected: map[string][]expectation{}}
+}
+
+// SetupWithManager wires the reconciler to SubnetReservations.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("subnetreservation").
+		For(&v1alpha1.SubnetReservation{}, builder.WithPredicates(controller.SpecOrLifeChanged())).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 1, RateLimiter: controller.Backoff()}).
+		Complete(r)
+}
+
+// Reconcile brings the reservations of one SubnetReservation up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("multieni.subnetreservation", request.Name))
+	result, err := r.reconcile(ctx, request)
+	end(err)
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var object v1alpha1.SubnetReservation
+	if err := r.Reader.Get(ctx, request.NamespacedName, &object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !object.DeletionTimestamp.IsZero() {
+		return r.remove(ctx, &object)
+	}
+	if err := r.addFinalizer(ctx, &object); err != nil {
+		return reconcile.Result{}, err
+	}
+	if controller.Paused(&object) {
+		return reconcile.Result{}, r.write(ctx, &object, object.Status.Reservations, paused())
+	}
+	s, err := r.observe(ctx, &object)
+	if err != nil {
+		return reconcile.Result{}, errors.Join(err, r.write(ctx, &object, object.Status.Reservations, unreadable(err)))
+	}
+	if err := r.write(ctx, &object, s.blocks(), s.outcome()); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	failed := r.apply(ctx, &s)
+	// The status is written even if the calls took all the time of the reconciliation: it has the IDs.
+	if err := r.write(context.WithoutCancel(ctx), &object, s.blocks(), s.outcome()); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return reconcile.Result{RequeueAfter: s.requeueAfter()}, failed
+}
+
+// apply makes the calls. It returns the errors after which a repetition can succeed.
+func (r *Reconciler) apply(ctx context.Context, s *snapshot) error {
+	var failed []error
+	for _, id := range s.released {
+		failed = append(failed, s.note(r.delete(ctx, id)))
+	}
+	for n := range s.subnets {
+		subnet := &s.subnets[n]
+		for _, id := range subnet.plan.Delete {
+			failed = append(failed, s.note(r.delete(ctx, id)))
+		}
+		for _, cidr := range subnet.plan.Create {
+			id, err := r.EC2.CreateSubnetReservation(ctx, subnet.Subnet.ID, cidr, s.desired.Type, s.desired.Owner)
+			if class := eni.ErrorClass(err); err != nil && (class == eni.Throttled || class == eni.Transient) {
+				failed = append(failed, err)
+			}
+			subnet.created(cidr, id, err)
+			if err == nil {
+				r.expect(subnet.Subnet.ID,
+					eni.SubnetReservation{ID: id, CIDR: cidr, Type: s.desired.Type, Tags: s.desired.Owner.Tags()})
+				r.Log.Info("reserved", "subnetreservation", s.desired.Owner.Name, "subnet", subnet.Subnet.ID,
+					"cidr", cidr.String(), "id", id)
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// delete deletes a reservation. An unknown one is no error.
+func (r *Reconciler) delete(ctx context.Context, id string) error {
+	if err := r.EC2.DeleteSubnetReservation(ctx, id); err != nil {
+		return err
+	}
+	for subnetID, all := range r.expected {
+		r.expected[subnetID] = slices.DeleteFunc(all, func(e expectation) bool { return e.ID == id })
+	}
+	return nil
+}
+
+// expect keeps a new reservation in mind until EC2 returns it for certain.
+func (r *Reconciler) expect(subnetID string, made eni.SubnetReservation) {
+	r.expected[subnetID] = append(r.expected[subnetID], expectation{made, r.Now().Add(visibilityWindow)})
+}
+
+// reservations returns those that EC2 returns, and the expected ones.
+func (r *Reconciler) reservations(ctx context.Context, subnetID string) ([]eni.SubnetReservation, error) {
+	all, err := r.EC2.SubnetReservations(ctx, subnetID)
+	if err != nil {
+		return nil, err
+	}
+	r.expected[subnetID] = slices.DeleteFunc(r.expected[subnetID], func(e expectation) bool {
+		return !r.Now().Before(e.until)
+	})
+	if len(r.expected[subnetID]) == 0 {
+		delete(r.expected, subnetID)
+	}
+	for _, e := range r.expected[subnetID] {
+		if !slices.ContainsFunc(all, func(visible eni.SubnetReservation) bool { return visible.ID == e.ID }) {
+			all = append(all, e.SubnetReservation)
+		}
+	}
+	return all, nil
+}
+
+// remove deletes the reservations, and takes the finalizer off.
+func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservation) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	if controller.Paused(object) {
+		return reconcile.Result{}, r.write(ctx, object, object.Status.Reservations, paused())
+	}
+	if err := r.release(ctx, object); err != nil {
+		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, object.Status.Reservations, undeleted(err)))
+	}
+	if left := visibilityWindow - r.Now().Sub(object.DeletionTimestamp.Time); left > 0 && mayBeInvisible(object) {
+		return reconcile.Result{RequeueAfter: left}, r.write(ctx, object, object.Status.Reservations, status.Outcome{
+			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
+			Message: "EC2 gets two minutes to return a reservation whose request was not answered",
+		})
+	}
+	before := object.DeepCopy()
+	controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("take the finalizer off SubnetReservation %s: %w", object.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// release deletes every owned reservation, unless the object retains them.
+func (r *Reconciler) release(ctx context.Context, object *v1alpha1.SubnetReservation) error {
+	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		return nil
+	}
+	s := snapshot{desired: reservation.Desired{Owner: r.owner(object)}, recorded: recorded(object.Status)}
+	match, err := r.Resolver.Subnets(ctx, terms(object.Spec))
+	if err != nil {
+		return err
+	}
+	ids := s.recordedSubnets()
+	for _, subnet := range match.Subnets() {
+		ids[subnet.ID] = true
+	}
+	if err := r.releaseIn(ctx, &s, ids); err != nil {
+		return err
+	}
+	return r.apply(ctx, &s)
+}
+
+// addFinalizer puts the finalizer on. Nothing is made in EC2 for an object without it, and nothing for one that is
+// paused.
+func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.SubnetReservation) error {
+	before := object.DeepCopy()
+	if controller.Paused(object) || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, object, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("put the finalizer on SubnetReservation %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// write writes the status if it changed.
+func (r *Reconciler) write(
+	ctx context.Context, object *v1alpha1.SubnetReservation, blocks []v1alpha1.ReservedBlock, o status.Outcome,
+) error {
+	after := v1alpha1.SubnetReservationStatus{ObservedGeneration: object.Generation, Blocks: int32(len(blocks)),
+		Reservations: blocks}
+	for _, b := range blocks {
+		if b.Reason == "" {
+			after.Reserved++
+		}
+	}
+	after.Conditions = status.Summarize(object.Status.Conditions, object.Generation, o)
+	if equality.Semantic.DeepEqual(object.Status, after) {
+		return nil
+	}
+	object.Status = after
+	return status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, object)
+}
+
+func (r *Reconciler) owner(object *v1alpha1.SubnetReservation) reservation.Owner {
+	return reservation.Owner{Cluster: r.Cluster, Name: object.Name}
+}

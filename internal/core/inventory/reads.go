@@ -1,0 +1,194 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+)
+
+// ObserveInterfaces merges the result of a read that began at the given time, and returns the members that it changed.
+// It ignores foreign interfaces.
+func (v *Inventory) ObserveInterfaces(begun time.Time, interfaces ...eni.Interface) []identity.Member {
+	var changed []identity.Member
+	for _, seen := range interfaces {
+		member, ours := v.memberOf(seen)
+		v.launched.saw(v.cluster, begun, seen)
+		if !ours {
+			changed = append(changed, v.dropForeign(begun, seen)...)
+			continue
+		}
+		if gone, ok := v.deleted[seen.ID]; ok && begun.Before(gone.Add(VisibilityWindow)) {
+			continue
+		}
+		before := v.made(seen.ID)
+		if v.merge(begun, member, seen) {
+			changed = append(changed, member)
+			if before.Node != "" && before.Node != member.Node {
+				changed = append(changed, before) // its tags were changed by hand; reconcile the node that has it
+			}
+		}
+	}
+	return changed
+}
+
+// ObserveList merges a complete list of the cluster's interfaces that began at the given time. It returns the members
+// that changed.
+func (v *Inventory) ObserveList(begun time.Time, all []eni.Interface) []identity.Member {
+	changed := v.ObserveInterfaces(begun, all...)
+	shown := make(map[string]bool, len(all))
+	for _, i := range all {
+		shown[i.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.entries)) {
+		if !shown[id] {
+			changed = append(changed, v.ObserveAbsence(begun, id)...)
+		}
+	}
+	for instanceID := range v.launched.byInstance {
+		v.launched.missed(begun, instanceID, shown)
+	}
+	v.forget(begun)
+	return changed
+}
+
+// ObserveInstance merges a complete read of one instance: an interface that was created for the instance, and is not in
+// the read, was omitted. It returns the members that changed.
+func (v *Inventory) ObserveInstance(look eni.InstanceSnapshot) []identity.Member {
+	if look.Instance.State.Terminating() {
+		// The end of an instance reverts the effects of our calls, so no read has to show them.
+		for _, e := range v.byInstance[look.Instance.ID] {
+			e.pending = nil
+		}
+	}
+	changed := v.ObserveInterfaces(look.At, look.Interfaces...)
+	shown := map[string]bool{}
+	for _, i := range look.Interfaces {
+		shown[i.ID] = true
+	}
+	v.launched.missed(look.At, look.Instance.ID, shown)
+	for _, r := range v.Of(look.Instance.ID) {
+		switch {
+		case shown[r.ID]:
+		case look.Instance.State == eni.InstanceTerminated && r.diesWithInstance():
+			v.drop(look.At, v.entries[r.ID], false)
+			changed = append(changed, r.Member)
+		default:
+			changed = append(changed, v.ObserveAbsence(look.At, r.ID)...)
+		}
+	}
+	return changed
+}
+
+// diesWithInstance reports whether EC2 deletes the interface with its instance. Its absence after the termination then
+// needs no second read.
+func (r Record) diesWithInstance() bool {
+	return r.AttachedTo(r.Member.InstanceID) && r.Attachment.DeleteOnTermination
+}
+
+// ObserveAbsence merges that a read that began at the given time omitted an interface. The first makes it Missing, and
+// one that confirms it removes it. The result is its member if that changed something.
+func (v *Inventory) ObserveAbsence(begun time.Time, id string) []identity.Member {
+	e, ok := v.entries[id]
+	if !ok || begun.Before(e.newestReadBegan) || begun.Before(e.madeAt.Add(VisibilityWindow)) {
+		return nil
+	}
+	if !e.Missing {
+		e.Missing, e.absentSince = true, begun
+		return []identity.Member{e.Member}
+	}
+	if begun.Sub(e.absentSince) < AbsenceConfirmation {
+		return nil
+	}
+	v.drop(begun, e, true)
+	return []identity.Member{e.Member}
+}
+
+// dropForeign removes an interface whose tags, by a read that counts, no longer name this cluster. Their tags were
+// changed by hand, and multieni never touches foreign interfaces.
+func (v *Inventory) dropForeign(begun time.Time, seen eni.Interface) []identity.Member {
+	e, known := v.entries[seen.ID]
+	if !known || !e.accepts(begun, seen) {
+		return nil
+	}
+	v.drop(begun, e, true)
+	return []identity.Member{e.Member}
+}
+
+// merge takes over a read, unless it is older than the last one, and reports whether it changed something.
+func (v *Inventory) merge(begun time.Time, member identity.Member, seen eni.Interface) bool {
+	was, known := v.entries[seen.ID]
+	if known && !was.accepts(begun, seen) {
+		return v.finished(begun, was, seen)
+	}
+	changed := !known || was.Missing || was.Member != member
+	e, _ := v.entry(begun, member, seen)
+	e.newestReadBegan, e.LastRead = begun, begun
+	v.forgetUnassigned(begun, seen)
+	if !e.Confirmed && begun.Sub(e.ownedSince) >= StaleReadWindow {
+		e.Confirmed = true
+		changed = changed || v.hasSibling(e)
+	}
+	return v.set(begun, e, seen) || changed
+}
+
+// hasSibling reports whether the same NodeENI has another interface on the same instance. Evidence about an interface
+// without a sibling changes no plan; with one it decides which of them is a duplicate. After a restart, all interfaces
+// gain evidence at once.
+func (v *Inventory) hasSibling(e *entry) bool {
+	for _, other := range v.byInstance[e.Member.InstanceID] {
+		if other != e && other.Member.Owner == e.Member.Owner {
+			return true
+		}
+	}
+	return false
+}
+
+// accepts reports whether a read that began at the given time is no older than the last one, and shows all effects of
+// our calls that have not expired.
+func (e *entry) accepts(begun time.Time, seen eni.Interface) bool {
+	e.pending = e.pending.unexpired(begun)
+	return !begun.Before(e.newestReadBegan) && e.pending.shownBy(seen)
+}
+
+// finished merges the end of an attach from a read that is otherwise ignored as stale, because it does not show all
+// effects of our calls. EC2 returns "attached" only when it is true, so a concurrent change of another aspect does not
+// delay it.
+func (v *Inventory) finished(begun time.Time, e *entry, seen eni.Interface) bool {
+	was, now := e.Attachment, seen.Attachment
+	if was == nil || now == nil || now.ID != was.ID || was.Status != eni.AttachmentAttaching || now.Status != eni.AttachmentAttached {
+		return false
+	}
+	i := e.Clone()
+	i.Attachment.Status = eni.AttachmentAttached
+	return v.set(begun, e, i)
+}
+
+// NeverOwned reports whether an interface cannot belong to a member, regardless of its tags: an AWS service created it
+// for itself, or it is an instance's primary interface.
+func NeverOwned(i eni.Interface) bool {
+	return i.RequesterManaged || i.Attachment != nil && i.Attachment.Slot == eni.Primary
+}
+
+// Equal reports whether two reads of an interface have the same content.
+func Equal(a, b eni.Interface) bool {
+	return sameAttachment(a.Attachment, b.Attachment) && sameAddresses(a.Addresses, b.Addresses) &&
+		a.ID == b.ID && a.Type == b.Type && a.Status == b.Status && a.Description == b.Description && a.MAC == b.MAC &&
+		a.SubnetID == b.SubnetID && a.SourceDestCheck == b.SourceDestCheck &&
+		slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Tags, b.Tags)
+}
+
+func sameAttachment(a, b *eni.Attachment) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
+}
+
+func sameAddresses(a, b eni.Addresses) bool {
+	return a.PrimaryIPv4 == b.PrimaryIPv4 &&
+		slices.Equal(a.SecondaryIPv4, b.SecondaryIPv4) && slices.Equal(a.IPv4Prefixes, b.IPv4Prefixes) &&
+		slices.Equal(a.IPv6, b.IPv6) && slices.Equal(a.IPv6Prefixes, b.IPv6Prefixes)
+}

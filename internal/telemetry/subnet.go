@@ -1,0 +1,50 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+type subnets struct {
+	all         func() []eni.Subnet
+	free, total *prometheus.Desc
+}
+
+// RegisterSubnets registers the gauges of the IPv4 addresses of the subnets that the function returns. A subnet without
+// an IPv4 block has none.
+func RegisterSubnets(registry prometheus.Registerer, all func() []eni.Subnet) {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "subnet", name), help, []string{"subnet", "zone"}, nil)
+	}
+	registry.MustRegister(subnets{
+		all: all,
+		free: desc("free_addresses", "Free IPv4 addresses of a subnet that objects of the cluster select, as EC2 "+
+			"counted them at the last read, up to 30 minutes ago. "+
+			"EC2 does not count free /28s: prefixes can run out earlier, and kubectl eni subnets counts them."),
+		total: desc("addresses", "Size of the IPv4 block of a subnet that objects of the cluster select, in "+
+			"addresses; EC2 keeps 5 of them."),
+	})
+}
+
+// Describe implements [prometheus.Collector].
+func (s subnets) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- s.free
+	descriptions <- s.total
+}
+
+// Collect implements [prometheus.Collector].
+func (s subnets) Collect(metrics chan<- prometheus.Metric) {
+	for _, subnet := range s.all() {
+		if !subnet.CIDR.IsValid() {
+			continue
+		}
+		size := 1 << (32 - subnet.CIDR.Bits())
+		metrics <- prometheus.MustNewConstMetric(s.free, prometheus.GaugeValue, float64(subnet.FreeIPv4),
+			subnet.ID, subnet.Zone)
+		metrics <- prometheus.MustNewConstMetric(s.total, prometheus.GaugeValue, float64(size), subnet.ID, subnet.Zone)
+	}
+}

@@ -1,0 +1,114 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	nodeagent "github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostnet"
+)
+
+// linkInPod is a node whose only link of multieni is in the namespace of a pod, so that nothing is left to configure.
+type linkInPod struct{ device string }
+
+func (l linkInPod) Facts([]string) (hostnet.Facts, error) {
+	return hostnet.Facts{Away: []string{l.device}}, nil
+}
+func (linkInPod) Apply(hostnet.Operation) error { return errors.New("nothing is to be configured") }
+func (linkInPod) Events() <-chan struct{}       { return nil }
+
+// The agent of a node, with the permissions of agents, writes the addresses of a pod network into the capacity of its Node, from where the
+// API server shows them to the scheduler, and takes them away while the interface waits for its removal.
+func TestTheNodeHasTheAddressesOfItsPodNetwork(t *testing.T) {
+	const name, device = "node-capacity", "0000:00:06.0"
+	admin := everything(t, server.Config)
+	for _, file := range []string{"config/rbac/agent.yaml", "config/admission/agent.yaml"} {
+		applyFile(t, admin, file)
+	}
+	provide(t, admin, name)
+	status := func(patch string) {
+		t.Helper()
+		state := &v1alpha1.NodeENIState{}
+		state.Name = name
+		if err := admin.Status().Patch(t.Context(), state, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attached := `"nodeENI":"n3","nodeENIUID":"uid","ordinal":0,"generation":1,"phase":"Attached","eniID":"eni-1","macAddress":"02:00:00:00:00:03","privateIP":"10.0.4.5",
+"subnetCIDR":"10.0.4.0/24","ipv4Prefixes":["10.0.4.16/28","10.0.4.32/28"],"pods":{"attachment":"IPVLAN","ipv4Prefixes":1,"spare":8}`
+	status(`{"status":{"interfaces":[{` + attached + `}],
+"links":[{"macAddress":"02:00:00:00:00:03","nodeENI":"n3","eniID":"eni-1","pciAddress":"` + device + `","state":"Ready","reason":"LinkReady"}]}}`)
+	runAgent(t, agentToken(t, admin, name), nodeagent.Options{Node: name, Host: linkInPod{device}, CNIDir: programs(t)})
+
+	capacity(t, admin, name, "32")
+	draining := strings.Replace(attached, `"spare":8`, `"spare":8,"draining":true`, 1)
+	status(`{"status":{"interfaces":[{` + draining + `}]}}`)
+	capacity(t, admin, name, "")
+	status(`{"status":{"interfaces":[{` + attached + `}]}}`)
+	capacity(t, admin, name, "32")
+}
+
+// capacity waits until the Node has the capacity, and the same of it allocatable; empty for none.
+func capacity(t *testing.T, c client.Client, name, want string) {
+	t.Helper()
+	const resource = corev1.ResourceName("addresses.networking.k8s.aws/n3")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		node := &corev1.Node{}
+		node.Name = name
+		node = get(t, c, node)
+		quantity, has := node.Status.Capacity[resource]
+		allocatable := node.Status.Allocatable[resource]
+		if has == (want != "") && (!has || quantity.String() == want && allocatable.Cmp(quantity) == 0) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the Node has the capacity %v and allocatable %v, want %q", node.Status.Capacity, node.Status.Allocatable, want)
+		}
+	}
+}
+
+// runAgent runs an agent until the test ends.
+func runAgent(t *testing.T, token string, o nodeagent.Options) {
+	t.Helper()
+	api, err := nodeagent.Connect(withToken(token), o.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.API, o.Resync, o.DefaultMTU, o.Taint, o.Log = api, time.Second, 9001, v1alpha1.NotReadyTaint, slog.New(slog.DiscardHandler)
+	o.NetworksDir, o.LeasesDir = t.TempDir(), t.TempDir()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- nodeagent.New(o).Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// programs is a folder with the CNI programs of multieni.
+func programs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"multieni-ipam", "multieni-routes"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,138 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/test/bench/scenario"
+)
+
+const (
+	// reportInterval is the time between two reports of an agent about pods.
+	reportInterval = 5 * time.Second
+	// sparePerNode is the number of free addresses below which a node gets another prefix, mostPrefixes what its instance type takes.
+	sparePerNode, mostPrefixes = 8, 14
+)
+
+// podsInPreparedPrefixes starts pods on nodes that have prefixes for all of them and the spare addresses.
+func podsInPreparedPrefixes(s *stage) {
+	startPods(s, (scenario.PodsPerNode+sparePerNode+plan.PodPrefixSize-1)/plan.PodPrefixSize)
+}
+
+// podsInGrowingPrefixes starts pods on nodes that have one prefix at first.
+func podsInGrowingPrefixes(s *stage) { startPods(s, 1) }
+
+// startPods starts a pod per second on each node, in a network of the NodeENI data with a least number of prefixes.
+func startPods(s *stage, prefixes int32) {
+	s.Helper()
+	s.open()
+	s.ChangeNodeENI("data", func(n *v1alpha1.NodeENI) {
+		n.Spec.Pods = &v1alpha1.NodeENIPods{
+			Attachment: v1alpha1.PodAttachmentIPVLAN,
+			IPv4: &v1alpha1.PodIPv4{
+				Prefixes: v1alpha1.PodIPv4Prefixes{Min: prefixes, Max: mostPrefixes}, Spare: ptr.To[int32](sparePerNode),
+			},
+		}
+	})
+	s.arrive(s.Nodes)
+	s.enter("set-up", s.readyPart)
+	s.awaitReady(s.Nodes)
+	var hosts []*podHost
+	for _, node := range s.nodes() {
+		hosts = append(hosts, &podHost{stage: s, name: node.Name})
+	}
+	report(hosts)
+	time.Sleep(settle)
+	s.EC2.ResetCalls()
+
+	begun, waited := time.Now(), 0
+	s.enter("pods start", func() float64 { return 0.9 * min(1, time.Since(begun).Seconds()/scenario.PodsPerNode) })
+	for n := 1; n <= scenario.PodsPerNode; n++ {
+		for _, host := range hosts {
+			if !host.start("pod-" + strconv.Itoa(n)) {
+				waited++
+			}
+		}
+		time.Sleep(time.Second)
+		if n%int(reportInterval.Seconds()) == 0 {
+			report(hosts)
+		}
+	}
+	time.Sleep(settle)
+	calls := s.EC2.Calls()
+	s.measured[scenario.Mutating] = float64(calls.Mutating.Count)
+	s.measured[scenario.PodsWaiting] = float64(waited)
+	s.compare(scenario.Strays)
+}
+
+func report(hosts []*podHost) {
+	for _, host := range hosts {
+		host.report()
+	}
+}
+
+// podHost is a node that gives pods addresses as its agent and multieni-ipam do: by the same decisions, without files and links.
+type podHost struct {
+	*stage
+	name   string
+	leases []podnet.Lease
+}
+
+// network returns the pod network of the node.
+func (h *podHost) network() podnet.Network {
+	h.Helper()
+	interfaces := h.State(h.name).Status.Interfaces
+	n := slices.IndexFunc(interfaces, func(i v1alpha1.InterfaceState) bool { return i.Pods != nil })
+	if n < 0 {
+		h.Fatalf("node %s has no pod network", h.name)
+	}
+	return agent.PodNetwork(interfaces[n], h.name, 9001)
+}
+
+// start gives a pod an address, if one is free.
+func (h *podHost) start(pod string) bool {
+	h.Helper()
+	mine, err := h.network().Allocate(h.leases, podnet.Holder{ContainerID: pod, Interface: "net1", PodNamespace: "default", Pod: pod}, time.Now())
+	h.leases = append(h.leases, mine...)
+	return err == nil
+}
+
+// report writes what the agent would report.
+func (h *podHost) report() {
+	h.Helper()
+	network := h.network()
+	use := network.Usage(h.leases, time.Now())
+	told := v1alpha1.PodNetworkState{
+		Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI, Ready: true, Reason: v1alpha1.ReasonNetworkReady,
+		Used: int32(use.IPv4.Used), Free: int32(use.IPv4.Free), Capacity: int32(use.Capacity),
+	}
+	for _, p := range use.IPv4.Prefixes {
+		told.Prefixes = append(told.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR.String(), Used: int32(p.Used), Phase: v1alpha1.PodPrefixActive})
+	}
+	for _, p := range use.Pods[:min(len(use.Pods), v1alpha1.MaxPodsOfNetwork)] {
+		told.Pods = append(told.Pods, v1alpha1.PodReference{Namespace: "default", Name: p.Name})
+	}
+	told.PodsOmitted = int32(len(use.Pods) - len(told.Pods))
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeENIState", "metadata": map[string]any{"name": h.name},
+		"status": map[string]any{"podNetworks": []v1alpha1.PodNetworkState{told}},
+	})
+	h.Must(err)
+	state := &v1alpha1.NodeENIState{ObjectMeta: metav1.ObjectMeta{Name: h.name}}
+	patch := client.RawPatch(types.ApplyPatchType, content)
+	h.Must(h.User.Status().Patch(h.Context(), state, patch, client.FieldOwner(v1alpha1.FieldOwnerAgent), client.ForceOwnership))
+}

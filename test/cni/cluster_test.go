@@ -1,0 +1,411 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cni_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/awssim"
+	"github.com/multieni/multieni/awssim/ec2"
+	"github.com/multieni/multieni/awssim/fabric"
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/cli"
+	"github.com/multieni/multieni/internal/core/podnet"
+	"github.com/multieni/multieni/internal/dev/assets"
+	"github.com/multieni/multieni/internal/dev/cluster"
+	"github.com/multieni/multieni/internal/dev/cluster/clustertest"
+	"github.com/multieni/multieni/internal/netlink"
+	"github.com/multieni/multieni/internal/netlink/netlinktest"
+	"github.com/multieni/multieni/internal/options"
+	"github.com/multieni/multieni/internal/pci"
+)
+
+// shared is the API server of the tests with a cluster.
+var shared *cluster.Cluster
+
+// world is a cluster with a real API server, controller, agent for each node, Multus and CNI plugins, and without kubelets. The
+// nodes are network namespaces on the simulated VPC.
+type world struct {
+	*testing.T
+	*cluster.Cluster
+	fabric *fabric.Fabric
+	multus string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOf(t, awssim.ExampleWorld())
+}
+
+// newWorldOf is newWorld with another AWS account.
+func newWorldOf(t *testing.T, account awssim.World) *world {
+	t.Helper()
+	if err := fabric.Possible(); err != nil {
+		t.Skip(err)
+	}
+	multus, err := assets.Multus(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, multus: multus}
+	w.Cluster = clustertest.Join(t, shared, cluster.Options{
+		AWS: &awssim.Options{World: account, Behavior: &ec2.Behavior{}, Limits: map[string]awssim.Bucket{}},
+	})
+	for _, variable := range w.Env() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	if w.fabric, err = fabric.New(w.Simulator); err != nil {
+		t.Fatal(err)
+	}
+	w.run("fabric", w.fabric.Follow)
+	t.Cleanup(func() {
+		if err := w.fabric.Close(); err != nil {
+			t.Errorf("close the fabric: %v", err)
+		}
+	})
+	w.apply(multusDefinition)
+	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force") // those of the test before
+	return w
+}
+
+// run runs a part of the world until the returned function is called, or the test ends.
+func (w *world) run(what string, part func(context.Context) error) (stop func()) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- part(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		select {
+		case err := <-ended:
+			w.Errorf("%s ended before the test: %v", what, err)
+			cancel()
+			return
+		default:
+		}
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			w.Errorf("%s: %v", what, err)
+		}
+	}
+	w.Cleanup(stop)
+	return stop
+}
+
+// control runs a controller.
+func (w *world) control() (stop func()) {
+	w.Helper()
+	var o options.Controller
+	o.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	o.MetricsAddress, o.ProbeAddress, o.LeaderElect = "0", "0", false
+	if err := o.Validate(); err != nil {
+		w.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(w.Output(), nil))
+	access := rest.CopyConfig(w.Config)
+	access.QPS = -1
+	return w.run("controller", func(ctx context.Context) error {
+		return cli.RunController(ctx, o, cli.Environment{
+			Kubernetes: access, Metrics: prometheus.NewRegistry(), Log: log,
+			AWS: func(ctx context.Context, region string) (aws.Config, error) {
+				return awsec2.Load(ctx, region, "test", log)
+			},
+		})
+	})
+}
+
+// kubectl runs kubectl, and returns what it prints.
+func (w *world) kubectl(input string, arguments ...string) string {
+	w.Helper()
+	command := exec.CommandContext(w.Context(), w.Kubectl, arguments...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	command.Stdin = strings.NewReader(input)
+	var out, errs bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errs
+	if err := command.Run(); err != nil {
+		w.Fatalf("kubectl %s: %v: %s", strings.Join(arguments, " "), err, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func (w *world) apply(manifests string) {
+	w.Helper()
+	w.kubectl(manifests, "apply", "-f", "-")
+}
+
+// worker is a node with its agent.
+type worker struct {
+	*node
+	*world
+	name, instance string
+	plugins        string // the folder that the runtime looks for plugins in first
+	stopAgent      func()
+	// cutOff ends the node's way to the API server.
+	cutOff func()
+}
+
+// worker makes an instance a node with a network, an agent and a runtime.
+func (w *world) worker(name, instance string) *worker {
+	w.Helper()
+	k := &worker{world: w, name: name, instance: instance, node: &node{tb: w.T, networks: w.TempDir(), leases: w.TempDir()}}
+	folders, err := programs()
+	if err != nil {
+		w.Fatal(err)
+	}
+	k.plugins = k.substitute(folders[1])
+	k.node.programs = append([]string{k.plugins, w.multus}, folders...)
+	w.kubectl("", "label", "node", name, "ng=upf", "name="+name)
+	k.boot()
+	return k
+}
+
+// substitute returns a folder with programs that pass their configuration on to the plugins of the CNI project: with the folders of
+// this node, since all nodes of the test share one file system, and with macvlan instead of ipvlan, which kernels can lack.
+// macvlan differs in the MAC addresses of pods only, and the simulated VPC delivers to both.
+func (k *worker) substitute(plugins string) (dir string) {
+	k.Helper()
+	dir = k.TempDir()
+	folders := fmt.Sprintf(`s#"type": *"multieni-ipam"#"type":"multieni-ipam","networksDir":"%s","leasesDir":"%s"#`, k.networks, k.leases)
+	for name, program := range map[string]string{"ipvlan": "macvlan", "host-device": "host-device"} {
+		script := fmt.Sprintf("#!/bin/sh\nsed -e '%s' -e 's/\"ipvlan\"/\"macvlan\"/' -e 's/\"mode\": *\"l2\"/\"mode\":\"bridge\"/' | %s\n",
+			folders, filepath.Join(plugins, program))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			k.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// boot starts the node with a network namespace of its own, without the files that a boot removes.
+func (k *worker) boot() {
+	k.Helper()
+	if k.stopAgent != nil {
+		k.stopAgent()
+		k.links.End()
+	}
+	if err := os.RemoveAll(k.networks); err != nil {
+		k.Fatal(err)
+	}
+	k.links = netlinktest.New(k.T)
+	k.restart()
+	k.reachAPIServer()
+	name := func(a *ec2.Attachment) string {
+		if a.DeviceIndex == 0 {
+			return ""
+		}
+		return fmt.Sprintf("ens%d", 5+a.DeviceIndex)
+	}
+	if err := k.fabric.AddNode(fabric.Node{InstanceID: k.instance, Namespace: k.links.Path(), LinkName: name}); err != nil {
+		k.Fatal(err)
+	}
+	k.startAgent()
+}
+
+func (k *worker) startAgent() {
+	k.Helper()
+	api, err := agent.Connect(k.Config, k.name)
+	if err != nil {
+		k.Fatal(err)
+	}
+	sysfs := filepath.Join(k.TempDir(), "no-sysfs")
+	var host *netlink.Host
+	k.links.Do(func() { host, err = netlink.Open(netlink.Options{Device: k.device, Sysfs: sysfs}) })
+	if err != nil {
+		k.Fatal(err)
+	}
+	a := agent.New(agent.Options{
+		Node: k.name, API: api, Host: host, PCI: pci.Open(sysfs), Taint: v1alpha1.NotReadyTaint, Resync: time.Minute, DefaultMTU: 9001,
+		NetworksDir: k.networks, LeasesDir: k.leases, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
+	})
+	stop := k.run("agent of "+k.name, a.Run)
+	k.stopAgent = func() {
+		stop()
+		host.Close()
+	}
+}
+
+// reachAPIServer forwards the address of the API server, which is on the loopback link of this process, into the node's namespace.
+func (k *worker) reachAPIServer() {
+	k.Helper()
+	server, err := url.Parse(k.Config.Host)
+	if err != nil {
+		k.Fatal(err)
+	}
+	var listener net.Listener
+	k.links.Do(func() { listener, err = net.Listen("tcp", server.Host) })
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.cutOff = func() { _ = listener.Close() }
+	k.Cleanup(k.cutOff)
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go forward(near, server.Host)
+		}
+	}()
+}
+
+// forward copies a connection to and from an address until both sides have ended.
+func forward(near net.Conn, address string) {
+	defer near.Close()
+	far, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	var copies sync.WaitGroup
+	copies.Go(func() { _, _ = io.Copy(far, near); _ = far.(*net.TCPConn).CloseWrite() })
+	copies.Go(func() { _, _ = io.Copy(near, far); _ = near.(*net.TCPConn).CloseWrite() })
+	copies.Wait()
+}
+
+// device returns where the device of a simulated interface is on the bus.
+func (w *world) device(_, mac string) string {
+	for _, i := range w.Simulator.State().NetworkInterfaces {
+		if i.MACAddress == mac && i.Attachment != nil {
+			return fmt.Sprintf("0000:00:%02x.0", 5+i.Attachment.DeviceIndex)
+		}
+	}
+	return ""
+}
+
+// ready waits until pods can attach to a network.
+func (k *worker) ready(network string) {
+	k.Helper()
+	eventually(k.T, "the file of network "+network+" on "+k.name, func() bool {
+		_, err := os.Stat(filepath.Join(k.networks, network+".json"))
+		return err == nil
+	})
+}
+
+// prefixes returns the IPv4 prefixes of a network in its file.
+func (k *worker) prefixes(network string) []netip.Prefix {
+	k.Helper()
+	content, err := os.ReadFile(filepath.Join(k.networks, network+".json"))
+	if err != nil {
+		k.Fatal(err)
+	}
+	parsed, err := podnet.ParseNetwork(content)
+	if err != nil {
+		k.Fatal(err)
+	}
+	var all []netip.Prefix
+	for _, p := range parsed.IPv4.Prefixes {
+		all = append(all, p.CIDR)
+	}
+	return all
+}
+
+// start starts a pod with networks as a kubelet does: an object with the annotation, a sandbox, and one call of Multus.
+func (k *worker) start(name, networks string) pod {
+	k.Helper()
+	k.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: upf, annotations: {k8s.v1.cni.cncf.io/networks: "%s"}}
+spec: {nodeName: %s, automountServiceAccountToken: false, containers: [{name: upf, image: registry.example.com/upf}]}`, name, networks, k.name))
+	p := k.pod(name)
+	if err := k.launch(p); err != nil {
+		k.Fatalf("start %s: %v", name, err)
+	}
+	return p
+}
+
+// launch sets a sandbox up by one call of Multus. It tries again, as kubelets do, when Multus gave up reading the pod: Multus allows
+// about a second for that, and a loaded machine can need more.
+func (k *worker) launch(p pod) error {
+	k.Helper()
+	list := k.throughMultus()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		_, err := k.add(list, p, "eth0")
+		if err == nil {
+			return nil
+		}
+		if failure := k.end(list, p, "eth0"); failure != nil {
+			return errors.Join(err, failure)
+		}
+		if !strings.Contains(err.Error(), "error waiting for pod") || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// stop ends a pod as a kubelet does.
+func (k *worker) stop(p pod) {
+	k.Helper()
+	k.del(k.throughMultus(), p, "eth0")
+	k.kubectl("", "delete", "pod", p.name, "-n", "upf", "--grace-period=0", "--force")
+}
+
+// throughMultus is the configuration of Multus, whose default network is a bridge on the node.
+func (k *worker) throughMultus() *libcni.NetworkConfigList {
+	k.Helper()
+	return k.configuration("multus", fmt.Sprintf(`{
+		"type": "multus", "kubeconfig": %q, "cniDir": %q, "logToStderr": true, "delegates": [{
+			"cniVersion": "1.0.0", "name": "default", "plugins": [{"type": "bridge", "bridge": "cni0", "ipam": {
+				"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "172.31.0.0/24"}]]}}]}]}`,
+		k.Kubeconfig, filepath.Join(k.plugins, "multus"), filepath.Join(k.plugins, "host-local")))
+}
+
+// addressesOf returns the addresses that a pod has of a network, IPv4 first.
+func (k *worker) addressesOf(p pod, network string) []netip.Addr {
+	k.Helper()
+	var all []netip.Addr
+	for _, l := range k.read(network) {
+		if l.InUse() && l.Pod == p.name {
+			all = append(all, l.Address)
+		}
+	}
+	if len(all) == 2 && all[0].Is6() {
+		all[0], all[1] = all[1], all[0]
+	}
+	return all
+}
+
+func (w *world) ping(from, to pod, at []netip.Addr) {
+	w.Helper()
+	if len(at) == 0 {
+		w.Errorf("%s has no address", to.name)
+	}
+	for _, address := range at {
+		if !from.pings(w.T, address) {
+			w.Errorf("%s gets no answer from %s of %s", from.name, address, to.name)
+		}
+	}
+}

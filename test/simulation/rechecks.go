@@ -1,0 +1,123 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/identity"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// How often an object may be reconciled in the quiet period of half an hour.
+const (
+	// mostIdle is six an hour (PR12 of the reliability catalogue).
+	mostIdle = 3
+	// mostRechecks is for a node that waits for a change in EC2 that no event announces: the product looks at it every
+	// five minutes, and some looks are followed by a second one within a second.
+	mostRechecks = 9
+	// mostDeletionChecks is for a NodeENI whose deletion waits for a person: the product looks at it after a tenth of the
+	// time that it has waited, and at least every ten minutes. It has waited for [lastWrites] when the period begins.
+	mostDeletionChecks = 12
+	// mostTurnChecks is for a node that waits for its turn to replace an interface. It asks twice a minute, without a
+	// call to EC2: no event announces that another node has ended its replacement.
+	mostTurnChecks = 70
+)
+
+// mostIdleReconciles returns how often the object of a queue may be reconciled in the quiet period.
+func (r *run) mostIdleReconciles(key string) int {
+	switch {
+	case r.waitsForTurn(key):
+		return mostTurnChecks
+	case r.waitsForEC2(key):
+		return mostRechecks
+	case r.waitsForDeletion(key):
+		return mostDeletionChecks
+	default:
+		return mostIdle
+	}
+}
+
+// waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person or
+// for EC2, or with one on an instance that is not the Node's: that one stays until EC2 says that the instance has ended.
+func (r *run) waitsForEC2(key string) bool {
+	for _, c := range r.clusters {
+		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeQueue))
+		if !is {
+			continue
+		}
+		hindered := func(i v1alpha1.InterfaceState) bool { return i.Reason != "" }
+		if state := c.state(name); state != nil && slices.ContainsFunc(state.Status.Interfaces, hindered) {
+			return true
+		}
+		_, is = c.api.get(nodes, name).(*corev1.Node)
+		return !is || c.hasFormerInstance(name)
+	}
+	return false
+}
+
+// hasFormerInstance reports whether an interface exists on an instance that was a Node, by its tags or by the ledger.
+func (c *cluster) hasFormerInstance(node string) bool {
+	var former []v1alpha1.PreviousInstance
+	if state, is := c.api.get(states, node).(*v1alpha1.NodeENIState); is {
+		former = state.Spec.PreviousInstances
+	}
+	return slices.ContainsFunc(c.run.truth().owned[c.name], func(i eni.Interface) bool {
+		instanceID := spotOf(i).instanceID
+		of := c.nodesOf(instanceID)
+		recorded := slices.ContainsFunc(former, func(p v1alpha1.PreviousInstance) bool { return p.InstanceID == instanceID })
+		return (i.Tags[identity.TagNode] == node || recorded) && (len(of) == 0 || of[0].Name != node)
+	})
+}
+
+// waitsForDeletion reports whether the key of a reconciliation is that of a NodeENI that is being deleted.
+func (r *run) waitsForDeletion(key string) bool {
+	for _, c := range r.clusters {
+		if name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeENIQueue)); is {
+			object := c.api.get(nodeENIs, name)
+			return object != nil && !object.GetDeletionTimestamp().IsZero()
+		}
+	}
+	return false
+}
+
+// waitsForTurn reports whether the key of a reconciliation is that of a node that waits to replace an interface, or of
+// one that it triggers.
+func (r *run) waitsForTurn(key string) bool {
+	for _, c := range r.clusters {
+		name, is := strings.CutPrefix(key, fmt.Sprintf("%s %s ", c.name, nodeQueue))
+		if is && (c.replaces(name) || slices.ContainsFunc(c.formerNames(name), c.replaces)) {
+			return true
+		}
+	}
+	return false
+}
+
+// replaces reports whether a node waits to replace an interface: it says so, or what it says of the interface is
+// something else that is wrong with it as well.
+func (c *cluster) replaces(node string) bool {
+	state := c.state(node)
+	return state != nil && slices.ContainsFunc(state.Status.Interfaces, func(i v1alpha1.InterfaceState) bool {
+		nodeENI := c.nodeENIOf(string(i.NodeENIUID))
+		known, exists := c.run.truth().interfaces[i.ENIID]
+		return plan.Reason(i.Reason) == plan.Replacing || nodeENI != nil && exists && c.couldReplace(nodeENI, known)
+	})
+}
+
+// formerNames returns the names in the tags of unattached interfaces of a Node's instance. Their reconciliations trigger
+// that of the Node.
+func (c *cluster) formerNames(node string) (names []string) {
+	for _, i := range c.run.truth().owned[c.name] {
+		if of := c.nodesOf(spotOf(i).instanceID); i.Attachment == nil && len(of) > 0 && of[0].Name == node {
+			names = append(names, i.Tags[identity.TagNode])
+		}
+	}
+	return names
+}
