@@ -205,7 +205,9 @@ const (
 func policies(world awssim.World) (map[string]*iam.Policy, error) {
 	files := map[string][]string{controllerKey: {"controller", "node-templates", "subnet-reservations"}, hookKey: {"lifecycle-hook"}}
 	for _, instance := range world.Instances {
-		files[instance.InstanceID] = []string{"eni-bootstrap"}
+		if instance.InstanceID != "" { // unsigned requests have no key, and may do everything
+			files[instance.InstanceID] = []string{"eni-bootstrap"}
+		}
 	}
 	root, err := child.Root()
 	if err != nil {
