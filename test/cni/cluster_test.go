@@ -92,8 +92,19 @@ func newWorldOf(t *testing.T, account awssim.World) *world {
 		}
 	})
 	w.apply(multusDefinition)
-	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force") // those of the test before
+	w.removeObjects()
 	return w
+}
+
+// removeObjects removes what the test before left. No controller removes the finalizers.
+func (w *world) removeObjects() {
+	w.Helper()
+	w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--grace-period=0", "--force")
+	const kinds = "nodeenis,nodeenistates"
+	for name := range strings.Lines(w.kubectl("", "get", kinds, "-o", "name")) {
+		w.kubectl("", "patch", strings.TrimSpace(name), "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+	}
+	w.kubectl("", "delete", kinds, "--all", "--timeout=30s")
 }
 
 // run runs a part of the world until the returned function is called, or the test ends.
