@@ -41,27 +41,29 @@ const (
 // router6 is the link-local address of the router in every subnet of a VPC (VPC user guide, "Subnet sizing").
 var router6 = netip.MustParseAddr("fe80:ec2::1")
 
-// keepNetworks writes the file of each pod network of the node, removes those of other networks, and adds the state of
-// each network to the snapshot.
+// keepNetworks writes the file of each pod network of the node, ends other networks, and adds the state of each network
+// to the snapshot. The state of another instance, which bore the name of the node or bears it now, concerns no pod here.
 func (a *Agent) keepNetworks(s *snapshot) error {
-	if a.NetworksDir == "" || s.state == nil {
+	known := s.metadata != nil && s.state != nil
+	if a.NetworksDir == "" || s.state == nil || known && s.metadata.InstanceID != s.state.Spec.InstanceID {
 		return nil
 	}
+	present, err := a.presentNetworks()
+	if err != nil {
+		return err
+	}
 	var failures []error
-	written := map[string]bool{}
-	for _, i := range s.state.Status.Interfaces {
-		if i.Pods == nil || i.Phase != v1alpha1.PhaseAttached || i.MACAddress == "" {
-			continue
-		}
-		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
+	interfaces := map[string]string{}
+	for network, file := range present {
+		interfaces[network] = file.ENI
+	}
+	served := ServedNetworks(s.state, interfaces)
+	for _, network := range slices.Sorted(maps.Keys(served)) {
+		i := served[network]
 		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID}
-		if written[network] {
-			continue // an earlier NodeENI of the same name still has an interface: the first in the list has the network
-		}
-		written[network] = true
-		if fault := problem(i, s.observed); fault != nil && !i.Pods.Draining {
+		if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !known) {
 			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
-		} else if err := a.keepNetwork(i, &state, s.reported(network, i.ENIID)); err != nil {
+		} else if err := a.keepNetwork(i, &state, LastReport(s.state, network, i.ENIID)); err != nil {
 			state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
 			failures = append(failures, err)
 		} else {
@@ -69,17 +71,93 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		}
 		s.networks = append(s.networks, state)
 	}
-	if s.isConfirmed() && !s.recalled {
-		failures = append(failures, a.removeNetworks(written))
+	for _, network := range slices.Sorted(maps.Keys(present)) {
+		if _, is := served[network]; is || !s.isConfirmed() || s.recalled {
+			continue
+		}
+		left, err := a.endNetwork(present[network])
+		if left != nil {
+			s.networks = append(s.networks, *left)
+		}
+		failures = append(failures, err)
 	}
 	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
 	return errors.Join(failures...)
 }
 
-// reported returns what the agent last reported of a network; nil if it reported nothing, or of another interface.
-func (s *snapshot) reported(network, eni string) *v1alpha1.PodNetworkState {
-	for n := range s.state.Status.PodNetworks {
-		if last := &s.state.Status.PodNetworks[n]; last.Network == network && last.ENIID == eni {
+// ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs have a network of one name
+// while an earlier NodeENI still has its interface: the network then stays with the interface of the given files.
+func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[string]v1alpha1.InterfaceState {
+	served := map[string]v1alpha1.InterfaceState{}
+	for _, i := range state.Status.Interfaces {
+		if i.Pods == nil || i.Phase != v1alpha1.PhaseAttached || i.MACAddress == "" {
+			continue
+		}
+		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
+		if _, is := served[network]; !is || files[network] == i.ENIID {
+			served[network] = i
+		}
+	}
+	return served
+}
+
+// presentNetworks returns the networks that have a file. Unreadable files are written again.
+func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
+	entries, err := os.ReadDir(a.NetworksDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the files of networks: %w", err)
+	}
+	present := map[string]podnet.Network{}
+	for _, entry := range entries {
+		name, is := strings.CutSuffix(entry.Name(), ".json")
+		if !is {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(a.NetworksDir, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read the file of network %s: %w", name, err)
+		}
+		network, _ := podnet.ParseNetwork(content)
+		network.Name = name
+		present[name] = network
+	}
+	return present, nil
+}
+
+// endNetwork removes the file of a network that the state does not list any more. While a pod has an address, the network
+// drains instead, and the agent goes on reporting it: the controller must not take the interface for unused.
+func (a *Agent) endNetwork(network podnet.Network) (*v1alpha1.PodNetworkState, error) {
+	store, err := podlease.Open(a.LeasesDir, network.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	leases, err := store.Leases()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(a.NetworksDir, network.Name+".json")
+	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
+	complete(state, network.Usage(leases, time.Now()), nil)
+	if state.Used == 0 {
+		return nil, os.Remove(path)
+	}
+	completeDraining(state, true)
+	if network.Draining {
+		return state, nil
+	}
+	network.Draining = true
+	content, err := network.Encode()
+	if err == nil {
+		err = podlease.WriteFile(path, content)
+	}
+	return state, err
+}
+
+// LastReport returns what the agent last reported of a network; nil if it reported nothing, or of another interface.
+func LastReport(state *v1alpha1.NodeENIState, network, eni string) *v1alpha1.PodNetworkState {
+	for n := range state.Status.PodNetworks {
+		if last := &state.Status.PodNetworks[n]; last.Network == network && last.ENIID == eni {
 			return last
 		}
 	}
@@ -100,9 +178,9 @@ func marks(last *v1alpha1.PodNetworkState) map[string]bool {
 	return marks
 }
 
-// draining reports whether no further pod may get an address of an interface: the controller says so, or could take the
+// Draining reports whether no further pod may get an address of an interface: the controller says so, or could take the
 // last report, or its absence, as leave to detach the interface.
-func draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
+func Draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
 	return i.Pods.Draining || last == nil || last.Drained
 }
 
@@ -140,7 +218,7 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.Pod
 	before, _ := podnet.ParseNetwork(present) // an unreadable file is written again
 	now := time.Now()
 	network, marks := PodNetwork(i, a.Node, a.DefaultMTU), marks(last)
-	network.Draining = draining(i, last)
+	network.Draining = Draining(i, last)
 	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
 		keepMarks(family, before, i.ENIID, marks, now)
 	}
@@ -310,21 +388,6 @@ func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[n
 }
 
 func count(n int64) int32 { return int32(min(n, mostCounted)) }
-
-// removeNetworks removes the files of networks that the node does not have.
-func (a *Agent) removeNetworks(keep map[string]bool) error {
-	entries, err := os.ReadDir(a.NetworksDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list the files of networks: %w", err)
-	}
-	var failures []error
-	for _, entry := range entries {
-		if name, is := strings.CutSuffix(entry.Name(), ".json"); is && !keep[name] {
-			failures = append(failures, os.Remove(filepath.Join(a.NetworksDir, entry.Name())))
-		}
-	}
-	return errors.Join(failures...)
-}
 
 // podsDue reports whether a report that differs in pod networks only is due. Pods wait for that of a network which may open,
 // and the controller for that of a drained one; the others follow each other slowly.

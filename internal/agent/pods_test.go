@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/podnet"
 	"github.com/multieni/multieni/internal/podlease"
@@ -54,10 +56,18 @@ type node struct {
 	networks, leases string
 	// lost is set if the node has no link of the interface.
 	lost bool
+	// instance is the node's instance in instance metadata; empty if that does not answer.
+	instance string
 }
 
 // report runs an agent until its first report, and returns the pod networks in it.
 func (n node) report(state *v1alpha1.NodeENIState) []v1alpha1.PodNetworkState {
+	n.Helper()
+	return n.reportUntil(state, func([]v1alpha1.PodNetworkState) bool { return true })
+}
+
+// reportUntil runs an agent until it reports what is wanted.
+func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.PodNetworkState) bool) []v1alpha1.PodNetworkState {
 	n.Helper()
 	reports := make(chan []v1alpha1.PodNetworkState, 100)
 	server := serveNode(n.T, state, func(_ http.ResponseWriter, r *http.Request) bool {
@@ -85,16 +95,24 @@ func (n node) report(state *v1alpha1.NodeENIState) []v1alpha1.PodNetworkState {
 	if n.lost {
 		host.facts = hostnet.Facts{}
 	}
-	a := agent.New(agent.Options{
+	o := agent.Options{
 		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	if n.instance != "" {
+		o.Metadata = func(context.Context) (eni.Metadata, error) { return eni.Metadata{InstanceID: n.instance}, nil }
+	}
+	a := agent.New(o)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	var told []v1alpha1.PodNetworkState
-	select {
-	case told = <-reports:
-	case <-ctx.Done():
-		n.Error("the agent has reported nothing")
+	for fits := false; !fits; {
+		select {
+		case told = <-reports:
+			fits = wanted(told)
+		case <-ctx.Done():
+			n.Errorf("the agent has not reported what is wanted, at last %+v", told)
+			fits = true
+		}
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -201,8 +219,14 @@ func TestTheAgentServesAPodNetwork(t *testing.T) {
 	want.Used, want.Capacity, want.Prefixes[1].Used, want.Prefixes[1].Phase = 1, 16, 0, v1alpha1.PodPrefixDrained
 	says("a drained prefix")
 
-	// The interface goes, and the file with it.
+	// The controller does not list the interface any more. A pod keeps the network, and no further pod gets in.
 	state.Status.Interfaces[0].Phase = v1alpha1.PhaseDetaching
+	if told := n.report(state); len(told) != 1 || told[0].Used != 1 || told[0].Drained || !n.file().Draining {
+		t.Errorf("reported %+v, and further pods get no address: %t; want one pod that keeps the network", told, n.file().Draining)
+	}
+	if err := os.Remove(filepath.Join(n.leases, "n3", "10.0.4.17.json")); err != nil {
+		t.Fatal(err)
+	}
 	if told := n.report(state); told != nil {
 		t.Errorf("reported without an interface: %+v", told)
 	}
@@ -259,18 +283,51 @@ func TestANetworkDrainsBeforeItsInterfaceGoes(t *testing.T) {
 
 // A network whose link is gone drains all the same: without the report its interface would never be detached.
 func TestANetworkWithoutItsLinkDrains(t *testing.T) {
-	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true}
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, instance: "i-0123456789abcdef0"}
 	state := withPods()
+	state.Spec.InstanceID = n.instance
 	if told := n.report(state); len(told) != 1 || told[0].Ready || told[0].Drained || told[0].Reason == v1alpha1.ReasonNetworkDraining {
 		t.Fatalf("reported %+v, want a network that is neither ready nor drained", told)
 	}
 	state.Status.Interfaces[0].Pods.Draining = true
-	told := n.report(state)
-	if len(told) != 1 || !told[0].Drained || told[0].Reason != v1alpha1.ReasonNetworkDraining {
-		t.Errorf("reported %+v, want a drained network", told)
-	}
+	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool {
+		return len(told) == 1 && told[0].Drained && told[0].Reason == v1alpha1.ReasonNetworkDraining
+	})
 	if !n.file().Draining {
 		t.Error("pods can get an address of a network that was reported as drained")
+	}
+}
+
+// An instance that bore the name of the node before reads the state of its successor, and must not report that no pod there
+// has an address.
+func TestTheStateOfAnotherInstanceIsNotServed(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, instance: "i-0123456789abcdef0"}
+	state := withPods()
+	state.Spec.InstanceID = "i-0fedcba9876543210"
+	state.Status.Interfaces[0].Pods.Draining = true
+	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool {
+		if slices.ContainsFunc(told, func(n v1alpha1.PodNetworkState) bool { return n.Drained }) {
+			t.Errorf("reported %+v", told)
+		}
+		return len(told) == 0
+	})
+}
+
+// A NodeENI that was created again has a second interface under the name of one network while pods use the first one.
+func TestTheNetworkStaysWithTheInterfaceOfItsFile(t *testing.T) {
+	state := withPods()
+	again := *state.Status.Interfaces[0].DeepCopy()
+	again.NodeENIUID, again.ENIID, again.MACAddress = "uid-2", "eni-2", "02:00:00:00:00:0b"
+	for name, interfaces := range map[string][]v1alpha1.InterfaceState{
+		"the older is listed first": {state.Status.Interfaces[0], again},
+		"the newer is listed first": {again, state.Status.Interfaces[0]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := &v1alpha1.NodeENIState{Status: v1alpha1.NodeENIStateStatus{Interfaces: interfaces}}
+			if got := agent.ServedNetworks(state, map[string]string{"n3": "eni-1"})["n3"].ENIID; got != "eni-1" {
+				t.Errorf("pods get addresses of %s", got)
+			}
+		})
 	}
 }
 

@@ -43,6 +43,7 @@ func attachment(a *types.NetworkInterfaceAttachment) *eni.Attachment {
 		InstanceID:          aws.ToString(a.InstanceId),
 		Slot:                eni.Slot{Card: int(aws.ToInt32(a.NetworkCardIndex)), Device: int(aws.ToInt32(a.DeviceIndex))},
 		Status:              eni.AttachmentStatus(a.Status),
+		Since:               aws.ToTime(a.AttachTime),
 		DeleteOnTermination: aws.ToBool(a.DeleteOnTermination),
 	}
 }

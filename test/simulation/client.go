@@ -188,7 +188,8 @@ func (c kubernetes) Status() client.SubResourceWriter { return statusWriter{p: c
 // statusOf is the verb of a write to a status.
 const statusOf = "status of"
 
-// statusWriter writes statuses by server-side apply under one field owner, which takes the place of the whole status.
+// statusWriter writes statuses by server-side apply under one field owner. What agents report of pod networks stays. Links are
+// lost, and agents report them again.
 type statusWriter struct {
 	client.SubResourceWriter
 	p *process
@@ -226,6 +227,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 				if said := phases(st.Interfaces); said != phases(current.Status.Interfaces) {
 					w.p.run.note(w.p, "says of node %s:%s", name, said)
 				}
+				st.PodNetworks = current.Status.PodNetworks
 				current.Status = st
 			}
 			return w.p.stored(current), nil

@@ -23,7 +23,7 @@ func networkInterface(n *ec2.NetworkInterface) eni.Interface {
 	if a := n.Attachment; a != nil {
 		converted.Attachment = &eni.Attachment{
 			ID: a.AttachmentID, InstanceID: a.InstanceID, Slot: eni.Slot{Card: a.NetworkCardIndex, Device: a.DeviceIndex},
-			Status: eni.AttachmentStatus(a.Status), DeleteOnTermination: a.DeleteOnTermination,
+			Status: eni.AttachmentStatus(a.Status), Since: a.AttachTime, DeleteOnTermination: a.DeleteOnTermination,
 		}
 	}
 	return converted

@@ -16,7 +16,8 @@
 //   - world.go is what exists at the beginning; events.go, faultevents.go, foreign.go, foreignaddresses.go, orphans.go,
 //     pauses.go and sharing.go are all others: users, the cluster, the VPC CNI, people with an EC2 console. prejoin.go
 //     starts instances that have interfaces before they join.
-//   - devices.go is the agents of the nodes, as far as they bind devices for programs; lowest.go judges chosen addresses.
+//   - devices.go is the agents of the nodes, as far as they bind devices for programs, pods.go as far as they serve pod
+//     networks, with the pods; lowest.go judges chosen addresses.
 //   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which takes turns.
 //   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.

@@ -56,6 +56,7 @@ func (r *run) step() {
 		}
 	}
 	r.moveForeignAddresses()
+	r.movePods()
 	r.check()
 }
 

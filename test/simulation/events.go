@@ -241,6 +241,7 @@ func (c *cluster) declare() {
 		object.Spec.IPv4Allocation = v1alpha1.IPv4AllocationLowestFree
 	}
 	object.Spec.EnableDPDK = c.run.chance(0.3)
+	c.run.declarePods(&object.Spec)
 	c.run.note(nil, "%s: a user creates NodeENI %s: %s", c.name, name, digest(object.Spec))
 	_, _ = c.api.create(object)
 }
@@ -353,8 +354,8 @@ func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
 
 // digest is a spec in a few words.
 func digest(s v1alpha1.NodeENISpec) string {
-	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s dpdk %t", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
+	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s dpdk %t pods %t", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
 		len(s.SecurityGroupIDs), s.NetworkCardIndex, s.DeviceIndex, s.DeviceIndexPolicy, ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
 		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.IPv6AddressCount, s.IPv4Allocation,
-		s.Tags, s.Description, s.UpdatePolicy, s.EnableDPDK)
+		s.Tags, s.Description, s.UpdatePolicy, s.EnableDPDK, s.Pods != nil)
 }

@@ -269,6 +269,7 @@ func (r *run) removing(p *process, q request, i eni.Interface) {
 	}
 	r.losing(p, q, i)
 	r.pulling(p, q, i)
+	r.interrupting(p, q, i)
 	r.replacing(p, q, i)
 	if r.mayGo(c, q, i) || p.unheard(s) {
 		return

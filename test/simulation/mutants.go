@@ -36,7 +36,9 @@ const (
 )
 
 // Mutants returns the bug shapes of the reliability catalogue.
-func Mutants() []Mutant { return slices.Concat(beliefMutants(), actionMutants(), originMutants()) }
+func Mutants() []Mutant {
+	return slices.Concat(beliefMutants(), actionMutants(), originMutants(), podMutants())
+}
 
 // originMutants mistake the interfaces that an instance has before it joins, the devices that programs drive, and the
 // addresses that are free.
@@ -200,4 +202,16 @@ func earlyCollector() Mutant {
 		{desired, "	for n := range s.nodeENIs {\n", "	for n := range s.nodeENIs {\n		if _, gone := r.GC.Gone(identity.Owner(s.nodeENIs[n].UID)); gone {\n			continue\n		}\n"},
 		{desired, "s.nodeENI(m.Owner) != nil || ", ""},
 	}}
+}
+
+// podMutants are about pods that use interfaces.
+func podMutants() []Mutant {
+	return []Mutant{
+		{Name: "a network for pods is detached without being drained", Like: "a controller that trusts the last report", Edits: []Edit{{
+			"internal/core/plan/podnetworks.go", "		return !network.Drained || isNetwork && !draining\n", "		return network.Used > 0\n",
+		}}},
+		{Name: "a lost report counts as no pods", Like: "a controller that keeps all it knows in one object", Edits: []Edit{{
+			"internal/core/plan/podnetworks.go", "!draining || m.record.Attachment.Since.Before(p.ReportsSince)", "!draining",
+		}}},
+	}
 }

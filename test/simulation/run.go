@@ -79,6 +79,7 @@ type run struct {
 	fallen *Violation
 
 	foreign *foreignAddresses
+	pods    *pods
 
 	// crashedAt is set once a process has crashed at the point of the options.
 	crashedAt bool
@@ -111,7 +112,7 @@ func Run(o Options) Result {
 func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
-		foreign: newForeignAddresses(o.Seed), covers: NewCoverage(), scheme: runtime.NewScheme(),
+		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
 	defer func() {

@@ -67,7 +67,7 @@ func (r *Reconciler) observe(
 		NodeRegistered: s.present(instanceID), Owned: known.Owned, UsedGenerations: known.UsedGenerations, RemovedExternally: known.RemovedExternally,
 		MissingSince: known.MissingSince, Snapshot: look, Ledger: s.ledger(instanceID), Backoffs: past.backoffs,
 		CreationBlocked: r.checkUnattached(s), ObservedSince: known.Since, FullSubnets: past.fullSubnets,
-		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
+		PodNetworks: s.podNetworks(), PodsDraining: s.podsDraining(), ReportsSince: s.reportsSince(), DetachBlocked: s.detachBlocked(), Launched: known.Launched, RepeatedUpdates: past.repeatedUpdates,
 		Evictions: past.evictions,
 	}
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {

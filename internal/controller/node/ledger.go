@@ -38,7 +38,7 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 		if _, err := r.release(ctx, s); err != nil {
 			return s, err
 		}
-		s = s.withLedger(nil, nil)
+		return r.createState(ctx, s, wanted)
 	}
 	switch {
 	case s.state == nil:
@@ -175,6 +175,8 @@ func without(previous []v1alpha1.PreviousInstance, instanceID string) []v1alpha1
 	return slices.DeleteFunc(slices.Clone(previous), func(f v1alpha1.PreviousInstance) bool { return f.InstanceID == instanceID })
 }
 
+// createState creates the state of a node. What a deleted one said of interfaces holds until the next status: pods may use
+// an interface that no NodeENI declares as their network any more.
 func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1.NodeENIStateSpec) (*snapshot, error) {
 	state := &v1alpha1.NodeENIState{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Finalizers: []string{v1alpha1.Finalizer}},
@@ -182,6 +184,9 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 	}
 	if err := r.Client.Create(ctx, state, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		return s, fmt.Errorf("open the ledger of node %s: %w", s.name, err)
+	}
+	if s.state != nil {
+		state.Status.Interfaces = s.state.Status.Interfaces
 	}
 	return s.withLedger(state, nil), nil
 }

@@ -4,6 +4,8 @@
 package node
 
 import (
+	"time"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -36,8 +38,7 @@ func (s *snapshot) podsOf(pods *v1alpha1.NodeENIPods, was v1alpha1.InterfaceStat
 	if pods != nil || was.Pods == nil {
 		return interfacePods(pods)
 	}
-	network, reported := s.podNetworks()[was.ENIID]
-	if was.Pods.Draining && (!reported || network.Drained) {
+	if was.Pods.Draining && s.podNetworks()[was.ENIID].Drained {
 		return nil
 	}
 	return drained(was.Pods)
@@ -56,6 +57,14 @@ func (s *snapshot) podNetworks() map[string]plan.PodNetwork {
 		return nil
 	}
 	return controller.PodNetworks(s.state)
+}
+
+// reportsSince is when the record of the agent's reports began: reports are in the state of the node alone.
+func (s *snapshot) reportsSince() time.Time {
+	if s.state == nil {
+		return time.Time{}
+	}
+	return s.state.CreationTimestamp.Time
 }
 
 // podsDraining returns the interfaces that are networks for pods, by ID, and whether they are to drain.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
@@ -39,12 +40,50 @@ func TestPodsKeepTheirNetworkWhenTheSpecLosesIt(t *testing.T) {
 		if got := s.served(); len(got.IPv4Prefixes) != 1 || got.Pods == nil {
 			t.Errorf("with a pod the interface has prefixes %v and pods %v", got.IPv4Prefixes, got.Pods)
 		}
-		s.state(func(state *v1alpha1.NodeENIState) { state.Status.PodNetworks = nil })
+		s.reportNetwork(v1alpha1.PodNetworkState{Drained: true})
 		s.must(s.play(10 * time.Minute))
 		if got := s.served(); got.Pods != nil {
 			t.Errorf("without a pod the interface has pods %v", got.Pods)
 		}
 	})
+}
+
+// TestADeletedStateTakesNoInterfaceFromPods deletes the NodeENIState, and with it the agent's report, before the label goes: the
+// controller waits for the agent's next report.
+func TestADeletedStateTakesNoInterfaceFromPods(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeENI){
+		"a network for pods":                       func(*v1alpha1.NodeENI) {},
+		"a network for pods until a moment before": func(n *v1alpha1.NodeENI) { n.Spec.Pods = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentHostDevice}
+				s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+				s.must(s.play(2 * time.Minute))
+				s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Used: 1})
+				s.both(func(c client.Client) { s.nodeENI(c, change) })
+				s.must(s.play(2 * time.Minute))
+				s.must(s.cache.Delete(s.Context(), &v1alpha1.NodeENIState{ObjectMeta: objectMeta(nodeName)}))
+				s.must(s.play(2 * time.Minute))
+				s.state(func(state *v1alpha1.NodeENIState) {
+					if !state.DeletionTimestamp.IsZero() || len(state.Status.PodNetworks) > 0 {
+						s.Fatal("the state is not a new one")
+					}
+					state.CreationTimestamp = metav1.Now() // the API server's
+				})
+				s.both(func(c client.Client) { s.node(c, func(n *corev1.Node) { n.Labels = nil }) })
+				s.must(s.play(10 * time.Minute))
+				if len(s.attached()) != 1 {
+					s.Fatal("the interface is detached although the agent has not reported since")
+				}
+				s.reportNetwork(v1alpha1.PodNetworkState{Drained: true})
+				s.must(s.play(10 * time.Minute))
+				if len(s.attached()) != 0 {
+					s.Errorf("the drained interface stays: %+v", s.served())
+				}
+			})
+		})
+	}
 }
 
 // TestPodsThatTheLastReportDoesNotHave takes the label from a node whose agent reported its network without pods: a pod can have

@@ -137,6 +137,8 @@ type Attachment struct {
 	InstanceID string
 	Slot       Slot
 	Status     AttachmentStatus
+	// Since is when EC2 began to attach the interface; zero until a read returns it.
+	Since time.Time
 	// DeleteOnTermination makes EC2 delete the interface when the instance terminates. EC2 starts every hot attach
 	// with false and has no parameter for it (EC2 API reference, AttachNetworkInterface).
 	DeleteOnTermination bool

@@ -62,6 +62,9 @@ type Observed struct {
 	// PodsDraining has, by interface ID, the interfaces that the node has as networks for pods. The value is true if the
 	// node is to drain the network.
 	PodsDraining map[string]bool
+	// ReportsSince is when the record of the agent's reports began. A record that is younger than an attachment can have
+	// lost a report about it.
+	ReportsSince time.Time
 	// Evictions has the last attempts to evict pods, by the ID of the interface that they use.
 	Evictions map[string]EvictionAttempt
 	// EvictAllowed allows the eviction of the pods of [Plan.EvictCandidate] now; EvictDenied says why not.

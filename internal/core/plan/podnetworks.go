@@ -136,17 +136,19 @@ func (p *planner) podsDraining(m *member) (draining, isNetwork bool) {
 
 // keptForPods reports whether an interface that is being removed is kept for pods. Pods can start without the agent, so a
 // report without pods proves nothing: the node drains the network first, and then the agent reports it as drained. An
-// agent that has reported nothing has let no pod in.
+// agent that has reported nothing has let no pod in, unless its report was lost together with the state of the node.
 func (p *planner) keptForPods(m *member) bool {
 	network := p.podNetwork(m.record.ID)
 	draining, isNetwork := p.podsDraining(m)
 	switch {
 	case p.ended:
 		return false
-	case !isNetwork:
-		return network != nil && network.Used > 0
+	case network != nil:
+		return !network.Drained || isNetwork && !draining
+	case isNetwork:
+		return !draining || m.record.Attachment.Since.Before(p.ReportsSince)
 	default:
-		return !draining || network != nil && !network.Drained
+		return false
 	}
 }
 
@@ -154,6 +156,9 @@ func (p *planner) keptForPods(m *member) bool {
 func (p *planner) waitForPods(s step) step {
 	id, network := s.m.record.ID, p.podNetwork(s.m.record.ID)
 	s = s.requeue(p.now.Add(foreignSlotRecheck))
+	if draining, _ := p.podsDraining(s.m); !draining {
+		s.needsFreshRead = p.Snapshot == nil // a network drains only for a detach that EC2's own state allows
+	}
 	if network == nil || network.Used == 0 {
 		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached when the agent of the node reports that no pod can get an address of it; "+
 			"if the node has no agent any more, start it or terminate the instance", id, s.m.removeReason)

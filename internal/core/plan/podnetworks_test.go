@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -186,17 +187,19 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 		message   string
 		detach    bool
 	}{
-		"pods use it":                             {true, published, new(network(1)), plan.InUseByPods, "upf/a", false},
-		"pods use it while the network drains":    {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false},
-		"the last report has no pods":             {true, published, new(network(0)), plan.Removing, "no pod can get an address", false},
-		"the network drains":                      {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false},
-		"the network was drained before":          {true, published, &drained, plan.Removing, "no pod can get an address", false},
-		"the network is drained":                  {true, draining, &drained, plan.Removing, "", true},
-		"no agent has reported yet":               {true, published, nil, plan.Removing, "no pod can get an address", false},
-		"no agent has let pods in":                {true, draining, nil, plan.Removing, "", true},
-		"the interface is no network for pods":    {false, nil, nil, plan.Removing, "", true},
-		"it is no network, and pods still use it": {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false},
-		"the state does not list the network yet": {true, nil, nil, plan.Removing, "no pod can get an address", false},
+		"pods use it":                                      {true, published, new(network(1)), plan.InUseByPods, "upf/a", false},
+		"pods use it while the network drains":             {true, draining, new(network(1)), plan.InUseByPods, "upf/a", false},
+		"the last report has no pods":                      {true, published, new(network(0)), plan.Removing, "no pod can get an address", false},
+		"the network drains":                               {true, draining, new(network(0)), plan.Removing, "no pod can get an address", false},
+		"the network was drained before":                   {true, published, &drained, plan.Removing, "no pod can get an address", false},
+		"the network is drained":                           {true, draining, &drained, plan.Removing, "", true},
+		"no agent has reported yet":                        {true, published, nil, plan.Removing, "no pod can get an address", false},
+		"no agent has let pods in":                         {true, draining, nil, plan.Removing, "", true},
+		"the interface is no network for pods":             {false, nil, nil, plan.Removing, "", true},
+		"it is no network, and pods still use it":          {false, nil, new(network(1)), plan.InUseByPods, "upf/a", false},
+		"the state does not list the network yet":          {true, nil, nil, plan.Removing, "no pod can get an address", false},
+		"it is no network, and the agent has not ended it": {false, nil, new(network(0)), plan.Removing, "no pod can get an address", false},
+		"it is no network, and the agent ended it":         {false, nil, &drained, plan.Removing, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,6 +224,32 @@ func TestAnInterfaceOfPodsIsNotDetached(t *testing.T) {
 			}
 			if m.DrainPods != (tc.spec || tc.published != nil) {
 				t.Errorf("the node is to drain the network: %t", m.DrainPods)
+			}
+		})
+	}
+}
+
+// A state that is younger than the attachment can have lost the agent's report: its absence then proves nothing.
+func TestAMissingReportOfAnOlderAttachmentProvesNothing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		younger time.Duration
+		detach  bool
+	}{
+		"the state is younger": {time.Second, false},
+		"the state is older":   {-time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(limits(4))
+			d := desired(claim("n3", wish(0, 1, "s1")))
+			settled, ledger := w.drive(d, nil)
+			i := settled.Members[0].Interface
+			d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
+			o := w.observe(ledger)
+			o.PodsDraining, o.ReportsSince = map[string]bool{i.ID: true}, i.Attachment.Since.Add(tc.younger)
+			if p := plan.Compute(d, o, w.now); len(p.Actions) > 0 != tc.detach {
+				t.Errorf("actions %v, want a detach: %t", p.Actions, tc.detach)
 			}
 		})
 	}

@@ -1,0 +1,314 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// mostPods is how many pods of a node use one network.
+const mostPods = 2
+
+// pods is what uses networks for pods: users who declare them, agents that serve them, and pods that start and end without
+// agents and API servers. It has a random stream of its own, so that it shifts no other draw.
+type pods struct {
+	random *rand.Rand
+	acts   bool
+	// hosts are the nodes, by instance.
+	hosts map[string]*podHost
+}
+
+// podHost is an instance with an agent, as far as it serves pod networks.
+type podHost struct {
+	c              *cluster
+	node, instance string
+	// heard is what the agent has read last of its NodeENIState, checkpoint what it has stored of that.
+	heard, checkpoint *v1alpha1.NodeENIState
+	// files are the files of networks, by network.
+	files map[string]networkFile
+	// using has the interface of each pod, by network.
+	using map[string][]string
+	// report is what the agent is about to write; nil for nothing.
+	report func()
+}
+
+// networkFile is what the CNI program reads.
+type networkFile struct {
+	eni, nodeENI string
+	draining     bool
+}
+
+func newPods(seed uint64) *pods {
+	p := &pods{random: rand.New(rand.NewPCG(seed, 0x9d)), hosts: map[string]*podHost{}}
+	p.acts = p.random.IntN(3) == 0
+	return p
+}
+
+func (p *pods) happens(oneIn int) bool { return p.random.IntN(oneIn) == 0 }
+
+// declarePods makes a new NodeENI a network for pods at times.
+func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
+	if r.pods.acts && !r.pods.happens(4) {
+		spec.Pods, spec.EnableDPDK = &v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice}, false
+	}
+}
+
+// movePods lets agents and pods act. When all is well, agents read and report soon, and pods of a network that drains end.
+func (r *run) movePods() {
+	if !r.pods.acts {
+		return
+	}
+	r.findPodHosts()
+	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
+		h := r.pods.hosts[instance]
+		if r.faults.off {
+			h.settle()
+		} else if r.pods.happens(2) {
+			h.act()
+		}
+	}
+	if !r.faults.off && r.pods.happens(60) {
+		r.togglePods()
+	}
+}
+
+// togglePods lets a user declare a NodeENI as a network for pods, or as none.
+func (r *run) togglePods() {
+	c := r.clusters[r.pods.random.IntN(len(r.clusters))]
+	all := c.api.all(nodeENIs)
+	if len(all) == 0 {
+		return
+	}
+	name := all[r.pods.random.IntN(len(all))].GetName()
+	_, _ = c.api.update(nodeENIs, name, "", func(o client.Object) (client.Object, error) {
+		spec := &o.(*v1alpha1.NodeENI).Spec
+		if spec.Pods != nil {
+			spec.Pods = nil
+		} else if !spec.EnableDPDK {
+			spec.Pods = &v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice}
+		}
+		r.note(nil, "%s: a user makes NodeENI %s a network for pods: %t", c.name, name, spec.Pods != nil)
+		return o, nil
+	})
+}
+
+// findPodHosts adds the hosts that joined, and removes those whose instances ended.
+func (r *run) findPodHosts() {
+	for instance := range r.pods.hosts {
+		if r.truth().ended(instance) {
+			delete(r.pods.hosts, instance)
+		}
+	}
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(nodes) {
+			ref, err := eni.ParseProviderID(object.(*corev1.Node).Spec.ProviderID)
+			if err != nil || r.truth().ended(ref.ID) {
+				continue
+			}
+			if h := r.pods.hosts[ref.ID]; h != nil {
+				if c.api.get(nodes, h.node) == nil {
+					h.node, h.heard = object.GetName(), nil // the instance registered under another name
+				}
+				continue
+			}
+			r.pods.hosts[ref.ID] = &podHost{c: c, node: object.GetName(), instance: ref.ID, files: map[string]networkFile{}, using: map[string][]string{}}
+		}
+	}
+}
+
+func (h *podHost) act() {
+	p := h.c.run.pods
+	switch p.random.IntN(12) {
+	case 0, 1, 2:
+		h.read()
+	case 3, 4, 5:
+		h.serve()
+	case 6, 7:
+		h.write()
+	case 8, 9:
+		h.startPod()
+	case 10:
+		h.endPod()
+	default:
+		if p.happens(10) {
+			h.reboot()
+		}
+	}
+}
+
+// settle does what an agent does within seconds.
+func (h *podHost) settle() {
+	h.read()
+	h.serve()
+	h.write()
+	for network, file := range h.files {
+		if file.draining {
+			delete(h.using, network)
+		}
+	}
+}
+
+// read lets the agent read its NodeENIState.
+func (h *podHost) read() {
+	if state, is := h.c.api.get(states, h.node).(*v1alpha1.NodeENIState); is && state.Spec.InstanceID == h.instance {
+		h.heard = state
+	} else {
+		h.heard = nil
+	}
+}
+
+// serve writes the files of the networks that the agent knows, and makes its next report.
+func (h *podHost) serve() {
+	if h.heard == nil {
+		return
+	}
+	h.checkpoint = h.heard
+	reports := h.serveNetworks()
+	node := h.node
+	if equality.Semantic.DeepEqual(reports, h.heard.Status.PodNetworks) {
+		h.report = nil
+		return
+	}
+	h.report = func() {
+		h.c.run.note(nil, "%s: the agent of node %s reports %s", h.c.name, node, summary(reports))
+		_, _ = h.c.api.update(states, node, "", func(o client.Object) (client.Object, error) {
+			o.(*v1alpha1.NodeENIState).Status.PodNetworks = reports
+			return o, nil
+		})
+	}
+}
+
+func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
+	files, interfaces := map[string]networkFile{}, map[string]string{}
+	for network, file := range h.files {
+		interfaces[network] = file.eni
+	}
+	served := agent.ServedNetworks(h.heard, interfaces)
+	for _, network := range slices.Sorted(maps.Keys(served)) {
+		i := served[network]
+		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound"}
+		files[network] = h.files[network]
+		if h.hasLink(i.ENIID) || i.Pods.Draining {
+			file := networkFile{i.ENIID, i.NodeENI, agent.Draining(i, agent.LastReport(h.heard, network, i.ENIID))}
+			files[network], report.Used = file, int32(len(h.using[network]))
+			report.Drained = i.Pods.Draining && report.Used == 0
+			report.Ready, report.Reason = !file.draining, v1alpha1.ReasonNetworkReady
+			phase := v1alpha1.PodPrefixActive
+			if report.Used == 0 {
+				phase = v1alpha1.PodPrefixDrained // a pod takes the interface without it
+			}
+			for _, cidr := range i.IPv4Prefixes {
+				report.Prefixes = append(report.Prefixes, v1alpha1.PodPrefix{CIDR: cidr, Phase: phase})
+			}
+		}
+		reports = append(reports, report)
+	}
+	for _, network := range slices.Sorted(maps.Keys(h.files)) {
+		file, used := h.files[network], len(h.using[network])
+		_, is := served[network]
+		switch {
+		case is:
+		case h.heard.Status.ObservedGeneration == 0: // the controller has not reported yet: nothing is taken back
+			files[network] = file
+		case used > 0:
+			files[network] = networkFile{file.eni, file.nodeENI, true}
+			reports = append(reports, v1alpha1.PodNetworkState{Network: network, NodeENI: file.nodeENI, ENIID: file.eni, Used: int32(used), Reason: v1alpha1.ReasonNetworkDraining})
+		}
+	}
+	h.files = files
+	return reports
+}
+
+// write lets the agent write its report, which may be old by now.
+func (h *podHost) write() {
+	if h.report != nil {
+		h.report()
+		h.report = nil
+	}
+}
+
+// startPod starts a pod on a network of the node, without agent and API server.
+func (h *podHost) startPod() {
+	for _, network := range slices.Sorted(maps.Keys(h.files)) {
+		file := h.files[network]
+		if file.draining || !h.hasLink(file.eni) || len(h.using[network]) >= mostPods || h.c.run.pods.happens(2) {
+			continue
+		}
+		h.using[network] = append(h.using[network], file.eni)
+		h.c.run.covers.Actors[startsPod]++
+		h.c.run.note(nil, "%s: a pod of node %s gets %s of network %s", h.c.name, h.node, file.eni, network)
+		return
+	}
+}
+
+func (h *podHost) endPod() {
+	for _, network := range slices.Sorted(maps.Keys(h.using)) {
+		h.c.run.note(nil, "%s: a pod of node %s and network %s ends", h.c.name, h.node, network)
+		if h.using[network] = h.using[network][1:]; len(h.using[network]) == 0 {
+			delete(h.using, network)
+		}
+		return
+	}
+}
+
+// reboot takes the pods and the files. The agent has its checkpoint alone until it reads the API server.
+func (h *podHost) reboot() {
+	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
+	h.files, h.using, h.report = map[string]networkFile{}, map[string][]string{}, nil
+	if h.heard = h.checkpoint; h.heard != nil {
+		h.serveNetworks()
+	}
+}
+
+func (h *podHost) hasLink(id string) bool {
+	i, exists := h.c.run.truth().interfaces[id]
+	return exists && i.AttachedTo(h.instance)
+}
+
+func summary(reports []v1alpha1.PodNetworkState) string {
+	var all []string
+	for _, n := range reports {
+		text := n.Network + " " + n.ENIID
+		if n.Drained {
+			text += " drained"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+// interrupting checks I16: no interface is detached under a pod.
+func (r *run) interrupting(p *process, q request, i eni.Interface) {
+	if !strings.HasPrefix(q.action, "Detach") || i.Attachment == nil || p.expired {
+		return
+	}
+	host := r.pods.hosts[i.Attachment.InstanceID]
+	if host == nil || r.truth().ended(host.instance) {
+		return
+	}
+	its := host.c.nodesOf(host.instance)
+	if len(its) == 0 || its[0].Name != host.node {
+		return // no state is that of the instance, so its agent can report nothing
+	}
+	if host.c.isStripped(spotOf(i).uid) && host.c.api.get(states, host.node) == nil {
+		return // neither a NodeENI nor a state says that it is a network for pods
+	}
+	r.judged("I16")
+	for network, used := range host.using {
+		if slices.Contains(used, i.ID) {
+			r.violate("I16", "%s %s %s, which a pod of network %s uses: %s", p.name, q.action, q.target, network, describe(i))
+		}
+	}
+}
