@@ -210,8 +210,5 @@ func podMutants() []Mutant {
 		{Name: "a network for pods is detached without being drained", Like: "a controller that trusts the last report", Edits: []Edit{{
 			"internal/core/plan/podnetworks.go", "		return !network.Drained || isNetwork && !draining\n", "		return network.Used > 0\n",
 		}}},
-		{Name: "a lost report counts as no pods", Like: "a controller that keeps all it knows in one object", Edits: []Edit{{
-			"internal/core/plan/podnetworks.go", "!draining || m.record.Attachment.Since.Before(p.ReportsSince)", "!draining",
-		}}},
 	}
 }
