@@ -129,6 +129,9 @@ type snapshot struct {
 	observed []hostnet.Observation
 	// networks are the pod networks of the node.
 	networks []v1alpha1.PodNetworkState
+	// networksUnknown is set if the agent cannot tell the networks. It writes no report then: one without them would allow
+	// the controller to detach interfaces that pods use.
+	networksUnknown bool
 }
 
 // reconcile configures the desired links, reports their state, and returns when to run again without an event. A

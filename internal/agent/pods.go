@@ -44,12 +44,17 @@ var router6 = netip.MustParseAddr("fe80:ec2::1")
 // keepNetworks writes the file of each pod network of the node, ends other networks, and adds the state of each network
 // to the snapshot. The state of another instance, which bore the name of the node or bears it now, concerns no pod here.
 func (a *Agent) keepNetworks(s *snapshot) error {
-	known := s.metadata != nil && s.state != nil
-	if a.NetworksDir == "" || s.state == nil || known && s.metadata.InstanceID != s.state.Spec.InstanceID {
+	if a.NetworksDir == "" || s.state == nil {
+		return nil
+	}
+	known := s.metadata != nil
+	if known && s.metadata.InstanceID != s.state.Spec.InstanceID {
+		s.networksUnknown = true
 		return nil
 	}
 	present, err := a.presentNetworks()
 	if err != nil {
+		s.networksUnknown = true
 		return err
 	}
 	var failures []error
@@ -76,6 +81,9 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 			continue
 		}
 		left, err := a.endNetwork(present[network])
+		if err != nil && left != nil {
+			left.Drained, left.Reason, left.Message = false, reasonNetworkFile, text.Clip(err.Error(), maxMessage)
+		}
 		if left != nil {
 			s.networks = append(s.networks, *left)
 		}
@@ -125,22 +133,29 @@ func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
 }
 
 // endNetwork removes the file of a network that the state does not list any more. While a pod has an address, the network
-// drains instead, and the agent goes on reporting it: the controller must not take the interface for unused.
+// drains instead, and the agent goes on reporting it: the controller must not take the interface for unused. An error may
+// come with a state, which must be reported too.
 func (a *Agent) endNetwork(network podnet.Network) (*v1alpha1.PodNetworkState, error) {
+	path := filepath.Join(a.NetworksDir, network.Name+".json")
+	if network.ENI == "" {
+		return nil, os.Remove(path) // no pod gets an address by an unreadable file, and no report could name the interface
+	}
+	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
 	store, err := podlease.Open(a.LeasesDir, network.Name)
 	if err != nil {
-		return nil, err
+		return state, err
 	}
 	defer store.Close()
 	leases, err := store.Leases()
 	if err != nil {
-		return nil, err
+		return state, err
 	}
-	path := filepath.Join(a.NetworksDir, network.Name+".json")
-	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
 	complete(state, network.Usage(leases, time.Now()), nil)
 	if state.Used == 0 {
-		return nil, os.Remove(path)
+		if err := os.Remove(path); err != nil {
+			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
+		}
+		return nil, nil
 	}
 	completeDraining(state, true)
 	if network.Draining {

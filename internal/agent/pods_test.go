@@ -12,8 +12,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +112,70 @@ func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.P
 		case <-ctx.Done():
 			n.Errorf("the agent has not reported what is wanted, at last %+v", told)
 			fits = true
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		n.Error(err)
+	}
+	return told
+}
+
+// passes is a host that counts how often the agent looks at it.
+type passes struct {
+	*paper
+	looks atomic.Int32
+	many  chan struct{}
+}
+
+func (p *passes) Facts(devices []string) (hostnet.Facts, error) {
+	if p.looks.Add(1) == manyLooks {
+		close(p.many)
+	}
+	return p.paper.Facts(devices)
+}
+
+// manyLooks is more often than one pass of an agent looks at its host.
+const manyLooks = 12
+
+// reports runs an agent with instance metadata for several passes, and returns the pod networks of each report.
+func (n node) reports(state *v1alpha1.NodeENIState) [][]v1alpha1.PodNetworkState {
+	n.Helper()
+	var told [][]v1alpha1.PodNetworkState
+	server := serveNode(n.T, state, func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "nodeenistates") {
+			var report v1alpha1.NodeENIState
+			if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+				n.Error(err)
+			}
+			told = append(told, report.Status.PodNetworks)
+		}
+		return false
+	})
+	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
+	if err != nil {
+		n.Fatal(err)
+	}
+	host := &passes{paper: &paper{touched: map[int]int{}, events: make(chan struct{})}, many: make(chan struct{})}
+	ctx, stop := context.WithTimeout(n.Context(), 30*time.Second)
+	defer stop()
+	known := make(chan struct{})
+	a := agent.New(agent.Options{
+		Node: "node-1", API: api, Host: host, Resync: 10 * time.Millisecond, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases,
+		Log: slog.New(slog.DiscardHandler),
+		Metadata: func(context.Context) (eni.Metadata, error) {
+			host.looks.Store(0) // the passes before do not count
+			close(known)
+			return eni.Metadata{InstanceID: n.instance}, nil
+		},
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	for _, wait := range []chan struct{}{known, host.many} {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			n.Error("the agent did not look often enough")
 		}
 	}
 	stop()
@@ -298,19 +362,52 @@ func TestANetworkWithoutItsLinkDrains(t *testing.T) {
 	}
 }
 
-// An instance that bore the name of the node before reads the state of its successor, and must not report that no pod there
-// has an address.
-func TestTheStateOfAnotherInstanceIsNotServed(t *testing.T) {
-	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, instance: "i-0123456789abcdef0"}
+// A report without the network of pods, or with a drained one, would let the controller detach their interface. So an agent
+// that cannot tell the networks writes no report.
+func TestAnAgentThatCannotTellTheNetworksReportsNothing(t *testing.T) {
+	const instance = "i-0123456789abcdef0"
+	for name, change := range map[string]func(node, *v1alpha1.NodeENIState){
+		"the state is of another instance of that name": func(_ node, state *v1alpha1.NodeENIState) {
+			state.Spec.InstanceID = "i-0fedcba9876543210"
+			state.Status.Interfaces[0].Pods.Draining = true
+		},
+		"a file of a network cannot be read": func(n node, _ *v1alpha1.NodeENIState) {
+			if err := os.MkdirAll(filepath.Join(n.networks, "n3.json"), 0o755); err != nil {
+				n.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, instance: instance}
+			state := withPods()
+			state.Spec.InstanceID = instance
+			change(n, state)
+			for _, told := range n.reports(state) {
+				if len(told) == 0 || told[0].Drained {
+					t.Errorf("reported %+v", told)
+				}
+			}
+		})
+	}
+}
+
+// The file of a network that no state lists is removed also if it cannot be understood: a report without an interface would
+// be refused, and with it all that the agent says of links.
+func TestAnUnreadableFileOfNoNetworkIsRemoved(t *testing.T) {
+	n := node{T: t, networks: t.TempDir(), leases: t.TempDir()}
+	file := filepath.Join(n.networks, "n3.json")
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.lease("10.0.4.17")
 	state := withPods()
-	state.Spec.InstanceID = "i-0fedcba9876543210"
-	state.Status.Interfaces[0].Pods.Draining = true
-	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool {
-		if slices.ContainsFunc(told, func(n v1alpha1.PodNetworkState) bool { return n.Drained }) {
-			t.Errorf("reported %+v", told)
-		}
-		return len(told) == 0
-	})
+	state.Status.Interfaces[0].Phase = v1alpha1.PhaseDetaching
+	if told := n.report(state); len(told) > 0 {
+		t.Errorf("reported %+v", told)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file stays")
+	}
 }
 
 // A NodeENI that was created again has a second interface under the name of one network while pods use the first one.

@@ -24,7 +24,7 @@ const maxMessage = 1024
 
 // report writes status.links of the node's state if they changed. Nothing else of the object is sent.
 func (a *Agent) report(ctx context.Context, s *snapshot) error {
-	if s.state == nil {
+	if s.state == nil || s.networksUnknown {
 		return nil
 	}
 	links := s.linkStates()

@@ -31,17 +31,17 @@ func (r *Reconciler) store(ctx context.Context, s *snapshot, instanceID string, 
 	if s.state == nil && (instanceID != s.owner() || len(p.Members) == 0) {
 		return s, nil
 	}
-	wanted := s.spec(instanceID, look, p)
+	wanted, recreated := s.spec(instanceID, look, p), false
 	if s.state != nil && !s.state.DeletionTimestamp.IsZero() && len(p.Members) > 0 && len(wanted.PreviousInstances) == 0 && !addsGenerations(p) {
 		// A user deleted the object while the node still needs it. It is released and created again at once, but not
 		// while it alone names an interface: a reader of the release must not take the interface for gone.
 		if _, err := r.release(ctx, s); err != nil {
 			return s, err
 		}
-		return r.createState(ctx, s, wanted)
+		recreated = true
 	}
 	switch {
-	case s.state == nil:
+	case s.state == nil, recreated:
 		next, err := r.createState(ctx, s, wanted)
 		return r.proceedWithoutState(next, p, err)
 	case equality.Semantic.DeepEqual(s.state.Spec, wanted):
@@ -183,7 +183,7 @@ func (r *Reconciler) createState(ctx context.Context, s *snapshot, spec v1alpha1
 		Spec:       spec,
 	}
 	if err := r.Client.Create(ctx, state, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return s, fmt.Errorf("open the ledger of node %s: %w", s.name, err)
+		return s.withLedger(nil, nil), fmt.Errorf("open the ledger of node %s: %w", s.name, err)
 	}
 	if s.state != nil {
 		state.Status.Interfaces = s.state.Status.Interfaces

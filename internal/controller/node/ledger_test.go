@@ -86,13 +86,27 @@ func (s *stage) forgetLedgers() {
 			s.must(c.Delete(s.Context(), &state))
 		}
 	})
+	s.refuseLedgers()
+}
+
+// refuseLedgers starts a controller to which the API server says that it knows no NodeENIStates. What its cache has of them
+// stays there.
+func (s *stage) refuseLedgers() {
+	s.Helper()
+	states := v1alpha1.SchemeGroupVersion.WithResource("nodeenistates").GroupResource()
 	options := s.reconciler.Options
 	options.Client = interceptor.NewClient(s.cache.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			if _, is := object.(*v1alpha1.NodeENIState); is {
-				return apierrors.NewMethodNotSupported(v1alpha1.SchemeGroupVersion.WithResource("nodeenistates").GroupResource(), "create")
+				return apierrors.NewMethodNotSupported(states, "create")
 			}
 			return c.Create(ctx, object, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, is := object.(*v1alpha1.NodeENIState); is {
+				return apierrors.NewNotFound(states, object.GetName())
+			}
+			return c.Patch(ctx, object, patch, opts...)
 		},
 	})
 	s.reconciler = node.New(options)
@@ -209,6 +223,25 @@ func TestADeletedLedger(t *testing.T) {
 		s.must(s.play(2 * time.Minute))
 		if now := state(); !now.DeletionTimestamp.IsZero() || len(now.Spec.Members) != 1 {
 			t.Errorf("after three minutes it was deleted at %v, and promises %v", now.DeletionTimestamp, now.Spec.Members)
+		}
+	})
+}
+
+// TestADeletedLedgerThatACacheKeeps removes the definition of the ledger, so that no watch tells the cache that the deleted
+// state of the node is gone. The controller removes what the node does not need any more all the same.
+func TestADeletedLedgerThatACacheKeeps(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.must(s.play(time.Minute))
+		s.declare("more")
+		s.must(s.play(time.Minute))
+		var state v1alpha1.NodeENIState
+		s.must(s.cache.Get(s.Context(), client.ObjectKey{Name: nodeName}, &state))
+		s.must(s.cache.Delete(s.Context(), &state))
+		s.refuseLedgers()
+		s.both(s.deleteNodeENI)
+		_ = s.play(5 * time.Minute)
+		if got := s.attached(); len(got) != 1 {
+			t.Errorf("%v are attached, want that of the NodeENI which stays", got)
 		}
 	})
 }
