@@ -71,6 +71,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeENIStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedNodeENI"):
 		return &apiv1alpha1.ObservedNodeENIApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodAddressClaim"):
+		return &apiv1alpha1.PodAddressClaimApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4"):
 		return &apiv1alpha1.PodIPv4ApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodIPv4Prefixes"):

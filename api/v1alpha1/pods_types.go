@@ -3,12 +3,16 @@
 
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // NodeENIPods makes the interfaces of a NodeENI a network that pods attach to
 // with Multus.
 //
 // +kubebuilder:validation:AtMostOneOf=namespaces;namespaceSelector
-// +kubebuilder:validation:XValidation:rule="self.attachment == 'HostDevice' || has(self.ipv4) || has(self.ipv6)",message="pods.ipv4 or pods.ipv6 is required with attachment IPVLAN: the addresses of pods come from prefixes of the interface"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'IPVLAN' || has(self.ipv4) || has(self.ipv6)",message="pods.ipv4 or pods.ipv6 is required with attachment IPVLAN: the addresses of pods come from prefixes of the interface"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostDevice' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment HostDevice: the pod gets the interface together with the interface's own addresses"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.ipv4) && !has(self.ipv6)",message="pods.ipv4 and pods.ipv6 must not be set with attachment Observed: pods bring their own addresses; declare the ranges with pods.floating or a SubnetReservation of type Explicit"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'Observed' || !has(self.namespaces) && !has(self.namespaceSelector) && !has(self.routes)",message="pods.namespaces, pods.namespaceSelector and pods.routes must not be set with attachment Observed: the NetworkAttachmentDefinition is yours"
 type NodeENIPods struct {
 	// namespaces are the namespaces that get a NetworkAttachmentDefinition with
 	// the name of the NodeENI. Without namespaces and namespaceSelector the
@@ -31,7 +35,9 @@ type NodeENIPods struct {
 
 	// attachment says how a pod attaches to the interface. With IPVLAN pods
 	// share it, each with addresses from its prefixes. With HostDevice one pod
-	// gets the interface itself and its addresses. Default: IPVLAN.
+	// gets the interface itself and its addresses. With Observed the attachment
+	// and the addresses are yours: multieni assigns the addresses that pods bring
+	// up on links of the interface. Default: IPVLAN.
 	// +optional
 	// +kubebuilder:default=IPVLAN
 	Attachment PodAttachment `json:"attachment,omitempty"`
@@ -53,6 +59,22 @@ type NodeENIPods struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(a, !isCIDR(a.to) || self.exists_one(b, isCIDR(b.to) && (cidr(a.to).containsCIDR(b.to) || cidr(b.to).containsCIDR(a.to))))",message="pods.routes must not overlap: each destination must be outside of all others"
 	Routes []PodRoute `json:"routes,omitempty"`
+
+	// floating are IPv4 ranges of addresses that pods bring up themselves, and
+	// that may move between nodes: virtual addresses of keepalived, or addresses
+	// of another IPAM plugin. The controller assigns one to the interface of the
+	// node where a pod has it, and takes it from any other interface. It moves no
+	// address outside these ranges. With attachment Observed and without
+	// floating, the ranges are the blocks of the subnet's SubnetReservations of
+	// type Explicit. A range must not contain primary addresses or prefixes of
+	// interfaces: EC2 does not move them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=18
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) && cidr(r).ip().family() == 4 && cidr(r) == cidr(r).masked() && cidr(r).prefixLength() >= 16)",message="pods.floating must have IPv4 ranges from /16 to /32 without bits beyond the prefix length, such as 10.0.4.192/28; EC2 cannot reassign IPv6 addresses"
+	Floating []string `json:"floating,omitempty"`
 
 	// onRemoval says what happens to pods that use an interface which is to be
 	// detached, replaced or deleted. With Wait the interface stays until they
@@ -82,7 +104,7 @@ const (
 //
 // +kubebuilder:validation:MaxLength=16
 // +kubebuilder:validation:XValidation:rule="self != 'MACVLAN'",message="pods.attachment MACVLAN does not work on EC2: the VPC delivers frames to the MAC address of the interface only, and every MACVLAN link has another one; use IPVLAN"
-// +kubebuilder:validation:XValidation:rule="self in ['IPVLAN', 'HostDevice', 'MACVLAN']",message="pods.attachment must be IPVLAN or HostDevice"
+// +kubebuilder:validation:XValidation:rule="self in ['IPVLAN', 'HostDevice', 'Observed', 'MACVLAN']",message="pods.attachment must be IPVLAN, HostDevice or Observed"
 type PodAttachment string
 
 const (
@@ -90,6 +112,9 @@ const (
 	PodAttachmentIPVLAN PodAttachment = "IPVLAN"
 	// PodAttachmentHostDevice gives one pod the link of the interface.
 	PodAttachmentHostDevice PodAttachment = "HostDevice"
+	// PodAttachmentObserved leaves the attachment to the user, and assigns the
+	// addresses that the agent observes on links of pods.
+	PodAttachmentObserved PodAttachment = "Observed"
 )
 
 // PodIPv4 is the IPv4 addresses of pods.
@@ -199,6 +224,15 @@ type InterfacePods struct {
 	// +kubebuilder:validation:items:MaxLength=43
 	Routes []string `json:"routes,omitempty"`
 
+	// floating are the ranges of addresses that pods bring up themselves: those
+	// of the NodeENI, or with attachment Observed the blocks of the subnet's
+	// SubnetReservations of type Explicit.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=43
+	Floating []string `json:"floating,omitempty"`
+
 	// draining says that the interface is to be removed, or is to be no network
 	// for pods any more: no further pod gets an address. The controller detaches
 	// the interface once the agent reports the network as drained.
@@ -284,6 +318,57 @@ type PodNetworkState struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PodsOmitted int32 `json:"podsOmitted,omitempty"`
+
+	// claims are the addresses within the floating ranges that pods have on
+	// links of the interface, in numerical order. A claim stays in the list
+	// while a pod has the address, also if the range is declared no more, and for
+	// 60 seconds after that.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=64
+	Claims []PodAddressClaim `json:"claims,omitempty"`
+
+	// claimsOmitted is the number of claims that the list leaves out: those
+	// that came last. The controller does not assign their addresses.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ClaimsOmitted int32 `json:"claimsOmitted,omitempty"`
+}
+
+// MaxClaimsOfNetwork is the largest number of claims that a [PodNetworkState]
+// lists. An interface takes 64 IPv4 addresses at most, with its primary one
+// (EC2 user guide, "Maximum IP addresses per network interface").
+const MaxClaimsOfNetwork = 64
+
+// PodAddressClaim is an address that a pod brought up itself.
+type PodAddressClaim struct {
+	// address is the address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=39
+	Address string `json:"address"`
+
+	// sequence is larger than that of every earlier claim of the node. An address
+	// that goes and comes back is a new claim.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Sequence int64 `json:"sequence"`
+
+	// since is the time on the node at which the address appeared.
+	// +required
+	Since metav1.MicroTime `json:"since"`
+
+	// releasedAt is the time on the node at which the address was there no more.
+	// A released claim does not move the address.
+	// +optional
+	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
+
+	// podIP is an address on another link of the pod's network namespace, by
+	// which the pod can be found; empty if the namespace has none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=39
+	PodIP string `json:"podIP,omitempty"`
 }
 
 // MaxPodsOfNetwork is the largest number of pods that a [PodNetworkState]

@@ -362,6 +362,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: draining
       type:
         scalar: boolean
+    - name: floating
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: ipv4MaxPrefixes
       type:
         scalar: numeric
@@ -686,6 +692,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodAttachment
       default: IPVLAN
+    - name: floating
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: ipv4
       type:
         namedType: com.github.multieni.multieni.api.v1alpha1.PodIPv4
@@ -1049,6 +1061,24 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.Phase
   scalar: string
+- name: com.github.multieni.multieni.api.v1alpha1.PodAddressClaim
+  map:
+    fields:
+    - name: address
+      type:
+        scalar: string
+    - name: podIP
+      type:
+        scalar: string
+    - name: releasedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: sequence
+      type:
+        scalar: numeric
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.multieni.multieni.api.v1alpha1.PodAttachment
   scalar: string
 - name: com.github.multieni.multieni.api.v1alpha1.PodIPv4
@@ -1105,6 +1135,17 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: capacity
+      type:
+        scalar: numeric
+    - name: claims
+      type:
+        list:
+          elementType:
+            namedType: com.github.multieni.multieni.api.v1alpha1.PodAddressClaim
+          elementRelationship: associative
+          keys:
+          - address
+    - name: claimsOmitted
       type:
         scalar: numeric
     - name: drained
@@ -1503,6 +1544,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsOperationType
   scalar: string
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+  scalar: untyped
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
   map:
     fields:

@@ -33,6 +33,10 @@ type InterfacePodsApplyConfiguration struct {
 	Spare *int32 `json:"spare,omitempty"`
 	// routes are those of the NodeENI.
 	Routes []string `json:"routes,omitempty"`
+	// floating are the ranges of addresses that pods bring up themselves: those
+	// of the NodeENI, or with attachment Observed the blocks of the subnet's
+	// SubnetReservations of type Explicit.
+	Floating []string `json:"floating,omitempty"`
 	// draining says that the interface is to be removed, or is to be no network
 	// for pods any more: no further pod gets an address. The controller detaches
 	// the interface once the agent reports the network as drained.
@@ -99,6 +103,16 @@ func (b *InterfacePodsApplyConfiguration) WithSpare(value int32) *InterfacePodsA
 func (b *InterfacePodsApplyConfiguration) WithRoutes(values ...string) *InterfacePodsApplyConfiguration {
 	for i := range values {
 		b.Routes = append(b.Routes, values[i])
+	}
+	return b
+}
+
+// WithFloating adds the given value to the Floating field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Floating field.
+func (b *InterfacePodsApplyConfiguration) WithFloating(values ...string) *InterfacePodsApplyConfiguration {
+	for i := range values {
+		b.Floating = append(b.Floating, values[i])
 	}
 	return b
 }

@@ -24,7 +24,9 @@ type NodeENIPodsApplyConfiguration struct {
 	NamespaceSelector map[string]apiv1alpha1.LabelValue `json:"namespaceSelector,omitempty"`
 	// attachment says how a pod attaches to the interface. With IPVLAN pods
 	// share it, each with addresses from its prefixes. With HostDevice one pod
-	// gets the interface itself and its addresses. Default: IPVLAN.
+	// gets the interface itself and its addresses. With Observed the attachment
+	// and the addresses are yours: multieni assigns the addresses that pods bring
+	// up on links of the interface. Default: IPVLAN.
 	Attachment *apiv1alpha1.PodAttachment `json:"attachment,omitempty"`
 	// ipv4 is the IPv4 addresses of pods. Not together with
 	// secondaryPrivateIPAddressCount and ipv4PrefixCount.
@@ -35,6 +37,15 @@ type NodeENIPodsApplyConfiguration struct {
 	// routes are routes in the pod by the router of the interface's subnet, in
 	// addition to the route to the subnet.
 	Routes []PodRouteApplyConfiguration `json:"routes,omitempty"`
+	// floating are IPv4 ranges of addresses that pods bring up themselves, and
+	// that may move between nodes: virtual addresses of keepalived, or addresses
+	// of another IPAM plugin. The controller assigns one to the interface of the
+	// node where a pod has it, and takes it from any other interface. It moves no
+	// address outside these ranges. With attachment Observed and without
+	// floating, the ranges are the blocks of the subnet's SubnetReservations of
+	// type Explicit. A range must not contain primary addresses or prefixes of
+	// interfaces: EC2 does not move them.
+	Floating []string `json:"floating,omitempty"`
 	// onRemoval says what happens to pods that use an interface which is to be
 	// detached, replaced or deleted. With Wait the interface stays until they
 	// are gone. With Evict the controller evicts them by the Eviction API, which
@@ -106,6 +117,16 @@ func (b *NodeENIPodsApplyConfiguration) WithRoutes(values ...*PodRouteApplyConfi
 			panic("nil value passed to WithRoutes")
 		}
 		b.Routes = append(b.Routes, *values[i])
+	}
+	return b
+}
+
+// WithFloating adds the given value to the Floating field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Floating field.
+func (b *NodeENIPodsApplyConfiguration) WithFloating(values ...string) *NodeENIPodsApplyConfiguration {
+	for i := range values {
+		b.Floating = append(b.Floating, values[i])
 	}
 	return b
 }
