@@ -147,6 +147,16 @@ func (c *Client) AssignIPv4(ctx context.Context, interfaceID string, addresses, 
 	}, nil
 }
 
+// ReassignIPv4 implements [executor.Cloud].
+func (c *Client) ReassignIPv4(ctx context.Context, interfaceID string, addresses []netip.Addr) error {
+	_, err := c.api.AssignPrivateIpAddresses(ctx, &ec2.AssignPrivateIpAddressesInput{
+		NetworkInterfaceId: aws.String(interfaceID),
+		PrivateIpAddresses: convertAll(addresses, netip.Addr.String),
+		AllowReassignment:  aws.Bool(true),
+	}, noRetry)
+	return toAPIError(err)
+}
+
 // AssignIPv6 implements [executor.Cloud].
 func (c *Client) AssignIPv6(ctx context.Context, interfaceID string, addresses, prefixes int) (eni.Addresses, error) {
 	out, err := c.api.AssignIpv6Addresses(ctx, &ec2.AssignIpv6AddressesInput{

@@ -20,19 +20,20 @@ import (
 const (
 	stateOwners  = "nodeENIUIDs"
 	stateLacking = "lackingNodeENIUIDs"
+	stateClaims  = "claimedAddresses"
 )
 
 // InstanceIDs is the index of Nodes and NodeENIStates by instance.
 const InstanceIDs = "instanceIDs"
 
-// Index indexes NodeENIStates by the UIDs of the NodeENIs they name and of the NodeENIs that lack interfaces. It
-// indexes both NodeENIStates and Nodes by instance.
+// Index indexes NodeENIStates by the UIDs of the NodeENIs they name and of the NodeENIs that lack interfaces, and by the
+// addresses that pods claim. It indexes both NodeENIStates and Nodes by instance.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, i := range []struct {
 		object client.Object
 		fields []string
 	}{
-		{&v1alpha1.NodeENIState{}, []string{stateOwners, stateLacking, InstanceIDs}},
+		{&v1alpha1.NodeENIState{}, []string{stateOwners, stateLacking, stateClaims, InstanceIDs}},
 		{&corev1.Node{}, []string{InstanceIDs}},
 	} {
 		for _, field := range i.fields {
@@ -58,6 +59,8 @@ func Indexed(object client.Object, field string) []string {
 			return Owners(object)
 		case stateLacking:
 			return OwnersNotReady(object)
+		case stateClaims:
+			return ClaimedAddresses(object)
 		case InstanceIDs:
 			return instancesOf(object)
 		}

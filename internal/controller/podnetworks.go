@@ -27,6 +27,7 @@ func PodNetworks(state *v1alpha1.NodeENIState) map[string]plan.PodNetwork {
 		for _, pod := range reported.Pods {
 			network.Pods = append(network.Pods, pod.Namespace+"/"+pod.Name)
 		}
+		network.Claims, network.ClaimsOmitted = AddressClaims(state, reported), int(reported.ClaimsOmitted)
 		networks[reported.ENIID] = network
 	}
 	return networks

@@ -31,6 +31,8 @@ type Cloud interface {
 	SetDescription(ctx context.Context, interfaceID, description string) error
 	PutTags(ctx context.Context, interfaceID string, tags map[string]string) error
 
+	// ReassignIPv4 assigns the given secondary addresses, and takes them from the interfaces that have them.
+	ReassignIPv4(ctx context.Context, interfaceID string, addresses []netip.Addr) error
 	// AssignIPv4 and AssignIPv6 add addresses or prefixes (one of the counts is zero) and return only the new ones.
 	// The Unassign calls remove the given ones.
 	AssignIPv4(ctx context.Context, interfaceID string, addresses, prefixes int) (eni.Addresses, error)

@@ -87,6 +87,10 @@ func (c cloud) AssignIPv4(ctx context.Context, id string, addresses, prefixes in
 	return added, c.call(ctx, "assign IPv4 %s %d %d", id, addresses, prefixes)
 }
 
+func (c cloud) ReassignIPv4(ctx context.Context, id string, addresses []netip.Addr) error {
+	return c.call(ctx, "reassign %s %v", id, addresses)
+}
+
 func (c cloud) AssignIPv6(ctx context.Context, id string, addresses, prefixes int) (eni.Addresses, error) {
 	var added eni.Addresses
 	for n := range addresses {

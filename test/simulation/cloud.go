@@ -12,6 +12,7 @@ import (
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/awsec2"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/executor"
 )
@@ -157,6 +158,16 @@ func (c cloud) AssignIPv4(_ context.Context, id string, addresses, prefixes int)
 		return nil
 	})
 	return added, err
+}
+
+// ReassignIPv4 implements [executor.Cloud].
+func (c cloud) ReassignIPv4(_ context.Context, id string, addresses []netip.Addr) error {
+	return c.p.call(request{action: "AssignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
+		_, err := c.p.run.model.AssignPrivateIPAddresses(at, &ec2.AssignPrivateIPAddressesInput{
+			NetworkInterfaceID: id, PrivateIPAddresses: controller.Texts(addresses), AllowReassignment: true,
+		})
+		return err
+	})
 }
 
 // AssignIPv6 implements [executor.Cloud].

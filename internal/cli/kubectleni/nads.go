@@ -68,6 +68,9 @@ func renderNADs(c *cobra.Command, api client.Reader, names []string) (nads, erro
 		case nodeENIs.Items[at].Spec.Pods == nil:
 			return nads{}, fmt.Errorf("NodeENI %s has no spec.pods, so it has no NetworkAttachmentDefinition; see "+
 				"kubectl explain nodeeni.spec.pods", name)
+		case nodeENIs.Items[at].Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved:
+			return nads{}, fmt.Errorf("NodeENI %s has pods.attachment Observed, so its NetworkAttachmentDefinition is yours; "+
+				"docs/own-addresses.md has one, and --whereabouts prints those for whereabouts", name)
 		}
 	}
 	var all nads

@@ -73,6 +73,10 @@ func (r *Reconciler) observe(
 	if err := r.addEvidence(ctx, s, instanceID, known, &observed); err != nil {
 		return observed, err
 	}
+	var err error
+	if observed.Following, err = r.following(ctx, s); err != nil {
+		return observed, err
+	}
 	if look == nil || look.Instance.Type == "" {
 		return observed, nil
 	}

@@ -60,6 +60,14 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			r.addStale(e.ObjectNew.GetName())
 			q.Add(request(e.ObjectNew.GetName()))
 		}}, builder.WithPredicates(LinkVanished())).
+		Watches(&v1alpha1.NodeENIState{}, handler.Funcs{
+			CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueContenders(ctx, q, nil, e.Object) },
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+				r.enqueueContenders(ctx, q, e.ObjectOld, e.ObjectNew)
+			},
+			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueContenders(ctx, q, e.Object, nil) },
+		}).
+		Watches(&v1alpha1.SubnetReservation{}, handler.EnqueueRequestsFromMapFunc(r.followersOf), builder.WithPredicates(blocksChanged())).
 		WatchesRawSource(source.Func(r.enqueueObserved)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: r.maxReconciles(), RateLimiter: controller.Backoff()}).
 		Complete(r)
@@ -108,6 +116,39 @@ func (r *Reconciler) enqueueDuplicateNodes(ctx context.Context, q queue, version
 	for _, name := range r.DuplicateNodes(ctx, versions...) {
 		q.Add(request(name))
 	}
+}
+
+func (r *Reconciler) enqueueContenders(ctx context.Context, q queue, was, now client.Object) {
+	before, _ := was.(*v1alpha1.NodeENIState)
+	after, _ := now.(*v1alpha1.NodeENIState)
+	for _, name := range r.Contenders(ctx, before, after) {
+		q.Add(request(name))
+	}
+}
+
+// followersOf returns the nodes whose NodeENIs have addresses that follow pods within SubnetReservations.
+func (r *Reconciler) followersOf(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all v1alpha1.NodeENIList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		r.Log.Error("NodeENIs could not be listed", "err", err)
+	}
+	var requests []reconcile.Request
+	for n := range all.Items {
+		if usesReservations(&all.Items[n]) {
+			for _, name := range r.Concerned(ctx, &all.Items[n]) {
+				requests = append(requests, request(name))
+			}
+		}
+	}
+	return requests
+}
+
+// blocksChanged passes changes of the blocks that EC2 has reserved.
+func blocksChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, now := e.ObjectOld.(*v1alpha1.SubnetReservation), e.ObjectNew.(*v1alpha1.SubnetReservation)
+		return !slices.Equal(was.Status.Reservations, now.Status.Reservations)
+	}}
 }
 
 func (r *Reconciler) enqueueNodes(ctx context.Context, q queue, versions ...client.Object) {

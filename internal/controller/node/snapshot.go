@@ -35,6 +35,8 @@ type snapshot struct {
 	deferredSpec *v1alpha1.NodeENIStateSpec
 	// nodeENIs are those that may ask for something: all that were accepted, that is, carry our finalizer.
 	nodeENIs []v1alpha1.NodeENI
+	// reservations are the SubnetReservations, if a NodeENI has addresses that follow pods within them.
+	reservations []v1alpha1.SubnetReservation
 	// instances are those to plan for: the node's own, and previous ones that still have interfaces.
 	instances []string
 	// release has the instances that belong to another node, with its name.
@@ -72,6 +74,13 @@ func (r *Reconciler) gather(ctx context.Context, name string) (*snapshot, error)
 	}
 	s := &snapshot{
 		name: name, registration: node, state: state, nodeENIs: slices.DeleteFunc(all.Items, unaccepted), confirmed: map[identity.Owner]bool{},
+	}
+	if slices.ContainsFunc(s.nodeENIs, func(n v1alpha1.NodeENI) bool { return usesReservations(&n) }) {
+		var reservations v1alpha1.SubnetReservationList
+		if err := r.Client.List(ctx, &reservations, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		s.reservations = reservations.Items
 	}
 	// The interfaces of its instance may be there under the name of another Node, which no longer exists.
 	concerned := r.Observer.HasAny(s.instance.ID) || len(r.Repairs.Of(s.instance.ID)) > 0

@@ -245,6 +245,7 @@ func (s *snapshot) addHostSettings(state *v1alpha1.InterfaceState, m plan.Member
 			state.SubnetCIDR = subnet.CIDR
 			if state.Pods != nil {
 				state.Pods.SubnetIPv6CIDR = subnet.IPv6CIDR
+				state.Pods.Floating = s.floating(spec.Pods, subnet)
 			}
 		}
 	}

@@ -22,9 +22,10 @@ const NodeENILabel = "networking.k8s.aws/nodeeni"
 // definitionKind is the kind of the generated objects.
 var definitionKind = schema.GroupVersionKind{Group: netattach.Group, Version: netattach.Version, Kind: netattach.Kind}
 
-// Networks returns the pod networks of a NodeENI, as far as its subnets are known; none without spec.pods.
+// Networks returns the pod networks of a NodeENI that pods attach to, as far as its subnets are known; none without
+// spec.pods, and none with attachment Observed, where the attachment is the user's.
 func Networks(nodeENI *v1alpha1.NodeENI) []netattach.Network {
-	if nodeENI.Spec.Pods == nil {
+	if nodeENI.Spec.Pods == nil || nodeENI.Spec.Pods.Attachment == v1alpha1.PodAttachmentObserved {
 		return nil
 	}
 	var zones []string

@@ -36,6 +36,8 @@ func changeOperation(to plan.Attribute) string {
 			return "AssignIpv6Addresses"
 		}
 		return "AssignPrivateIpAddresses"
+	case plan.ReassignAddresses:
+		return "AssignPrivateIpAddresses"
 	case plan.UnassignAddresses:
 		if a.Family == plan.IPv6 {
 			return "UnassignIpv6Addresses"

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/multieni/multieni/internal/core/eni"
@@ -29,14 +30,20 @@ type addressDemand struct {
 	// else 0.
 	limit        int
 	instanceType string
+	// addressLimit is the number of IPv4 addresses and prefixes that the instance type takes; 0 if it is not known.
+	addressLimit int
+	// following are the addresses that follow pods.
+	following Following
 }
 
 // surplus returns the requested addresses beyond the desired counts that may be unassigned, the newest.
 func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	ours := have.Common(d.requested)
+	abandoned := d.abandoned(ours.SecondaryIPv4)
+	ours.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(ours.SecondaryIPv4), d.follows) // the count is of others
 	free, counts := releasable(ours, d.network), ours.Counts()
 	return eni.Addresses{
-		SecondaryIPv4: last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4),
+		SecondaryIPv4: append(abandoned, last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4)...),
 		IPv4Prefixes:  last(free.IPv4Prefixes, counts.IPv4Prefixes-d.want.IPv4Prefixes),
 		IPv6:          last(free.IPv6, counts.IPv6-d.want.IPv6),
 		IPv6Prefixes:  last(free.IPv6Prefixes, counts.IPv6Prefixes-d.want.IPv6Prefixes),
@@ -47,6 +54,7 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 // that the oldest stay, and does so before it assigns others, because both share one limit.
 func (d addressDemand) changes(have eni.Addresses) []Attribute {
 	surplus, requested, counts := d.surplus(have), have.Common(d.requested), have.Counts()
+	others := slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
 	fewer := func(family Family, surplus eni.Addresses) Attribute {
 		return UnassignAddresses{Family: family, Surplus: surplus, Requested: requested}
 	}
@@ -57,7 +65,8 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 	return []Attribute{
 		fewer(IPv4, eni.Addresses{SecondaryIPv4: surplus.SecondaryIPv4, IPv4Prefixes: surplus.IPv4Prefixes}),
 		fewer(IPv6, eni.Addresses{IPv6: surplus.IPv6, IPv6Prefixes: surplus.IPv6Prefixes}),
-		more(IPv4, d.want.SecondaryIPv4-counts.SecondaryIPv4, 0),
+		d.moves(have.Without(surplus)),
+		more(IPv4, d.want.SecondaryIPv4-len(others), 0),
 		more(IPv4, 0, max(d.want.IPv4Prefixes, d.grown)-counts.IPv4Prefixes),
 		more(IPv6, d.want.IPv6-counts.IPv6, 0),
 		more(IPv6, 0, d.want.IPv6Prefixes-counts.IPv6Prefixes),
@@ -77,6 +86,7 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 	if d.network == nil {
 		return false
 	}
+	have.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(have.SecondaryIPv4), d.follows)
 	most := d
 	most.want.IPv4Prefixes = max(d.want.IPv4Prefixes, d.most.Max)
 	without := most

@@ -385,6 +385,12 @@ func (h *hostile) AssignIPv4(_ context.Context, id string, addresses, prefixes i
 	return h.assign(id, 4, addresses, prefixes)
 }
 
+func (h *hostile) ReassignIPv4(_ context.Context, id string, addresses []netip.Addr) error {
+	return h.modify(id, func(i *eni.Interface) {
+		i.SecondaryIPv4 = i.With(eni.Addresses{SecondaryIPv4: addresses}).SecondaryIPv4
+	})
+}
+
 func (h *hostile) AssignIPv6(_ context.Context, id string, addresses, prefixes int) (eni.Addresses, error) {
 	return h.assign(id, 6, addresses, prefixes)
 }

@@ -66,7 +66,7 @@ func (p *planner) retainLaunchInterface(m *member) step {
 		desired.Spec.Groups = nil
 	}
 	todo := slices.DeleteFunc(changes(desired, nil, i, p.demandFor(m, i)), isTags)
-	s = p.changeUnlessReverted(s.explainGroups(i), i, p.now, todo).explainAddresses(p.demandFor(m, i))
+	s = p.changeUnlessReverted(s.explainGroups(i), i, p.now, todo).explainAddresses(p.demandFor(m, i)).explainFollowing(p.demandFor(m, i))
 	if s.Phase != Attached {
 		return s.requeue(p.now.Add(pollRecheck))
 	}

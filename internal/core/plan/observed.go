@@ -62,6 +62,8 @@ type Observed struct {
 	// PodsDraining has, by interface ID, the interfaces that the node has as networks for pods. The value is true if the
 	// node is to drain the network.
 	PodsDraining map[string]bool
+	// Following has, by interface ID, the addresses that follow the pods which bring them up.
+	Following map[string]Following
 	// ReportsSince is when the record of the agent's reports began. A record that is younger than an attachment can have
 	// lost a report about it.
 	ReportsSince time.Time

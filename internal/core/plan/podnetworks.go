@@ -30,6 +30,8 @@ type PrefixDemand struct {
 
 // PodNetwork is the pod network of an interface, as the agent of the node reports it.
 type PodNetwork struct {
+	// Unreported is set if the interface is a network for pods, and no report says how they use it.
+	Unreported bool
 	// Drained is set if no pod has an address, and none can get one.
 	Drained bool
 	// Used and Free are numbers of addresses. Free excludes the addresses of draining prefixes.
@@ -39,6 +41,9 @@ type PodNetwork struct {
 	// Pods are pods with an address, as NAMESPACE/NAME; PodsOmitted is the number of further ones.
 	Pods        []string
 	PodsOmitted int
+	// Claims are the addresses that pods brought up themselves. ClaimsOmitted is the number of further ones.
+	Claims        []AddressClaim
+	ClaimsOmitted int
 }
 
 // PodPrefix is a prefix of a pod network.
@@ -78,7 +83,7 @@ func releasable(all eni.Addresses, network *PodNetwork) eni.Addresses {
 	all = all.Without(eni.Addresses{}) // the caller's stay as they are
 	all.IPv4Prefixes = slices.DeleteFunc(all.IPv4Prefixes, inUse)
 	all.IPv6Prefixes = slices.DeleteFunc(all.IPv6Prefixes, inUse)
-	if network.Used > 0 && len(network.Prefixes) == 0 { // a pod has the interface itself
+	if network.Unreported || network.Used > 0 && len(network.Prefixes) == 0 { // a pod has the interface itself, or could
 		all.SecondaryIPv4, all.IPv6 = nil, nil
 	}
 	return all
@@ -88,6 +93,8 @@ func releasable(all eni.Addresses, network *PodNetwork) eni.Addresses {
 func (n PodNetwork) pods() string {
 	names := strings.Join(n.Pods, ", ")
 	switch {
+	case names == "" && len(n.Claims) > 0:
+		return "pods with " + n.Claims[0].Address.String() + omission(len(n.Claims)-1+n.ClaimsOmitted)
 	case names == "":
 		return fmt.Sprintf("pods with %d addresses", n.Used)
 	case n.PodsOmitted > 0:
@@ -95,6 +102,14 @@ func (n PodNetwork) pods() string {
 	default:
 		return names
 	}
+}
+
+// omission says how many further addresses a message leaves out.
+func omission(more int) string {
+	if more == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d further addresses", more)
 }
 
 // podNetwork returns the report about an interface; nil without one.
@@ -108,14 +123,15 @@ func (o Observed) podNetwork(id string) *PodNetwork {
 // demandFor returns the demand for addresses of a member's interface.
 func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	d := addressDemand{want: m.desired.Spec.AddressCounts, requested: p.Requested[i.ID], network: p.podNetwork(i.ID)}
-	d.most, d.instanceType = m.claim.PodPrefixes, p.slots.instanceType
+	d.most, d.instanceType, d.addressLimit = m.claim.PodPrefixes, p.slots.instanceType, p.Limits.IPv4
+	d.following = p.Following[i.ID]
 	if room := p.Limits.IPv4 - 1 - len(i.SecondaryIPv4); p.Limits.IPv4 > 0 && d.most.Max > room {
 		d.limit = max(room, 1) // a least number above the limit is AddressLimit
 	}
 	draining, published := p.PodsDraining[i.ID]
 	switch {
 	case d.network == nil && (d.most.Pods || published && !draining):
-		d.network = &PodNetwork{}
+		d.network = &PodNetwork{Unreported: true}
 		return d
 	case d.most.Max == 0 || d.network == nil:
 		return d

@@ -82,6 +82,10 @@ const (
 	AddressesInUse Reason = "AddressesInUse"
 	// PrefixesLimited: the instance type takes fewer prefixes than the largest number for pods.
 	PrefixesLimited Reason = "PrefixesLimited"
+	// AddressesLimited: the instance type takes fewer addresses than pods brought up.
+	AddressesLimited Reason = "AddressesLimited"
+	// Contended: pods on several nodes have one address that follows pods.
+	Contended Reason = "Contended"
 	// InUseByPods: the interface is to be removed, and pods have addresses of it.
 	InUseByPods Reason = "InUseByPods"
 	// EvictionRefused: the interface is to be removed, and the API server refuses to evict a pod that uses it.
@@ -92,7 +96,7 @@ const (
 func (r Reason) Transient() bool {
 	switch r {
 	case InstanceNotReady, Throttled, Retrying, NotVisible, InProgress, RemovedExternally, Replacing, Removing, WaitingForDeviceRelease, AddressesKept,
-		AddressesInUse, PrefixesLimited, InUseByPods, EvictionRefused, "":
+		AddressesInUse, PrefixesLimited, AddressesLimited, Contended, InUseByPods, EvictionRefused, "":
 		return true
 	default:
 		return false

@@ -102,6 +102,8 @@ func FieldOf(a Attribute) string {
 			return fmt.Sprintf("number of IPv%d prefixes", a.Family)
 		}
 		return fmt.Sprintf("number of IPv%d addresses", a.Family)
+	case ReassignAddresses:
+		return "addresses of pods"
 	default:
 		return fmt.Sprintf("%T", a)
 	}
@@ -115,6 +117,8 @@ func equal(a, b Attribute) bool {
 	case AssignAddresses:
 		again, is := b.(AssignAddresses)
 		return is && a.String() == again.String() && a.Had == again.Had
+	case ReassignAddresses:
+		return a.isRepeatedBy(b)
 	default:
 		return reflect.DeepEqual(a, b)
 	}

@@ -20,13 +20,15 @@ const (
 	Update
 	// Removal detaches and deletes.
 	Removal
+	// Move moves an address to the node of a pod that has it.
+	Move
 	// Attach gives a node an interface that it waits for.
 	Attach
 )
 
 // String returns the name of the class, which is also a value of a metric's label.
 func (c Class) String() string {
-	return [...]string{"read", "update", "removal", "attach"}[c]
+	return [...]string{"read", "update", "removal", "move", "attach"}[c]
 }
 
 // Rank is the priority of work. All work of one node has the same rank, so that one node is finished before the next

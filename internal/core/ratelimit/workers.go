@@ -3,8 +3,12 @@
 
 package ratelimit
 
-// workerClasses are the classes of work with a semaphore of their own, each half as wide as the one before.
-var workerClasses = [...]Class{Attach, Removal, Update}
+// workerClasses are the classes of work with a semaphore of their own. Joining nodes have the widest one; those of the
+// other classes have half or a quarter of it.
+var workerClasses = [...]struct {
+	Class
+	divisor int
+}{{Attach, 1}, {Move, 2}, {Removal, 2}, {Update, 4}}
 
 // Workers bounds how many nodes have calls made at a time, for each class of work and for deferred work. EC2's request
 // rates cannot keep more of them busy. A node that waits occupies no worker and keeps no read of EC2 that grows old.
@@ -20,8 +24,8 @@ type Workers struct {
 func NewWorkers(joining int) *Workers {
 	w := &Workers{byClass: map[Class]*PrioritySemaphore{}, deferred: NewPrioritySemaphore(max(1, joining)),
 		running: map[string]bool{}}
-	for n, class := range workerClasses {
-		w.byClass[class] = NewPrioritySemaphore(max(1, joining>>n))
+	for _, c := range workerClasses {
+		w.byClass[c.Class] = NewPrioritySemaphore(max(1, joining/c.divisor))
 	}
 	return w
 }
@@ -77,8 +81,8 @@ func (w *Workers) EndDeferred(node string) (again bool, admitted []string) {
 // Release ends the work of a node, apart from deferred work that runs. It returns the nodes that get workers: the
 // caller must reconcile them.
 func (w *Workers) Release(node string) (admitted []string) {
-	for _, class := range workerClasses {
-		admitted = append(admitted, w.byClass[class].Release(node)...)
+	for _, c := range workerClasses {
+		admitted = append(admitted, w.byClass[c.Class].Release(node)...)
 	}
 	if _, running := w.running[node]; !running {
 		admitted = append(admitted, w.deferred.Release(node)...)

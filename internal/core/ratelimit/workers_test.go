@@ -12,8 +12,8 @@ import (
 
 func TestWorkersBoundEachClassByItself(t *testing.T) {
 	w := ratelimit.NewWorkers(4)
-	if w.Width() != 4+2+1 {
-		t.Errorf("got a width of %d, want 4 joining, 2 removals and 1 update", w.Width())
+	if w.Width() != 4+2+2+1 {
+		t.Errorf("got a width of %d, want 4 joining, 2 moves, 2 removals and 1 update", w.Width())
 	}
 	w = ratelimit.NewWorkers(1)
 	join, joinToo, removal := ratelimit.Rank{Class: ratelimit.Attach, Name: "a"}, ratelimit.Rank{Class: ratelimit.Attach, Name: "b"}, ratelimit.Rank{Class: ratelimit.Removal, Name: "c"}

@@ -16,6 +16,8 @@ type State struct {
 	Evictions       Evictions
 	Creates         InFlightCreates
 	Replacements    Replacements
+	AddressMoves    AddressMoves
+	PodNames        PodNames
 	Ramps           RampAdmissions
 	StaleNodes      StaleNodes
 	InstanceLocks   InstanceLocks

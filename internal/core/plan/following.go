@@ -1,0 +1,183 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/eni"
+)
+
+// MoveInterval is the least time between two moves of one address: pods that fight for it would otherwise spend EC2's
+// request rate.
+const MoveInterval = 2 * time.Second
+
+// AddressClaim is an address that a pod brought up itself on a link of an interface, as the agent of the node reports it.
+type AddressClaim struct {
+	Address     netip.Addr
+	InterfaceID string
+	Node        string
+	// Sequence is larger than that of every earlier claim of the node.
+	Sequence int64
+	// Since is the time of the claim on the node's clock.
+	Since time.Time
+	// Released is set if the pod no longer has the address.
+	Released bool
+	// Pod names the pod: NAMESPACE/NAME, or its IP address; empty if neither is known.
+	Pod string
+}
+
+// String names the claim for messages.
+func (c AddressClaim) String() string {
+	return fmt.Sprintf("%s on node %s", cmp.Or(c.Pod, "a pod"), c.Node)
+}
+
+// Following is what the addresses of one interface follow: the claims of pods.
+type Following struct {
+	// Ranges are the ranges in which addresses follow pods.
+	Ranges []netip.Prefix
+	// Held are the addresses that the interface is to have.
+	Held []HeldAddress
+	// Contended are the addresses that pods on several interfaces have at the same time.
+	Contended []ContendedAddress
+	// RequeueAt is when an address that moved shortly before may move again; zero if none waits for that.
+	RequeueAt time.Time
+}
+
+// HeldAddress is an address that an interface is to have.
+type HeldAddress struct {
+	Address netip.Addr
+	// Sequence is that of the claim. A later claim on the same address is another change.
+	Sequence int64
+	// Others are the interfaces with other claims on the address. EC2 takes the address from the one that has it.
+	Others []string
+}
+
+// ContendedAddress is an address with several claims at the same time.
+type ContendedAddress struct {
+	Address netip.Addr
+	Holder  AddressClaim
+	Others  []AddressClaim
+}
+
+// follows reports whether an address of the interface is one that follows pods, now or because of an earlier claim.
+func (d addressDemand) follows(address netip.Addr) bool {
+	return d.isClaimed(address) || slices.ContainsFunc(d.following.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+}
+
+// isClaimed reports whether a pod of the node has the address, or had it shortly before.
+func (d addressDemand) isClaimed(address netip.Addr) bool {
+	return d.network != nil && slices.ContainsFunc(d.network.Claims, func(c AddressClaim) bool { return c.Address == address })
+}
+
+// abandoned returns the addresses that follow pods, and that no pod of the node has any more. Without a complete report
+// there are none.
+func (d addressDemand) abandoned(ours []netip.Addr) []netip.Addr {
+	if d.network != nil && (d.network.Unreported || d.network.ClaimsOmitted > 0) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(ours), func(a netip.Addr) bool { return !d.follows(a) || d.isClaimed(a) })
+}
+
+// moves returns the change that assigns the held addresses which the interface lacks, as many as its limit allows: the
+// oldest claims first, so that a new one takes nothing from the pods of the same node.
+func (d addressDemand) moves(have eni.Addresses) ReassignAddresses {
+	held, room := d.missing(have), d.room(have)
+	return ReassignAddresses{Held: held[:min(len(held), room)], Requested: have.Common(d.requested)}
+}
+
+// missing returns the held addresses that an interface lacks, the oldest claims first.
+func (d addressDemand) missing(have eni.Addresses) []HeldAddress {
+	held := slices.DeleteFunc(slices.Clone(d.following.Held), func(h HeldAddress) bool { return slices.Contains(have.SecondaryIPv4, h.Address) })
+	slices.SortFunc(held, func(a, b HeldAddress) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return held
+}
+
+// room returns how many further IPv4 addresses the instance type allows on the interface.
+func (d addressDemand) room(have eni.Addresses) int {
+	if d.addressLimit == 0 {
+		return len(d.following.Held)
+	}
+	return max(0, d.addressLimit-1-len(have.SecondaryIPv4)-len(have.IPv4Prefixes))
+}
+
+// explainFollowing says which addresses of pods the interface cannot get, or loses to other interfaces.
+func (s step) explainFollowing(d addressDemand) step {
+	if !d.following.RequeueAt.IsZero() {
+		s = s.requeue(d.following.RequeueAt)
+	}
+	if s.Interface == nil || s.Phase != Attached || s.Why.Reason != "" {
+		return s
+	}
+	if missing, room := d.missing(s.Interface.Addresses), d.room(s.Interface.Addresses); len(missing) > room {
+		s.Why = Problem{AddressesLimited, fmt.Sprintf(
+			"pods brought up %d addresses that %s lacks, and an interface of %s takes %d more; it does not get %s: "+
+				"move pods to other nodes, or use a larger instance type",
+			len(missing), s.Interface.ID, d.instanceType, room, missing[len(missing)-1].Address)}
+		return s
+	}
+	if len(d.following.Contended) > 0 {
+		s.Why = Problem{Contended, d.following.Contended[0].message()}
+	}
+	return s
+}
+
+func (c ContendedAddress) message() string {
+	others := make([]string, len(c.Others))
+	for n, other := range c.Others {
+		others[n] = other.String()
+	}
+	return fmt.Sprintf("%s has address %s, and so has %s; the interface of node %s has it, and it moves at most every %s; "+
+		"remove the address from all pods but one", c.Holder, c.Address, strings.Join(others, ", and "), c.Holder.Node, MoveInterval)
+}
+
+// ReassignAddresses assigns named addresses to an interface. EC2 takes them from the interfaces that have them.
+type ReassignAddresses struct {
+	Held []HeldAddress
+	// Requested are the addresses of the interface that multieni requested before.
+	Requested eni.Addresses
+}
+
+// Addresses returns the addresses.
+func (r ReassignAddresses) Addresses() []netip.Addr {
+	addresses := make([]netip.Addr, len(r.Held))
+	for n, held := range r.Held {
+		addresses[n] = held.Address
+	}
+	return addresses
+}
+
+// Apply implements [Attribute].
+func (r ReassignAddresses) Apply(i eni.Interface) eni.Interface {
+	for _, address := range r.Addresses() {
+		if !slices.Contains(i.SecondaryIPv4, address) {
+			i.SecondaryIPv4 = append(slices.Clone(i.SecondaryIPv4), address)
+		}
+	}
+	return i
+}
+
+// IsSatisfiedBy implements [Attribute].
+func (r ReassignAddresses) IsSatisfiedBy(i eni.Interface) bool {
+	return !slices.ContainsFunc(r.Addresses(), func(a netip.Addr) bool { return !slices.Contains(i.SecondaryIPv4, a) })
+}
+
+func (r ReassignAddresses) String() string {
+	texts := make([]string, len(r.Held))
+	for n, held := range r.Held {
+		texts[n] = held.Address.String()
+	}
+	return "addresses of pods " + strings.Join(texts, ",")
+}
+
+// isRepeatedBy reports whether another change moves the same addresses for the same claims.
+func (r ReassignAddresses) isRepeatedBy(other Attribute) bool {
+	again, is := other.(ReassignAddresses)
+	return is && slices.EqualFunc(r.Held, again.Held, func(a, b HeldAddress) bool { return a.Address == b.Address && a.Sequence == b.Sequence })
+}

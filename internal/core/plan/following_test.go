@@ -1,0 +1,197 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// floating is the range in which addresses follow pods in these tests.
+var floating = netip.MustParsePrefix("10.0.4.192/26")
+
+// claims are those of pods of one node, in the order of their sequence.
+func claims(addresses []netip.Addr) (all []plan.AddressClaim) {
+	for n, address := range addresses {
+		all = append(all, plan.AddressClaim{Address: address, Node: "node-1", Sequence: int64(n + 1)})
+	}
+	return all
+}
+
+func held(addresses []netip.Addr) (all []plan.HeldAddress) {
+	for n, address := range addresses {
+		all = append(all, plan.HeldAddress{Address: address, Sequence: int64(n + 1)})
+	}
+	return all
+}
+
+func TestAddressesFollowPods(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		count int
+		// have are the addresses of the interface, recorded those that multieni requested.
+		have, recorded []netip.Addr
+		// claimed are the addresses of pods, held those that the interface is to have.
+		claimed, held []netip.Addr
+		contended     []plan.ContendedAddress
+		unreported    bool
+		omitted       int
+
+		reassigned, unassigned []netip.Addr
+		assigned               int
+		reason                 plan.Reason
+	}{
+		"a pod brings up an address": {claimed: addresses(200), held: addresses(200), reassigned: addresses(200)},
+		"several addresses need one call": {
+			claimed: addresses(200, 201, 202), held: addresses(200, 201, 202), have: addresses(201), reassigned: addresses(200, 202),
+		},
+		"EC2 has it already":                                                  {claimed: addresses(200), held: addresses(200), have: addresses(200), recorded: addresses(200)},
+		"another node has a newer claim":                                      {claimed: addresses(200)},
+		"a newer claim of another node, not seen yet":                         {claimed: addresses(200), have: addresses(200), recorded: addresses(200)},
+		"the pod is gone":                                                     {have: addresses(200), recorded: addresses(200), unassigned: addresses(200)},
+		"the pod is gone, and another program assigned the address":           {have: addresses(200)},
+		"the agent lists not all claims":                                      {omitted: 1, have: addresses(200), recorded: addresses(200)},
+		"the agent reports nothing":                                           {unreported: true, have: addresses(200, 5), recorded: addresses(200, 5), reason: plan.AddressesInUse},
+		"a pod has an address of a range that is declared no more":            {claimed: addresses(20), have: addresses(20), recorded: addresses(20)},
+		"an address of a range that is declared no more, and the pod is gone": {have: addresses(20), recorded: addresses(20), unassigned: addresses(20)},
+		"a count is of other addresses":                                       {count: 1, claimed: addresses(200), held: addresses(200), have: addresses(200), recorded: addresses(200), assigned: 1},
+		"an address of the count stays when a pod goes":                       {count: 1, have: addresses(200, 5), recorded: addresses(200, 5), unassigned: addresses(200)},
+		"pods have more addresses than the instance type takes, the oldest win": {
+			claimed: many(20), held: many(20), reassigned: many(14), reason: plan.AddressesLimited,
+		},
+		"two pods have one address": {
+			claimed: addresses(200), held: addresses(200), have: addresses(200), recorded: addresses(200),
+			contended: []plan.ContendedAddress{{Address: addresses(200)[0], Holder: claims(addresses(200))[0], Others: claims(addresses(200))}},
+			reason:    plan.Contended,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(limits(4))
+			d := desired(claim("n3", wish(0, 1, "s1")))
+			last, ledger := w.drive(d, nil)
+			i := *last.Members[0].Interface
+			i.SecondaryIPv4 = tc.have
+			w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{SecondaryIPv4: tc.recorded}
+			d.Claims[0].PodPrefixes.Pods, d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = true, tc.count
+			o := w.observe(ledger)
+			if !tc.unreported {
+				o.PodNetworks = map[string]plan.PodNetwork{i.ID: {Claims: claims(tc.claimed), ClaimsOmitted: tc.omitted}}
+			}
+			o.Following = map[string]plan.Following{i.ID: {Ranges: []netip.Prefix{floating}, Held: held(tc.held), Contended: tc.contended}}
+
+			p := plan.Compute(d, o, w.now)
+			got := changesOf(p)
+			if diff := cmp.Diff(addressChanges{tc.reassigned, tc.unassigned, tc.assigned}, got, sameAddress, cmp.AllowUnexported(addressChanges{})); diff != "" {
+				t.Errorf("changes differ (-want +got):\n%s", diff)
+			}
+			if m := p.Members[0]; m.Why.Reason != tc.reason || !m.Ready() {
+				t.Errorf("the reason is %q and ready is %t, want %q and true", m.Why.Reason, m.Ready(), tc.reason)
+			}
+		})
+	}
+}
+
+var sameAddress = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+// many returns addresses of the floating range.
+func many(n byte) []netip.Addr {
+	var last []byte
+	for at := range n {
+		last = append(last, 192+at)
+	}
+	return addresses(last...)
+}
+
+// addressChanges are the changes of addresses in a plan.
+type addressChanges struct {
+	reassigned, unassigned []netip.Addr
+	assigned               int
+}
+
+func changesOf(p plan.Plan) (changes addressChanges) {
+	for _, action := range p.Actions {
+		switch to := action.(plan.Change).To.(type) {
+		case plan.ReassignAddresses:
+			changes.reassigned = append(changes.reassigned, to.Addresses()...)
+		case plan.UnassignAddresses:
+			changes.unassigned = append(changes.unassigned, to.Surplus.SecondaryIPv4...)
+		case plan.AssignAddresses:
+			changes.assigned += to.Addresses
+		}
+	}
+	return changes
+}
+
+// A second claim for the same address is a change of its own: an address that moved away and comes back must not count as one
+// that another program sets back.
+func TestAnAddressThatComesBackIsNotReverted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(limits(4))
+	d := desired(claim("n3", wish(0, 1, "s1")))
+	last, ledger := w.drive(d, nil)
+	id := last.Members[0].Interface.ID
+	d.Claims[0].PodPrefixes.Pods = true
+	updates := plan.RepeatedUpdates{}
+	for sequence := range int64(5) {
+		o := w.observe(ledger)
+		o.RepeatedUpdates = updates
+		claim := plan.AddressClaim{Address: addresses(200)[0], Sequence: sequence + 1}
+		o.PodNetworks = map[string]plan.PodNetwork{id: {Claims: []plan.AddressClaim{claim}}}
+		o.Following = map[string]plan.Following{id: {Ranges: []netip.Prefix{floating}, Held: []plan.HeldAddress{{Address: claim.Address, Sequence: claim.Sequence}}}}
+		p := plan.Compute(d, o, w.now)
+		if len(p.Actions) != 1 {
+			t.Fatalf("claim %d: the plan has %v", sequence+1, p.Actions)
+		}
+		updates = updates.Accepted(p.Actions[0], w.now)
+	}
+}
+
+// TestAddressesOfPodsStay plans for any report of claims: a plan unassigns no address that a pod has, none that multieni did
+// not request, and moves none that it does not hold.
+func TestAddressesOfPodsStay(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(limits(4))
+		d := desired(claim("n3", wish(0, 1, "s1")))
+		last, ledger := w.drive(d, nil)
+		i := *last.Members[0].Interface
+		pick := func(what string) (some []netip.Addr) {
+			for _, address := range addresses(5, 6, 200, 201, 202, 203) {
+				if rapid.Bool().Draw(rt, what+" "+address.String()) {
+					some = append(some, address)
+				}
+			}
+			return some
+		}
+		have, recorded, claimed, holds := pick("have"), pick("recorded"), pick("claimed"), pick("held")
+		i.SecondaryIPv4 = have
+		w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{SecondaryIPv4: recorded}
+		d.Claims[0].PodPrefixes.Pods, d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = true, rapid.IntRange(0, 4).Draw(rt, "count")
+		o := w.observe(ledger)
+		if rapid.Bool().Draw(rt, "reported") {
+			o.PodNetworks = map[string]plan.PodNetwork{i.ID: {Claims: claims(claimed)}}
+		}
+		holds = slices.DeleteFunc(holds, func(a netip.Addr) bool { return !slices.Contains(claimed, a) })
+		o.Following = map[string]plan.Following{i.ID: {Ranges: []netip.Prefix{floating}, Held: held(holds)}}
+		got := changesOf(plan.Compute(d, o, w.now))
+		for _, address := range got.unassigned {
+			if slices.Contains(claimed, address) && o.PodNetworks != nil || !slices.Contains(recorded, address) || o.PodNetworks == nil {
+				rt.Errorf("%s is unassigned", address)
+			}
+		}
+		for _, address := range got.reassigned {
+			if !slices.Contains(holds, address) || slices.Contains(have, address) {
+				rt.Errorf("%s is reassigned", address)
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volatile
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/plan"
+)
+
+// moveRetention is how long an address without a claim is remembered. It is longer than any interval at which a node is
+// reconciled, so that an address in use is not forgotten.
+const moveRetention = time.Hour
+
+// AddressMoves decides which interface has an address that pods bring up themselves. The newest claim wins: the one that
+// this process saw last. Clocks of nodes decide only between claims that it saw first together. After a restart these
+// are all claims, so a node whose clock is wrong can get an address that another one claimed later.
+type AddressMoves struct {
+	addresses map[netip.Addr]*addressMoves
+	arrivals  uint64
+	pruned    time.Time
+}
+
+type claimKey struct {
+	interfaceID string
+	sequence    int64
+}
+
+// addressMoves is the state of one address.
+type addressMoves struct {
+	// arrived has the order in which claims were seen.
+	arrived map[claimKey]uint64
+	// holder is the claim that has the address, movedAt the time of the last move from another one.
+	holder          claimKey
+	movedAt, usedAt time.Time
+}
+
+// Holder returns the claim that is to have an address, if any, of all claims on it. If a newer claim has to wait because
+// the address moved shortly before, it returns until when.
+func (m *AddressMoves) Holder(address netip.Addr, claims []plan.AddressClaim, now time.Time) (holder plan.AddressClaim, held bool, until time.Time) {
+	m.prune(now)
+	a := m.arrive(address, claims)
+	a.usedAt = now
+	live := slices.DeleteFunc(slices.Clone(claims), func(c plan.AddressClaim) bool { return c.Released })
+	if len(live) == 0 {
+		return plan.AddressClaim{}, false, time.Time{}
+	}
+	newest := slices.MaxFunc(live, func(x, y plan.AddressClaim) int { return cmp.Compare(a.arrived[keyOf(x)], a.arrived[keyOf(y)]) })
+	switch {
+	case keyOf(newest) == a.holder:
+	case a.holder.interfaceID == newest.InterfaceID || a.holder == claimKey{}: // EC2 moves nothing
+		a.holder = keyOf(newest)
+	case now.Before(a.movedAt.Add(plan.MoveInterval)):
+		n := slices.IndexFunc(live, func(c plan.AddressClaim) bool { return keyOf(c) == a.holder })
+		if n < 0 {
+			return plan.AddressClaim{}, false, a.movedAt.Add(plan.MoveInterval)
+		}
+		return live[n], true, a.movedAt.Add(plan.MoveInterval)
+	default:
+		a.holder, a.movedAt = keyOf(newest), now
+	}
+	return newest, true, time.Time{}
+}
+
+// arrive adds the claims that are new, in the order of the nodes' clocks, and drops those that are gone.
+func (m *AddressMoves) arrive(address netip.Addr, claims []plan.AddressClaim) *addressMoves {
+	a := m.addresses[address]
+	if a == nil {
+		a = &addressMoves{arrived: map[claimKey]uint64{}}
+		if m.addresses == nil {
+			m.addresses = map[netip.Addr]*addressMoves{}
+		}
+		m.addresses[address] = a
+	}
+	present := map[claimKey]bool{}
+	for _, c := range claims {
+		present[keyOf(c)] = true
+	}
+	maps.DeleteFunc(a.arrived, func(key claimKey, _ uint64) bool { return !present[key] })
+	bySince := slices.SortedFunc(slices.Values(claims), func(x, y plan.AddressClaim) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.InterfaceID, y.InterfaceID))
+	})
+	for _, c := range bySince {
+		if _, known := a.arrived[keyOf(c)]; !known {
+			m.arrivals++
+			a.arrived[keyOf(c)] = m.arrivals
+		}
+	}
+	return a
+}
+
+func (m *AddressMoves) prune(now time.Time) {
+	if now.Sub(m.pruned) < moveRetention {
+		return
+	}
+	m.pruned = now
+	maps.DeleteFunc(m.addresses, func(_ netip.Addr, a *addressMoves) bool { return now.Sub(a.usedAt) >= moveRetention })
+}
+
+func keyOf(c plan.AddressClaim) claimKey { return claimKey{c.InterfaceID, c.Sequence} }
+
+// PodNames remembers the names of pods by their IP addresses, so that a message does not cost a request each time. After a
+// restart the controller reads them again.
+type PodNames struct {
+	names map[string]podName
+}
+
+type podName struct {
+	name string
+	at   time.Time
+}
+
+// podNameRetention is short, because another pod can get the IP address.
+const podNameRetention = time.Minute
+
+// Get returns the name of the pod with an IP address, if it is known.
+func (p *PodNames) Get(ip string, now time.Time) (name string, known bool) {
+	n, is := p.names[ip]
+	return n.name, is && now.Sub(n.at) < podNameRetention
+}
+
+// Set records the name of the pod with an IP address.
+func (p *PodNames) Set(ip, name string, now time.Time) {
+	maps.DeleteFunc(p.names, func(_ string, n podName) bool { return now.Sub(n.at) >= podNameRetention })
+	if p.names == nil {
+		p.names = map[string]podName{}
+	}
+	p.names[ip] = podName{name, now}
+}

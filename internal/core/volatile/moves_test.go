@@ -1,0 +1,97 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volatile_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/multieni/multieni/internal/core/plan"
+	"github.com/multieni/multieni/internal/core/volatile"
+)
+
+func TestAddressMoves(t *testing.T) {
+	const a, b, c = "eni-a", "eni-b", "eni-c"
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	// claim is one that is as old, in seconds, as its node's clock says.
+	claim := func(id string, sequence int64, age int) plan.AddressClaim {
+		return plan.AddressClaim{InterfaceID: id, Sequence: sequence, Since: begin.Add(-time.Duration(age) * time.Second)}
+	}
+	released := func(c plan.AddressClaim) plan.AddressClaim {
+		c.Released = true
+		return c
+	}
+	type step struct {
+		after  time.Duration
+		claims []plan.AddressClaim
+		// holder is the interface that has the address, waits how long a newer claim waits.
+		holder string
+		waits  time.Duration
+	}
+	for name, steps := range map[string][]step{
+		"nobody claims it":              {{0, nil, "", 0}},
+		"the first claim has it":        {{0, []plan.AddressClaim{claim(a, 1, 0)}, a, 0}},
+		"a released claim has nothing":  {{0, []plan.AddressClaim{released(claim(a, 1, 0))}, "", 0}},
+		"claims seen together, by time": {{0, []plan.AddressClaim{claim(a, 1, 9), claim(b, 1, 5), claim(c, 1, 7)}, b, 0}},
+		"the newest has it, whatever its clock says": {
+			{0, []plan.AddressClaim{claim(a, 1, 0)}, a, 0},
+			{time.Minute, []plan.AddressClaim{claim(a, 1, 0), claim(b, 1, 3600)}, b, 0},
+		},
+		"it goes back to the claim that stays": {
+			{0, []plan.AddressClaim{claim(a, 1, 0)}, a, 0},
+			{time.Minute, []plan.AddressClaim{claim(a, 1, 0), claim(b, 1, 0)}, b, 0},
+			{time.Minute, []plan.AddressClaim{claim(a, 1, 0), released(claim(b, 1, 0))}, a, 0},
+		},
+		"two moves are two seconds apart": {
+			{0, []plan.AddressClaim{claim(a, 1, 0)}, a, 0},
+			{time.Second, []plan.AddressClaim{claim(a, 1, 0), claim(b, 1, 0)}, b, 0},
+			{time.Second, []plan.AddressClaim{claim(a, 2, 0), claim(b, 1, 0)}, b, time.Second},
+			{time.Second, []plan.AddressClaim{claim(a, 2, 0), claim(b, 1, 0)}, a, 0},
+		},
+		"also if the holder lost it": {
+			{0, []plan.AddressClaim{claim(a, 1, 0)}, a, 0},
+			{time.Second, []plan.AddressClaim{claim(a, 1, 0), claim(b, 1, 0)}, b, 0},
+			{time.Second, []plan.AddressClaim{claim(a, 2, 0), released(claim(b, 1, 0))}, "", time.Second},
+			{time.Second, []plan.AddressClaim{claim(a, 2, 0), released(claim(b, 1, 0))}, a, 0},
+		},
+		"a claim of the same interface is no move": {
+			{0, []plan.AddressClaim{claim(a, 1, 0)}, a, 0},
+			{time.Second, []plan.AddressClaim{claim(a, 1, 0), claim(b, 1, 0)}, b, 0},
+			{time.Second, []plan.AddressClaim{claim(a, 1, 0), claim(b, 2, 0)}, b, 0},
+		},
+		"a move that was forgotten": {
+			{0, []plan.AddressClaim{claim(a, 1, 9)}, a, 0},
+			{2 * time.Hour, []plan.AddressClaim{claim(a, 1, 9), claim(b, 1, 5)}, b, 0},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var moves volatile.AddressMoves
+			now := begin
+			for n, s := range steps {
+				now = now.Add(s.after)
+				holder, held, until := moves.Holder(netip.MustParseAddr("10.0.4.200"), s.claims, now)
+				waits := time.Duration(0)
+				if !until.IsZero() {
+					waits = until.Sub(now)
+				}
+				if holder.InterfaceID != s.holder || held != (s.holder != "") || waits != s.waits {
+					t.Errorf("step %d: %q has it, and a newer claim waits %s; want %q and %s", n+1, holder.InterfaceID, waits, s.holder, s.waits)
+				}
+			}
+		})
+	}
+}
+
+func TestPodNamesAreForgotten(t *testing.T) {
+	var names volatile.PodNames
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	names.Set("10.1.0.1", "upf/a", now)
+	if name, known := names.Get("10.1.0.1", now.Add(59*time.Second)); name != "upf/a" || !known {
+		t.Errorf("got %q, %t within a minute", name, known)
+	}
+	if name, known := names.Get("10.1.0.1", now.Add(time.Minute)); known {
+		t.Errorf("got %q after a minute", name)
+	}
+}
