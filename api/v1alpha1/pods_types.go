@@ -364,8 +364,8 @@ type PodAddressClaim struct {
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
 
-	// podIP is an address on another link of the pod's network namespace, by
-	// which the pod can be found; empty if the namespace has none.
+	// podIP is an address on another link of the pod's network namespace. It
+	// identifies the pod. It is empty if the namespace has no such address.
 	// +optional
 	// +kubebuilder:validation:MaxLength=39
 	PodIP string `json:"podIP,omitempty"`

@@ -21,6 +21,7 @@ import (
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/hostpci"
+	"github.com/multieni/multieni/internal/core/podaddress"
 	"github.com/multieni/multieni/internal/panics"
 )
 
@@ -68,6 +69,8 @@ type Options struct {
 	StateDir string
 	// NetworksDir, if set, is the folder with a file for each pod network. LeasesDir is the folder of the leases.
 	NetworksDir, LeasesDir string
+	// PodAddresses shows the addresses of pods; nil if the agent may not observe them.
+	PodAddresses PodAddresses
 	// CNIDir, if set, is the folder that must have our CNI plugins before pods attach.
 	CNIDir string
 	// CNIConfigDir, if set, is the folder whose first CNI configuration must be of Multus before the startup taint goes.
@@ -85,6 +88,9 @@ type Agent struct {
 	// metadata is nil if there is no metadata service.
 	metadata *metadata
 	pace     *rate.Limiter
+	// claims are the last claims on addresses by interface ID, sequences numbers them.
+	claims    map[string][]podaddress.Claim
+	sequences podaddress.Sequences
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
 	// recalled is the record of an earlier life, recorded the one of this life.
@@ -104,7 +110,7 @@ const (
 
 // New returns an agent.
 func New(o Options) *Agent {
-	a := &Agent{Options: o, devices: map[string]string{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
+	a := &Agent{Options: o, devices: map[string]string{}, claims: map[string][]podaddress.Claim{}, failed: map[hostpci.Binding]failure{}, pace: rate.NewLimiter(reconcilesPerSecond, reconcileBurst)}
 	if o.Metadata != nil {
 		a.metadata = newMetadata(o.Metadata)
 	}

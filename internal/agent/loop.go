@@ -97,9 +97,12 @@ func (a *Agent) prepare(ctx context.Context) bool {
 // await returns after the time, or when the host or an object of the node changes. It fails when the events of the host
 // end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
-	var changed <-chan struct{}
+	var changed, addresses <-chan struct{}
 	if a.API != nil {
 		changed = a.API.changed
+	}
+	if a.PodAddresses != nil {
+		addresses = a.PodAddresses.Events()
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -107,6 +110,7 @@ func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-changed:
+	case <-addresses:
 	case _, open := <-a.Host.Events():
 		if !open {
 			return errors.New("the kernel's events can no longer be read")

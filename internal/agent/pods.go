@@ -66,11 +66,14 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
 		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID}
+		a.addClaims(s, &state, floating(i.Pods))
 		if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !known) {
 			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
 		} else if err := a.keepNetwork(i, &state, LastReport(s.state, network, i.ENIID)); err != nil {
 			state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
 			failures = append(failures, err)
+		} else if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
+			a.completeObserved(&state)
 		} else {
 			a.limit(&state)
 		}
@@ -80,7 +83,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		if _, is := served[network]; is || !s.isConfirmed() || s.recalled {
 			continue
 		}
-		left, err := a.endNetwork(present[network])
+		left, err := a.endNetwork(s, present[network])
 		if err != nil && left != nil {
 			left.Drained, left.Reason, left.Message = false, reasonNetworkFile, text.Clip(err.Error(), maxMessage)
 		}
@@ -90,15 +93,20 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		failures = append(failures, err)
 	}
 	slices.SortFunc(s.networks, func(x, y v1alpha1.PodNetworkState) int { return strings.Compare(x.Network, y.Network) })
+	a.forgetClaims(s)
 	return errors.Join(failures...)
 }
 
 // ServedNetworks returns the interface of each pod network of a node, by network. Two NodeENIs have a network of one name
-// while an earlier NodeENI still has its interface: the network then stays with the interface of the given files.
+// while an earlier NodeENI still has its interface: the network then stays with the interface of the given files. A network
+// that is to drain is one also if EC2 never completed the attachment: the controller waits for the report.
 func ServedNetworks(state *v1alpha1.NodeENIState, files map[string]string) map[string]v1alpha1.InterfaceState {
 	served := map[string]v1alpha1.InterfaceState{}
 	for _, i := range state.Status.Interfaces {
-		if i.Pods == nil || i.Phase != v1alpha1.PhaseAttached || i.MACAddress == "" {
+		if i.Pods == nil || i.MACAddress == "" {
+			continue
+		}
+		if neverAttached := i.Phase == v1alpha1.PhaseAttaching && i.Pods.Draining; i.Phase != v1alpha1.PhaseAttached && !neverAttached {
 			continue
 		}
 		network := netattach.Network{NodeENI: i.NodeENI, Ordinal: int(i.Ordinal)}.Name()
@@ -135,12 +143,13 @@ func (a *Agent) presentNetworks() (map[string]podnet.Network, error) {
 // endNetwork removes the file of a network that the state does not list any more. While a pod has an address, the network
 // drains instead, and the agent goes on reporting it: the controller must not take the interface for unused. An error may
 // come with a state, which must be reported too.
-func (a *Agent) endNetwork(network podnet.Network) (*v1alpha1.PodNetworkState, error) {
+func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNetworkState, error) {
 	path := filepath.Join(a.NetworksDir, network.Name+".json")
 	if network.ENI == "" {
 		return nil, os.Remove(path) // no pod gets an address by an unreadable file, and no report could name the interface
 	}
 	state := &v1alpha1.PodNetworkState{Network: network.Name, NodeENI: network.NodeENI, ENIID: network.ENI}
+	a.addClaims(s, state, nil)
 	store, err := podlease.Open(a.LeasesDir, network.Name)
 	if err != nil {
 		return state, err
@@ -151,7 +160,7 @@ func (a *Agent) endNetwork(network podnet.Network) (*v1alpha1.PodNetworkState, e
 		return state, err
 	}
 	complete(state, network.Usage(leases, time.Now()), nil)
-	if state.Used == 0 {
+	if state.Used == 0 && liveClaims(state) == 0 {
 		if err := os.Remove(path); err != nil {
 			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
 		}
@@ -280,7 +289,7 @@ func completeDraining(state *v1alpha1.PodNetworkState, removed bool) {
 		state.Reason, state.Message = v1alpha1.ReasonNetworkPending, "pods can attach once the API server has this report"
 		return
 	}
-	state.Drained, state.Reason = state.Used == 0, v1alpha1.ReasonNetworkDraining
+	state.Drained, state.Reason = state.Used == 0 && liveClaims(state) == 0, v1alpha1.ReasonNetworkDraining
 	state.Message = "no further pod gets an address of the interface, which is to be removed, or to be no network for pods any more"
 }
 
@@ -404,8 +413,8 @@ func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[n
 
 func count(n int64) int32 { return int32(min(n, mostCounted)) }
 
-// podsDue reports whether a report that differs in pod networks only is due. Pods wait for that of a network which may open,
-// and the controller for that of a drained one; the others follow each other slowly.
+// podsDue reports whether a report that differs in pod networks only is due. Pods wait for that of a network which may open and
+// of an address that they brought up, and the controller for that of a drained one; the others follow each other slowly.
 func (a *Agent) podsDue(s *snapshot) bool {
 	if equality.Semantic.DeepEqual(s.networks, s.state.Status.PodNetworks) {
 		return false
@@ -417,5 +426,15 @@ func (a *Agent) podsDue(s *snapshot) bool {
 		}
 		return drained
 	}
-	return !maps.Equal(phases(s.networks), phases(s.state.Status.PodNetworks)) || time.Since(a.podsReported) >= podInterval
+	claims := func(networks []v1alpha1.PodNetworkState) map[string][]v1alpha1.PodAddressClaim {
+		claims := map[string][]v1alpha1.PodAddressClaim{}
+		for _, n := range networks {
+			if len(n.Claims) > 0 {
+				claims[n.ENIID] = n.Claims
+			}
+		}
+		return claims
+	}
+	return !maps.Equal(phases(s.networks), phases(s.state.Status.PodNetworks)) ||
+		!equality.Semantic.DeepEqual(claims(s.networks), claims(s.state.Status.PodNetworks)) || time.Since(a.podsReported) >= podInterval
 }

@@ -58,6 +58,8 @@ type node struct {
 	lost bool
 	// instance is the node's instance in instance metadata; empty if that does not answer.
 	instance string
+	// addresses shows the addresses of pods; nil if the agent may not observe them.
+	addresses agent.PodAddresses
 }
 
 // report runs an agent until its first report, and returns the pod networks in it.
@@ -97,6 +99,7 @@ func (n node) reportUntil(state *v1alpha1.NodeENIState, wanted func([]v1alpha1.P
 	}
 	o := agent.Options{
 		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases, Log: slog.New(slog.DiscardHandler),
+		PodAddresses: n.addresses,
 	}
 	if n.instance != "" {
 		o.Metadata = func(context.Context) (eni.Metadata, error) { return eni.Metadata{InstanceID: n.instance}, nil }
@@ -360,6 +363,15 @@ func TestANetworkWithoutItsLinkDrains(t *testing.T) {
 	if !n.file().Draining {
 		t.Error("pods can get an address of a network that was reported as drained")
 	}
+}
+
+// The same goes for an interface whose attachment EC2 never completed.
+func TestANetworkWithoutAnAttachmentDrains(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true, instance: "i-0123456789abcdef0"}
+	state := withPods()
+	state.Spec.InstanceID, state.Status.Interfaces[0].Phase = n.instance, v1alpha1.PhaseAttaching
+	state.Status.Interfaces[0].Pods.Draining = true
+	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool { return len(told) == 1 && told[0].Drained })
 }
 
 // A report without the network of pods, or with a drained one, would let the controller detach their interface. So an agent

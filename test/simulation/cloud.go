@@ -12,7 +12,6 @@ import (
 
 	"github.com/multieni/multieni/awssim/ec2"
 	"github.com/multieni/multieni/internal/awsec2"
-	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 	"github.com/multieni/multieni/internal/executor"
 )
@@ -35,8 +34,9 @@ type request struct {
 	// made is what a create answered with.
 	made *eni.Interface
 	slot eni.Slot
-	// attachment is what a detach names, and unassigns the addresses that a call removes.
+	// attachment is what a detach names, reassigns the addresses that a call moves, and unassigns those that it removes.
 	attachment string
+	reassigns  []netip.Addr
 	unassigns  eni.Addresses
 }
 
@@ -162,9 +162,10 @@ func (c cloud) AssignIPv4(_ context.Context, id string, addresses, prefixes int)
 
 // ReassignIPv4 implements [executor.Cloud].
 func (c cloud) ReassignIPv4(_ context.Context, id string, addresses []netip.Addr) error {
-	return c.p.call(request{action: "AssignPrivateIpAddresses", target: id, mutates: true}, func(at ec2.Call) error {
+	q := request{action: "AssignPrivateIpAddresses", target: id, reassigns: addresses, mutates: true}
+	return c.p.call(q, func(at ec2.Call) error {
 		_, err := c.p.run.model.AssignPrivateIPAddresses(at, &ec2.AssignPrivateIPAddressesInput{
-			NetworkInterfaceID: id, PrivateIPAddresses: controller.Texts(addresses), AllowReassignment: true,
+			NetworkInterfaceID: id, PrivateIPAddresses: texts(addresses, netip.Addr.String), AllowReassignment: true,
 		})
 		return err
 	})

@@ -240,6 +240,9 @@ func (c *cluster) settled() *Violation {
 			return &Violation{"I5", fmt.Sprintf("%s is a leak: %s", i.ID, describe(i))}
 		}
 	}
+	if v := c.checkFollowed(); v != nil {
+		return v
+	}
 	for _, object := range c.api.all(nodeENIs) {
 		if !object.GetDeletionTimestamp().IsZero() && !c.saysWhatItWaitsFor(object.(*v1alpha1.NodeENI)) {
 			ready := meta.FindStatusCondition(object.(*v1alpha1.NodeENI).Status.Conditions, v1alpha1.ConditionReady)
@@ -335,7 +338,8 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 		}
 		if at := slices.Index(listed, i.SubnetID); at >= 0 {
 			listed = slices.Delete(listed, at, at+1)
-		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) && !c.anyTaken(s, claim) {
+		} else if claim.nodeENI.Spec.UpdatePolicy == v1alpha1.UpdateReplace && !c.anyLacks(s.uid, claim.node.Name) && !c.anyTaken(s, claim) &&
+			!c.isTrue(plan.NoSuchNetworkCard, s, claim) {
 			return &Violation{"I6", fmt.Sprintf("%s was not replaced: %s", i.ID, describe(i))}
 		}
 	}

@@ -44,7 +44,7 @@ func (c Coverage) Add(other Coverage) {
 
 // Invariants returns the numbers of the invariants that the step driver judges. I11 is judged by another suite.
 func Invariants() []string {
-	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16"}
+	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16", "I19"}
 }
 
 // callSites are the calls that the product makes which change something.
@@ -63,9 +63,10 @@ const (
 	bindsDevice       = "an agent binds a device to user space"
 	choosesAddress    = "an interface is created with the lowest free address"
 	startsPod         = "a pod starts on a network"
+	bringsAddress     = "a pod brings up an address itself"
 )
 
-var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod}
+var worldActions = []string{launchesInterface, joinsInterface, adoptsLaunched, bindsDevice, choosesAddress, startsPod, bringsAddress}
 
 // leastCrashes is how often processes have to crash at a point, each time in another state of things.
 const leastCrashes = 4

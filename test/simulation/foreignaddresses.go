@@ -105,7 +105,7 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	for _, object := range c.api.all(states) {
 		state := object.(*v1alpha1.NodeENIState)
 		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
-			return i.Common(requested)
+			return i.Common(requested).Without(eni.Addresses{SecondaryIPv4: followedOn(state, i.ID)})
 		}
 	}
 	return eni.Addresses{}

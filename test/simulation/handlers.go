@@ -56,6 +56,11 @@ func (p *process) heard(k kind, c change) {
 		if !isUpdate || node.StateChanged().Update(update) {
 			p.enqueue(nodeQueue, c.name(), 0)
 		}
+		before, _ := c.before.(*v1alpha1.NodeENIState)
+		after, _ := c.after.(*v1alpha1.NodeENIState)
+		for _, name := range p.nodes.Contenders(context.Background(), before, after) {
+			p.enqueue(nodeQueue, name, 0)
+		}
 		for _, version := range versions {
 			p.enqueueOwners(version.(*v1alpha1.NodeENIState))
 		}

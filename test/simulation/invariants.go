@@ -186,6 +186,7 @@ func (r *run) calling(p *process, q request) {
 	}
 	r.holdingStill(p, q)
 	r.unassigning(p, q)
+	r.moving(p, q)
 	if exists {
 		r.touching(p, q, i)
 		r.keepingLaunched(p, q, i)

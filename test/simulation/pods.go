@@ -6,6 +6,7 @@ package simulation
 import (
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
 )
 
@@ -40,6 +42,9 @@ type podHost struct {
 	files map[string]networkFile
 	// using has the interface of each pod, by network.
 	using map[string][]string
+	// brought has, by interface, the addresses that its pods brought up themselves; sequence numbers the claims.
+	brought  map[string]map[netip.Addr]bool
+	sequence int64
 	// report is what the agent is about to write; nil for nothing.
 	report func()
 }
@@ -74,6 +79,7 @@ func (r *run) movePods() {
 	for _, instance := range slices.Sorted(maps.Keys(r.pods.hosts)) {
 		h := r.pods.hosts[instance]
 		if r.faults.off {
+			h.followOnce()
 			h.settle()
 		} else if r.pods.happens(2) {
 			h.act()
@@ -99,6 +105,7 @@ func (r *run) togglePods() {
 		} else if !spec.EnableDPDK {
 			spec.Pods = &v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice}
 		}
+		c.declareFollowing(spec.Pods)
 		r.note(nil, "%s: a user makes NodeENI %s a network for pods: %t", c.name, name, spec.Pods != nil)
 		return o, nil
 	})
@@ -118,18 +125,29 @@ func (r *run) findPodHosts() {
 				continue
 			}
 			if h := r.pods.hosts[ref.ID]; h != nil {
-				if c.api.get(nodes, h.node) == nil {
-					h.node, h.heard = object.GetName(), nil // the instance registered under another name
+				if !c.isNodeOf(h.node, ref.ID) {
+					h.node, h.heard = c.nodesOf(ref.ID)[0].Name, nil // the instance registered under another name
 				}
 				continue
 			}
-			r.pods.hosts[ref.ID] = &podHost{c: c, node: object.GetName(), instance: ref.ID, files: map[string]networkFile{}, using: map[string][]string{}}
+			r.pods.hosts[ref.ID] = &podHost{c: c, node: object.GetName(), instance: ref.ID, files: map[string]networkFile{}, using: map[string][]string{}, brought: map[string]map[netip.Addr]bool{}}
 		}
 	}
 }
 
+// isNodeOf reports whether the Node of a name names an instance.
+func (c *cluster) isNodeOf(name, instance string) bool {
+	node, exists := c.api.get(nodes, name).(*corev1.Node)
+	if !exists {
+		return false
+	}
+	ref, err := eni.ParseProviderID(node.Spec.ProviderID)
+	return err == nil && ref.ID == instance
+}
+
 func (h *podHost) act() {
 	p := h.c.run.pods
+	h.follow()
 	switch p.random.IntN(12) {
 	case 0, 1, 2:
 		h.read()
@@ -158,6 +176,7 @@ func (h *podHost) settle() {
 			delete(h.using, network)
 		}
 	}
+	h.forgetBrought()
 }
 
 // read lets the agent read its NodeENIState.
@@ -203,6 +222,7 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 		if h.hasLink(i.ENIID) || i.Pods.Draining {
 			file := networkFile{i.ENIID, i.NodeENI, agent.Draining(i, agent.LastReport(h.heard, network, i.ENIID))}
 			files[network], report.Used = file, int32(len(h.using[network]))
+			report.Claims = h.claims(i.ENIID, controller.FloatingRanges(i.Pods), agent.LastReport(h.heard, network, i.ENIID))
 			report.Drained = i.Pods.Draining && report.Used == 0
 			report.Ready, report.Reason = !file.draining, v1alpha1.ReasonNetworkReady
 			phase := v1alpha1.PodPrefixActive
@@ -224,7 +244,10 @@ func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
 			files[network] = file
 		case used > 0:
 			files[network] = networkFile{file.eni, file.nodeENI, true}
-			reports = append(reports, v1alpha1.PodNetworkState{Network: network, NodeENI: file.nodeENI, ENIID: file.eni, Used: int32(used), Reason: v1alpha1.ReasonNetworkDraining})
+			reports = append(reports, v1alpha1.PodNetworkState{
+				Network: network, NodeENI: file.nodeENI, ENIID: file.eni, Used: int32(used), Reason: v1alpha1.ReasonNetworkDraining,
+				Claims: h.claims(file.eni, nil, agent.LastReport(h.heard, network, file.eni)),
+			})
 		}
 	}
 	h.files = files
@@ -259,6 +282,7 @@ func (h *podHost) endPod() {
 		if h.using[network] = h.using[network][1:]; len(h.using[network]) == 0 {
 			delete(h.using, network)
 		}
+		h.forgetBrought()
 		return
 	}
 }
@@ -267,6 +291,7 @@ func (h *podHost) endPod() {
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
 	h.files, h.using, h.report = map[string]networkFile{}, map[string][]string{}, nil
+	h.forgetBrought()
 	if h.heard = h.checkpoint; h.heard != nil {
 		h.serveNetworks()
 	}
@@ -283,6 +308,12 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 		text := n.Network + " " + n.ENIID
 		if n.Drained {
 			text += " drained"
+		}
+		for _, claim := range n.Claims {
+			text += " " + claim.Address
+			if claim.ReleasedAt != nil {
+				text += " (released)"
+			}
 		}
 		all = append(all, text)
 	}

@@ -24,6 +24,10 @@ const reservedFirst = 4
 // Allocate returns the leases of a holder: those it has, and new ones for the families it has none of. Its leases are
 // unchanged unless it returns no error. The lowest free address comes first, so that prefixes fall idle.
 func (n Network) Allocate(leases []Lease, holder Holder, now time.Time) ([]Lease, error) {
+	if n.Attachment == Observed {
+		return nil, fmt.Errorf("NodeENI %s has pods.attachment Observed, so multieni gives its pods no addresses: name another IPAM plugin in the "+
+			"NetworkAttachmentDefinition, or set pods.attachment: IPVLAN", n.NodeENI)
+	}
 	if n.Draining && !slices.ContainsFunc(leases, func(l Lease) bool { return l.InUse() && l.Is(holder) }) {
 		return nil, &UnavailableError{fmt.Sprintf("the interface of NodeENI %s on node %s takes no further pod, because it is to be removed, or was attached "+
 			"a moment ago: start the pod on another node; kubectl eni why %s says why it is removed", n.NodeENI, n.Node, n.Node)}

@@ -35,6 +35,8 @@ const (
 	IPVLAN Attachment = "IPVLAN"
 	// HostDevice moves the interface itself into one pod, which gets the interface's own addresses.
 	HostDevice Attachment = "HostDevice"
+	// Observed leaves links and addresses to the user: no pod gets an address of the network.
+	Observed Attachment = "Observed"
 )
 
 // Network is the pod network of one interface on one node, as the agent writes it.
@@ -128,10 +130,10 @@ func (n Network) Validate() error {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	if n.Attachment != IPVLAN && n.Attachment != HostDevice {
-		return fmt.Errorf("attachment is %q, want %s or %s", n.Attachment, IPVLAN, HostDevice)
+	if n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed {
+		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
 	}
-	if n.IPv4 == nil && n.IPv6 == nil {
+	if n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed {
 		return errors.New("neither ipv4 nor ipv6: pods would get no address")
 	}
 	if err := n.IPv4.validate(true); err != nil {

@@ -24,8 +24,8 @@ type PodAddressClaimApplyConfiguration struct {
 	// releasedAt is the time on the node at which the address was there no more.
 	// A released claim does not move the address.
 	ReleasedAt *v1.MicroTime `json:"releasedAt,omitempty"`
-	// podIP is an address on another link of the pod's network namespace, by
-	// which the pod can be found; empty if the namespace has none.
+	// podIP is an address on another link of the pod's network namespace. It
+	// identifies the pod. It is empty if the namespace has no such address.
 	PodIP *string `json:"podIP,omitempty"`
 }
 

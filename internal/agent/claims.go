@@ -1,0 +1,159 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/podaddress"
+)
+
+// reasonUnobserved says that the agent cannot see the addresses in network namespaces of pods.
+const reasonUnobserved = "AddressesNotObserved"
+
+// PodAddresses shows the network namespaces of pods.
+type PodAddresses interface {
+	// Namespaces returns the namespaces, and whether all of them were read.
+	Namespaces() (namespaces []podaddress.Namespace, complete bool)
+	// Events has something to receive after changes.
+	Events() <-chan struct{}
+}
+
+// findAddresses returns the addresses that pods have on links of the state's interfaces, by the interface's ID. It is not known
+// without an observer, and before the observer has read all namespaces.
+func (a *Agent) findAddresses(s *snapshot) (found map[string][]podaddress.Address, known bool) {
+	if a.PodAddresses == nil {
+		return nil, false
+	}
+	namespaces, complete := a.PodAddresses.Namespaces()
+	var interfaces []podaddress.Interface
+	for _, i := range s.state.Status.Interfaces {
+		one := podaddress.Interface{ID: i.ENIID, MAC: i.MACAddress, Own: prefixesOf(i)}
+		for _, link := range s.facts.Links {
+			if link.MAC == i.MACAddress && link.Device != "" {
+				one.Link = link.Index
+			}
+		}
+		interfaces = append(interfaces, one)
+	}
+	return podaddress.Find(namespaces, interfaces), complete
+}
+
+// prefixesOf returns the addresses of an interface that no claim is about: the primary one, and delegated prefixes.
+func prefixesOf(i v1alpha1.InterfaceState) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range slices.Concat([]string{i.PrivateIP + "/32"}, i.IPv4Prefixes) {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, prefix)
+		}
+	}
+	return all
+}
+
+// addClaims adds the claims on addresses of one interface to the state of its network. What was claimed last is in memory:
+// the report of that may not be back from the API server yet. Without an observation all stays as it was.
+func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges []netip.Prefix) {
+	last, remembered := a.claims[state.ENIID]
+	if !remembered {
+		last = claimsOf(LastReport(s.state, state.Network, state.ENIID))
+		for _, claim := range last {
+			a.sequences.Use(claim.Sequence)
+		}
+	}
+	found, known := a.findAddresses(s)
+	if known {
+		var omitted int
+		last, omitted = podaddress.Claims(last, found[state.ENIID], ranges, &a.sequences, v1alpha1.MaxClaimsOfNetwork, time.Now())
+		state.ClaimsOmitted = int32(omitted)
+	}
+	if !s.recalled {
+		a.claims[state.ENIID] = last
+	}
+	for _, claim := range last {
+		state.Claims = append(state.Claims, apiClaim(claim))
+	}
+}
+
+// forgetClaims drops the claims of interfaces that are reported no more.
+func (a *Agent) forgetClaims(s *snapshot) {
+	for id := range a.claims {
+		if !slices.ContainsFunc(s.networks, func(n v1alpha1.PodNetworkState) bool { return n.ENIID == id }) {
+			delete(a.claims, id)
+		}
+	}
+}
+
+// liveClaims returns how many addresses pods brought up themselves.
+func liveClaims(state *v1alpha1.PodNetworkState) int32 {
+	live := state.ClaimsOmitted
+	for _, claim := range state.Claims {
+		if claim.ReleasedAt == nil {
+			live++
+		}
+	}
+	return live
+}
+
+func claimsOf(last *v1alpha1.PodNetworkState) []podaddress.Claim {
+	if last == nil {
+		return nil
+	}
+	var claims []podaddress.Claim
+	for _, c := range last.Claims {
+		address, err := netip.ParseAddr(c.Address)
+		if err != nil {
+			continue
+		}
+		podIP, _ := netip.ParseAddr(c.PodIP)
+		claim := podaddress.Claim{Address: address, Sequence: c.Sequence, Since: c.Since.Time, PodIP: podIP}
+		if c.ReleasedAt != nil {
+			claim.ReleasedAt = c.ReleasedAt.Time
+		}
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+func apiClaim(c podaddress.Claim) v1alpha1.PodAddressClaim {
+	claim := v1alpha1.PodAddressClaim{Address: c.Address.String(), Sequence: c.Sequence, Since: microTime(c.Since)}
+	if !c.ReleasedAt.IsZero() {
+		released := microTime(c.ReleasedAt)
+		claim.ReleasedAt = &released
+	}
+	if c.PodIP.IsValid() {
+		claim.PodIP = c.PodIP.String()
+	}
+	return claim
+}
+
+// microTime is a time as it comes back from the API server.
+func microTime(t time.Time) metav1.MicroTime {
+	return metav1.NewMicroTime(t.Truncate(time.Microsecond))
+}
+
+// floating returns the ranges in which addresses of an interface follow pods.
+func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
+	var ranges []netip.Prefix
+	for _, text := range pods.Floating {
+		if r, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, r)
+		}
+	}
+	return ranges
+}
+
+// completeObserved completes the state of a network whose attachment is the user's.
+func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState) {
+	state.Used, state.Free, state.Capacity = liveClaims(state), 0, 0
+	state.Message = "addresses within pods.floating follow the pods that bring them up"
+	if a.PodAddresses == nil {
+		state.Ready, state.Reason = false, reasonUnobserved
+		state.Message = "the agent may not observe the network namespaces of pods; set pods.observeAddresses=true in the values of the chart"
+	}
+}

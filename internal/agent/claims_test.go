@@ -1,0 +1,132 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/core/podaddress"
+)
+
+// seen is what the observer of a test sees: a pod with an address, or none.
+type seen struct {
+	address    string
+	incomplete bool
+	events     chan struct{}
+}
+
+func (s *seen) Events() <-chan struct{} { return s.events }
+
+// Namespaces returns the namespace of a pod that has the interface itself.
+func (s *seen) Namespaces() ([]podaddress.Namespace, bool) {
+	link := podaddress.Link{Index: 3, MAC: mac}
+	if s.address != "" {
+		link.Addresses = []netip.Addr{netip.MustParseAddr(s.address)}
+	}
+	eth0 := podaddress.Link{Index: 2, MAC: "0a:00:00:00:00:01", Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1")}}
+	return []podaddress.Namespace{{ID: 1, Links: []podaddress.Link{eth0, link}}}, !s.incomplete
+}
+
+// withFloating is the state of a node whose addresses follow pods.
+func withFloating(attachment v1alpha1.PodAttachment, claims ...v1alpha1.PodAddressClaim) *v1alpha1.NodeENIState {
+	state := withPods()
+	i := &state.Status.Interfaces[0]
+	i.IPv4Prefixes = nil
+	i.Pods = &v1alpha1.InterfacePods{Attachment: attachment, Floating: []string{"10.0.4.192/26"}}
+	state.Status.PodNetworks[0].Claims = claims
+	return state
+}
+
+func newNode(t *testing.T, addresses *seen) node {
+	t.Helper()
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
+	if addresses != nil {
+		n.addresses = addresses
+	}
+	return n
+}
+
+// claim is an earlier claim on an address.
+func claim(address string) v1alpha1.PodAddressClaim {
+	return v1alpha1.PodAddressClaim{Address: address, Sequence: 7, Since: metav1.NewMicroTime(time.UnixMicro(7_000_000))}
+}
+
+func TestTheAgentReportsAddressesOfPods(t *testing.T) {
+	told := newNode(t, &seen{address: "10.0.4.200"}).report(withFloating(v1alpha1.PodAttachmentObserved))
+	if len(told) != 1 || !told[0].Ready || told[0].Used != 1 || len(told[0].Claims) != 1 {
+		t.Fatalf("reported %+v", told)
+	}
+	if c := told[0].Claims[0]; c.Address != "10.0.4.200" || c.Sequence == 0 || c.Since.IsZero() || c.ReleasedAt != nil || c.PodIP != "10.1.0.1" {
+		t.Errorf("the claim is %+v", c)
+	}
+}
+
+// TestClaimsAcrossARestart starts an agent with the last report of the one before.
+func TestClaimsAcrossARestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		addresses *seen
+		want      func(v1alpha1.PodAddressClaim) bool
+	}{
+		"the pod still has the address": {&seen{address: "10.0.4.200"}, func(c v1alpha1.PodAddressClaim) bool { return c.Sequence == 7 && c.ReleasedAt == nil }},
+		"the pod has it no more":        {&seen{}, func(c v1alpha1.PodAddressClaim) bool { return c.Sequence == 7 && c.ReleasedAt != nil }},
+		"not all pods are known yet":    {&seen{incomplete: true}, func(c v1alpha1.PodAddressClaim) bool { return c.Sequence == 7 && c.ReleasedAt == nil }},
+		"the agent may not observe":     {nil, func(c v1alpha1.PodAddressClaim) bool { return c.Sequence == 7 && c.ReleasedAt == nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := newNode(t, tc.addresses).report(withFloating(v1alpha1.PodAttachmentObserved, claim("10.0.4.200")))
+			if len(told) != 1 || len(told[0].Claims) != 1 || !tc.want(told[0].Claims[0]) {
+				t.Errorf("reported %+v", told)
+			}
+		})
+	}
+}
+
+// A network that the state of the node lists no more stays reported while a pod has an address of it.
+func TestANetworkStaysReportedWhileAPodHasAnAddress(t *testing.T) {
+	addresses := &seen{address: "10.0.4.200"}
+	n := newNode(t, addresses)
+	n.report(withFloating(v1alpha1.PodAttachmentObserved))
+	gone := withFloating(v1alpha1.PodAttachmentObserved, claim("10.0.4.200"))
+	gone.Status.Interfaces[0].Pods = nil
+	told := n.report(gone)
+	if len(told) != 1 || told[0].Drained || len(told[0].Claims) != 1 || told[0].Claims[0].ReleasedAt != nil {
+		t.Errorf("reported %+v", told)
+	}
+}
+
+func TestANetworkIsNotDrainedWhileAPodHasAnAddress(t *testing.T) {
+	for name, tc := range map[string]struct {
+		addresses *seen
+		attached  v1alpha1.PodAttachment
+		drained   bool
+	}{
+		"a pod brought up an address":          {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentObserved, false},
+		"also on an interface of its own":      {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentHostDevice, false},
+		"no pod has an address":                {&seen{}, v1alpha1.PodAttachmentObserved, true},
+		"an address that the agent cannot see": {&seen{incomplete: true}, v1alpha1.PodAttachmentObserved, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := withFloating(tc.attached, claim("10.0.4.200"))
+			state.Status.Interfaces[0].Pods.Draining = true
+			told := newNode(t, tc.addresses).report(state)
+			if len(told) != 1 || told[0].Drained != tc.drained {
+				t.Errorf("reported %+v, want drained %t", told, tc.drained)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatMayNotObserveSaysSo(t *testing.T) {
+	told := newNode(t, nil).report(withFloating(v1alpha1.PodAttachmentObserved))
+	if len(told) != 1 || told[0].Ready || !strings.Contains(told[0].Message, "pods.observeAddresses") {
+		t.Errorf("reported %+v", told)
+	}
+}

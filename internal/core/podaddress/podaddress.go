@@ -1,0 +1,215 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podaddress finds the addresses that pods bring up themselves on links of interfaces, and keeps the node's claims on
+// them.
+//
+// A pod's link stands on the link of exactly one interface: the kernel names it as the lower link. So the mapping needs no
+// MAC addresses, which all links of an IPVLAN share, and no knowledge of pods.
+package podaddress
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Retention is how long a claim stays after its address went. A pod that restarts keeps its address at EC2.
+const Retention = time.Minute
+
+// Namespace is the network namespace of a pod, as the kernel shows it to the node's namespace.
+type Namespace struct {
+	// ID is the node's ID of the namespace.
+	ID    int
+	Links []Link
+}
+
+// Link is a link in the namespace of a pod.
+type Link struct {
+	Index int
+	// HostLink is the index of the link on the node that this one stands on; 0 for none.
+	HostLink int
+	// Lower is the index of the link in the same namespace that this one stands on; 0 for none.
+	Lower     int
+	MAC       string
+	Addresses []netip.Addr
+}
+
+// Interface is an interface of the node whose addresses follow pods.
+type Interface struct {
+	ID string
+	// Link is the index of its link on the node; 0 while the link is in a pod's namespace.
+	Link int
+	MAC  string
+	// Ranges are the declared ranges.
+	Ranges []netip.Prefix
+	// Own are addresses that the interface has in another way: its primary address and its prefixes.
+	Own []netip.Prefix
+}
+
+// Address is an address that a pod has on a link of an interface.
+type Address struct {
+	Address netip.Addr
+	// PodIP is an address of the same namespace that is on no interface's link; invalid if there is none.
+	PodIP netip.Addr
+}
+
+// Find returns the IPv4 addresses that pods have on links of each interface, by its ID, in order. They are all of them, within
+// the declared ranges and beyond, apart from the interface's own.
+func Find(namespaces []Namespace, interfaces []Interface) map[string][]Address {
+	found := map[string][]Address{}
+	for _, namespace := range namespaces {
+		owners := map[int]string{}
+		for _, link := range namespace.Links {
+			if i := namespace.interfaceOf(link, interfaces); i != nil {
+				owners[link.Index] = i.ID
+			}
+		}
+		podIP := namespace.podIP(owners)
+		for _, link := range namespace.Links {
+			at := slices.IndexFunc(interfaces, func(i Interface) bool { return i.ID == owners[link.Index] })
+			if at < 0 {
+				continue
+			}
+			for _, address := range link.Addresses {
+				if address.Is4() && !containsAddress(interfaces[at].Own, address) {
+					found[interfaces[at].ID] = append(found[interfaces[at].ID], Address{address, podIP})
+				}
+			}
+		}
+	}
+	for id, addresses := range found {
+		slices.SortFunc(addresses, func(a, b Address) int { return cmp.Or(a.Address.Compare(b.Address), a.PodIP.Compare(b.PodIP)) })
+		found[id] = slices.CompactFunc(addresses, func(a, b Address) bool { return a.Address == b.Address })
+	}
+	return found
+}
+
+// interfaceOf returns the interface that a link stands on, directly or by other links of its namespace, or nil.
+func (n Namespace) interfaceOf(link Link, interfaces []Interface) *Interface {
+	for range len(n.Links) { // a chain is no longer
+		for at, i := range interfaces {
+			if link.HostLink != 0 && link.HostLink == i.Link || link.HostLink == 0 && link.Lower == 0 && i.Link == 0 && link.MAC == i.MAC {
+				return &interfaces[at]
+			}
+		}
+		lower := slices.IndexFunc(n.Links, func(other Link) bool { return link.Lower != 0 && other.Index == link.Lower })
+		if lower < 0 {
+			return nil
+		}
+		link = n.Links[lower]
+	}
+	return nil
+}
+
+// podIP returns the first address that is on no interface's link, IPv4 before IPv6.
+func (n Namespace) podIP(owners map[int]string) netip.Addr {
+	var first netip.Addr
+	for _, link := range n.Links {
+		if owners[link.Index] != "" {
+			continue
+		}
+		for _, address := range link.Addresses {
+			if !address.IsGlobalUnicast() {
+				continue
+			}
+			if !first.IsValid() || address.Compare(first) < 0 {
+				first = address
+			}
+		}
+	}
+	return first
+}
+
+func containsAddress(ranges []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+}
+
+// Claim is the node's claim on an address.
+type Claim struct {
+	Address  netip.Addr
+	Sequence int64
+	Since    time.Time
+	// ReleasedAt is when the address was gone; zero while a pod has it.
+	ReleasedAt time.Time
+	PodIP      netip.Addr
+}
+
+// Claims returns the claims on the addresses of one interface, from the last ones and what pods have now, in numerical order.
+// An address outside the ranges is claimed only if it was before. Claims beyond the largest number are omitted and counted:
+// released ones first, then the newest.
+func Claims(last []Claim, found []Address, ranges []netip.Prefix, sequences *Sequences, most int, now time.Time) (claims []Claim, omitted int) {
+	before := map[netip.Addr]Claim{}
+	for _, claim := range last {
+		before[claim.Address] = claim
+	}
+	for _, f := range found {
+		claim, known := before[f.Address]
+		delete(before, f.Address)
+		switch {
+		case known && claim.ReleasedAt.IsZero():
+			claim.PodIP = f.PodIP
+		case known, containsAddress(ranges, f.Address):
+			claim = Claim{Address: f.Address, Sequence: sequences.next(now), Since: now, PodIP: f.PodIP}
+		default:
+			continue
+		}
+		claims = append(claims, claim)
+	}
+	for _, claim := range before {
+		if claim.ReleasedAt.IsZero() {
+			claim.ReleasedAt = now
+		}
+		if now.Sub(claim.ReleasedAt) < Retention {
+			claims = append(claims, claim)
+		}
+	}
+	slices.SortFunc(claims, func(a, b Claim) int {
+		return cmp.Or(boolCompare(a.ReleasedAt.IsZero(), b.ReleasedAt.IsZero()), cmp.Compare(a.Sequence, b.Sequence))
+	})
+	for _, claim := range claims[min(len(claims), most):] {
+		if claim.ReleasedAt.IsZero() {
+			omitted++
+		}
+	}
+	claims = claims[:min(len(claims), most)]
+	slices.SortFunc(claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
+	return claims, omitted
+}
+
+// boolCompare orders what is true first.
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// Live returns how many claims are on addresses that pods have.
+func Live(claims []Claim) (n int) {
+	for _, claim := range claims {
+		if claim.ReleasedAt.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// Sequences numbers the claims of a node. They start at the time in microseconds, so that they grow also if all earlier
+// claims are forgotten.
+type Sequences struct {
+	last int64
+}
+
+// Use takes note of the number of an earlier claim.
+func (s *Sequences) Use(sequence int64) { s.last = max(s.last, sequence) }
+
+func (s *Sequences) next(now time.Time) int64 {
+	s.last = max(s.last+1, now.UnixMicro())
+	return s.last
+}

@@ -1,0 +1,165 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package netlink_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/multieni/multieni/internal/core/podaddress"
+	"github.com/multieni/multieni/internal/netlink"
+	"github.com/multieni/multieni/internal/netlink/netlinktest"
+)
+
+// observed is a node with two interfaces, and an observer of the namespaces of its pods.
+type observed struct {
+	*testing.T
+	node       *netlinktest.Namespace
+	vpc        *netlinktest.Namespace
+	pods       *netlink.PodNetworks
+	interfaces []podaddress.Interface
+	made       int
+}
+
+func observe(t *testing.T) *observed {
+	t.Helper()
+	o := &observed{T: t, node: netlinktest.New(t), vpc: netlinktest.New(t)}
+	for n, name := range []string{"eth1", "eth2"} {
+		mac := fmt.Sprintf("02:00:00:00:00:0%d", n+1)
+		o.node.Attach(name, mac, o.vpc, name)
+		o.node.IP("link set " + name + " up")
+		o.interfaces = append(o.interfaces, podaddress.Interface{ID: "eni-" + name, MAC: mac, Link: o.index(name)})
+	}
+	o.node.DoContained(func() {
+		var err error
+		if o.pods, err = netlink.OpenPodNetworks(); err != nil {
+			t.Error(err)
+		}
+	}, unix.CAP_NET_ADMIN, unix.CAP_NET_BROADCAST)
+	if o.pods == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { o.pods.Close() })
+	return o
+}
+
+func (o *observed) index(name string) (index int) {
+	o.Helper()
+	if _, err := fmt.Sscanf(o.node.IP("-o link show "+name), "%d:", &index); err != nil {
+		o.Fatal(err)
+	}
+	return index
+}
+
+// pod starts a pod with a link on an interface, and with another link that is on none.
+func (o *observed) pod(master string) *netlinktest.Namespace {
+	o.Helper()
+	o.made++
+	pod, child, host := netlinktest.New(o.T), fmt.Sprintf("c%d", o.made), fmt.Sprintf("h%d", o.made)
+	o.node.IP(fmt.Sprintf("link add %s type veth peer name p%s", host, host))
+	o.node.Give("p"+host, pod)
+	pod.IP(fmt.Sprintf("link set p%s name eth0", host))
+	pod.IP(fmt.Sprintf("address add 10.1.0.%d/32 dev eth0", o.made))
+	o.node.IP(fmt.Sprintf("link add %s link %s type macvlan", child, master))
+	o.node.Give(child, pod)
+	pod.IP(fmt.Sprintf("link set %s name net1", child))
+	pod.IP("link set net1 up")
+	return pod
+}
+
+// sees waits until the observer sees exactly the addresses, each as INTERFACE ADDRESS POD-IP, and returns how long that took.
+func (o *observed) sees(want ...string) time.Duration {
+	o.Helper()
+	begin, deadline := time.Now(), time.After(20*time.Second)
+	for {
+		namespaces, complete := o.pods.Namespaces()
+		var got []string
+		found := podaddress.Find(namespaces, o.interfaces)
+		for _, i := range o.interfaces {
+			for _, a := range found[i.ID] {
+				got = append(got, fmt.Sprint(i.ID, " ", a.Address, " ", a.PodIP))
+			}
+		}
+		if complete && strings.Join(got, "\n") == strings.Join(want, "\n") {
+			return time.Since(begin)
+		}
+		select {
+		case <-o.pods.Events():
+		case <-deadline:
+			o.Fatalf("the observer sees %v (all namespaces read: %t), want %v", got, complete, want)
+		}
+	}
+}
+
+func TestAddressesOfPodsAreObserved(t *testing.T) {
+	o := observe(t)
+	o.sees()
+	first := o.pod("eth1")
+	o.sees()
+	first.IP("address add 10.0.4.200/24 dev net1")
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+
+	second := o.pod("eth2")
+	second.IP("address add 10.0.4.200/32 dev net1")
+	second.IP("address add 10.0.4.201/32 dev net1")
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1", "eni-eth2 10.0.4.200 10.1.0.2", "eni-eth2 10.0.4.201 10.1.0.2")
+
+	first.IP("address delete 10.0.4.200/24 dev net1")
+	o.sees("eni-eth2 10.0.4.200 10.1.0.2", "eni-eth2 10.0.4.201 10.1.0.2")
+	second.End()
+	o.sees()
+}
+
+// The link of an interface can itself be in the namespace of a pod. The kernel then names no lower link.
+func TestAddressesOfAnInterfaceInAPodAreObserved(t *testing.T) {
+	o := observe(t)
+	pod := o.pod("eth2")
+	o.node.Give("eth1", pod)
+	o.interfaces[0].Link = 0
+	pod.IP("address add 10.0.4.200/32 dev eth1")
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+}
+
+// Pods that run when the agent starts are observed as well.
+func TestAddressesFromBeforeAreObserved(t *testing.T) {
+	o := observe(t)
+	o.pod("eth1").IP("address add 10.0.4.200/24 dev net1")
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+	o.pods.Close()
+	o.node.Do(func() {
+		var err error
+		if o.pods, err = netlink.OpenPodNetworks(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	o.sees("eni-eth1 10.0.4.200 10.1.0.1")
+}
+
+// Many pods at once are more events than the observer reads one by one.
+func TestManyPodsStartAtOnce(t *testing.T) {
+	o := observe(t)
+	var want []string
+	for n := range 40 {
+		o.pod("eth1").IP(fmt.Sprintf("address add %s/32 dev net1", netip.AddrFrom4([4]byte{10, 0, 4, byte(100 + n)})))
+		want = append(want, fmt.Sprintf("eni-eth1 10.0.4.%d 10.1.0.%d", 100+n, n+1))
+	}
+	o.sees(want...)
+}
+
+func TestObservationNeedsTheCapability(t *testing.T) {
+	node := netlinktest.New(t)
+	node.DoContained(func() {
+		if pods, err := netlink.OpenPodNetworks(); !errors.Is(err, unix.EPERM) {
+			t.Errorf("got %v and %v, want EPERM", pods, err)
+		}
+	}, unix.CAP_NET_ADMIN)
+}
