@@ -59,6 +59,7 @@ func writeTemplates() error {
 		{to: "rbac-controller.yaml", from: "config/rbac/controller.yaml", keep: permissions},
 		{to: "rbac-pods.yaml", from: "config/pods/controller.yaml", when: ".Values.pods.enabled"},
 		{to: "rbac-eviction.yaml", from: "config/pods/eviction.yaml", when: "and .Values.pods.enabled .Values.pods.eviction"},
+		{to: "rbac-addresses.yaml", from: "config/pods/addresses.yaml", when: "and .Values.pods.enabled .Values.pods.observeAddresses"},
 		{to: "rbac-agent.yaml", from: "config/rbac/agent.yaml", when: ".Values.eniManager.enabled", keep: permissions},
 		{to: "admission.yaml", from: "config/admission/agent.yaml", when: ".Values.eniManager.enabled"},
 		{to: "admission-pods.yaml", from: "config/admission/pods.yaml", when: "and .Values.pods.enabled .Values.pods.requestAddresses"},

@@ -42,6 +42,8 @@ type Agent struct {
 	NetworksDir, LeasesDir string
 	// CNIDir must have our CNI plugins, if set; WaitForCNI is the folder that must have Multus' configuration.
 	CNIDir, WaitForCNI string
+	// ObservePodAddresses makes the agent report the addresses that pods bring up themselves.
+	ObservePodAddresses bool
 
 	ProbeAddress string
 
@@ -86,6 +88,9 @@ func (a *Agent) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&a.WaitForCNI, "wait-for-cni", "",
 		"folder of the host with CNI configurations, for example /etc/cni/net.d; the startup taint stays until "+
 			"Multus' is the first in it. None if empty")
+	flags.BoolVar(&a.ObservePodAddresses, "observe-pod-addresses", false,
+		"report the addresses that pods bring up themselves on links of interfaces, for NodeENIs with pods.floating; "+
+			"needs CAP_NET_BROADCAST")
 	flags.StringVar(&a.ProbeAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 for none")
 	a.Logging.Bind(flags)
 }

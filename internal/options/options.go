@@ -82,6 +82,7 @@ var variables = map[string]string{
 	"leases-dir":                 "LEASES_DIR",
 	"cni-dir":                    "CNI_DIR",
 	"wait-for-cni":               "WAIT_FOR_CNI",
+	"observe-pod-addresses":      "OBSERVE_POD_ADDRESSES",
 	"state-dir":                  "STATE_DIR",
 }
 

@@ -118,9 +118,11 @@ func TestPermissionsForPodNetworks(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
 	}
-	roles := []string{"multieni-controller-eviction", "multieni-controller-pods"}
+	names := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}
+	roles := []string{"multieni-controller-addresses", "multieni-controller-eviction", "multieni-controller-pods"}
 	for values, want := range map[string][]rbacv1.PolicyRule{
 		"": nil, "pods: {enabled: true}": want, "pods: {eviction: true}": nil, "pods: {enabled: true, eviction: true}": append(evictions, want...),
+		"pods: {observeAddresses: true}": nil, "pods: {enabled: true, observeAddresses: true}": append(names, want...),
 	} {
 		var got []rbacv1.PolicyRule
 		for _, object := range render(t, values) {
@@ -134,6 +136,23 @@ func TestPermissionsForPodNetworks(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: rules (-want +got):\n%s", values, diff)
+		}
+	}
+}
+
+// The capability to observe addresses of pods comes with the values of pods only.
+func TestCapabilitiesOfTheAgent(t *testing.T) {
+	for values, want := range map[string][]corev1.Capability{
+		"": {"NET_ADMIN"}, "pods: {enabled: true}": {"NET_ADMIN"}, "pods: {observeAddresses: true}": {"NET_ADMIN"},
+		"pods: {enabled: true, observeAddresses: true}": {"NET_ADMIN", "NET_BROADCAST"},
+	} {
+		container := agentOf(t, values).Spec.Template.Spec.Containers[0]
+		if diff := cmp.Diff(&corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: want}, container.SecurityContext.Capabilities); diff != "" {
+			t.Errorf("%q: capabilities (-want +got):\n%s", values, diff)
+		}
+		observes := slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "OBSERVE_POD_ADDRESSES" && e.Value == "true" })
+		if observes != (len(want) == 2) {
+			t.Errorf("%q: the agent observes: %t", values, observes)
 		}
 	}
 }

@@ -126,7 +126,9 @@ func (r *run) findPodHosts() {
 			}
 			if h := r.pods.hosts[ref.ID]; h != nil {
 				if !c.isNodeOf(h.node, ref.ID) {
-					h.node, h.heard = c.nodesOf(ref.ID)[0].Name, nil // the instance registered under another name
+					// The instance registered under another name, so its kubelet ended the pods of the former one.
+					h.node, h.heard, h.using = c.nodesOf(ref.ID)[0].Name, nil, map[string][]string{}
+					h.forgetBrought()
 				}
 				continue
 			}

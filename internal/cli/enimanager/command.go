@@ -84,6 +84,14 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 		NetworkdDir: o.NetworkdDir, PluginConfig: o.SRIOVConfig, StateDir: o.StateDir,
 		NetworksDir: o.NetworksDir, LeasesDir: o.LeasesDir, CNIDir: o.CNIDir, CNIConfigDir: o.WaitForCNI, Log: log,
 	}
+	if o.ObservePodAddresses {
+		pods, err := netlink.OpenPodNetworks()
+		if err != nil {
+			return fmt.Errorf("%w; give the agent CAP_NET_BROADCAST, or end --observe-pod-addresses", err)
+		}
+		defer pods.Close()
+		settings.PodAddresses = pods
+	}
 	if o.WithoutKubernetes {
 		return agent.New(settings).RunFromMetadata(ctx)
 	}
