@@ -252,17 +252,23 @@ func (k *worker) startAgent() {
 	}
 	sysfs := filepath.Join(k.TempDir(), "no-sysfs")
 	var host *netlink.Host
-	k.links.Do(func() { host, err = netlink.Open(netlink.Options{Device: k.device, Sysfs: sysfs}) })
+	var pods *netlink.PodNetworks
+	k.links.Do(func() {
+		if host, err = netlink.Open(netlink.Options{Device: k.device, Sysfs: sysfs}); err == nil {
+			pods, err = netlink.OpenPodNetworks()
+		}
+	})
 	if err != nil {
 		k.Fatal(err)
 	}
 	a := agent.New(agent.Options{
 		Node: k.name, API: api, Host: host, PCI: pci.Open(sysfs), Taint: v1alpha1.NotReadyTaint, Resync: time.Minute, DefaultMTU: 9001,
-		NetworksDir: k.networks, LeasesDir: k.leases, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
+		NetworksDir: k.networks, LeasesDir: k.leases, PodAddresses: pods, Log: slog.New(slog.NewTextHandler(k.Output(), nil)).With("node", k.name),
 	})
 	stop := k.run("agent of "+k.name, a.Run)
 	k.stopAgent = func() {
 		stop()
+		pods.Close()
 		host.Close()
 	}
 }

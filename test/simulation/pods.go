@@ -126,9 +126,8 @@ func (r *run) findPodHosts() {
 			}
 			if h := r.pods.hosts[ref.ID]; h != nil {
 				if !c.isNodeOf(h.node, ref.ID) {
-					// The instance registered under another name, so its kubelet ended the pods of the former one.
-					h.node, h.heard, h.using = c.nodesOf(ref.ID)[0].Name, nil, map[string][]string{}
-					h.forgetBrought()
+					h.node, h.checkpoint = c.nodesOf(ref.ID)[0].Name, nil // it booted, and registered under another name
+					h.reboot()
 				}
 				continue
 			}
