@@ -160,7 +160,9 @@ func (p *PodNetworks) receive() {
 		case failure != nil:
 			p.note(func() { p.all = true })
 		default:
-			p.noteEvent(message[:n], control[:oobn])
+			if panics.AsError("events of pods", func() error { return p.noteEvent(message[:n], control[:oobn]) }) != nil {
+				p.note(func() { p.all = true })
+			}
 		}
 	}
 }
@@ -179,11 +181,12 @@ func (p *PodNetworks) poke() {
 	}
 }
 
-// noteEvent notes the namespace of an event. Events of the own namespace do not matter, apart from those about IDs.
-func (p *PodNetworks) noteEvent(message, control []byte) {
+// noteEvent notes the namespace of an event. Events of the own namespace do not matter, apart from those about IDs: with an
+// error all namespaces are to be read.
+func (p *PodNetworks) noteEvent(message, control []byte) error {
 	if id, foreign := namespaceOf(control); foreign {
 		p.note(func() { p.dirty[id] = true })
-		return
+		return nil
 	}
 	messages, err := syscall.ParseNetlinkMessage(message)
 	for _, m := range messages {
@@ -191,9 +194,7 @@ func (p *PodNetworks) noteEvent(message, control []byte) {
 			err = errors.Join(err, errNamespaces)
 		}
 	}
-	if err != nil {
-		p.note(func() { p.all = true })
-	}
+	return err
 }
 
 var errNamespaces = errors.New("the namespaces changed")

@@ -78,7 +78,7 @@ func (k *worker) has(addresses ...netip.Addr) {
 	})
 }
 
-// TestAddressesFollowTheirPods starts pods with addresses that EC2 does not know. Nobody calls EC2 for them, and they ping.
+// TestAddressesFollowTheirPods starts pods with addresses that EC2 does not know. No program of the user calls EC2 for them, and they ping.
 func TestAddressesFollowTheirPods(t *testing.T) {
 	w, a, b, stopController := followers(t)
 	one, two := netip.MustParseAddr("10.0.64.200"), netip.MustParseAddr("10.0.64.201")
@@ -102,7 +102,7 @@ func TestAddressesFollowTheirPods(t *testing.T) {
 	a.has()
 }
 
-// TestAVirtualAddressOfKeepalivedFollowsIt moves a virtual address between two nodes. The notify script calls nobody.
+// TestAVirtualAddressOfKeepalivedFollowsIt moves a virtual address between two nodes. The notify script makes no call.
 func TestAVirtualAddressOfKeepalivedFollowsIt(t *testing.T) {
 	w, a, b, _ := followers(t)
 	for _, program := range []string{"keepalived", "nsenter"} {

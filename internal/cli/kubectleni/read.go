@@ -155,11 +155,11 @@ func addState(facts *report.Node, state *v1alpha1.NodeENIState) {
 		facts.Judged[o.NodeENI] = o.ObservedGeneration
 	}
 	for _, i := range state.Status.Interfaces {
-		facts.Interfaces = append(facts.Interfaces, interfaceFacts(i, state.Status.Links))
+		facts.Interfaces = append(facts.Interfaces, interfaceFacts(i, state.Status))
 	}
 }
 
-func interfaceFacts(i v1alpha1.InterfaceState, links []v1alpha1.LinkState) report.Interface {
+func interfaceFacts(i v1alpha1.InterfaceState, status v1alpha1.NodeENIStateStatus) report.Interface {
 	facts := report.Interface{
 		NodeENI: i.NodeENI, Ordinal: int(i.Ordinal), Phase: string(i.Phase), Reason: i.Reason, Message: i.Message,
 		ENIID: i.ENIID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP, MAC: i.MACAddress,
@@ -173,7 +173,14 @@ func interfaceFacts(i v1alpha1.InterfaceState, links []v1alpha1.LinkState) repor
 	for _, d := range i.Drift {
 		facts.Drift = append(facts.Drift, fmt.Sprintf("%s: %s wanted, %s there", d.Field, d.Want, d.Have))
 	}
-	for _, l := range links {
+	for _, network := range status.PodNetworks {
+		for _, claim := range network.Claims {
+			if network.ENIID == i.ENIID && claim.ReleasedAt == nil {
+				facts.Followed = append(facts.Followed, claim.Address)
+			}
+		}
+	}
+	for _, l := range status.Links {
 		if l.MACAddress == i.MACAddress && i.MACAddress != "" {
 			facts.Link = &report.Link{State: string(l.State), Reason: l.Reason, Message: l.Message, Name: l.Name,
 				AltName: l.AltName, MTU: int(l.MTU)}

@@ -32,7 +32,7 @@ type attachments struct {
 type podNetwork struct {
 	v1alpha1.PodNetworkState
 	node string
-	// limit says that the interface takes fewer prefixes than pods may need, or is empty.
+	// limit says that the interface takes fewer prefixes or addresses than pods need, or that pods have one address; or is empty.
 	limit string
 }
 
@@ -47,7 +47,7 @@ func podNetworks(interfaces []located, states []v1alpha1.NodeENIState) []podNetw
 	var all []podNetwork
 	for _, i := range interfaces {
 		if network, reported := byENI[i.ENIID]; reported && i.ENIID != "" {
-			if i.Reason == string(plan.PrefixesLimited) {
+			if slices.Contains([]plan.Reason{plan.PrefixesLimited, plan.AddressesLimited, plan.Contended}, plan.Reason(i.Reason)) {
 				network.limit = i.Message
 			}
 			all = append(all, network)

@@ -84,6 +84,8 @@ type Interface struct {
 	PrivateIP string `json:"privateIP,omitempty"`
 	// Foreign are the addresses and prefixes that multieni did not request: another program assigned them.
 	Foreign []string `json:"foreignAddresses,omitempty"`
+	// Followed are the addresses that pods of the node brought up themselves.
+	Followed []string `json:"followedAddresses,omitempty"`
 	MAC     string   `json:"macAddress,omitempty"`
 	Slot    eni.Slot `json:"slot"`
 	// Asked is the device index that the NodeENI asks for.

@@ -150,6 +150,9 @@ func (i Interface) slotView() SlotView {
 	if reason, _ := i.trouble(); reason != "" {
 		s.State += ", " + reason
 	}
+	if n := len(i.Followed); n > 0 {
+		s.PrivateIP += fmt.Sprintf(" +%d of pods: %s", n, strings.Join(i.Followed[:min(n, mostForeign)], ", "))
+	}
 	if n := len(i.Foreign); n > 0 {
 		s.PrivateIP += fmt.Sprintf(" +%d of others: %s", n, strings.Join(i.Foreign[:min(n, mostForeign)], ", "))
 	}

@@ -59,7 +59,9 @@ func remediations() map[string]string {
 		string(plan.Retained): "Nothing, if that is right; else settle what the message names.",
 		string(plan.PrefixesLimited): "Lower pods.ipv4.prefixes.max, or use a larger instance type; the interface " +
 			"works, and grows up to its type's limit.",
-		string(plan.InUseByPods): "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
+		string(plan.AddressesLimited): "Move pods to other nodes, or use a larger instance type; the oldest addresses work.",
+		string(plan.Contended):        "Remove the address from all pods but one.",
+		string(plan.InUseByPods):      "Delete or move the pods that the message names, or set pods.onRemoval: Evict.",
 		string(plan.EvictionRefused): "Do what the message names: change the PodDisruptionBudget or start further " +
 			"pods, or set the chart's value pods.eviction.",
 		string(plan.AttachStuck): "Check the instance: EC2 does not complete the attachment. multieni undoes it and retries.",
