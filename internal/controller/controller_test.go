@@ -182,6 +182,7 @@ func TestNodeENIUpdatesThatMatter(t *testing.T) {
 		"spec":      {func(n *v1alpha1.NodeENI) { n.Generation++ }, true},
 		"deletion":  {func(n *v1alpha1.NodeENI) { n.DeletionTimestamp = &metav1.Time{Time: start} }, true},
 		"finalizer": {func(n *v1alpha1.NodeENI) { n.Finalizers = []string{"f"} }, true},
+		"UID":       {func(n *v1alpha1.NodeENI) { n.UID = "other" }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -16,11 +16,12 @@ import (
 )
 
 // SpecOrLifeChanged passes updates of the spec, the start of a deletion, a pause or its end, and changes of finalizers;
-// not of the status.
+// not of the status. After a watch failed, an informer reports an object that was created again under its name as an
+// update: the UID tells them apart.
 func SpecOrLifeChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, now := e.ObjectOld, e.ObjectNew
-		return was.GetGeneration() != now.GetGeneration() ||
+		return was.GetUID() != now.GetUID() || was.GetGeneration() != now.GetGeneration() ||
 			was.GetDeletionTimestamp().IsZero() != now.GetDeletionTimestamp().IsZero() ||
 			len(was.GetFinalizers()) != len(now.GetFinalizers()) || Paused(was) != Paused(now)
 	}}

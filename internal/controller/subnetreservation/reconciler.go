@@ -80,6 +80,8 @@ type Reconciler struct {
 	// expected are the reservations that this process created in the last two minutes, by subnet: EC2 may not return
 	// them yet.
 	expected map[string][]expectation
+	// leavingSince is when this process first saw that an unconfirmed block is not declared any more.
+	leavingSince map[unconfirmed]time.Time
 }
 
 type expectation struct {
@@ -89,7 +91,7 @@ type expectation struct {
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
-	return &Reconciler{Options: options, expected: map[string][]expectation{}}
+	return &Reconciler{Options: options, expected: map[string][]expectation{}, leavingSince: map[unconfirmed]time.Time{}}
 }
 
 // SetupWithManager wires the reconciler to SubnetReservations.
@@ -131,6 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	failed := r.apply(ctx, &s)
+	r.settle(&s)
 	// The status is written even if the calls took all the time of the reconciliation: it has the IDs.
 	if err := r.write(context.WithoutCancel(ctx), &object, s.blocks(), s.outcome()); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -141,13 +144,20 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 // apply makes the calls. It returns the errors after which a repetition can succeed.
 func (r *Reconciler) apply(ctx context.Context, s *snapshot) error {
 	var failed []error
+	remove := func(id string) {
+		if err := s.note(r.delete(ctx, id)); err != nil {
+			failed = append(failed, err)
+			return
+		}
+		s.deleted[id] = true
+	}
 	for _, id := range s.released {
-		failed = append(failed, s.note(r.delete(ctx, id)))
+		remove(id)
 	}
 	for n := range s.subnets {
 		subnet := &s.subnets[n]
 		for _, id := range subnet.plan.Delete {
-			failed = append(failed, s.note(r.delete(ctx, id)))
+			remove(id)
 		}
 		for _, cidr := range subnet.plan.Create {
 			id, err := r.EC2.CreateSubnetReservation(ctx, subnet.Subnet.ID, cidr, s.desired.Type, s.desired.Owner)
@@ -233,7 +243,7 @@ func (r *Reconciler) release(ctx context.Context, object *v1alpha1.SubnetReserva
 	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return nil
 	}
-	s := snapshot{desired: reservation.Desired{Owner: r.owner(object)}, recorded: recorded(object.Status)}
+	s := snapshot{desired: reservation.Desired{Owner: r.owner(object)}, recorded: recorded(object.Status), deleted: map[string]bool{}}
 	match, err := r.Resolver.Subnets(ctx, terms(object.Spec))
 	if err != nil {
 		return err
@@ -266,9 +276,11 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.SubnetRe
 func (r *Reconciler) write(
 	ctx context.Context, object *v1alpha1.SubnetReservation, blocks []v1alpha1.ReservedBlock, o status.Outcome,
 ) error {
-	after := v1alpha1.SubnetReservationStatus{ObservedGeneration: object.Generation, Blocks: int32(len(blocks)),
-		Reservations: blocks}
+	after := v1alpha1.SubnetReservationStatus{ObservedGeneration: object.Generation, Reservations: blocks}
 	for _, b := range blocks {
+		if b.Reason != string(reservation.Releasing) {
+			after.Blocks++
+		}
 		if b.Reason == "" {
 			after.Reserved++
 		}

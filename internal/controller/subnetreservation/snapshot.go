@@ -30,8 +30,12 @@ type snapshot struct {
 	subnets  []subnetPlan
 	// elsewhere are blocks of no selected subnet, kept those of subnets that a term which matches nothing may mean.
 	elsewhere, kept []reservation.Block
+	// leaving are recorded blocks whose reservation is not deleted for certain.
+	leaving []reservation.Block
 	// released are the IDs of reservations in subnets that are not selected any more.
 	released []string
+	// deleted are the IDs of reservations that EC2 does not have any more.
+	deleted map[string]bool
 	// problem is what is wrong with the selection, or with a deletion; nil for nothing.
 	problem *status.Outcome
 }
@@ -59,7 +63,7 @@ func (s *subnetPlan) created(cidr netip.Prefix, id string, err error) {
 
 // observe reads the selected subnets and plans them.
 func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.SubnetReservation) (snapshot, error) {
-	s := snapshot{desired: desired(object, r.owner(object)), recorded: recorded(object.Status)}
+	s := snapshot{desired: desired(object, r.owner(object)), recorded: recorded(object.Status), deleted: map[string]bool{}}
 	match, err := r.Resolver.Subnets(ctx, terms(object.Spec))
 	if err != nil {
 		return s, err
@@ -85,9 +89,11 @@ func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.SubnetReserva
 	if len(match.Unknown) > 0 {
 		s.keep(unselected)
 		s.problem = notFound(match)
-		return s, nil
+	} else if err := r.releaseIn(ctx, &s, unselected); err != nil {
+		return s, err
 	}
-	return s, r.releaseIn(ctx, &s, unselected)
+	s.leaving = s.desired.Leaving(s.all(), s.recorded)
+	return s, nil
 }
 
 // plan reads the interfaces of a subnet only if a block is not reserved yet.
@@ -117,6 +123,33 @@ func (r *Reconciler) releaseIn(ctx context.Context, s *snapshot, subnetIDs map[s
 			Recorded: s.recordedIn(id)})...)
 	}
 	return nil
+}
+
+// unconfirmed is a block without an ID that is not declared any more: EC2 may return its reservation later.
+type unconfirmed struct {
+	owner    reservation.Owner
+	subnetID string
+	cidr     netip.Prefix
+}
+
+// settle drops the blocks whose reservation was deleted, and those that EC2 did not return for two minutes.
+func (r *Reconciler) settle(s *snapshot) {
+	s.leaving = slices.DeleteFunc(s.leaving, func(b reservation.Block) bool {
+		if b.ID != "" {
+			return s.deleted[b.ID]
+		}
+		key := unconfirmed{s.desired.Owner, b.SubnetID, b.CIDR}
+		since, known := r.leavingSince[key]
+		if !known {
+			since = r.Now()
+			r.leavingSince[key] = since
+		}
+		if r.Now().Sub(since) < visibilityWindow {
+			return false
+		}
+		delete(r.leavingSince, key)
+		return true
+	})
 }
 
 func (s *snapshot) recordedIn(subnetID string) []reservation.Block {
@@ -154,7 +187,7 @@ func (s *snapshot) all() []reservation.Block {
 	for _, subnet := range s.subnets {
 		all = append(all, subnet.plan.Blocks...)
 	}
-	return slices.Concat(all, s.kept, s.elsewhere)
+	return slices.Concat(all, s.kept, s.elsewhere, s.leaving)
 }
 
 // blocks returns the blocks as the status has them.
@@ -180,7 +213,7 @@ func (s *snapshot) outcome() status.Outcome {
 	switch reason, message := reservation.Summary(s.all()); reason {
 	case "":
 		return status.Outcome{State: status.Ready, Reason: v1alpha1.ReasonReserved, Message: message}
-	case reservation.Reserving:
+	case reservation.Reserving, reservation.Releasing:
 		return status.Outcome{State: status.Progressing, Reason: v1alpha1.ReasonReserving, Message: message}
 	default:
 		return *stalled(string(reason), message)
@@ -239,7 +272,7 @@ func undeleted(err error) status.Outcome {
 // mayBeInvisible reports whether a reservation may exist that EC2 did not confirm.
 func mayBeInvisible(object *v1alpha1.SubnetReservation) bool {
 	return slices.ContainsFunc(object.Status.Reservations, func(b v1alpha1.ReservedBlock) bool {
-		return b.CIDR != "" && b.ID == "" && b.Reason == string(reservation.Reserving)
+		return b.CIDR != "" && b.ID == "" && (b.Reason == string(reservation.Reserving) || b.Reason == string(reservation.Releasing))
 	}) && object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain
 }
 

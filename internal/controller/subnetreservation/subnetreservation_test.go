@@ -283,6 +283,48 @@ func TestASubnetThatIsNotSelectedAnyMore(t *testing.T) {
 	s.holds("subnet-a 10.0.4.128/25")
 }
 
+// Only the record names a subnet that is not selected any more.
+func TestASubnetIsRecordedUntilItsReservationIsDeleted(t *testing.T) {
+	for name, afterwards := range map[string]func(*stage){
+		"while it exists":    func(s *stage) { s.expect(v1alpha1.ReasonReserved) },
+		"when it is deleted": func(s *stage) { s.must(s.client.Delete(s.Context(), s.object())); s.expect("gone") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := sized()
+			spec.SubnetNames, spec.CIDRs, spec.PrefixLength = []string{"n3"}, []string{"10.0.4.0/26"}, nil
+			s := newStage(t, spec)
+			s.expect(v1alpha1.ReasonReserved)
+			s.change(func(o *v1alpha1.SubnetReservation) { o.Spec.CIDRs = []string{"10.0.6.0/26"} })
+			s.subnets[0].Name = "n6"
+			s.now = s.now.Add(time.Hour)
+			s.refusal = &eni.APIError{Class: eni.Transient, Operation: "DeleteSubnetCidrReservation", Err: errors.New("connection reset")}
+			s.expect(v1alpha1.ReasonDeleting)
+			s.refusal = nil
+			afterwards(s)
+			if slices.ContainsFunc(s.made["subnet-a"], func(eni.SubnetReservation) bool { return true }) {
+				t.Errorf("EC2 still has %v", s.made["subnet-a"])
+			}
+		})
+	}
+}
+
+// A request that was not answered may have made a reservation that EC2 returns only after the subnet is not selected any more.
+func TestAnUnconfirmedBlockOfASubnetThatIsNotSelectedAnyMore(t *testing.T) {
+	s := newStage(t, sized())
+	s.lost, s.hidden = true, true
+	s.expect(v1alpha1.ReasonReserving)
+	s.lost = false
+	s.subnets[1].Name = "n6"
+	s.now = s.now.Add(time.Minute)
+	s.reconcile()
+	s.hidden = false
+	s.now = s.now.Add(time.Minute)
+	s.reconcile()
+	s.now = s.now.Add(3 * time.Minute)
+	s.expect(v1alpha1.ReasonReserved)
+	s.holds("subnet-a 10.0.4.128/25")
+}
+
 // A name that matches nothing may be a mistake: nothing is deleted for it.
 func TestNothingIsDeletedWhileATermMatchesNothing(t *testing.T) {
 	s := newStage(t, sized())

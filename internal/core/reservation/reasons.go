@@ -13,13 +13,15 @@ import (
 	"github.com/multieni/multieni/internal/core/text"
 )
 
-// Reason is one word of a closed set that says why a block is not reserved. All but Reserving need a person.
+// Reason is one word of a closed set that says why a block is not reserved. All but Reserving and Releasing need a person.
 type Reason string
 
 // The reasons.
 const (
 	// Reserving: the controller requests the reservation, or EC2 does not return it yet.
 	Reserving Reason = "Reserving"
+	// Releasing: the block is not declared any more, and the controller deletes its reservation.
+	Releasing Reason = "Releasing"
 	// Overlaps: another reservation covers a part of the block.
 	Overlaps Reason = "Overlaps"
 	// AddressesInUse: interfaces have addresses of the block.
@@ -107,20 +109,25 @@ func Refused(class eni.Class, err error, subnet eni.Subnet) (Reason, string) {
 // Summary returns the reason of all blocks together, the first that needs a person if there is one, with a message. The
 // reason is empty if all are reserved.
 func Summary(blocks []Block) (Reason, string) {
-	reserved, reason, message := 0, Reason(""), ""
+	reserved, releasing, reason, message := 0, 0, Reason(""), ""
 	for _, b := range blocks {
+		if b.Reason == Releasing {
+			releasing++
+		}
 		switch {
 		case b.Reason == "":
 			reserved++
-		case reason == "" || reason == Reserving && b.Reason != Reserving:
+		case reason == "" || !reason.needsPerson() && (b.Reason.needsPerson() || b.Reason == Reserving):
 			reason, message = b.Reason, b.Message
 		}
 	}
 	if reason == "" {
 		return "", text.Count(reserved, "block") + " reserved"
 	}
-	return reason, fmt.Sprintf("%d of %s reserved: %s", reserved, text.Count(len(blocks), "block"), message)
+	return reason, fmt.Sprintf("%d of %s reserved: %s", reserved, text.Count(len(blocks)-releasing, "block"), message)
 }
+
+func (r Reason) needsPerson() bool { return r != Reserving && r != Releasing }
 
 // used counts the interfaces with addresses in a block, those of delegated prefixes as well if they are asked for, and
 // returns the ID of the first.

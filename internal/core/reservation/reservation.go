@@ -103,6 +103,22 @@ func (d Desired) Plan(o Observed) Plan {
 // Release returns the IDs of the reservations that are deleted in a subnet that is not selected any more.
 func (d Desired) Release(o Observed) []string { return d.surplus(nil, o) }
 
+// Leaving returns the recorded blocks that are not planned any more, and whose reservation EC2 may still have. They stay
+// recorded until it is deleted: nothing else names the subnet once it is not selected.
+func (d Desired) Leaving(planned, recorded []Block) []Block {
+	var leaving []Block
+	for _, b := range recorded {
+		isPlanned := slices.ContainsFunc(planned, func(p Block) bool { return p.SubnetID == b.SubnetID && p.CIDR == b.CIDR })
+		mayExist := b.Owned && b.ID != "" || b.ID == "" && (b.Reason == Reserving || b.Reason == Releasing)
+		if d.Retain || isPlanned || !mayExist {
+			continue
+		}
+		b.Reason, b.Message = Releasing, fmt.Sprintf("the controller deletes the reservation of %s in %s", b.CIDR, b.SubnetID)
+		leaving = append(leaving, b)
+	}
+	return leaving
+}
+
 // Elsewhere returns the listed blocks that none of the subnets contains.
 func (d Desired) Elsewhere(subnets []eni.Subnet) []Block {
 	var blocks []Block
