@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # Tools are built from their own module file, so that they never decide a version of ours.
 TOOL := go tool -modfile=tools/go.mod
-MODULES := . tools tools/helm tools/image dev/controlplane dev/cni test/alerts test/programs/vpc
+MODULES := . tools tools/helm tools/image dev/controlplane dev/cni dev/node dev/kubelet test/alerts test/programs/vpc
 HELM := go tool -modfile=tools/helm/go.mod helm
 # What a build calls itself: the tag, or a version of the future.
 VERSION := $(shell git describe --tags --match 'v*' 2>/dev/null || echo v0.1.0-devel)

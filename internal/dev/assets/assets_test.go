@@ -228,6 +228,9 @@ func TestProgramsAreOfTheVersionOfOurClients(t *testing.T) {
 	if cni, want := version("../../../dev/cni", "k8s.io/client-go"), version(root, "k8s.io/client-go"); cni != want {
 		t.Errorf("dev/cni has client-go at %s, want %s of this module", cni, want)
 	}
+	if kubelet, want := version("../../../dev/kubelet", "k8s.io/kubernetes"), version(controlPlane, "k8s.io/kubernetes"); kubelet != want {
+		t.Errorf("dev/kubelet has Kubernetes at %s, want %s of dev/controlplane", kubelet, want)
+	}
 	clients := version(root, "k8s.io/client-go")
 	if minor := strings.Split(strings.TrimPrefix(clients, "v0."), ".")[0]; strings.Split(assets.PrebuiltVersion(), ".")[1] != minor {
 		t.Errorf("the prebuilt control plane is %s, and this module has client-go at %s: take its first release", assets.PrebuiltVersion(), clients)

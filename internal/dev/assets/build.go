@@ -82,6 +82,7 @@ func build(ctx context.Context, src source, dir string, meter *meter) error {
 type compilation struct {
 	module   string // its folder
 	packages []string
+	tags     string // separated by commas
 	ldflags  string
 	output   string
 }
@@ -89,14 +90,14 @@ type compilation struct {
 // compile runs go build and tells meter about each package.
 func (c compilation) compile(ctx context.Context, meter *meter) error {
 	meter.enter("downloading modules")
-	dependencies, err := runGo(ctx, c.module, append([]string{"list", "-deps"}, c.packages...)...)
+	dependencies, err := runGo(ctx, c.module, append([]string{"list", "-deps", "-tags", c.tags}, c.packages...)...)
 	if err != nil {
 		return err
 	}
 	meter.compile(bytes.Count(dependencies, []byte("\n")))
 	// No -trimpath: with other flags than "go test" uses, the compile cache
 	// would hold two copies of Kubernetes, and filling it is what takes long.
-	arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", c.ldflags, "-o", c.output}
+	arguments := []string{"build", "-v", "-buildvcs=false", "-tags", c.tags, "-ldflags", c.ldflags, "-o", c.output}
 	cmd := goCommand(ctx, c.module, append(arguments, c.packages...)...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

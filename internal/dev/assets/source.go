@@ -74,14 +74,16 @@ func (s source) key() string {
 	return fmt.Sprintf("%s-etcd%s-%s", s.kubernetes, strings.TrimPrefix(s.etcd, "v"), s.digest[:12])
 }
 
-// ldflags gives the programs the version of the module they are made of. An
-// API server without calls itself v0.0.0-master, and clients take that badly.
-func (s source) ldflags() string {
+func (s source) ldflags() string { return versionFlags(s.kubernetes) }
+
+// versionFlags gives programs of Kubernetes the version of the module they are made of, which others ignore. An API server
+// without calls itself v0.0.0-master, and clients take that badly.
+func versionFlags(version string) string {
 	const pkg = "k8s.io/component-base/version"
-	major, rest, _ := strings.Cut(strings.TrimPrefix(s.kubernetes, "v"), ".")
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	return fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
-		pkg, s.kubernetes, major, minor)
+		pkg, version, major, minor)
 }
 
 // requirements returns the version of each module that dir's go.mod requires.
