@@ -54,6 +54,11 @@ mutants: ## Show that the simulation finds each known bug shape, and write the t
 test-hostile: ## Run the controller in a bubble of virtual time, and against hostile worlds
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_SEED=1 go test -count=1 -p 1 -timeout 30m $(HOSTILE)
 
+# docs/pod-networks.md says what it needs.
+.PHONY: test-node
+test-node: ## Run pods on two nodes with a kubelet, containerd and runc each, as root; the first run compiles them: many minutes
+	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets MULTIENI_NODE=1 go test -count=1 -timeout 2h -v -run 'TestKubelets' ./test/cni
+
 .PHONY: test-long
 test-long: ## Run all tests with fifty times as many random cases, new ones every time, faults at full length, then `fuzz`
 	@assets=$(ASSETS); set -x; KUBEBUILDER_ASSETS=$$assets RAPID_CHECKS=5000 MULTIENI_LONG=1 go test -race -timeout 4h -count=1 ./...

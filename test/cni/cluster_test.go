@@ -331,8 +331,8 @@ func (k *worker) ready(network string) {
 	})
 }
 
-// prefixes returns the IPv4 prefixes of a network in its file.
-func (k *worker) prefixes(network string) []netip.Prefix {
+// network returns what the file of a network says.
+func (k *worker) network(network string) podnet.Network {
 	k.Helper()
 	content, err := os.ReadFile(filepath.Join(k.networks, network+".json"))
 	if err != nil {
@@ -342,8 +342,14 @@ func (k *worker) prefixes(network string) []netip.Prefix {
 	if err != nil {
 		k.Fatal(err)
 	}
+	return parsed
+}
+
+// prefixes returns the IPv4 prefixes of a network in its file.
+func (k *worker) prefixes(network string) []netip.Prefix {
+	k.Helper()
 	var all []netip.Prefix
-	for _, p := range parsed.IPv4.Prefixes {
+	for _, p := range k.network(network).IPv4.Prefixes {
 		all = append(all, p.CIDR)
 	}
 	return all
@@ -395,7 +401,7 @@ func (k *worker) throughMultus() *libcni.NetworkConfigList {
 	k.Helper()
 	return k.configuration("multus", fmt.Sprintf(`{
 		"type": "multus", "kubeconfig": %q, "cniDir": %q, "logToStderr": true, "delegates": [{
-			"cniVersion": "1.0.0", "name": "default", "plugins": [{"type": "bridge", "bridge": "cni0", "ipam": {
+			"cniVersion": "1.0.0", "name": "default", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": {
 				"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "172.31.0.0/24"}]]}}]}]}`,
 		k.Kubeconfig, filepath.Join(k.plugins, "multus"), filepath.Join(k.plugins, "host-local")))
 }

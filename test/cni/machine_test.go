@@ -1,0 +1,136 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cni_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/multieni/multieni/awssim/fabric"
+	"github.com/multieni/multieni/internal/dev/assets"
+)
+
+// TestKubeletsRunPodsOfANodeENI has kubelets, containerd and runc on nodes of two zones run pods with the annotation. They get
+// eth0 of a bridge, and the networks of two NodeENIs: by macvlan, which takes the place of ipvlan, and by host-device.
+func TestKubeletsRunPodsOfANodeENI(t *testing.T) {
+	needNodes(t, fabric.Possible())
+	folders, err := assets.NodePrograms(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "pod.tar")
+	imageArchive(t, archive)
+	keepSettings(t)
+	w := newWorld(t)
+	w.control()
+	workerA, workerB := w.worker("node-a1", instanceA), w.worker("node-b1", instanceB)
+	w.apply(podNetworks)
+	w.kubectl("", "wait", "nodeeni", "--all", "--for=condition=Ready", "--timeout=60s")
+	w.kubectl("", "wait", "nodeeni", "--all", "--for=condition=PodNetworkReady", "--timeout=60s")
+	a, b := workerA.kubelet(folders, archive), workerB.kubelet(folders, archive)
+	linksA, linksB := a.linkNames(), b.linkNames()
+
+	podA, podB := a.run("upf-a", "n3"), b.run("upf-b", "n3")
+	w.reachEachOther("n3", podA, podB)
+	t.Run("an address that EC2 does not know gets no answer", func(t *testing.T) {
+		unknown := netip.MustParseAddr("10.0.95.230")
+		b.inside(b.onlySandbox(), "ip", "address", "add", unknown.String()+"/32", "dev", "net1")
+		if err := podB.reaches(unknown); err != nil {
+			t.Errorf("the pod itself does not answer at the address: %v", err)
+		}
+		if podA.reaches(unknown) == nil {
+			t.Error("the pod of the other node connects to it")
+		}
+		if _, err := newClient(w.Simulator).AssignPrivateIpAddresses(t.Context(), &sdk.AssignPrivateIpAddressesInput{
+			NetworkInterfaceId: aws.String(b.network("n3").ENI), PrivateIpAddresses: []string{unknown.String()},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the answer at the address that EC2 knows now", func() bool { return podA.reaches(unknown) == nil })
+	})
+	t.Run("a pod has the whole interface", func(*testing.T) {
+		w.reachEachOther("n6", a.run("whole-a", "n6"), b.run("whole-b", "n6"))
+	})
+	t.Run("pods leave nothing behind", func(t *testing.T) {
+		w.kubectl("", "delete", "pods", "--all", "-n", "upf", "--timeout=60s")
+		for _, left := range []struct {
+			node  *machine
+			links []string
+		}{{a, linksA}, {b, linksB}} {
+			eventually(t, "the end of the sandboxes of "+left.node.name, func() bool { return len(left.node.sandboxes()) == 0 })
+			for _, network := range []string{"n3", "n6"} {
+				if used := left.node.inUse(network); len(used) > 0 {
+					t.Errorf("%s has leases of %s: %v", left.node.name, network, used)
+				}
+			}
+			if diff := cmp.Diff(append([]string{"cni0"}, left.links...), left.node.linkNames()); diff != "" {
+				t.Errorf("links of %s before, and after (+):\n%s", left.node.name, diff)
+			}
+		}
+	})
+}
+
+// reachEachOther waits for two pods, and has them connect to each other's addresses of a network.
+func (w *world) reachEachOther(network string, one, other kubePod) {
+	w.Helper()
+	w.kubectl("", "wait", "pods", "--all", "-n", "upf", "--for=condition=Ready", "--timeout=120s")
+	for from, to := range map[kubePod]kubePod{one: other, other: one} {
+		if len(to.at(network)) == 0 {
+			w.Errorf("%s has no address of %s", to.name, network)
+		}
+		for _, address := range to.at(network) {
+			if err := from.reaches(address); err != nil {
+				w.Errorf("%s does not reach %s: %v", from.name, to.name, err)
+			}
+		}
+	}
+}
+
+var linkName = regexp.MustCompile(`(?m)^\d+: ([^:@]+)`)
+
+// linkNames returns the names of the links on the node, sorted.
+func (m *machine) linkNames() []string {
+	m.Helper()
+	var names []string
+	for _, match := range linkName.FindAllStringSubmatch(m.links.IP("-o link"), -1) {
+		names = append(names, match[1])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sandboxes returns the network namespaces of the pods on the node.
+func (m *machine) sandboxes() []string {
+	m.Helper()
+	entries, err := os.ReadDir(filepath.Join(m.dir, "run", "netns"))
+	if err != nil {
+		m.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, filepath.Join("/run/netns", e.Name()))
+	}
+	return all
+}
+
+// onlySandbox returns the network namespace of the only pod on the node.
+func (m *machine) onlySandbox() string {
+	m.Helper()
+	all := m.sandboxes()
+	if len(all) != 1 {
+		m.Fatalf("%s has the sandboxes %s, want one", m.name, strings.Join(all, ", "))
+	}
+	return all[0]
+}

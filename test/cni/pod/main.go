@@ -1,0 +1,43 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command pod is all that the image of the pods on real nodes holds. Called with "serve" it answers requests of HTTP, and
+// those for /reach?address=… by whether it connects to that address. Otherwise it is the program of a sandbox, and waits.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// patience is how long a connection may take. On the simulated VPC it takes milliseconds.
+const patience = 3 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == "serve" {
+		http.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+		http.HandleFunc("/reach", reach)
+		go func() {
+			fmt.Fprintln(os.Stderr, http.ListenAndServe(":8080", nil))
+			os.Exit(1)
+		}()
+	}
+	<-ctx.Done()
+}
+
+func reach(w http.ResponseWriter, r *http.Request) {
+	connection, err := net.DialTimeout("tcp", net.JoinHostPort(r.FormValue("address"), "8080"), patience)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	_ = connection.Close()
+}
