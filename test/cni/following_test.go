@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
+
+	"github.com/multieni/multieni/internal/dev/assets"
 )
 
 // followed is a NodeENI whose addresses follow the pods that bring them up.
@@ -100,6 +102,45 @@ func TestAddressesFollowTheirPods(t *testing.T) {
 	w.control()
 	b.has(one, two)
 	a.has()
+}
+
+// TestAddressesOfWhereaboutsFollowTheirPods lets whereabouts choose the addresses, from a block of the declared ranges.
+func TestAddressesOfWhereaboutsFollowTheirPods(t *testing.T) {
+	w, a, b, _ := followers(t)
+	program, err := assets.Whereabouts(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(whereaboutsDefinitions)
+	w.apply(followed)
+	block := netip.MustParsePrefix("10.0.64.208/28")
+	networkA, networkB := a.whereabouts(program, block), b.whereabouts(program, block)
+	podA, podB := a.connected("own-a"), b.connected("own-b")
+	atA := addresses(t, a.mustAdd(networkA, podA, "net1"))
+	atB := addresses(t, b.mustAdd(networkB, podB, "net1"))
+	a.has(atA...)
+	b.has(atB...)
+	w.ping(podA, podB, atB)
+	a.del(networkA, podA, "net1")
+	b.del(networkB, podB, "net1")
+}
+
+// TestAnAddressMovesWhileAnAgentIsAway ends the agent of the node that has an address. The address stays, until a pod of another
+// node brings it up.
+func TestAnAddressMovesWhileAnAgentIsAway(t *testing.T) {
+	w, a, b, _ := followers(t)
+	vip := netip.MustParseAddr("10.0.64.250")
+	podA, podB := a.connected("upf-a"), b.connected("upf-b")
+	a.mustAdd(a.static(vip), podA, "net1")
+	a.has(vip)
+	a.stopAgent()
+	b.mustAdd(b.static(vip), podB, "net1")
+	b.has(vip)
+	a.has()
+	claims := w.kubectl("", "get", "nodeenistate", a.name, "-o", "jsonpath={.status.podNetworks[0].claims[0].address}")
+	if claims != vip.String() {
+		t.Errorf("the last report of the agent that is away has the address %q, want %v", claims, vip)
+	}
 }
 
 // TestAVirtualAddressOfKeepalivedFollowsIt moves a virtual address between two nodes. The notify script makes no call.

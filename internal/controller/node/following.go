@@ -200,7 +200,7 @@ func (s *snapshot) explicitBlocks(subnetID string) []string {
 			continue
 		}
 		for _, block := range s.reservations[n].Status.Reservations {
-			if block.SubnetID == subnetID && block.ID != "" {
+			if block.SubnetID == subnetID && block.ID != "" && block.Reason == "" {
 				blocks = append(blocks, block.CIDR)
 			}
 		}

@@ -153,6 +153,7 @@ func TestExplicitReservationsAreRangesOfPods(t *testing.T) {
 				r := &v1alpha1.SubnetReservation{ObjectMeta: objectMeta(name), Spec: v1alpha1.SubnetReservationSpec{Type: kind}}
 				r.Status.Reservations = []v1alpha1.ReservedBlock{
 					{SubnetID: data, CIDR: "10.0.1.192/27", ID: "scr-1"}, {SubnetID: hosts, CIDR: "10.0.0.192/27", ID: "scr-2"}, {SubnetID: data, CIDR: "10.0.1.224/27"},
+					{SubnetID: data, CIDR: "10.0.1.160/27", ID: "scr-3", Reason: "Releasing"},
 				}
 				s.must(c.Create(s.Context(), r))
 			}

@@ -86,8 +86,8 @@ type Interface struct {
 	Foreign []string `json:"foreignAddresses,omitempty"`
 	// Followed are the addresses that pods of the node brought up themselves.
 	Followed []string `json:"followedAddresses,omitempty"`
-	MAC     string   `json:"macAddress,omitempty"`
-	Slot    eni.Slot `json:"slot"`
+	MAC      string   `json:"macAddress,omitempty"`
+	Slot     eni.Slot `json:"slot"`
 	// Asked is the device index that the NodeENI asks for.
 	Asked int      `json:"requestedDeviceIndex"`
 	Drift []string `json:"drift,omitempty"`
