@@ -30,6 +30,7 @@ import (
 	"github.com/multieni/multieni/internal/awsec2"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/controller/assembly"
+	"github.com/multieni/multieni/internal/controller/freeprefix"
 	"github.com/multieni/multieni/internal/controller/podnetwork"
 	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/core/identity"
@@ -284,6 +285,11 @@ func wire(ctx context.Context, mgr manager.Manager, aws *services, o options.Con
 	if err := reservations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set the SubnetReservation controller up: %w", err)
 	}
+	counter := freeprefix.New(mgr.GetClient(), aws.ec2, s.Log)
+	if err := mgr.Add(counter); err != nil {
+		return fmt.Errorf("add the counter of free /28s: %w", err)
+	}
+	telemetry.RegisterPrefixes(s.Metrics, counter.Counts)
 	return addProbes(mgr)
 }
 

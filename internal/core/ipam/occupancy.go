@@ -74,6 +74,14 @@ type HeldInterface struct {
 	Holder string
 }
 
+// PrefixCount is the number of /28s of one subnet.
+type PrefixCount struct {
+	SubnetID, Zone string
+	// Free are those that EC2 can delegate now, All those that it could delegate in the empty subnet: of reservations of type
+	// prefix, or of the whole subnet without one.
+	Free, All int
+}
+
 // NewOccupancy counts what holds the addresses of an IPv4 block.
 func NewOccupancy(
 	block netip.Prefix, interfaces []HeldInterface, reservations []eni.SubnetReservation,

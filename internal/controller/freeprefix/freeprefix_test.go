@@ -1,0 +1,106 @@
+// Copyright The multieni Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package freeprefix_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/controller/freeprefix"
+	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/ipam"
+)
+
+// account is the EC2 account of a test.
+type account struct {
+	reads        int
+	interfaces   map[string][]eni.Interface
+	reservations map[string][]eni.SubnetReservation
+	refused      map[string]error
+}
+
+func (a *account) SubnetInterfaces(_ context.Context, id string) ([]eni.Interface, error) {
+	a.reads++
+	return a.interfaces[id], a.refused[id]
+}
+
+func (a *account) SubnetReservations(_ context.Context, id string) ([]eni.SubnetReservation, error) {
+	return a.reservations[id], nil
+}
+
+// in is an interface with a primary address and prefixes.
+func in(primary string, prefixes ...string) eni.Interface {
+	i := eni.Interface{Addresses: eni.Addresses{PrimaryIPv4: netip.MustParseAddr(primary)}}
+	for _, p := range prefixes {
+		i.IPv4Prefixes = append(i.IPv4Prefixes, netip.MustParsePrefix(p))
+	}
+	return i
+}
+
+func nodeENI(name string, spec v1alpha1.NodeENISpec, subnets ...string) *v1alpha1.NodeENI {
+	n := &v1alpha1.NodeENI{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	for _, id := range subnets {
+		n.Status.Subnets = append(n.Status.Subnets, v1alpha1.ResolvedSubnet{ID: id, Zone: "zone-a", CIDR: "10.0.4.0/24"})
+	}
+	return n
+}
+
+func TestFreePrefixesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2 := &account{
+			interfaces: map[string][]eni.Interface{
+				"subnet-a": {in("10.0.4.70", "10.0.4.16/28", "10.0.4.32/28"), in("10.0.4.71")},
+				"subnet-b": {in("10.0.4.130", "10.0.4.144/28")},
+			},
+			reservations: map[string][]eni.SubnetReservation{"subnet-b": {{ID: "scr-1", CIDR: netip.MustParsePrefix("10.0.4.128/26"), Type: eni.ReservationPrefix}}},
+			refused:      map[string]error{"subnet-d": errors.New("connection reset")},
+		}
+		scheme := runtime.NewScheme()
+		if err := v1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		pods := v1alpha1.NodeENISpec{Pods: &v1alpha1.NodeENIPods{IPv4: &v1alpha1.PodIPv4{}}}
+		api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+			nodeENI("prefixes", v1alpha1.NodeENISpec{IPv4PrefixCount: 1}, "subnet-a", "subnet-d"), nodeENI("pods", pods, "subnet-a", "subnet-b"),
+			nodeENI("addresses", v1alpha1.NodeENISpec{SecondaryPrivateIPAddressCount: 1}, "subnet-c"),
+		).Build()
+		counter := freeprefix.New(api, ec2, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- counter.Start(ctx) }()
+
+		time.Sleep(59 * time.Second)
+		if synctest.Wait(); ec2.reads > 0 {
+			t.Errorf("%d reads in the first minute", ec2.reads)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		// The first and the last /28 have addresses that EC2 keeps; primary addresses are in a third one of subnet-a.
+		want := []ipam.PrefixCount{{SubnetID: "subnet-a", Zone: "zone-a", Free: 11, All: 14}, {SubnetID: "subnet-b", Zone: "zone-a", Free: 2, All: 4}}
+		if diff := cmp.Diff(want, counter.Counts()); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+		ec2.interfaces["subnet-a"] = nil
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := counter.Counts(); len(got) != 2 || got[0].Free != 14 || ec2.reads != 6 {
+			t.Errorf("after ten minutes the counts are %+v, by %d reads", got, ec2.reads)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
