@@ -145,7 +145,9 @@ type State struct {
 	SecurityGroups    []*SecurityGroup    `json:"securityGroups"`
 	Instances         []*Instance         `json:"instances"`
 	NetworkInterfaces []*NetworkInterface `json:"networkInterfaces"`
-	LaunchTemplates   []*LaunchTemplate   `json:"launchTemplates,omitempty"`
+	// SubnetCIDRReservations are the reserved parts of subnets.
+	SubnetCIDRReservations []*SubnetCIDRReservation `json:"subnetCidrReservations,omitempty"`
+	LaunchTemplates        []*LaunchTemplate        `json:"launchTemplates,omitempty"`
 	// LaunchTemplateVersions are sorted by template, the newest first.
 	LaunchTemplateVersions []*LaunchTemplateVersion `json:"launchTemplateVersions,omitempty"`
 	// Fleets are those of EC2 Fleet, and then Spot Fleet requests.
@@ -160,6 +162,7 @@ func (m *Model) State(c Call) State {
 	s := State{
 		Revision: m.revision, Now: m.now().UTC(), Region: m.region, AccountID: m.account, AvailabilityZones: m.zones,
 		VPCs: m.vpcs.all(), SecurityGroups: m.groups.all(), NetworkInterfaces: m.interfaces.all(),
+		SubnetCIDRReservations: m.reservations.all(),
 	}
 	s.LaunchTemplates, s.Images, s.Parameters = m.templates.all(), m.images.all(), maps.Clone(m.parameters)
 	for _, version := range m.versions.all() {

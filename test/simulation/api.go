@@ -32,10 +32,11 @@ const (
 	nodes kind = iota
 	nodeENIs
 	states
+	subnetReservations
 	kinds
 )
 
-var kindNames = [kinds]string{"Node", "NodeENI", "NodeENIState"}
+var kindNames = [kinds]string{"Node", "NodeENI", "NodeENIState", "SubnetReservation"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -52,6 +53,8 @@ func (k kind) empty() client.Object {
 		return &corev1.Node{}
 	case nodeENIs:
 		return &v1alpha1.NodeENI{}
+	case subnetReservations:
+		return &v1alpha1.SubnetReservation{}
 	default:
 		return &v1alpha1.NodeENIState{}
 	}
@@ -65,6 +68,8 @@ func kindOf(object any) kind {
 		return nodeENIs
 	case *v1alpha1.NodeENIState, *v1alpha1.NodeENIStateList:
 		return states
+	case *v1alpha1.SubnetReservation:
+		return subnetReservations
 	default:
 		panic(fmt.Sprintf("the simulated API server has no %T", object))
 	}
@@ -212,6 +217,8 @@ func sameSpec(a, b client.Object) bool {
 		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.NodeENI).Spec)
 	case *v1alpha1.NodeENIState:
 		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.NodeENIState).Spec)
+	case *v1alpha1.SubnetReservation:
+		return equality.Semantic.DeepEqual(a.Spec, b.(*v1alpha1.SubnetReservation).Spec)
 	default:
 		return true
 	}

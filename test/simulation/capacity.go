@@ -99,7 +99,7 @@ func (r *run) freeBlocks(subnetID string) int {
 			taken[offset(first, prefix.Addr())/prefixSize] = true
 		}
 	}
-	return size/prefixSize - len(taken)
+	return r.openBlocks(subnetID, first, size/prefixSize, taken)
 }
 
 // offset is how far an address is behind the first one of its subnet.

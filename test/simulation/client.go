@@ -134,6 +134,8 @@ func assign(into client.Object, from runtime.Object) {
 		*into = *from.(*v1alpha1.NodeENI)
 	case *v1alpha1.NodeENIState:
 		*into = *from.(*v1alpha1.NodeENIState)
+	case *v1alpha1.SubnetReservation:
+		*into = *from.(*v1alpha1.SubnetReservation)
 	}
 }
 
@@ -171,6 +173,9 @@ func (c kubernetes) Patch(_ context.Context, object client.Object, patch client.
 			if err == nil && k == nodeENIs {
 				after.(*v1alpha1.NodeENI).Status = current.(*v1alpha1.NodeENI).Status
 			}
+			if err == nil && k == subnetReservations {
+				after.(*v1alpha1.SubnetReservation).Status = current.(*v1alpha1.SubnetReservation).Status
+			}
 			if err == nil && k == states {
 				after.(*v1alpha1.NodeENIState).Status = current.(*v1alpha1.NodeENIState).Status
 			}
@@ -202,8 +207,10 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 	name, _ := metadata["name"].(string)
 	uid, _ := metadata["uid"].(string)
 	k := states
-	if content["kind"] == kindNames[nodeENIs] {
-		k = nodeENIs
+	for _, other := range []kind{nodeENIs, subnetReservations} {
+		if content["kind"] == kindNames[other] {
+			k = other
+		}
 	}
 	into := k.empty()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, into); err != nil {
@@ -217,6 +224,11 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 			switch current := current.(type) {
 			case *v1alpha1.NodeENI:
 				st := into.(*v1alpha1.NodeENI).Status
+				w.p.run.stamp(current.Status.Conditions, st.Conditions)
+				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
+				current.Status = st
+			case *v1alpha1.SubnetReservation:
+				st := into.(*v1alpha1.SubnetReservation).Status
 				w.p.run.stamp(current.Status.Conditions, st.Conditions)
 				w.p.lint(k, name, status.Lint(st.Conditions, current.Generation))
 				current.Status = st

@@ -225,6 +225,9 @@ func (r *run) settled() *Violation {
 		if v := c.settled(); v != nil {
 			return v
 		}
+		if v := c.settledReservations(); v != nil {
+			return v
+		}
 	}
 	return nil
 }

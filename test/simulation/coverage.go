@@ -44,15 +44,16 @@ func (c Coverage) Add(other Coverage) {
 
 // Invariants returns the numbers of the invariants that the step driver judges. I11 is judged by another suite.
 func Invariants() []string {
-	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16", "I19"}
+	return []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I12", "I13", "I14", "I15", "I16", "I17", "I18"}
 }
 
 // callSites are the calls that the product makes which change something.
 var callSites = []string{
 	"AssignPrivateIpAddresses", "AttachNetworkInterface", "CreateNetworkInterface", "CreateTags", "DeleteNetworkInterface",
 	"DetachNetworkInterface", forceDetach, "ModifyDeleteOnTermination", "ModifyDescription", "ModifyGroups",
-	"ModifySourceDestCheck", "UnassignPrivateIpAddresses",
+	"ModifySourceDestCheck", "UnassignPrivateIpAddresses", reserveCall, unreserveCall,
 	"create NodeENIState", "delete NodeENIState", "patch NodeENI", "patch NodeENIState", "status of NodeENI", "status of NodeENIState",
+	"patch SubnetReservation", "status of SubnetReservation",
 }
 
 // What actors of the world do besides faults.

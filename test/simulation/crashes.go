@@ -53,7 +53,7 @@ var rarities = []string{
 // rarity says how often a call site comes by.
 func rarity(site string) frequency {
 	switch {
-	case strings.HasPrefix(site, "Describe"):
+	case strings.HasPrefix(site, "Describe"), strings.HasPrefix(site, "Get"):
 		return aRead
 	case site == forceDetach:
 		return aLateRarity

@@ -8,7 +8,7 @@
 // What runs is the product: the reconcilers of internal/controller, the observer with its inventory, the resolver, the
 // planner and the applier. Only what lies beyond their ports is simulated. The reading tour:
 //
-//   - api.go is the API server: three kinds of objects, resource versions, finalizers, a log of changes.
+//   - api.go is the API server: four kinds of objects, resource versions, finalizers, a log of changes.
 //   - informer.go is what one process has heard of that log; client.go is the client.Client over both.
 //   - cloud.go, cloud_read.go and convert.go are the ports to EC2, over the model of package awssim/ec2.
 //   - coroutines.go interleaves the calls for the interfaces of one instance.
@@ -18,6 +18,8 @@
 //     starts instances that have interfaces before they join.
 //   - devices.go is the agents of the nodes, as far as they bind devices for programs, pods.go as far as they serve pod
 //     networks, with the pods; lowest.go judges chosen addresses.
+//   - reservations.go is users with SubnetReservations and people who reserve by hand, and the port for both;
+//     reservationchecks.go judges the reservations.
 //   - crashes.go is where a process can crash; oldrelease.go is an earlier release, which takes turns.
 //   - faults.go is what goes wrong: each seed draws a swarm of faults with rates. The table of faults says what is not covered.
 //   - driver.go picks the next step. run.go is one run: chaos, then healing, convergence and a quiet period.

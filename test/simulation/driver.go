@@ -57,6 +57,7 @@ func (r *run) step() {
 	}
 	r.moveForeignAddresses()
 	r.movePods()
+	r.moveReservations()
 	r.check()
 }
 

@@ -21,10 +21,12 @@ type ec2State struct {
 	launched  map[string][]eni.Interface
 	instances map[string]*ec2.Instance
 	// machines are the instances in order.
-	machines  []*ec2.Instance
-	free      map[string]int
-	validTill time.Time
-	checked   bool
+	machines []*ec2.Instance
+	free     map[string]int
+	// reservations are the reserved parts of subnets.
+	reservations []*ec2.SubnetCIDRReservation
+	validTill    time.Time
+	checked      bool
 }
 
 // truth returns what is so now.
@@ -50,7 +52,7 @@ func (r *run) truth() *ec2State {
 			t.launched[i.Attachment.InstanceID] = append(t.launched[i.Attachment.InstanceID], i)
 		}
 	}
-	t.machines = state.Instances
+	t.machines, t.reservations = state.Instances, state.SubnetCIDRReservations
 	for _, i := range state.Instances {
 		t.instances[i.InstanceID] = i
 	}

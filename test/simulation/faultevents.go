@@ -242,7 +242,7 @@ func (r *run) changeAttributes(i eni.Interface) {
 // troubleWatch delays the events of one kind, or loses them until the kind is listed again.
 func (c *cluster) troubleWatch() {
 	for _, p := range c.processes {
-		k := kind(c.run.pick(int(kinds)))
+		k := kind(c.run.pick(int(c.run.reserving.kinds())))
 		lasts := time.Duration(c.run.pick(300)) * time.Second
 		p.heldUntil[k] = c.run.now.Add(lasts)
 		p.lost[k] = c.run.chance(0.5)

@@ -191,20 +191,20 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 	return v1alpha1.PodAddressClaim{Address: address.String(), Sequence: at.UnixMicro() + h.sequence, Since: at}
 }
 
-// moving checks I19: a call moves only an address that a pod on the interface brought up, within declared ranges, and takes
+// moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and takes
 // none from the interface that a live claim known to the process names.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
-		r.judged("I19")
+		r.judged("I18")
 		declared := slices.ContainsFunc(p.cluster.floatingRanges(29), func(text string) bool { return netip.MustParsePrefix(text).Contains(address) })
 		if !declared || !r.followers.brought[q.target][address] {
-			r.violate("I19", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name, address, q.target)
+			r.violate("I18", "%s moves %s to %s, where no pod brought it up within the declared ranges", p.name, address, q.target)
 		}
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
 		for _, object := range p.informers.known(states) {
 			if claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address); claim != nil {
-				r.violate("I19", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
+				r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
 			}
 		}
 	}
@@ -255,9 +255,9 @@ func (c *cluster) checkFollowed() *Violation {
 		}
 	}
 	for _, address := range slices.SortedFunc(maps.Keys(claimants), netip.Addr.Compare) {
-		c.run.judged("I19")
+		c.run.judged("I18")
 		if !slices.Contains(claimants[address], holders[address]) {
-			return &Violation{"I19", fmt.Sprintf("%s is on %q, and pods have it on %v", address, holders[address], claimants[address])}
+			return &Violation{"I18", fmt.Sprintf("%s is on %q, and pods have it on %v", address, holders[address], claimants[address])}
 		}
 	}
 	return nil

@@ -100,12 +100,17 @@ func (r *run) unassigning(p *process, q request) {
 	}
 }
 
-// requested returns what a NodeENIState records of an interface's addresses: those that the product requested.
+// requested returns what a NodeENIState records of an interface's addresses: those that the product requested, without those
+// that pods use.
 func (c *cluster) requested(i eni.Interface) eni.Addresses {
 	for _, object := range c.api.all(states) {
 		state := object.(*v1alpha1.NodeENIState)
 		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
-			return i.Common(requested).Without(eni.Addresses{SecondaryIPv4: followedOn(state, i.ID)})
+			used := eni.Addresses{SecondaryIPv4: followedOn(state, i.ID)}
+			if c.run.isUsedByPods(i.ID) {
+				used.IPv4Prefixes, used.IPv6Prefixes = i.IPv4Prefixes, i.IPv6Prefixes
+			}
+			return i.Common(requested).Without(used)
 		}
 	}
 	return eni.Addresses{}

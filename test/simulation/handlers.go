@@ -52,6 +52,10 @@ func (p *process) heard(k kind, c change) {
 		}
 	case nodeENIs:
 		p.heardOfNodeENI(c.name(), versions, update)
+	case subnetReservations:
+		if !isUpdate || controller.SpecOrLifeChanged().Update(update) {
+			p.enqueue(reservationQueue, c.name(), 0)
+		}
 	case states:
 		if !isUpdate || node.StateChanged().Update(update) {
 			p.enqueue(nodeQueue, c.name(), 0)

@@ -35,9 +35,16 @@ func (c cloud) SubnetInterfaces(_ context.Context, subnetID string) (all []eni.I
 	return all, err
 }
 
-// SubnetReservations implements [addresses.Reader]. No subnet of this world has a reservation.
-func (cloud) SubnetReservations(context.Context, string) ([]eni.SubnetReservation, error) {
-	return nil, nil
+// SubnetReservations implements [addresses.Reader]. It runs in a goroutine of the product, and everything else waits for it.
+func (c cloud) SubnetReservations(_ context.Context, subnetID string) (all []eni.SubnetReservation, err error) {
+	if !c.p.run.reserving.acts {
+		return nil, nil // there is none, and the call would shift every later draw
+	}
+	err = c.p.quietly("GetSubnetCidrReservations of subnet", func(at ec2.Call) error {
+		all, err = c.p.reservations(at, subnetID)
+		return err
+	})
+	return all, err
 }
 
 // block is a block of addresses of a subnet: two VPCs can have the same one.
@@ -50,6 +57,11 @@ type block struct {
 func (r *run) noteUse() {
 	for _, i := range r.truth().ordered {
 		r.noteAddresses(i)
+	}
+	for _, reserved := range r.truth().reservations {
+		for _, prefix := range ipam.Split(reserved.CIDR, prefixBits) {
+			r.watch.used[block{reserved.SubnetID, prefix}] = r.now
+		}
 	}
 }
 

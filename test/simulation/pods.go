@@ -321,6 +321,18 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 	return strings.Join(all, ", ")
 }
 
+// isUsedByPods reports whether a pod has an interface: it keeps the prefixes that its NodeENI does not ask for any more.
+func (r *run) isUsedByPods(id string) bool {
+	for _, h := range r.pods.hosts {
+		for _, used := range h.using {
+			if slices.Contains(used, id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // interrupting checks I16: no interface is detached under a pod.
 func (r *run) interrupting(p *process, q request, i eni.Interface) {
 	if !strings.HasPrefix(q.action, "Detach") || i.Attachment == nil || p.expired {

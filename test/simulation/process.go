@@ -22,6 +22,7 @@ import (
 	"github.com/multieni/multieni/internal/controller/gc"
 	"github.com/multieni/multieni/internal/controller/node"
 	"github.com/multieni/multieni/internal/controller/nodeeni"
+	"github.com/multieni/multieni/internal/controller/subnetreservation"
 	"github.com/multieni/multieni/internal/core/plan"
 	"github.com/multieni/multieni/internal/executor"
 	"github.com/multieni/multieni/internal/observer"
@@ -47,6 +48,7 @@ type process struct {
 	collector *gc.Collector
 	nodes     *node.Reconciler
 	nodeENIs  *nodeeni.Reconciler
+	reserver  *subnetreservation.Reconciler
 	queues    [queues]*queue
 	// refusedWrites are the states that the API server refuses to store.
 	refusedWrites *controller.RejectedWrites
@@ -115,6 +117,10 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 	})
 	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
 	p.nodes, p.nodeENIs = controllers.Nodes, controllers.NodeENIs
+	p.reserver = subnetreservation.New(subnetreservation.Options{
+		Client: kubernetes{p: p}, Reader: directReader{p: p}, Resolver: controllers.Resolver, EC2: reservingCloud{cloud{p}}, Cluster: c.name,
+		Now: p.now, Log: quiet,
+	})
 	for q := range p.queues {
 		p.queues[q] = newQueue()
 	}
@@ -146,10 +152,14 @@ func (p *process) reconcile(q queueName, key string) {
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}
 		var result reconcile.Result
 		var err error
-		if q == nodeQueue {
-			result, err = p.nodes.Reconcile(reconcileContext{context.Background(), p}, request)
-		} else {
-			result, err = p.nodeENIs.Reconcile(reconcileContext{context.Background(), p}, request)
+		ctx := reconcileContext{context.Background(), p}
+		switch q {
+		case nodeQueue:
+			result, err = p.nodes.Reconcile(ctx, request)
+		case nodeENIQueue:
+			result, err = p.nodeENIs.Reconcile(ctx, request)
+		default:
+			result, err = p.reserver.Reconcile(ctx, request)
 		}
 		queue.done(key, p.run.now, result.RequeueAfter, err)
 		if err != nil {

@@ -15,10 +15,11 @@ type queueName int
 const (
 	nodeQueue queueName = iota
 	nodeENIQueue
+	reservationQueue
 	queues
 )
 
-func (q queueName) String() string { return [queues]string{"node", "NodeENI"}[q] }
+func (q queueName) String() string { return [queues]string{"node", "NodeENI", "SubnetReservation"}[q] }
 
 // The rate limit of the product's queues (internal/controller, Backoff).
 const (

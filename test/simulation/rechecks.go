@@ -29,13 +29,20 @@ const (
 	// mostTurnChecks is for a node that waits for its turn to replace an interface. It asks twice a minute, without a
 	// call to EC2: no event announces that another node has ended its replacement.
 	mostTurnChecks = 70
+	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
+	// once a minute.
+	mostBlockChecks = 31
 )
 
 // mostIdleReconciles returns how often the object of a queue may be reconciled in the quiet period.
 func (r *run) mostIdleReconciles(key string) int {
 	switch {
+	case r.waitsForBlock(key):
+		return mostBlockChecks
 	case r.waitsForTurn(key):
 		return mostTurnChecks
+	case r.blockedMembers(key) > 0:
+		return mostIdle + mostRechecks*r.blockedMembers(key)
 	case r.waitsForEC2(key):
 		return mostRechecks
 	case r.waitsForDeletion(key):
@@ -43,6 +50,27 @@ func (r *run) mostIdleReconciles(key string) int {
 	default:
 		return mostIdle
 	}
+}
+
+// blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the NodeENI that it
+// names: each asks EC2 for room at times, and what blocks it can be one of several reasons each time.
+func (r *run) blockedMembers(key string) (blocked int) {
+	for _, c := range r.clusters {
+		for _, object := range c.api.all(states) {
+			state := object.(*v1alpha1.NodeENIState)
+			concerned, lacking := key == fmt.Sprintf("%s %s %s", c.name, nodeQueue, state.Name), 0
+			for _, i := range state.Status.Interfaces {
+				concerned = concerned || key == fmt.Sprintf("%s %s %s", c.name, nodeENIQueue, i.NodeENI)
+				if i.ENIID == "" && i.Reason != "" {
+					lacking++
+				}
+			}
+			if concerned {
+				blocked += lacking
+			}
+		}
+	}
+	return blocked
 }
 
 // waitsForEC2 reports whether the key of a reconciliation is that of a node with an interface that waits for a person or

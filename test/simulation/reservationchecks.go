@@ -28,16 +28,13 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 	if !is {
 		return // what is left of it in the end is a leak
 	}
-	if object.Status.ObservedGeneration != object.Generation {
-		return // the process carries out an earlier version, as the status says before each request
-	}
 	of := declaration{string(object.UID), object.Generation}
 	r.reserving.origin[made.SubnetCIDRReservationID] = of
 	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		r.reserving.left[made.SubnetCIDRReservationID] = true
 	}
-	if object.Spec.PrefixLength == nil {
-		return
+	if object.Spec.PrefixLength == nil || object.Status.ObservedGeneration != object.Generation {
+		return // the process carries out an earlier version, as the status says before each request
 	}
 	for _, other := range r.truth().reservations {
 		same := other.SubnetID == made.SubnetID && other.CIDR.Bits() == made.CIDR.Bits() && other.ReservationType == made.ReservationType

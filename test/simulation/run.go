@@ -82,6 +82,8 @@ type run struct {
 	pods    *pods
 	// followers are pods that bring up addresses themselves.
 	followers *followers
+	// reserving is who reserves parts of subnets.
+	reserving *reserving
 
 	// crashedAt is set once a process has crashed at the point of the options.
 	crashedAt bool
@@ -114,7 +116,8 @@ func Run(o Options) Result {
 func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
-		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), followers: newFollowers(o.Seed), covers: NewCoverage(), scheme: runtime.NewScheme(),
+		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), followers: newFollowers(o.Seed), reserving: newReserving(o.Seed),
+		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
 	r.pods.acts = r.pods.acts || r.followers.acts
