@@ -22,6 +22,7 @@ import (
 func newSubnets() *cobra.Command {
 	var s screen
 	var e cloud
+	var prometheus string
 	c := &cobra.Command{
 		Use:   "subnets [ID]...",
 		Short: "Show what holds the addresses of the subnets, and the free /28s",
@@ -30,10 +31,13 @@ how many /28 EC2 can delegate, a picture of the blocks, the CIDR reservations, a
 the addresses: NodeENIs, the VPC CNI, others. A subnet with many free addresses can have no
 free /28; EC2 shows that nowhere.
 
-EC2 is asked with your own AWS credentials: three requests for each subnet.`,
+EC2 is asked with your own AWS credentials: three requests for each subnet. EC2 has no history:
+with --prometheus, a server that has the controller's metrics tells in how many days a subnet is
+full at the growth of the last day.`,
 		Example: `  kubectl eni subnets
   kubectl eni subnets subnet-0f59b4f14737be9ad
-  kubectl eni subnets -o json | jq '.subnets[] | {id, free, freePrefixes}'`,
+  kubectl eni subnets -o json | jq '.subnets[] | {id, free, freePrefixes}'
+  kubectl eni subnets --prometheus=http://localhost:9090`,
 		RunE: s.show(func(c *cobra.Command, api client.Client, ids []string) (textOutput, error) {
 			selectedBy, err := selectedSubnets(c.Context(), api)
 			if err != nil {
@@ -46,9 +50,15 @@ EC2 is asked with your own AWS credentials: three requests for each subnet.`,
 			if err != nil {
 				return nil, err
 			}
-			return readSubnets(c.Context(), cloud, ids, selectedBy)
+			view, err := readSubnets(c.Context(), cloud, ids, selectedBy)
+			if err == nil && prometheus != "" {
+				err = addDays(c.Context(), prometheus, &view)
+			}
+			return view, err
 		}),
 	}
+	c.Flags().StringVar(&prometheus, "prometheus", "",
+		"address of a Prometheus server with the controller's metrics; adds the days until each subnet is full")
 	e.bind(c.Flags())
 	s.bind(c, "wide", "json", "yaml")
 	return c
