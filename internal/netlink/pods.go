@@ -44,9 +44,11 @@ type PodNetworks struct {
 	events       chan struct{}
 	running      sync.WaitGroup
 
-	// mu guards namespaces, dirty, all and complete.
+	// mu guards namespaces, ownID, dirty, all and complete.
 	mu         sync.Mutex
 	namespaces map[int]podaddress.Namespace
+	// ownID is the ID that the own namespace has for itself; negative while it has none.
+	ownID int
 	// dirty are the namespaces with events since they were read; all is set if every one is to be read.
 	dirty    map[int]bool
 	all      bool
@@ -61,7 +63,7 @@ func OpenPodNetworks() (*PodNetworks, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p := &PodNetworks{
-		own: netns.None(), events: make(chan struct{}, 1), namespaces: map[int]podaddress.Namespace{}, dirty: map[int]bool{}, all: true,
+		own: netns.None(), ownID: -1, events: make(chan struct{}, 1), namespaces: map[int]podaddress.Namespace{}, dirty: map[int]bool{}, all: true,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := p.open(); err != nil {
@@ -181,26 +183,51 @@ func (p *PodNetworks) poke() {
 	}
 }
 
-// noteEvent notes the namespace of an event. Events of the own namespace do not matter, apart from those about IDs: with an
-// error all namespaces are to be read.
+// noteEvent notes the namespaces that an event is about, apart from the own one.
 func (p *PodNetworks) noteEvent(message, control []byte) error {
-	if id, foreign := namespaceOf(control); foreign {
-		p.note(func() { p.dirty[id] = true })
-		return nil
-	}
-	messages, err := syscall.ParseNetlinkMessage(message)
-	for _, m := range messages {
-		if m.Header.Type == unix.RTM_NEWNSID || m.Header.Type == unix.RTM_DELNSID {
-			err = errors.Join(err, errNamespaces)
-		}
+	ids, err := affected(message, control)
+	if len(ids) > 0 {
+		p.note(func() {
+			for _, id := range ids {
+				if id != p.ownID {
+					p.dirty[id] = true
+				}
+			}
+		})
 	}
 	return err
 }
 
-var errNamespaces = errors.New("the namespaces changed")
+// affected returns the IDs of the namespaces that an event is about: the one that it is from, and one whose ID it announces or
+// withdraws. The latter matters in events of the own namespace. Those come with an ID too, or with a negative one, on kernels
+// before upstream's commits 88b126b39f97 and 70f8592ee905 (2026): so what comes from other namespaces, whose IDs mean nothing
+// here, looks alike, and costs the reading of a namespace that did not change.
+func affected(message, control []byte) ([]int, error) {
+	var ids []int
+	if id, is := namespaceOf(control); is && id >= 0 {
+		ids = append(ids, id)
+	}
+	messages, err := syscall.ParseNetlinkMessage(message)
+	if err != nil {
+		return ids, err
+	}
+	for _, m := range messages {
+		if m.Header.Type != unix.RTM_NEWNSID && m.Header.Type != unix.RTM_DELNSID {
+			continue
+		}
+		attributes, err := nl.ParseRouteAttr(m.Data[nl.NewRtGenMsg().Len():])
+		if err != nil {
+			return ids, err
+		}
+		if id := int(int32(number(attributes, unix.NETNSA_NSID))); id >= 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
 
-// namespaceOf returns the ID of the namespace that an event is from, if that is not the own one.
-func namespaceOf(control []byte) (id int, foreign bool) {
+// namespaceOf returns the ID of the namespace that an event is from, if the kernel tells.
+func namespaceOf(control []byte) (id int, is bool) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return 0, false
@@ -313,14 +340,21 @@ func (p *PodNetworks) namespaceIDs() ([]int, error) {
 	return ids, err
 }
 
-// namespace reads the links and addresses of a namespace, and whether it exists.
+// namespace reads the links and addresses of a namespace, and whether it exists and is another one than the own.
 func (p *PodNetworks) namespace(id int) (namespace podaddress.Namespace, exists bool, err error) {
 	namespace = podaddress.Namespace{ID: id}
-	namespace.Links, err = p.links(id)
+	var ownID int
+	namespace.Links, ownID, err = p.links(id)
 	if err == nil {
+		p.mu.Lock()
+		p.ownID = ownID
+		p.mu.Unlock()
+		if id == ownID {
+			return podaddress.Namespace{}, false, nil
+		}
 		err = p.addresses(id, namespace.Links)
 	}
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
 		return podaddress.Namespace{}, false, nil // it ended, or belongs to another user namespace
 	}
 	return namespace, err == nil, err
@@ -339,9 +373,11 @@ func (p *PodNetworks) home() (int, error) {
 	return int(int32(number(attributes, unix.NETNSA_NSID))), err
 }
 
-func (p *PodNetworks) links(id int) ([]podaddress.Link, error) {
+// links reads the links of a namespace. With them comes the ID of the own namespace: the reading gives it one, if a link stands on
+// one of its links.
+func (p *PodNetworks) links(id int) (links []podaddress.Link, ownID int, err error) {
 	var all []netlink.Link
-	err := retryDump(func() error {
+	err = retryDump(func() error {
 		all = nil
 		request := p.request(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -358,21 +394,21 @@ func (p *PodNetworks) links(id int) ([]podaddress.Link, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
-	home, err := p.home() // the listing above gave the own namespace an ID, if a link stands on one of its links
-	links := make([]podaddress.Link, len(all))
+	ownID, err = p.home()
+	links = make([]podaddress.Link, len(all))
 	for n, link := range all {
 		a := link.Attrs()
 		links[n] = podaddress.Link{Index: a.Index, MAC: a.HardwareAddr.String()}
 		switch {
 		case a.NetNsID < 0:
 			links[n].Lower = a.ParentIndex
-		case a.NetNsID == home && link.Type() != "veth": // the index of a veth is that of its peer
+		case a.NetNsID == ownID && link.Type() != "veth": // the index of a veth is that of its peer
 			links[n].HostLink = a.ParentIndex
 		}
 	}
-	return links, err
+	return links, ownID, err
 }
 
 func (p *PodNetworks) addresses(id int, links []podaddress.Link) error {

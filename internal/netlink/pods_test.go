@@ -6,12 +6,15 @@
 package netlink_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -162,4 +165,47 @@ func TestObservationNeedsTheCapability(t *testing.T) {
 			t.Errorf("got %v and %v, want EPERM", pods, err)
 		}
 	}, unix.CAP_NET_ADMIN)
+}
+
+// Kernels differ in what events of the own namespace say: see affected. A test with real events is true of one kernel only.
+func TestNamespacesOfEvents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		message, control []byte
+		want             []int
+	}{
+		"a link of the own namespace":                                {event(unix.RTM_NEWLINK, 0), nil, nil},
+		"a link of another":                                          {event(unix.RTM_NEWLINK, 0), from(3), []int{3}},
+		"a namespace appears":                                        {event(unix.RTM_NEWNSID, 4), nil, []int{4}},
+		"a namespace ends":                                           {event(unix.RTM_DELNSID, 4), nil, []int{4}},
+		"a namespace ends, and the kernel names the own one":         {event(unix.RTM_DELNSID, 4), from(1), []int{1, 4}},
+		"a namespace ends, and the kernel names one that is none":    {event(unix.RTM_DELNSID, 4), from(-1), []int{4}},
+		"a namespace without an ID":                                  {event(unix.RTM_NEWNSID, -1), from(3), []int{3}},
+		"a link of the own namespace, and the kernel names the same": {event(unix.RTM_NEWLINK, 0), from(-1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := netlink.Affected(tc.message, tc.control); err != nil || !slices.Equal(got, tc.want) {
+				t.Errorf("got %v and %v, want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// event is an event as the kernel encodes it, with the ID of a namespace.
+func event(kind uint16, id int32) []byte {
+	message := binary.NativeEndian.AppendUint32(nil, unix.SizeofNlMsghdr+4+8)
+	message = binary.NativeEndian.AppendUint16(message, kind)
+	message = append(message, make([]byte, 10+4)...) // the rest of the header, and struct rtgenmsg
+	message = binary.NativeEndian.AppendUint16(message, 8)
+	message = binary.NativeEndian.AppendUint16(message, unix.NETNSA_NSID)
+	return binary.NativeEndian.AppendUint32(message, uint32(id))
+}
+
+// from is the control message with the ID of the namespace that an event is from.
+func from(id int32) []byte {
+	control := make([]byte, unix.CmsgSpace(4))
+	header := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+	header.Level, header.Type = unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID
+	header.SetLen(unix.CmsgLen(4))
+	binary.NativeEndian.PutUint32(control[unix.CmsgLen(0):], uint32(id))
+	return control
 }
