@@ -91,6 +91,10 @@ type Agent struct {
 	// claims are the last claims on addresses by interface ID, sequences numbers them.
 	claims    map[string][]podaddress.Claim
 	sequences podaddress.Sequences
+	// found are the addresses that pods have on links of the interfaces, as of the last pass. foundAll is set if no pod has others.
+	interfaces []podaddress.Interface
+	found      map[string][]podaddress.Address
+	foundAll   bool
 	// podsReported is the time of the last report of pod networks.
 	podsReported time.Time
 	// recalled is the record of an earlier life, recorded the one of this life.

@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -25,13 +26,8 @@ type PodAddresses interface {
 	Events() <-chan struct{}
 }
 
-// findAddresses returns the addresses that pods have on links of the state's interfaces, by the interface's ID. It is not known
-// without an observer, and before the observer has read all namespaces.
-func (a *Agent) findAddresses(s *snapshot) (found map[string][]podaddress.Address, known bool) {
-	if a.PodAddresses == nil {
-		return nil, false
-	}
-	namespaces, complete := a.PodAddresses.Namespaces()
+// interfacesOf returns the interfaces of the state, on whose links pods may have addresses.
+func interfacesOf(s *snapshot) []podaddress.Interface {
 	var interfaces []podaddress.Interface
 	for _, i := range s.state.Status.Interfaces {
 		one := podaddress.Interface{ID: i.ENIID, MAC: i.MACAddress, Own: prefixesOf(i)}
@@ -42,7 +38,30 @@ func (a *Agent) findAddresses(s *snapshot) (found map[string][]podaddress.Addres
 		}
 		interfaces = append(interfaces, one)
 	}
-	return podaddress.Find(namespaces, interfaces), complete
+	return interfaces
+}
+
+// observe notes the addresses that pods have on links of the state's interfaces.
+func (a *Agent) observe(s *snapshot) {
+	a.interfaces = interfacesOf(s)
+	a.found, a.foundAll = a.findAddresses()
+}
+
+// findAddresses returns the addresses that pods have on links of the interfaces of the last pass, by the interface's ID. It is not
+// known without an observer, and before the observer has read all namespaces.
+func (a *Agent) findAddresses() (found map[string][]podaddress.Address, known bool) {
+	if a.PodAddresses == nil {
+		return nil, false
+	}
+	namespaces, complete := a.PodAddresses.Namespaces()
+	return podaddress.Find(namespaces, a.interfaces), complete
+}
+
+// addressesChanged reports whether the addresses differ from those of the last pass. Most events are of pods that use no
+// interface of ours.
+func (a *Agent) addressesChanged() bool {
+	found, known := a.findAddresses()
+	return known != a.foundAll || !maps.EqualFunc(found, a.found, slices.Equal[[]podaddress.Address])
 }
 
 // prefixesOf returns the addresses of an interface that no claim is about: the primary one, and delegated prefixes.
@@ -66,10 +85,9 @@ func (a *Agent) addClaims(s *snapshot, state *v1alpha1.PodNetworkState, ranges [
 			a.sequences.Use(claim.Sequence)
 		}
 	}
-	found, known := a.findAddresses(s)
-	if known {
+	if a.foundAll {
 		var omitted int
-		last, omitted = podaddress.Claims(last, found[state.ENIID], ranges, &a.sequences, v1alpha1.MaxClaimsOfNetwork, time.Now())
+		last, omitted = podaddress.Claims(last, a.found[state.ENIID], ranges, &a.sequences, v1alpha1.MaxClaimsOfNetwork, time.Now())
 		state.ClaimsOmitted = int32(omitted)
 	}
 	if !s.recalled {
@@ -148,9 +166,19 @@ func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
 	return ranges
 }
 
+// awaitAddresses takes back that a network is drained, while it is unknown whether a pod has an address within the ranges.
+func (a *Agent) awaitAddresses(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
+	if a.PodAddresses != nil && !a.foundAll && len(pods.Floating) > 0 {
+		state.Drained = false
+	}
+}
+
 // completeObserved completes the state of a network whose attachment is the user's.
 func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState) {
 	state.Used, state.Free, state.Capacity = liveClaims(state), 0, 0
+	if state.Reason == v1alpha1.ReasonNetworkDraining {
+		return
+	}
 	state.Message = "addresses within pods.floating follow the pods that bring them up"
 	if a.PodAddresses == nil {
 		state.Ready, state.Reason = false, reasonUnobserved

@@ -4,6 +4,9 @@
 package agent_test
 
 import (
+	"context"
+	"log/slog"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -11,8 +14,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/multieni/multieni/api/v1alpha1"
+	"github.com/multieni/multieni/internal/agent"
+	"github.com/multieni/multieni/internal/core/hostnet"
 	"github.com/multieni/multieni/internal/core/podaddress"
 )
 
@@ -103,21 +109,26 @@ func TestANetworkStaysReportedWhileAPodHasAnAddress(t *testing.T) {
 }
 
 func TestANetworkIsNotDrainedWhileAPodHasAnAddress(t *testing.T) {
+	claimed := []v1alpha1.PodAddressClaim{claim("10.0.4.200")}
 	for name, tc := range map[string]struct {
 		addresses *seen
 		attached  v1alpha1.PodAttachment
+		claims    []v1alpha1.PodAddressClaim
 		drained   bool
 	}{
-		"a pod brought up an address":          {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentObserved, false},
-		"also on an interface of its own":      {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentHostDevice, false},
-		"no pod has an address":                {&seen{}, v1alpha1.PodAttachmentObserved, true},
-		"an address that the agent cannot see": {&seen{incomplete: true}, v1alpha1.PodAttachmentObserved, false},
+		"a pod brought up an address":          {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentObserved, claimed, false},
+		"also on an interface of its own":      {&seen{address: "10.0.4.200"}, v1alpha1.PodAttachmentHostDevice, claimed, false},
+		"no pod has an address":                {&seen{}, v1alpha1.PodAttachmentObserved, claimed, true},
+		"an address that the agent cannot see": {&seen{incomplete: true}, v1alpha1.PodAttachmentObserved, claimed, false},
+		"a pod may have one since before":      {&seen{incomplete: true}, v1alpha1.PodAttachmentObserved, nil, false},
+		"so may one with an interface":         {&seen{incomplete: true}, v1alpha1.PodAttachmentHostDevice, nil, false},
+		"the agent may not observe":            {nil, v1alpha1.PodAttachmentObserved, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			state := withFloating(tc.attached, claim("10.0.4.200"))
+			state := withFloating(tc.attached, tc.claims...)
 			state.Status.Interfaces[0].Pods.Draining = true
 			told := newNode(t, tc.addresses).report(state)
-			if len(told) != 1 || told[0].Drained != tc.drained {
+			if len(told) != 1 || told[0].Drained != tc.drained || told[0].Reason != v1alpha1.ReasonNetworkDraining {
 				t.Errorf("reported %+v, want drained %t", told, tc.drained)
 			}
 		})
@@ -128,5 +139,45 @@ func TestAnAgentThatMayNotObserveSaysSo(t *testing.T) {
 	told := newNode(t, nil).report(withFloating(v1alpha1.PodAttachmentObserved))
 	if len(told) != 1 || told[0].Ready || !strings.Contains(told[0].Message, "pods.observeAddresses") {
 		t.Errorf("reported %+v", told)
+	}
+}
+
+// TestOtherPodsCauseNoPass sends the events of pods that start and stop without an address of ours: there are many on a node.
+func TestOtherPodsCauseNoPass(t *testing.T) {
+	addresses := &seen{address: "10.0.4.200", events: make(chan struct{})}
+	n := newNode(t, addresses)
+	reported := make(chan struct{}, 100)
+	server := serveNode(t, withFloating(v1alpha1.PodAttachmentObserved), func(http.ResponseWriter, *http.Request) bool {
+		reported <- struct{}{}
+		return false
+	})
+	api, err := agent.Connect(&rest.Config{Host: server.URL}, "node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := &passes{paper: &paper{events: make(chan struct{}), facts: hostnet.Facts{Away: []string{device}}}, many: make(chan struct{})}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	a := agent.New(agent.Options{
+		Node: "node-1", API: api, Host: host, Resync: time.Minute, DefaultMTU: 9001, NetworksDir: n.networks, LeasesDir: n.leases,
+		PodAddresses: addresses, Log: slog.New(slog.DiscardHandler),
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	const events = 20
+	for range events {
+		select {
+		case addresses.events <- struct{}{}:
+		case <-ctx.Done():
+			t.Fatal("the agent receives no events")
+		}
+	}
+	if looks := host.looks.Load(); looks >= events/2 {
+		t.Errorf("%d events led to %d passes", events, looks)
+	}
+	<-reported // the address was seen
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

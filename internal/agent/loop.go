@@ -94,7 +94,7 @@ func (a *Agent) prepare(ctx context.Context) bool {
 	return true
 }
 
-// await returns after the time, or when the host or an object of the node changes. It fails when the events of the host
+// await returns after the time, or when the host, an object of the node or an address of a pod changes. It fails when the events of the host
 // end.
 func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 	var changed, addresses <-chan struct{}
@@ -106,15 +106,20 @@ func (a *Agent) await(ctx context.Context, wait time.Duration) error {
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-changed:
-	case <-addresses:
-	case _, open := <-a.Host.Events():
-		if !open {
-			return errors.New("the kernel's events can no longer be read")
+	for {
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-changed:
+		case <-addresses:
+			if !a.addressesChanged() {
+				continue
+			}
+		case _, open := <-a.Host.Events():
+			if !open {
+				return errors.New("the kernel's events can no longer be read")
+			}
 		}
+		return nil
 	}
-	return nil
 }

@@ -63,6 +63,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		interfaces[network] = file.ENI
 	}
 	served := ServedNetworks(s.state, interfaces)
+	a.observe(s)
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
 		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID}
@@ -77,6 +78,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		} else {
 			a.limit(&state)
 		}
+		a.awaitAddresses(&state, i.Pods)
 		s.networks = append(s.networks, state)
 	}
 	for _, network := range slices.Sorted(maps.Keys(present)) {
