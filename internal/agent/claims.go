@@ -166,9 +166,17 @@ func floating(pods *v1alpha1.InterfacePods) []netip.Prefix {
 	return ranges
 }
 
-// awaitAddresses takes back that a network is drained, while it is unknown whether a pod has an address within the ranges.
-func (a *Agent) awaitAddresses(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
-	if a.PodAddresses != nil && !a.foundAll && len(pods.Floating) > 0 {
+// howToObserve is the next step for an agent without an observer.
+const howToObserve = "set pods.observeAddresses=true in the values of the chart"
+
+// qualify takes back that a network is drained, while it is unknown whether a pod has an address within the ranges, and says that
+// the agent cannot know it.
+func (a *Agent) qualify(state *v1alpha1.PodNetworkState, pods *v1alpha1.InterfacePods) {
+	switch {
+	case len(pods.Floating) == 0:
+	case a.PodAddresses == nil && state.Reason == v1alpha1.ReasonNetworkReady:
+		state.Message += "; the agent may not observe addresses within pods.floating: " + howToObserve
+	case a.PodAddresses != nil && !a.foundAll:
 		state.Drained = false
 	}
 }
@@ -182,6 +190,6 @@ func (a *Agent) completeObserved(state *v1alpha1.PodNetworkState) {
 	state.Message = "addresses within pods.floating follow the pods that bring them up"
 	if a.PodAddresses == nil {
 		state.Ready, state.Reason = false, reasonUnobserved
-		state.Message = "the agent may not observe the network namespaces of pods; set pods.observeAddresses=true in the values of the chart"
+		state.Message = "the agent may not observe the network namespaces of pods; " + howToObserve
 	}
 }

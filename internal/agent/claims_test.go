@@ -136,9 +136,11 @@ func TestANetworkIsNotDrainedWhileAPodHasAnAddress(t *testing.T) {
 }
 
 func TestAnAgentThatMayNotObserveSaysSo(t *testing.T) {
-	told := newNode(t, nil).report(withFloating(v1alpha1.PodAttachmentObserved))
-	if len(told) != 1 || told[0].Ready || !strings.Contains(told[0].Message, "pods.observeAddresses") {
-		t.Errorf("reported %+v", told)
+	for attachment, ready := range map[v1alpha1.PodAttachment]bool{v1alpha1.PodAttachmentObserved: false, v1alpha1.PodAttachmentHostDevice: true} {
+		told := newNode(t, nil).report(withFloating(attachment))
+		if len(told) != 1 || told[0].Ready != ready || !strings.Contains(told[0].Message, "pods.observeAddresses") {
+			t.Errorf("%s: reported %+v", attachment, told)
+		}
 	}
 }
 

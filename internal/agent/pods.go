@@ -78,7 +78,7 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 		} else {
 			a.limit(&state)
 		}
-		a.awaitAddresses(&state, i.Pods)
+		a.qualify(&state, i.Pods)
 		s.networks = append(s.networks, state)
 	}
 	for _, network := range slices.Sorted(maps.Keys(present)) {
@@ -162,7 +162,7 @@ func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNe
 		return state, err
 	}
 	complete(state, network.Usage(leases, time.Now()), nil)
-	if state.Used == 0 && liveClaims(state) == 0 {
+	if state.Used == 0 && liveClaims(state) == 0 && (a.PodAddresses == nil || a.foundAll) {
 		if err := os.Remove(path); err != nil {
 			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
 		}

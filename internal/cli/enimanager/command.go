@@ -86,11 +86,12 @@ func run(ctx context.Context, o options.Agent, log *slog.Logger) error {
 	}
 	if o.ObservePodAddresses {
 		pods, err := netlink.OpenPodNetworks()
-		if err != nil {
-			return fmt.Errorf("%w; give the agent CAP_NET_BROADCAST, or end --observe-pod-addresses", err)
+		if err == nil {
+			defer pods.Close()
+			settings.PodAddresses = pods
+		} else { // the links of the node matter more
+			log.Error("addresses of pods are not observed; give the agent CAP_NET_BROADCAST", "err", err)
 		}
-		defer pods.Close()
-		settings.PodAddresses = pods
 	}
 	if o.WithoutKubernetes {
 		return agent.New(settings).RunFromMetadata(ctx)
