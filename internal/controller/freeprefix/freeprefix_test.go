@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 // account is the EC2 account of a test.
 type account struct {
+	mu           sync.Mutex
 	reads        int
 	interfaces   map[string][]eni.Interface
 	reservations map[string][]eni.SubnetReservation
@@ -32,8 +34,23 @@ type account struct {
 }
 
 func (a *account) SubnetInterfaces(_ context.Context, id string) ([]eni.Interface, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.reads++
 	return a.interfaces[id], a.refused[id]
+}
+
+func (a *account) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reads
+}
+
+// empty removes the interfaces of a subnet.
+func (a *account) empty(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.interfaces, id)
 }
 
 func (a *account) SubnetReservations(_ context.Context, id string) ([]eni.SubnetReservation, error) {
@@ -82,8 +99,8 @@ func TestFreePrefixesAreCounted(t *testing.T) {
 		go func() { ended <- counter.Start(ctx) }()
 
 		time.Sleep(59 * time.Second)
-		if synctest.Wait(); ec2.reads > 0 {
-			t.Errorf("%d reads in the first minute", ec2.reads)
+		if synctest.Wait(); ec2.count() > 0 {
+			t.Errorf("%d reads in the first minute", ec2.count())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -92,11 +109,11 @@ func TestFreePrefixesAreCounted(t *testing.T) {
 		if diff := cmp.Diff(want, counter.Counts()); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}
-		ec2.interfaces["subnet-a"] = nil
+		ec2.empty("subnet-a")
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if got := counter.Counts(); len(got) != 2 || got[0].Free != 14 || ec2.reads != 6 {
-			t.Errorf("after ten minutes the counts are %+v, by %d reads", got, ec2.reads)
+		if got := counter.Counts(); len(got) != 2 || got[0].Free != 14 || ec2.count() != 6 {
+			t.Errorf("after ten minutes the counts are %+v, by %d reads", got, ec2.count())
 		}
 		stop()
 		if err := <-ended; err != nil {
