@@ -136,6 +136,7 @@ func (h *podHost) bringUp(i eni.Interface) {
 	}
 	f.brought[i.ID][address] = true
 	h.c.run.covers.Actors[bringsAddress]++
+	h.c.run.watch.spent.needed += 2 // the address is assigned, and unassigned in the end
 	h.c.run.note(nil, "%s: a pod of node %s brings up %s on %s", h.c.name, h.node, address, i.ID)
 }
 
