@@ -66,11 +66,12 @@ func (a *Agent) keepNetworks(s *snapshot) error {
 	a.observe(s)
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
-		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID}
+		last := LastReport(s.state, network, i.ENIID)
+		state := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Prefixes: MarkedPrefixes(last)}
 		a.addClaims(s, &state, floating(i.Pods))
 		if fault := problem(i, s.observed); fault != nil && (!i.Pods.Draining || !known) {
 			state.Reason, state.Message = fault.Reason, text.Clip(fault.Message, maxMessage)
-		} else if err := a.keepNetwork(i, &state, LastReport(s.state, network, i.ENIID)); err != nil {
+		} else if err := a.keepNetwork(i, &state, last); err != nil {
 			state.Reason, state.Message = reasonNetworkFile, text.Clip(err.Error(), maxMessage)
 			failures = append(failures, err)
 		} else if i.Pods.Attachment == v1alpha1.PodAttachmentObserved {
@@ -161,14 +162,13 @@ func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNe
 	if err != nil {
 		return state, err
 	}
-	complete(state, network.Usage(leases, time.Now()), nil)
-	if state.Used == 0 && liveClaims(state) == 0 && (a.PodAddresses == nil || a.foundAll) {
+	ended := EndNetwork(network, leases, time.Now(), state)
+	if ended && (a.PodAddresses == nil || a.foundAll) {
 		if err := os.Remove(path); err != nil {
 			return state, fmt.Errorf("remove the file of network %s: %w", network.Name, err)
 		}
 		return nil, nil
 	}
-	completeDraining(state, true)
 	if network.Draining {
 		return state, nil
 	}
@@ -178,6 +178,14 @@ func (a *Agent) endNetwork(s *snapshot, network podnet.Network) (*v1alpha1.PodNe
 		err = podlease.WriteFile(path, content)
 	}
 	return state, err
+}
+
+// EndNetwork completes the report about a network that the state of the node does not list any more. It reports whether
+// no pod has an address, so that the file of the network can go; the network drains until then.
+func EndNetwork(network podnet.Network, leases []podnet.Lease, now time.Time, report *v1alpha1.PodNetworkState) bool {
+	complete(report, network.Usage(leases, now), nil)
+	completeDraining(report, true)
+	return report.Used == 0 && liveClaims(report) == 0
 }
 
 // LastReport returns what the agent last reported of a network; nil if it reported nothing, or of another interface.
@@ -193,15 +201,24 @@ func LastReport(state *v1alpha1.NodeENIState, network, eni string) *v1alpha1.Pod
 // marks returns the prefixes of a network that the agent reported as draining. The file with the marks is lost at a reboot.
 func marks(last *v1alpha1.PodNetworkState) map[string]bool {
 	marks := map[string]bool{}
+	for _, p := range MarkedPrefixes(last) {
+		marks[p.CIDR] = true
+	}
+	return marks
+}
+
+// MarkedPrefixes returns the prefixes that the agent reported as draining. Each report has them: after a reboot the agent
+// knows them by its last report alone.
+func MarkedPrefixes(last *v1alpha1.PodNetworkState) (marked []v1alpha1.PodPrefix) {
 	if last == nil {
-		return marks
+		return nil
 	}
 	for _, p := range last.Prefixes {
 		if p.Phase != v1alpha1.PodPrefixActive {
-			marks[p.CIDR] = true
+			marked = append(marked, v1alpha1.PodPrefix{CIDR: p.CIDR, Phase: v1alpha1.PodPrefixDraining})
 		}
 	}
-	return marks
+	return marked
 }
 
 // Draining reports whether no further pod may get an address of an interface: the controller says so, or could take the
@@ -214,13 +231,9 @@ func Draining(i v1alpha1.InterfaceState, last *v1alpha1.PodNetworkState) bool {
 func basicReports(networks []v1alpha1.PodNetworkState) []v1alpha1.PodNetworkState {
 	var basic []v1alpha1.PodNetworkState
 	for _, n := range networks {
-		one := v1alpha1.PodNetworkState{Network: n.Network, NodeENI: n.NodeENI, ENIID: n.ENIID, Drained: n.Drained}
-		for _, p := range n.Prefixes {
-			if p.Phase != v1alpha1.PodPrefixActive {
-				one.Prefixes = append(one.Prefixes, v1alpha1.PodPrefix{CIDR: p.CIDR, Phase: v1alpha1.PodPrefixDraining})
-			}
-		}
-		basic = append(basic, one)
+		basic = append(basic, v1alpha1.PodNetworkState{
+			Network: n.Network, NodeENI: n.NodeENI, ENIID: n.ENIID, Drained: n.Drained, Prefixes: MarkedPrefixes(&n),
+		})
 	}
 	return basic
 }
@@ -242,15 +255,8 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.Pod
 		return fmt.Errorf("read the file of network %s: %w", state.Network, err)
 	}
 	before, _ := podnet.ParseNetwork(present) // an unreadable file is written again
-	now := time.Now()
-	network, marks := PodNetwork(i, a.Node, a.DefaultMTU), marks(last)
-	network.Draining = Draining(i, last)
-	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
-		keepMarks(family, before, i.ENIID, marks, now)
-	}
-	drained := drainedPrefixes(network, before, leases, marks, now)
-	drain(network.IPv4, leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, now)
-	drain(network.IPv6, leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, now)
+	network := PodNetwork(i, a.Node, a.DefaultMTU)
+	report := ServeNetwork(&network, i, NetworkFacts{Last: last, Before: before, Leases: leases, Now: time.Now()}, *state)
 	content, err := network.Encode()
 	if err != nil {
 		return fmt.Errorf("write the file of network %s: %w", state.Network, err)
@@ -260,11 +266,38 @@ func (a *Agent) keepNetwork(i v1alpha1.InterfaceState, state, last *v1alpha1.Pod
 			return fmt.Errorf("write the file of network %s: %w", state.Network, err)
 		}
 	}
-	complete(state, network.Usage(leases, now), drained)
-	if network.Draining {
-		completeDraining(state, i.Pods.Draining)
-	}
+	*state = report
 	return nil
+}
+
+// NetworkFacts is what the agent knows of a network under the lock of its leases.
+type NetworkFacts struct {
+	// Last is the last report about the interface; nil without one.
+	Last *v1alpha1.PodNetworkState
+	// Before is the network of the present file; the zero value without one.
+	Before podnet.Network
+	Leases []podnet.Lease
+	Now    time.Time
+}
+
+// ServeNetwork sets the marks of an interface's network, which the agent then writes, and returns the report with its
+// use. The agent reports it only after it has written the file.
+func ServeNetwork(
+	network *podnet.Network, i v1alpha1.InterfaceState, facts NetworkFacts, report v1alpha1.PodNetworkState,
+) v1alpha1.PodNetworkState {
+	marks := marks(facts.Last)
+	network.Draining = Draining(i, facts.Last)
+	for _, family := range []*podnet.Family{network.IPv4, network.IPv6} {
+		keepMarks(family, facts.Before, i.ENIID, marks, facts.Now)
+	}
+	drained := drainedPrefixes(*network, facts.Before, facts.Leases, marks, facts.Now)
+	drain(network.IPv4, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv4Prefixes), Spare: int(i.Pods.Spare)}, facts.Now)
+	drain(network.IPv6, facts.Leases, podnet.Demand{Min: int(i.Pods.IPv6Prefixes)}, facts.Now)
+	complete(&report, network.Usage(facts.Leases, facts.Now), drained)
+	if network.Draining {
+		completeDraining(&report, i.Pods.Draining)
+	}
+	return report
 }
 
 // drainedPrefixes returns the draining prefixes that no pod uses. The mark was in the file before the leases were read, and in
@@ -313,7 +346,7 @@ func PodNetwork(i v1alpha1.InterfaceState, node string, defaultMTU int) podnet.N
 	if subnet, err := netip.ParsePrefix(i.Pods.SubnetIPv6CIDR); err == nil && i.Pods.IPv6Prefixes > 0 {
 		network.IPv6 = &podnet.Family{Subnet: subnet, Gateway: router6, MaxPrefixes: int(i.Pods.IPv6Prefixes), Prefixes: prefixes(i.IPv6Prefixes)}
 	}
-	if address, err := netip.ParseAddr(i.PrivateIP); err == nil && host {
+	if address, err := netip.ParseAddr(i.PrivateIP); err == nil && host && network.IPv4 != nil {
 		network.Addresses = append(network.Addresses, address)
 	}
 	for _, to := range i.Pods.Routes {
@@ -385,6 +418,7 @@ func drain(family *podnet.Family, leases []podnet.Lease, demand podnet.Demand, n
 // complete fills in the use of a network whose file is written.
 func complete(state *v1alpha1.PodNetworkState, usage podnet.Usage, drained map[netip.Prefix]bool) {
 	state.Ready, state.Reason, state.Message = true, v1alpha1.ReasonNetworkReady, "the file of the network is written"
+	state.Prefixes = nil
 	state.Used, state.Capacity = count(usage.IPv4.Used+usage.IPv6.Used), count(usage.Capacity)
 	state.Free = count(usage.IPv4.Free)
 	if len(usage.IPv4.Prefixes) == 0 && usage.IPv4.Free == 0 {

@@ -374,6 +374,39 @@ func TestANetworkWithoutAnAttachmentDrains(t *testing.T) {
 	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool { return len(told) == 1 && told[0].Drained })
 }
 
+// The range of a subnet is unknown to a state that was made after its NodeENI went. Without the report the interface
+// would never be detached.
+func TestANetworkWithoutARangeDrains(t *testing.T) {
+	for _, attachment := range []v1alpha1.PodAttachment{v1alpha1.PodAttachmentIPVLAN, v1alpha1.PodAttachmentHostDevice} {
+		t.Run(string(attachment), func(t *testing.T) {
+			n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir()}
+			state := withPods()
+			i := &state.Status.Interfaces[0]
+			i.SubnetCIDR, i.Pods.Attachment, i.Pods.Draining = "", attachment, true
+			n.lease("10.0.4.17")
+			n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool {
+				return len(told) == 1 && told[0].Used == 1 && !told[0].Drained && told[0].Reason == v1alpha1.ReasonNetworkDraining
+			})
+			if err := os.Remove(filepath.Join(n.leases, "n3", "10.0.4.17.json")); err != nil {
+				t.Fatal(err)
+			}
+			n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool { return len(told) == 1 && told[0].Drained })
+		})
+	}
+}
+
+// A report without the marks of a prefix would be all that the agent has after a boot, and the controller may be about to
+// unassign the prefix.
+func TestAReportOfANetworkWithoutItsLinkHasTheMarks(t *testing.T) {
+	n := node{T: t, networks: filepath.Join(t.TempDir(), "networks"), leases: t.TempDir(), lost: true}
+	state := withPods()
+	state.Status.PodNetworks[0].Prefixes = []v1alpha1.PodPrefix{
+		{CIDR: "10.0.4.16/28", Used: 7, Phase: v1alpha1.PodPrefixActive}, {CIDR: "10.0.4.32/28", Phase: v1alpha1.PodPrefixDrained},
+	}
+	want := []v1alpha1.PodPrefix{{CIDR: "10.0.4.32/28", Phase: v1alpha1.PodPrefixDraining}}
+	n.reportUntil(state, func(told []v1alpha1.PodNetworkState) bool { return len(told) == 1 && cmp.Equal(told[0].Prefixes, want) })
+}
+
 // A report without the network of pods, or with a drained one, would let the controller detach their interface. So an agent
 // that cannot tell the networks writes no report.
 func TestAnAgentThatCannotTellTheNetworksReportsNothing(t *testing.T) {

@@ -51,7 +51,8 @@ type Network struct {
 	MAC        string     `json:"mac"`
 	MTU        int        `json:"mtu,omitempty"`
 	Attachment Attachment `json:"attachment"`
-	// IPv4 and IPv6 are the families that a pod gets an address of. A pod gets one address of each, or none at all.
+	// IPv4 and IPv6 are the families that a pod gets an address of. A pod gets one address of each, or none at all. Only a
+	// network that drains can have neither: the ranges of its subnet may be unknown by then.
 	IPv4 *Family `json:"ipv4,omitempty"`
 	IPv6 *Family `json:"ipv6,omitempty"`
 	// Addresses are the interface's own, primary first. Pods get them with HostDevice.
@@ -133,7 +134,7 @@ func (n Network) Validate() error {
 	if n.Attachment != IPVLAN && n.Attachment != HostDevice && n.Attachment != Observed {
 		return fmt.Errorf("attachment is %q, want %s, %s or %s", n.Attachment, IPVLAN, HostDevice, Observed)
 	}
-	if n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed {
+	if n.IPv4 == nil && n.IPv6 == nil && n.Attachment != Observed && !n.Draining {
 		return errors.New("neither ipv4 nor ipv6: pods would get no address")
 	}
 	if err := n.IPv4.validate(true); err != nil {

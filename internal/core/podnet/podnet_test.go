@@ -245,6 +245,28 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// A network that drains can be without its ranges or addresses. The pods that have some count all the same: without them
+// the interface would be detached.
+func TestUsageOfUnknownRanges(t *testing.T) {
+	host := network(ipv4(), nil)
+	host.Attachment = podnet.HostDevice
+	for name, n := range map[string]podnet.Network{
+		"no range":                      network(nil, nil),
+		"the range of another subnet":   network(&podnet.Family{Subnet: prefix("10.0.9.0/24"), Gateway: address("10.0.9.1")}, nil),
+		"the own address of the device": host,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.Draining = true
+			if err := n.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.Usage(used("10.0.4.17"), start); got.IPv4.Used != 1 || len(got.Pods) != 1 {
+				t.Errorf("got %+v, want the pod", got)
+			}
+		})
+	}
+}
+
 func TestUsageOfHostDevice(t *testing.T) {
 	n := network(ipv4(), nil)
 	n.Attachment, n.Addresses = podnet.HostDevice, []netip.Addr{address("10.0.4.70")}

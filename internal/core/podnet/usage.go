@@ -69,6 +69,11 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 		*[]*FamilyUsage{&u.IPv4, &u.IPv6}[i] = use
 		capacity = min(capacity, use.Capacity)
 	}
+	for _, l := range leases {
+		if f := n.family(l.Address); l.InUse() && (f == nil || !f.Subnet.Contains(l.Address)) { // its range is unknown
+			u.IPv4.Used++
+		}
+	}
 	if n.IPv4 != nil || n.IPv6 != nil {
 		u.Capacity = capacity
 	}
@@ -85,15 +90,18 @@ func (n Network) Usage(leases []Lease, now time.Time) Usage {
 
 func (n Network) ownUsage(f Family, leases []Lease) FamilyUsage {
 	var use FamilyUsage
+	taken := map[netip.Addr]bool{}
+	for _, l := range leases {
+		if l.InUse() && f.Subnet.Contains(l.Address) {
+			taken[l.Address] = true
+		}
+	}
 	for _, a := range n.Addresses {
-		switch {
-		case !f.Subnet.Contains(a):
-		case slices.ContainsFunc(leases, func(l Lease) bool { return l.Address == a && l.InUse() }):
-			use.Used++
-		default:
+		if f.Subnet.Contains(a) && !taken[a] {
 			use.Free++
 		}
 	}
+	use.Used = int64(len(taken))
 	use.Capacity = min(use.Used+use.Free, 1)
 	return use
 }
