@@ -42,12 +42,30 @@ func (d addressDemand) surplus(have eni.Addresses) eni.Addresses {
 	abandoned := d.abandoned(ours.SecondaryIPv4)
 	ours.SecondaryIPv4 = slices.DeleteFunc(slices.Clone(ours.SecondaryIPv4), d.follows) // the count is of others
 	free, counts := releasable(ours, d.network), ours.Counts()
-	return eni.Addresses{
+	surplus := eni.Addresses{
 		SecondaryIPv4: append(abandoned, last(free.SecondaryIPv4, counts.SecondaryIPv4-d.want.SecondaryIPv4)...),
 		IPv4Prefixes:  last(free.IPv4Prefixes, counts.IPv4Prefixes-d.want.IPv4Prefixes),
 		IPv6:          last(free.IPv6, counts.IPv6-d.want.IPv6),
 		IPv6Prefixes:  last(free.IPv6Prefixes, counts.IPv6Prefixes-d.want.IPv6Prefixes),
 	}
+	if d.network != nil && d.most.Pods { // no pod gets an address of a drained prefix any more, so it serves no least number
+		surplus.IPv4Prefixes, surplus.IPv6Prefixes = free.IPv4Prefixes, free.IPv6Prefixes
+	}
+	return surplus
+}
+
+// lags reports whether the agent has still to notice that the interface has lost a prefix. EC2 may assign the same
+// prefix again, and an old report about it must not count for the new one.
+func (d addressDemand) lags(have eni.Addresses) bool {
+	if d.network == nil {
+		return false
+	}
+	for prefix := range d.network.Prefixes {
+		if !slices.Contains(have.IPv4Prefixes, prefix) && !slices.Contains(have.IPv6Prefixes, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // changes brings the addresses of an interface to the desired counts. It unassigns surplus addresses from the end, so
@@ -59,6 +77,9 @@ func (d addressDemand) changes(have eni.Addresses) []Attribute {
 		return UnassignAddresses{Family: family, Surplus: surplus, Requested: requested}
 	}
 	more := func(family Family, addresses, prefixes int) Attribute {
+		if d.lags(have) {
+			prefixes = 0
+		}
 		return AssignAddresses{Family: family, Addresses: max(0, addresses), Prefixes: max(0, prefixes), Had: counts,
 			Requested: requested}
 	}
@@ -91,7 +112,9 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 	most.want.IPv4Prefixes = max(d.want.IPv4Prefixes, d.most.Max)
 	without := most
 	without.network = nil
-	return most.surplus(have).Counts() != without.surplus(have).Counts()
+	released, could := most.surplus(have).Counts(), without.surplus(have).Counts()
+	return released.SecondaryIPv4 < could.SecondaryIPv4 || released.IPv4Prefixes < could.IPv4Prefixes ||
+		released.IPv6 < could.IPv6 || released.IPv6Prefixes < could.IPv6Prefixes
 }
 
 // explainAddresses says that an interface keeps more addresses than its NodeENI asks for, although no record says that
