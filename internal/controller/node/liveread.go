@@ -18,7 +18,7 @@ import (
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
-// unconfirmedRemovals returns one member of each NodeENI whose interfaces a plan removes, or whose pods it evicts,
+// unconfirmedRemovals returns one member of each NodeENI whose interfaces or addresses a plan removes, or whose pods it evicts,
 // because of a cache's content, if no live read has confirmed it yet.
 func (s *snapshot) unconfirmedRemovals(p plan.Plan, look *eni.InstanceSnapshot) []identity.Member {
 	var members []identity.Member
@@ -39,14 +39,17 @@ func (s *snapshot) unconfirmedRemovals(p plan.Plan, look *eni.InstanceSnapshot) 
 	return members
 }
 
-// needsLiveRead reports whether an action removes an interface for a reason that only the cache gives. An interface in
+// needsLiveRead reports whether an action removes an interface or addresses for a reason that only the cache gives. An interface in
 // use always needs a live read. Other interfaces need none where the cache cannot be wrong: EC2 reports that the
 // instance terminates, garbage collection has read the API server twice, or the NodeENI is being deleted, which is
 // final.
 func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot) bool {
-	switch action.(type) {
+	switch action := action.(type) {
 	case plan.Detach:
 		return true // an attached interface is in use, perhaps by pods
+	case plan.Change:
+		_, takes := action.To.(plan.UnassignAddresses)
+		return takes // pods may have the addresses
 	case plan.Delete:
 		nodeENI := s.nodeENI(action.Of().Owner)
 		ends := look != nil && look.Instance.State.Terminating()
@@ -56,25 +59,18 @@ func (s *snapshot) needsLiveRead(action plan.Action, look *eni.InstanceSnapshot)
 	}
 }
 
-func detaches(action plan.Action) bool {
-	_, is := action.(plan.Detach)
-	return is
-}
-
 // liveRead reads the node, its state and the NodeENIs past the cache. A cache can be old without knowing: its first list may come
 // from an API server that lags, its watch may be silent, and of two changes of a Node and a NodeENI it may know the
-// later one alone. Only the removal of an interface depends on that, and that of an attached one on what the state says of pods. With an error
-// it returns the given snapshot.
-func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, p plan.Plan, members []identity.Member) (*snapshot, error) {
+// later one alone. Only the removal of an interface or of its addresses depends on that, and on what the state says of
+// pods. With an error it returns the given snapshot.
+func (r *Reconciler) liveRead(ctx context.Context, s *snapshot, members []identity.Member) (*snapshot, error) {
 	node, err := r.readNode(ctx, r.Reader, s.name)
 	if err != nil {
 		return s, fmt.Errorf("confirm that node %s is to lose an interface: %w", s.name, err)
 	}
-	state := s.state
-	if slices.ContainsFunc(p.Actions, detaches) {
-		if state, err = readState(ctx, r.Reader, s.name); err != nil {
-			return s, fmt.Errorf("confirm that no pod uses an interface of node %s: %w", s.name, err)
-		}
+	state, err := readState(ctx, r.Reader, s.name)
+	if err != nil {
+		return s, fmt.Errorf("confirm that no pod uses an interface of node %s: %w", s.name, err)
 	}
 	nodeENIs, confirmed := s.nodeENIs, maps.Clone(s.confirmed)
 	for _, m := range members {

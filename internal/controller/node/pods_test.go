@@ -4,6 +4,7 @@
 package node_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,33 @@ func TestPodsThatTheLastReportDoesNotHave(t *testing.T) {
 		s.must(s.play(10 * time.Minute))
 		if len(s.attached()) != 0 {
 			t.Errorf("the drained interface stays: %+v", s.served())
+		}
+	})
+}
+
+// TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache has a cache with an earlier report, by which a prefix is drained. EC2 assigned
+// the same prefix again since, and pods use it.
+func TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pods := &v1alpha1.NodeENIPods{Attachment: v1alpha1.PodAttachmentIPVLAN, IPv4: &v1alpha1.PodIPv4{Prefixes: v1alpha1.PodIPv4Prefixes{Min: 1}}}
+		s.both(func(c client.Client) { s.nodeENI(c, func(n *v1alpha1.NodeENI) { n.Spec.Pods = pods }) })
+		s.must(s.play(2 * time.Minute))
+		prefix := s.served().IPv4Prefixes[0]
+		s.live = func(state *v1alpha1.NodeENIState) {
+			for n := range state.Status.PodNetworks {
+				state.Status.PodNetworks[n].Used = 1
+				state.Status.PodNetworks[n].Prefixes = []v1alpha1.PodPrefix{{CIDR: prefix, Used: 1, Phase: v1alpha1.PodPrefixActive}}
+			}
+		}
+		s.reportNetwork(v1alpha1.PodNetworkState{Ready: true, Prefixes: []v1alpha1.PodPrefix{{CIDR: prefix, Phase: v1alpha1.PodPrefixDrained}}})
+		s.must(s.play(10 * time.Minute))
+		if got := s.served().IPv4Prefixes; !slices.Equal(got, []string{prefix}) {
+			t.Fatalf("the interface has %v, want %s, which pods use", got, prefix)
+		}
+		s.live = nil
+		s.must(s.play(10 * time.Minute))
+		if unassigned := s.ec2.Calls().Actions["UnassignPrivateIpAddresses"].Count; unassigned != 1 {
+			t.Errorf("the drained prefix was unassigned %d times, want once", unassigned)
 		}
 	})
 }

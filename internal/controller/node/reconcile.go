@@ -148,7 +148,7 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 		return run.describe(ctx)
 	}
 	if unconfirmed := run.snapshot.unconfirmedRemovals(p, run.look); len(unconfirmed) > 0 {
-		run.snapshot, err = r.liveRead(ctx, run.snapshot, p, unconfirmed)
+		run.snapshot, err = r.liveRead(ctx, run.snapshot, unconfirmed)
 		return true, err
 	}
 	if !r.allowCreates(p.Actions) {

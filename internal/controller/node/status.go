@@ -81,8 +81,9 @@ func (s reconciled) status() v1alpha1.NodeENIStateStatus {
 	before := s.state.Status
 	said := byKey(before.Interfaces)
 	st.ObservedGeneration, st.InstanceID = s.state.Generation, s.owner()
+	all := slices.Clone(members)
 	for _, m := range distinct(members) {
-		state := s.interfaceState(m)
+		state := s.interfaceState(serving(all, m, said[m.Key]))
 		counts := !preJoinOnly(m) && (m.Desired || m.Why.Reason == plan.Retained)
 		if s.waiting[m.Key] {
 			was, known := said[m.Key]
@@ -127,6 +128,18 @@ func distinct(members []plan.Member) []plan.Member {
 	members = slices.CompactFunc(members, func(a, b plan.Member) bool { return a.Key == b.Key })
 	slices.SortStableFunc(members, func(a, b plan.Member) int { return cmp.Compare(a.NodeENI, b.NodeENI) })
 	return members
+}
+
+// serving returns the member that the state lists for a key: of an old interface and its successor the one that the state
+// lists as a network for pods, as long as it is attached. The agent reports the pods of listed interfaces only.
+func serving(members []plan.Member, m plan.Member, said v1alpha1.InterfaceState) plan.Member {
+	for _, other := range members {
+		i := other.Interface
+		if other.Key == m.Key && other.InstanceID == m.InstanceID && said.Pods != nil && i != nil && i.ID == said.ENIID && i.Attachment != nil {
+			return other
+		}
+	}
+	return m
 }
 
 func rank(m plan.Member) int {

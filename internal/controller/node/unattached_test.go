@@ -33,10 +33,10 @@ func TestWhatServesNobodyYetIsNotDeletedOnTheWordOfACache(t *testing.T) {
 		// asked is how many objects are read from the API server.
 		asked int
 	}{
-		"the label is gone":                           {change: func(s *stage) { s.node(s.cache, off); s.node(s.api, off) }, asked: 2},
-		"the label is gone for the cache alone":       {change: func(s *stage) { s.node(s.cache, off) }, kept: true, asked: 2},
-		"the selector is another":                     {change: func(s *stage) { s.nodeENI(s.cache, elsewhere); s.nodeENI(s.api, elsewhere) }, asked: 2},
-		"the selector is another for the cache alone": {change: func(s *stage) { s.nodeENI(s.cache, elsewhere) }, kept: true, asked: 2},
+		"the label is gone":                           {change: func(s *stage) { s.node(s.cache, off); s.node(s.api, off) }, asked: 3},
+		"the label is gone for the cache alone":       {change: func(s *stage) { s.node(s.cache, off) }, kept: true, asked: 3},
+		"the selector is another":                     {change: func(s *stage) { s.nodeENI(s.cache, elsewhere); s.nodeENI(s.api, elsewhere) }, asked: 3},
+		"the selector is another for the cache alone": {change: func(s *stage) { s.nodeENI(s.cache, elsewhere) }, kept: true, asked: 3},
 		"the NodeENI is being deleted":                {change: func(s *stage) { s.both(s.deleteNodeENI) }},
 		"the instance is terminated": {change: func(s *stage) {
 			s.must(s.ec2.Terminate(instanceID))
