@@ -79,6 +79,16 @@ func truth(b bool) metav1.ConditionStatus {
 
 // Write applies the status of the object under the field owner; nothing else of the object is sent.
 func Write(ctx context.Context, c client.Client, owner string, object client.Object) error {
+	return write(ctx, c, owner, object, "")
+}
+
+// WriteLocked is [Write] for a status that records what is not written elsewhere: it returns a conflict if the object
+// changed since it was read, and sets the new resource version.
+func WriteLocked(ctx context.Context, c client.Client, owner string, object client.Object) error {
+	return write(ctx, c, owner, object, object.GetResourceVersion())
+}
+
+func write(ctx context.Context, c client.Client, owner string, object client.Object, resourceVersion string) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", object.GetName(), err)
@@ -92,10 +102,14 @@ func Write(ctx context.Context, c client.Client, owner string, object client.Obj
 	patch.SetName(object.GetName())
 	// The UID makes the write fail for a successor of the same name: this status does not describe it.
 	patch.SetUID(object.GetUID())
+	patch.SetResourceVersion(resourceVersion)
 	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(owner),
 		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("write the status of %s %s: %w", gvk.Kind, object.GetName(), err)
+	}
+	if resourceVersion != "" {
+		object.SetResourceVersion(patch.GetResourceVersion())
 	}
 	return nil
 }

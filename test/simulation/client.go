@@ -206,6 +206,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 	metadata, _ := content["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	uid, _ := metadata["uid"].(string)
+	resourceVersion, _ := metadata["resourceVersion"].(string)
 	k := states
 	for _, other := range []kind{nodeENIs, subnetReservations} {
 		if content["kind"] == kindNames[other] {
@@ -217,7 +218,7 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 		return err
 	}
 	return w.p.write(statusOf, into, func() (client.Object, error) {
-		return w.p.api().update(k, name, "", func(current client.Object) (client.Object, error) {
+		after, err := w.p.api().update(k, name, resourceVersion, func(current client.Object) (client.Object, error) {
 			if uid != "" && uid != string(current.GetUID()) {
 				return nil, apierrors.NewConflict(k.resource(), name, fmt.Errorf("the UID is another"))
 			}
@@ -244,6 +245,10 @@ func (w statusWriter) Apply(_ context.Context, applied runtime.ApplyConfiguratio
 			}
 			return w.p.stored(current), nil
 		})
+		if err == nil {
+			applied.(interface{ SetResourceVersion(string) }).SetResourceVersion(after.GetResourceVersion())
+		}
+		return after, err
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +83,9 @@ type Reconciler struct {
 	expected map[string][]expectation
 	// leavingSince is when this process first saw that an unconfirmed block is not declared any more.
 	leavingSince map[unconfirmed]time.Time
+	// deletingSince is when this process first saw that an object is to be deleted, by name. The API server's time of the
+	// deletion is of another clock.
+	deletingSince map[string]time.Time
 }
 
 type expectation struct {
@@ -91,7 +95,10 @@ type expectation struct {
 
 // New returns a Reconciler to be set up with a manager.
 func New(options Options) *Reconciler {
-	return &Reconciler{Options: options, expected: map[string][]expectation{}, leavingSince: map[unconfirmed]time.Time{}}
+	return &Reconciler{
+		Options: options, expected: map[string][]expectation{}, leavingSince: map[unconfirmed]time.Time{},
+		deletingSince: map[string]time.Time{},
+	}
 }
 
 // SetupWithManager wires the reconciler to SubnetReservations.
@@ -108,17 +115,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	ctx, end := controller.Trace(ctx, r.Traces, "reconcile", attribute.String("multieni.subnetreservation", request.Name))
 	result, err := r.reconcile(ctx, request)
 	end(err)
+	if apierrors.IsConflict(err) { // it changed meanwhile
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
 	return result, err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var object v1alpha1.SubnetReservation
 	if err := r.Reader.Get(ctx, request.NamespacedName, &object); err != nil {
+		if apierrors.IsNotFound(err) {
+			delete(r.deletingSince, request.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !object.DeletionTimestamp.IsZero() {
+		if _, known := r.deletingSince[object.Name]; !known {
+			r.deletingSince[object.Name] = r.Now()
+		}
 		return r.remove(ctx, &object)
 	}
+	delete(r.deletingSince, object.Name)
 	if err := r.addFinalizer(ctx, &object); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -223,7 +240,7 @@ func (r *Reconciler) remove(ctx context.Context, object *v1alpha1.SubnetReservat
 	if err := r.release(ctx, object); err != nil {
 		return reconcile.Result{}, errors.Join(err, r.write(ctx, object, object.Status.Reservations, undeleted(err)))
 	}
-	if left := visibilityWindow - r.Now().Sub(object.DeletionTimestamp.Time); left > 0 && mayBeInvisible(object) {
+	if left := visibilityWindow - r.Now().Sub(r.deletingSince[object.Name]); left > 0 && mayBeInvisible(object) {
 		return reconcile.Result{RequeueAfter: left}, r.write(ctx, object, object.Status.Reservations, status.Outcome{
 			State: status.Progressing, Reason: v1alpha1.ReasonDeleting,
 			Message: "EC2 gets two minutes to return a reservation whose request was not answered",
@@ -272,7 +289,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.SubnetRe
 	return nil
 }
 
-// write writes the status if it changed.
+// write writes the status if it changed. The status is the record of blocks, so a process that was the leader before
+// must not replace a newer one.
 func (r *Reconciler) write(
 	ctx context.Context, object *v1alpha1.SubnetReservation, blocks []v1alpha1.ReservedBlock, o status.Outcome,
 ) error {
@@ -290,7 +308,7 @@ func (r *Reconciler) write(
 		return nil
 	}
 	object.Status = after
-	return status.Write(ctx, r.Client, v1alpha1.FieldOwnerController, object)
+	return status.WriteLocked(ctx, r.Client, v1alpha1.FieldOwnerController, object)
 }
 
 func (r *Reconciler) owner(object *v1alpha1.SubnetReservation) reservation.Owner {

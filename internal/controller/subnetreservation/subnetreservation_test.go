@@ -48,6 +48,8 @@ type stage struct {
 	// lost makes EC2 create and not answer, hidden makes it return no reservation; refusal is its answer to changes.
 	lost, hidden bool
 	refusal      error
+	// meanwhile runs while EC2 works on a request for a reservation.
+	meanwhile func()
 	// recordedBefore are the blocks of the status at each request for a reservation.
 	recordedBefore []string
 }
@@ -101,6 +103,9 @@ func (s *stage) CreateSubnetReservation(
 		if b.SubnetID == subnetID {
 			s.recordedBefore = append(s.recordedBefore, b.CIDR)
 		}
+	}
+	if s.meanwhile != nil {
+		s.meanwhile()
 	}
 	if s.refusal != nil {
 		return "", s.refusal
@@ -262,9 +267,27 @@ func TestARetainedReservationIsOwnedByItsSuccessor(t *testing.T) {
 	}
 }
 
-// The object is deleted before EC2 returns the reservation whose request was not answered.
+// A process that stopped for a while is not the leader any more. Its status would drop the blocks that the new leader recorded.
+func TestAFormerLeaderReplacesNoRecord(t *testing.T) {
+	s := newStage(t, sized())
+	s.meanwhile = func() {
+		s.meanwhile = nil
+		object := s.object()
+		object.Status.Reservations = append(object.Status.Reservations, v1alpha1.ReservedBlock{SubnetID: "subnet-c", ID: "scr-new", CIDR: "10.0.8.0/25", Owned: true})
+		s.must(s.client.Status().Update(s.Context(), object))
+	}
+	s.reconcile()
+	recorded := s.object().Status.Reservations
+	if !slices.ContainsFunc(recorded, func(b v1alpha1.ReservedBlock) bool { return b.ID == "scr-new" }) {
+		t.Errorf("the status has %+v, not what the new leader recorded", recorded)
+	}
+}
+
+// The object is deleted before EC2 returns the reservation whose request was not answered. The controller's clock is ahead
+// of the API server's.
 func TestADeletionWaitsForWhatEC2DoesNotReturnYet(t *testing.T) {
 	s := newStage(t, sized())
+	s.now = s.now.Add(10 * time.Minute)
 	s.lost, s.hidden = true, true
 	s.expect(v1alpha1.ReasonReserving)
 	s.must(s.client.Delete(t.Context(), s.object()))
@@ -286,8 +309,13 @@ func TestASubnetThatIsNotSelectedAnyMore(t *testing.T) {
 // Only the record names a subnet that is not selected any more.
 func TestASubnetIsRecordedUntilItsReservationIsDeleted(t *testing.T) {
 	for name, afterwards := range map[string]func(*stage){
-		"while it exists":    func(s *stage) { s.expect(v1alpha1.ReasonReserved) },
-		"when it is deleted": func(s *stage) { s.must(s.client.Delete(s.Context(), s.object())); s.expect("gone") },
+		"while it exists": func(s *stage) { s.expect(v1alpha1.ReasonReserved) },
+		"when it is deleted": func(s *stage) {
+			s.must(s.client.Delete(s.Context(), s.object()))
+			s.expect(v1alpha1.ReasonDeleting)
+			s.now = s.now.Add(3 * time.Minute)
+			s.expect("gone")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := sized()
