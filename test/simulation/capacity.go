@@ -52,7 +52,7 @@ func (c *cluster) slots(instanceID, node string, card int) (all, onCard int) {
 func (c *cluster) lacksRoom(claim expectedClaim) bool {
 	spec := claim.nodeENI.Spec
 	return slices.ContainsFunc(claim.subnets, func(id string) bool {
-		return c.run.broken.is(brokenSubnet, id) || c.run.missingCapacity(id, 1+int(spec.SecondaryPrivateIPAddressCount), int(spec.IPv4PrefixCount))
+		return c.run.broken.is(brokenSubnet, id) || c.run.missingCapacity(id, 1+int(spec.SecondaryPrivateIPAddressCount), leastPrefixes(spec))
 	})
 }
 
@@ -60,7 +60,7 @@ func (c *cluster) lacksRoom(claim expectedClaim) bool {
 func (c *cluster) full(claim expectedClaim, i eni.Interface) bool {
 	state, spec := c.state(claim.node.Name), claim.nodeENI.Spec
 	lacking := int(spec.SecondaryPrivateIPAddressCount) - len(i.SecondaryIPv4)
-	prefixes := int(spec.IPv4PrefixCount) - len(i.IPv4Prefixes)
+	prefixes := c.run.grownPrefixes(spec, i) - len(i.IPv4Prefixes)
 	return state != nil && c.run.missingCapacity(i.SubnetID, lacking, prefixes) &&
 		slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
 			return said.ENIID == i.ID && slices.Contains([]plan.Reason{plan.SubnetFull, plan.NoFreePrefix}, plan.Reason(said.Reason))

@@ -341,11 +341,14 @@ func (c *cluster) editSpec(spec *v1alpha1.NodeENISpec) {
 // editAddresses changes how many addresses an interface has in addition to its primary one. EC2 gives an interface
 // either secondary addresses or prefixes, as the API says.
 func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
-	switch c.run.pick(5) {
-	case 0:
+	ofPods := spec.Pods != nil && spec.Pods.IPv4 != nil
+	switch kind := c.run.pick(5); {
+	case ofPods && kind != 1: // the schema excludes other IPv4 counts
+		return
+	case kind == 0:
 		spec.IPv4PrefixCount = 1 - spec.IPv4PrefixCount
 		spec.SecondaryPrivateIPAddressCount = 0
-	case 1:
+	case kind == 1:
 		spec.IPv6AddressCount = (spec.IPv6AddressCount + 1 + int32(c.run.pick(2))) % 3
 	default:
 		spec.SecondaryPrivateIPAddressCount = (spec.SecondaryPrivateIPAddressCount + 1 + int32(c.run.pick(2))) % 3
@@ -355,8 +358,8 @@ func (c *cluster) editAddresses(spec *v1alpha1.NodeENISpec) {
 
 // digest is a spec in a few words.
 func digest(s v1alpha1.NodeENISpec) string {
-	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s dpdk %t pods %t", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
+	return fmt.Sprintf("nodes %v subnets %v%v groups %d card %d index %d %s dot %v sdc %v ips %d/%d/%d %s tags %v %q %s dpdk %t pods %s", s.NodeSelector, s.SubnetIDs, s.SubnetNames,
 		len(s.SecurityGroupIDs), s.NetworkCardIndex, s.DeviceIndex, s.DeviceIndexPolicy, ptr.Deref(s.DeleteOnTermination, true), ptr.Deref(s.SourceDestCheck, true),
 		s.SecondaryPrivateIPAddressCount, s.IPv4PrefixCount, s.IPv6AddressCount, s.IPv4Allocation,
-		s.Tags, s.Description, s.UpdatePolicy, s.EnableDPDK, s.Pods != nil)
+		s.Tags, s.Description, s.UpdatePolicy, s.EnableDPDK, prefixesDigest(s.Pods))
 }

@@ -99,8 +99,8 @@ func (h *podHost) follow() {
 func (h *podHost) moveAddress() {
 	f := h.c.run.followers
 	for _, network := range slices.Sorted(maps.Keys(h.using)) {
-		for _, id := range h.using[network] {
-			on := h.brought[id]
+		for _, pod := range h.using[network] {
+			id, on := pod.eni, h.brought[pod.eni]
 			if len(on) >= mostBrought || len(on) > 0 && f.random.IntN(2) == 0 {
 				h.drop(id, slices.SortedFunc(maps.Keys(on), netip.Addr.Compare)[f.random.IntN(len(on))])
 			} else if i, exists := h.c.run.truth().interfaces[id]; exists && h.hasLink(id) {
@@ -148,9 +148,9 @@ func (h *podHost) drop(id string, address netip.Addr) {
 // forgetBrought removes the addresses of interfaces that no pod uses any more.
 func (h *podHost) forgetBrought() {
 	used := map[string]bool{}
-	for _, ids := range h.using {
-		for _, id := range ids {
-			used[id] = true
+	for _, pods := range h.using {
+		for _, pod := range pods {
+			used[pod.eni] = true
 		}
 	}
 	maps.DeleteFunc(h.brought, func(id string, _ map[netip.Addr]bool) bool { return !used[id] })

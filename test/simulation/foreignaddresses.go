@@ -107,8 +107,8 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 		state := object.(*v1alpha1.NodeENIState)
 		if requested, recorded := controller.RequestedAddresses(nil, *state)[i.ID]; recorded {
 			used := eni.Addresses{SecondaryIPv4: followedOn(state, i.ID)}
-			if c.run.isUsedByPods(i.ID) {
-				used.IPv4Prefixes, used.IPv6Prefixes = i.IPv4Prefixes, i.IPv6Prefixes
+			if c.run.hasWhole(i.ID) {
+				used = i.Addresses
 			}
 			return i.Common(requested).Without(used)
 		}
@@ -120,7 +120,10 @@ func (c *cluster) requested(i eni.Interface) eni.Addresses {
 // record says to be requested stays.
 func (c expectedClaim) wrongAddresses(have, requested eni.AddressCounts) bool {
 	spec := c.nodeENI.Spec
+	if spec.Pods != nil { // its prefixes follow its pods, and stay while the network is one
+		requested.IPv4Prefixes = 0
+	}
 	wrong := func(want int32, have, requested int) bool { return have < int(want) || requested > int(want) }
 	return wrong(spec.SecondaryPrivateIPAddressCount, have.SecondaryIPv4, requested.SecondaryIPv4) ||
-		wrong(spec.IPv4PrefixCount, have.IPv4Prefixes, requested.IPv4Prefixes) || wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6)
+		wrong(int32(leastPrefixes(spec)), have.IPv4Prefixes, requested.IPv4Prefixes) || wrong(spec.IPv6AddressCount, have.IPv6, requested.IPv6)
 }

@@ -186,6 +186,7 @@ func (r *run) calling(p *process, q request) {
 	}
 	r.holdingStill(p, q)
 	r.unassigning(p, q)
+	r.unassigningPrefixes(p, q)
 	r.moving(p, q)
 	if exists {
 		r.touching(p, q, i)
@@ -453,6 +454,8 @@ func detail(q request) string {
 		return fmt.Sprintf("in %s for %s[%d] generation %d on %s", q.create.SubnetID, m.NodeENI, m.Ordinal, m.Generation, m.InstanceID)
 	case q.instance != "":
 		return fmt.Sprintf("to %s %s", q.instance, q.slot)
+	case len(q.unassigns.IPv4Prefixes) > 0:
+		return fmt.Sprint(q.unassigns.IPv4Prefixes)
 	default:
 		return q.attachment
 	}

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
@@ -18,16 +19,19 @@ import (
 	"github.com/multieni/multieni/internal/agent"
 	"github.com/multieni/multieni/internal/controller"
 	"github.com/multieni/multieni/internal/core/eni"
+	"github.com/multieni/multieni/internal/core/podnet"
 )
 
-// mostPods is how many pods of a node use one network.
-const mostPods = 2
+// defaultMTU is that of a link without one of its own, in bytes.
+const defaultMTU = 9001
 
 // pods is what uses networks for pods: users who declare them, agents that serve them, and pods that start and end without
 // agents and API servers. It has a random stream of its own, so that it shifts no other draw.
 type pods struct {
 	random *rand.Rand
 	acts   bool
+	// excused is set once interfaces may be held for pods that no agent can report.
+	excused bool
 	// hosts are the nodes, by instance.
 	hosts map[string]*podHost
 }
@@ -39,20 +43,15 @@ type podHost struct {
 	// heard is what the agent has read last of its NodeENIState, checkpoint what it has stored of that.
 	heard, checkpoint *v1alpha1.NodeENIState
 	// files are the files of networks, by network.
-	files map[string]networkFile
-	// using has the interface of each pod, by network.
-	using map[string][]string
+	files map[string]podnet.Network
+	// leases are those of the CNI program, using the pods, both by network.
+	leases map[string][]podnet.Lease
+	using  map[string][]runningPod
 	// brought has, by interface, the addresses that its pods brought up themselves; sequence numbers the claims.
 	brought  map[string]map[netip.Addr]bool
 	sequence int64
 	// report is what the agent is about to write; nil for nothing.
 	report func()
-}
-
-// networkFile is what the CNI program reads.
-type networkFile struct {
-	eni, nodeENI string
-	draining     bool
 }
 
 func newPods(seed uint64) *pods {
@@ -67,6 +66,7 @@ func (p *pods) happens(oneIn int) bool { return p.random.IntN(oneIn) == 0 }
 func (r *run) declarePods(spec *v1alpha1.NodeENISpec) {
 	if r.pods.acts && !r.pods.happens(4) {
 		spec.Pods, spec.EnableDPDK = &v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice}, false
+		r.declarePrefixes(spec)
 	}
 }
 
@@ -81,8 +81,11 @@ func (r *run) movePods() {
 		if r.faults.off {
 			h.followOnce()
 			h.settle()
-		} else if r.pods.happens(2) {
-			h.act()
+		} else {
+			if r.pods.happens(2) {
+				h.act()
+			}
+			h.actForPrefixes()
 		}
 	}
 	if !r.faults.off && r.pods.happens(60) {
@@ -100,13 +103,18 @@ func (r *run) togglePods() {
 	name := all[r.pods.random.IntN(len(all))].GetName()
 	_, _ = c.api.update(nodeENIs, name, "", func(o client.Object) (client.Object, error) {
 		spec := &o.(*v1alpha1.NodeENI).Spec
+		if r.editPrefixes(spec) {
+			r.note(nil, "%s: a user changes the prefixes of NodeENI %s: %s", c.name, name, prefixesDigest(spec.Pods))
+			return o, nil
+		}
 		if spec.Pods != nil {
 			spec.Pods = nil
 		} else if !spec.EnableDPDK {
 			spec.Pods = &v1alpha1.NodeENIPods{Namespaces: []string{"default"}, Attachment: v1alpha1.PodAttachmentHostDevice}
+			r.declarePrefixes(spec)
 		}
 		c.declareFollowing(spec.Pods)
-		r.note(nil, "%s: a user makes NodeENI %s a network for pods: %t", c.name, name, spec.Pods != nil)
+		r.note(nil, "%s: a user makes NodeENI %s a network for pods: %s", c.name, name, prefixesDigest(spec.Pods))
 		return o, nil
 	})
 }
@@ -131,7 +139,10 @@ func (r *run) findPodHosts() {
 				}
 				continue
 			}
-			r.pods.hosts[ref.ID] = &podHost{c: c, node: object.GetName(), instance: ref.ID, files: map[string]networkFile{}, using: map[string][]string{}, brought: map[string]map[netip.Addr]bool{}}
+			r.pods.hosts[ref.ID] = &podHost{
+				c: c, node: object.GetName(), instance: ref.ID, files: map[string]podnet.Network{}, leases: map[string][]podnet.Lease{},
+				using: map[string][]runningPod{}, brought: map[string]map[netip.Addr]bool{},
+			}
 		}
 	}
 }
@@ -173,8 +184,8 @@ func (h *podHost) settle() {
 	h.serve()
 	h.write()
 	for network, file := range h.files {
-		if file.draining {
-			delete(h.using, network)
+		if file.Draining {
+			h.removeAll(network)
 		}
 	}
 	h.forgetBrought()
@@ -211,44 +222,42 @@ func (h *podHost) serve() {
 }
 
 func (h *podHost) serveNetworks() (reports []v1alpha1.PodNetworkState) {
-	files, interfaces := map[string]networkFile{}, map[string]string{}
+	files, interfaces := map[string]podnet.Network{}, map[string]string{}
 	for network, file := range h.files {
-		interfaces[network] = file.eni
+		interfaces[network] = file.ENI
 	}
 	served := agent.ServedNetworks(h.heard, interfaces)
 	for _, network := range slices.Sorted(maps.Keys(served)) {
 		i := served[network]
-		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound"}
+		last := agent.LastReport(h.heard, network, i.ENIID)
+		report := v1alpha1.PodNetworkState{Network: network, NodeENI: i.NodeENI, ENIID: i.ENIID, Reason: "LinkNotFound", Prefixes: agent.MarkedPrefixes(last)}
 		files[network] = h.files[network]
 		if h.hasLink(i.ENIID) || i.Pods.Draining {
-			file := networkFile{i.ENIID, i.NodeENI, agent.Draining(i, agent.LastReport(h.heard, network, i.ENIID))}
-			files[network], report.Used = file, int32(len(h.using[network]))
-			report.Claims = h.claims(i.ENIID, controller.FloatingRanges(i.Pods), agent.LastReport(h.heard, network, i.ENIID))
-			report.Drained = i.Pods.Draining && report.Used == 0
-			report.Ready, report.Reason = !file.draining, v1alpha1.ReasonNetworkReady
-			phase := v1alpha1.PodPrefixActive
-			if report.Used == 0 {
-				phase = v1alpha1.PodPrefixDrained // a pod takes the interface without it
-			}
-			for _, cidr := range i.IPv4Prefixes {
-				report.Prefixes = append(report.Prefixes, v1alpha1.PodPrefix{CIDR: cidr, Phase: phase})
+			report.Claims = h.claims(i.ENIID, controller.FloatingRanges(i.Pods), last)
+			file := agent.PodNetwork(i, h.node, defaultMTU)
+			facts := agent.NetworkFacts{Last: last, Before: h.files[network], Leases: h.leases[network], Now: h.now()}
+			served := agent.ServeNetwork(&file, i, facts, report)
+			if _, err := file.Encode(); err == nil { // the range of the subnet may be unknown yet
+				files[network], report = file, served
 			}
 		}
 		reports = append(reports, report)
 	}
 	for _, network := range slices.Sorted(maps.Keys(h.files)) {
-		file, used := h.files[network], len(h.using[network])
-		_, is := served[network]
-		switch {
-		case is:
-		case h.heard.Status.ObservedGeneration == 0: // the controller has not reported yet: nothing is taken back
+		file := h.files[network]
+		if _, is := served[network]; is {
+			continue
+		}
+		if h.heard.Status.ObservedGeneration == 0 { // the controller has not reported yet: nothing is taken back
 			files[network] = file
-		case used > 0:
-			files[network] = networkFile{file.eni, file.nodeENI, true}
-			reports = append(reports, v1alpha1.PodNetworkState{
-				Network: network, NodeENI: file.nodeENI, ENIID: file.eni, Used: int32(used), Reason: v1alpha1.ReasonNetworkDraining,
-				Claims: h.claims(file.eni, nil, agent.LastReport(h.heard, network, file.eni)),
-			})
+			continue
+		}
+		report := v1alpha1.PodNetworkState{
+			Network: network, NodeENI: file.NodeENI, ENIID: file.ENI, Claims: h.claims(file.ENI, nil, agent.LastReport(h.heard, network, file.ENI)),
+		}
+		if !agent.EndNetwork(file, h.leases[network], h.now(), &report) {
+			file.Draining = true
+			files[network], reports = file, append(reports, report)
 		}
 	}
 	h.files = files
@@ -263,25 +272,26 @@ func (h *podHost) write() {
 	}
 }
 
-// startPod starts a pod on a network of the node, without agent and API server.
+// startPod starts pods on a network of the node, without agent and API server.
 func (h *podHost) startPod() {
 	for _, network := range slices.Sorted(maps.Keys(h.files)) {
 		file := h.files[network]
-		if file.draining || !h.hasLink(file.eni) || len(h.using[network]) >= mostPods || h.c.run.pods.happens(2) {
+		if file.Draining || !h.hasLink(file.ENI) || h.c.run.pods.happens(2) || !h.add(network) {
 			continue
 		}
-		h.using[network] = append(h.using[network], file.eni)
-		h.c.run.covers.Actors[startsPod]++
-		h.c.run.note(nil, "%s: a pod of node %s gets %s of network %s", h.c.name, h.node, file.eni, network)
+		for range h.c.run.prefixes.podsOf(file) - 1 {
+			h.add(network)
+		}
 		return
 	}
 }
 
 func (h *podHost) endPod() {
 	for _, network := range slices.Sorted(maps.Keys(h.using)) {
-		h.c.run.note(nil, "%s: a pod of node %s and network %s ends", h.c.name, h.node, network)
-		if h.using[network] = h.using[network][1:]; len(h.using[network]) == 0 {
-			delete(h.using, network)
+		ending := min(h.c.run.prefixes.podsOf(h.files[network]), len(h.using[network]))
+		h.c.run.note(nil, "%s: %d pods of node %s and network %s end", h.c.name, ending, h.node, network)
+		for range ending {
+			h.remove(network)
 		}
 		h.forgetBrought()
 		return
@@ -291,7 +301,10 @@ func (h *podHost) endPod() {
 // reboot takes the pods and the files. The agent has its checkpoint alone until it reads the API server.
 func (h *podHost) reboot() {
 	h.c.run.note(nil, "%s: node %s reboots", h.c.name, h.node)
-	h.files, h.using, h.report = map[string]networkFile{}, map[string][]string{}, nil
+	for _, network := range slices.Sorted(maps.Keys(h.using)) {
+		h.removeAll(network)
+	}
+	h.files, h.report = map[string]podnet.Network{}, nil
 	h.forgetBrought()
 	if h.heard = h.checkpoint; h.heard != nil {
 		h.serveNetworks()
@@ -310,6 +323,11 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 		if n.Drained {
 			text += " drained"
 		}
+		for _, p := range n.Prefixes {
+			if p.Phase != v1alpha1.PodPrefixActive {
+				text += fmt.Sprintf(" %s %s", p.CIDR, p.Phase)
+			}
+		}
 		for _, claim := range n.Claims {
 			text += " " + claim.Address
 			if claim.ReleasedAt != nil {
@@ -321,16 +339,36 @@ func summary(reports []v1alpha1.PodNetworkState) string {
 	return strings.Join(all, ", ")
 }
 
-// isUsedByPods reports whether a pod has an interface: it keeps the prefixes that its NodeENI does not ask for any more.
-func (r *run) isUsedByPods(id string) bool {
+// hasWhole reports whether a pod has an interface itself, with all of its addresses.
+func (r *run) hasWhole(id string) bool {
 	for _, h := range r.pods.hosts {
-		for _, used := range h.using {
-			if slices.Contains(used, id) {
+		for network, pods := range h.using {
+			if h.files[network].Attachment == podnet.HostDevice && slices.ContainsFunc(pods, func(p runningPod) bool { return p.eni == id }) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// heldForPods reports whether an interface may have pods that no agent can report: another instance has the state of its
+// Node.
+func (c *cluster) heldForPods(i eni.Interface) bool {
+	if i.Attachment == nil || !c.run.pods.excused {
+		return false
+	}
+	host := c.run.pods.hosts[i.Attachment.InstanceID]
+	if host == nil || host.c != c {
+		return false
+	}
+	state := c.state(host.node)
+	if state == nil || state.Spec.InstanceID == host.instance {
+		return false
+	}
+	told := slices.ContainsFunc(state.Status.Interfaces, func(said v1alpha1.InterfaceState) bool {
+		return said.ENIID == i.ID && said.Pods != nil && said.Pods.Draining
+	})
+	return told || !c.run.truth().ended(state.Spec.InstanceID)
 }
 
 // interrupting checks I16: no interface is detached under a pod.
@@ -350,8 +388,8 @@ func (r *run) interrupting(p *process, q request, i eni.Interface) {
 		return // neither a NodeENI nor a state says that it is a network for pods
 	}
 	r.judged("I16")
-	for network, used := range host.using {
-		if slices.Contains(used, i.ID) {
+	for network, pods := range host.using {
+		if slices.ContainsFunc(pods, func(p runningPod) bool { return p.eni == i.ID }) {
 			r.violate("I16", "%s %s %s, which a pod of network %s uses: %s", p.name, q.action, q.target, network, describe(i))
 		}
 	}

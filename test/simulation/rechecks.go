@@ -29,6 +29,8 @@ const (
 	// mostTurnChecks is for a node that waits for its turn to replace an interface. It asks twice a minute, without a
 	// call to EC2: no event announces that another node has ended its replacement.
 	mostTurnChecks = 70
+	// mostHeldChecks is for nodes that share names of instances, while pods hold an interface: one wakes the other.
+	mostHeldChecks = 130
 	// mostBlockChecks is for a SubnetReservation that lacks a block until a person acts: the product reads its subnets
 	// once a minute.
 	mostBlockChecks = 31
@@ -37,6 +39,8 @@ const (
 // mostIdleReconciles returns how often the object of a queue may be reconciled in the quiet period.
 func (r *run) mostIdleReconciles(key string) int {
 	switch {
+	case r.holdsForPods():
+		return mostHeldChecks
 	case r.waitsForBlock(key):
 		return mostBlockChecks
 	case r.waitsForTurn(key):
@@ -50,6 +54,17 @@ func (r *run) mostIdleReconciles(key string) int {
 	default:
 		return mostIdle
 	}
+}
+
+// holdsForPods reports whether an interface is held for pods that no agent can report: the Nodes that share a name of an
+// instance wake each other.
+func (r *run) holdsForPods() bool {
+	for _, c := range r.clusters {
+		if slices.ContainsFunc(r.truth().owned[c.name], c.heldForPods) {
+			return true
+		}
+	}
+	return false
 }
 
 // blockedMembers returns how many members lack an interface on the node that a key names, or on the nodes of the NodeENI that it

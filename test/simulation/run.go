@@ -80,6 +80,8 @@ type run struct {
 
 	foreign *foreignAddresses
 	pods    *pods
+	// prefixes are users of networks whose pods have addresses of prefixes.
+	prefixes *prefixUsers
 	// followers are pods that bring up addresses themselves.
 	followers *followers
 	// reserving is who reserves parts of subnets.
@@ -98,7 +100,7 @@ type run struct {
 // is as wanted, and a quiet period.
 func Run(o Options) Result {
 	return o.play(func(r *run) {
-		for r.steps < o.Steps {
+		for r.steps < o.Steps*r.prefixes.longer() {
 			r.faults.bursts()
 			r.step()
 		}
@@ -116,11 +118,11 @@ func Run(o Options) Result {
 func (o Options) play(course func(*run)) (result Result) {
 	r := &run{
 		options: o, random: rand.New(rand.NewPCG(o.Seed, 0x51)), origins: newOrigins(o.Seed), now: beginning,
-		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), followers: newFollowers(o.Seed), reserving: newReserving(o.Seed),
+		foreign: newForeignAddresses(o.Seed), pods: newPods(o.Seed), prefixes: newPrefixUsers(o.Seed), followers: newFollowers(o.Seed), reserving: newReserving(o.Seed),
 		covers: NewCoverage(), scheme: runtime.NewScheme(),
 	}
 	r.trace.verbose = o.Verbose
-	r.pods.acts = r.pods.acts || r.followers.acts
+	r.pods.acts = r.pods.acts || r.followers.acts || r.prefixes.acts
 	defer func() {
 		if thrown := recover(); thrown != nil {
 			violation, is := thrown.(*Violation)
