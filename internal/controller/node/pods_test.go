@@ -114,7 +114,7 @@ func TestPodsThatTheLastReportDoesNotHave(t *testing.T) {
 	})
 }
 
-// TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache has a cache with an earlier report, by which a prefix is drained. EC2 assigned
+// TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache has a cache with an earlier report, which says that a prefix is drained. EC2 assigned
 // the same prefix again since, and pods use it.
 func TestNoPrefixOfPodsIsUnassignedOnTheWordOfACache(t *testing.T) {
 	onStage(t, func(s *stage) {
