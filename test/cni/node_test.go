@@ -34,6 +34,9 @@ import (
 
 // programs returns the folders of the CNI programs: ours, built once, and those of the CNI project.
 var programs = sync.OnceValues(func() ([]string, error) {
+	if folders := os.Getenv(guestPrograms); folders != "" {
+		return filepath.SplitList(folders), nil
+	}
 	plugins, err := assets.CNIPlugins(context.Background(), os.Stderr)
 	if err != nil {
 		return nil, err
@@ -55,6 +58,9 @@ var programs = sync.OnceValues(func() ([]string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if os.Getenv(guestPrograms) != "" {
+		os.Exit(m.Run())
+	}
 	code := clustertest.Run(m, func(c *cluster.Cluster) { shared = c })
 	if folders, err := programs(); err == nil {
 		_ = os.RemoveAll(folders[0])
@@ -147,10 +153,22 @@ func (n *node) configuration(name, plugins string) *libcni.NetworkConfigList {
 	return list
 }
 
-// shared lets pods share the interface. A kernel may lack ipvlan; macvlan differs in the MAC addresses of pods only.
+// guestPrograms names the folders of the CNI programs in the virtual machine whose kernel has ipvlan. Nothing can be built there.
+const guestPrograms = "MULTIENI_GUEST_PROGRAMS"
+
+// attachment is the plugin by which pods share an interface. A kernel may lack ipvlan; macvlan differs in the MAC addresses of
+// pods only.
+func attachment() string {
+	if os.Getenv(guestPrograms) != "" {
+		return `"type": "ipvlan", "mode": "l2"`
+	}
+	return `"type": "macvlan", "mode": "bridge"`
+}
+
+// shared lets pods share the interface.
 func (n *node) shared(network string) *libcni.NetworkConfigList {
-	return n.configuration(network, fmt.Sprintf(`{"type": "macvlan", "master": "net-%s", "mode": "bridge", "ipam": %s}, {"type": "multieni-routes"}`,
-		network, n.ipam(network)))
+	return n.configuration(network, fmt.Sprintf(`{%s, "master": "net-%s", "ipam": %s}, {"type": "multieni-routes"}`,
+		attachment(), network, n.ipam(network)))
 }
 
 // addressOnly runs multieni-ipam alone.
