@@ -156,8 +156,8 @@ func (n *node) configuration(name, plugins string) *libcni.NetworkConfigList {
 // guestPrograms names the folders of the CNI programs in the virtual machine whose kernel has ipvlan. Nothing can be built there.
 const guestPrograms = "MULTIENI_GUEST_PROGRAMS"
 
-// attachment is the plugin by which pods share an interface. A kernel may lack ipvlan; macvlan differs in the MAC addresses of
-// pods only.
+// attachment is the plugin that lets pods share an interface. A kernel may lack ipvlan; macvlan differs in the MAC
+// addresses of pods only.
 func attachment() string {
 	if os.Getenv(guestPrograms) != "" {
 		return `"type": "ipvlan", "mode": "l2"`

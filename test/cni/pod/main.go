@@ -34,7 +34,8 @@ func main() {
 }
 
 func reach(w http.ResponseWriter, r *http.Request) {
-	connection, err := net.DialTimeout("tcp", net.JoinHostPort(r.FormValue("address"), "8080"), patience)
+	dialer := net.Dialer{Timeout: patience}
+	connection, err := dialer.DialContext(r.Context(), "tcp", net.JoinHostPort(r.FormValue("address"), "8080"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
