@@ -62,6 +62,16 @@ type Network struct {
 	// Draining says that no further pod gets an address: the interface is to be removed, or the API server does not know
 	// yet that pods can attach.
 	Draining bool `json:"draining,omitempty"`
+	// Returned are drained prefixes that the interface lost, the newest last.
+	Returned []ReturnedPrefix `json:"returned,omitempty"`
+}
+
+// ReturnedPrefix is a prefix that went back to EC2.
+type ReturnedPrefix struct {
+	CIDR netip.Prefix `json:"cidr"`
+	At   time.Time    `json:"at"`
+	// ListedSince is since when the interface is said to have it again; zero if it is not.
+	ListedSince time.Time `json:"listedSince,omitzero"`
 }
 
 // Family is what a pod network has of IPv4 or of IPv6.

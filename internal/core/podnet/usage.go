@@ -248,3 +248,56 @@ func (f Family) Drained(leases []Lease, now time.Time) []netip.Prefix {
 	}
 	return drained
 }
+
+const (
+	// returnedTime is how long a network remembers a prefix that it returned.
+	returnedTime = time.Hour
+	// relistTime is how long a returned prefix must be listed before pods use it again. A former leader that goes on may
+	// list prefixes once more that EC2 does not have any more; the leader corrects that within seconds.
+	relistTime = time.Minute
+)
+
+// KeepReturned remembers the draining prefixes of the file before that the interface does not have any more, and leaves
+// out those that it has again only since a moment.
+func (n *Network) KeepReturned(before Network, now time.Time) {
+	if before.ENI != n.ENI {
+		return
+	}
+	for _, r := range append(slices.Clone(before.Returned), n.lost(before, now)...) {
+		listed := n.lists(r.CIDR)
+		if !listed {
+			r.ListedSince = time.Time{}
+		} else if r.ListedSince.IsZero() {
+			r.ListedSince = now
+		}
+		switch {
+		case listed && now.Sub(r.ListedSince) >= relistTime:
+		case listed:
+			for _, family := range n.families() {
+				family.Prefixes = slices.DeleteFunc(family.Prefixes, func(p Prefix) bool { return p.CIDR == r.CIDR })
+			}
+			n.Returned = append(n.Returned, r)
+		case now.Sub(r.At) < returnedTime:
+			n.Returned = append(n.Returned, r)
+		}
+	}
+	n.Returned = n.Returned[max(0, len(n.Returned)-maxPrefixes):]
+}
+
+// lost returns the draining prefixes of the file before that the interface does not have any more.
+func (n *Network) lost(before Network, now time.Time) (lost []ReturnedPrefix) {
+	for _, family := range before.families() {
+		for _, p := range family.Prefixes {
+			if p.Draining && !n.lists(p.CIDR) {
+				lost = append(lost, ReturnedPrefix{CIDR: p.CIDR, At: now.UTC().Truncate(time.Second)})
+			}
+		}
+	}
+	return lost
+}
+
+func (n *Network) lists(cidr netip.Prefix) bool {
+	return slices.ContainsFunc(n.families(), func(f *Family) bool {
+		return slices.ContainsFunc(f.Prefixes, func(p Prefix) bool { return p.CIDR == cidr })
+	})
+}
