@@ -116,7 +116,7 @@ func actionMutants() []Mutant {
 			"		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)\n		if m.claim.ReplaceAllowed && p.now.Hour() == 0 {\n			m.Drift = []Drift{{\"slot\", \"another\", \"this\"}}\n		}\n",
 		}}},
 		{Name: "two replacements on a node", Like: "a rollout that counts nodes alone", Edits: []Edit{{
-			replaceFile, "	if n < 0 || p.plan.Converging {\n", "	if n < 0 {\n",
+			replaceFile, "	if n < 0 || len(p.plan.Unsettled) > 0 {\n", "	if n < 0 {\n",
 		}}},
 		{Name: "maxUnavailable is ignored", Like: "aws-multi-eni-controller, which has no rollout", Edits: []Edit{{
 			"internal/controller/node/desired.go", "	if r.mayReplace(string(p.ReplaceCandidate), instanceID, limit, instancesOf(unavailable)) {\n",

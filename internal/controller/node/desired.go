@@ -206,22 +206,13 @@ func (r *Reconciler) admit(ctx context.Context, node string, nodeENI *v1alpha1.N
 	return r.state.Ramps.Admit(uid, node, controller.Admitted(*ramp, r.Now())), nil
 }
 
-// retainsUnattached reports whether the plan retains an interface that is not attached, for example because of a pause:
-// the node lacks it until a user lifts the pause.
-func retainsUnattached(p plan.Plan) bool {
-	return slices.ContainsFunc(p.Members, func(m plan.Member) bool { return m.Why.Reason == plan.Retained && m.Phase != plan.Attached })
-}
-
 // acquireReplacement reports whether the plan may remove a live interface to create it again: whether the rollout has
 // reached the instance. If not, it returns what the node waits for, in the same words as long as that does not change.
-// An instance keeps its permission until the plan of its Node lacks nothing, or until no Node and no NodeENIState names
-// the instance.
+// An instance keeps its permission for a NodeENI until the plan of its Node lacks nothing of that NodeENI, or until no
+// Node and no NodeENIState names the instance.
 func (r *Reconciler) acquireReplacement(ctx context.Context, s *snapshot, instanceID string, p plan.Plan) (may bool, denied string, err error) {
-	if p.ReplaceCandidate == "" {
-		if p.EvictCandidate == "" && !p.Converging && !retainsUnattached(p) && instanceID == s.instance.ID {
-			r.releaseReplacements(instanceID)
-		}
-		return false, "", nil
+	if instanceID == s.instance.ID {
+		r.releaseReplacements(instanceID, p.InRollout()...)
 	}
 	nodeENI := s.nodeENI(p.ReplaceCandidate)
 	if nodeENI == nil {

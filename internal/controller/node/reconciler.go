@@ -212,10 +212,10 @@ func (r *Reconciler) replacing(nodeENIUID string) []string {
 	return r.state.Replacements.Of(nodeENIUID)
 }
 
-func (r *Reconciler) releaseReplacements(instanceID string) {
+func (r *Reconciler) releaseReplacements(instanceID string, except ...identity.Owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state.Replacements.Release(instanceID)
+	r.state.Replacements.Release(instanceID, except...)
 }
 
 func (r *Reconciler) addStale(node string) {

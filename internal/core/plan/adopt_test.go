@@ -232,7 +232,6 @@ func outlived(id, nodeENI, subnet string, ordinal int) inventory.Record {
 	return r
 }
 
-// TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost, and that was created again.
 // kinds are the actions of a plan by what they do: "tag" is to write into tags that an interface is a NodeENI's.
 func kinds(p plan.Plan) []string {
 	var all []string
@@ -251,6 +250,7 @@ func kinds(p plan.Plan) []string {
 	return all
 }
 
+// TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft has interfaces in use whose NodeENI was lost, and that was created again.
 func TestNodeENITakesOverWhatAnEarlierOneOfItsNameLeft(t *testing.T) {
 	gone := func(nodeENI string) plan.Claim {
 		return plan.Claim{

@@ -70,8 +70,8 @@ type Plan struct {
 	Verified   []string
 	// RequeueAt is the time of the next plan if no event comes before; zero for none.
 	RequeueAt time.Time
-	// Converging is set while a desired member is not attached.
-	Converging bool
+	// Unsettled are the owners of desired members that are not attached. No interface is replaced meanwhile.
+	Unsettled []identity.Owner
 	// ReplaceCandidate is the owner whose member is being replaced, or would be with
 	// [Observed.ReplaceAllowed]; empty if there is none.
 	ReplaceCandidate identity.Owner

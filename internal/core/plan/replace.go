@@ -25,7 +25,7 @@ func (p *planner) selectReplacement() {
 			continue // it can never exist here, and would block every replacement
 		}
 		if !p.settled(m) {
-			p.plan.Converging = true
+			p.plan.Unsettled = append(p.plan.Unsettled, m.Owner)
 			continue
 		}
 		m.Drift = fixedDrift(*m.desired, m.target, m.record.Interface)
@@ -34,13 +34,25 @@ func (p *planner) selectReplacement() {
 		}
 	}
 	n := p.nextToMove(drifted)
-	if n < 0 || p.plan.Converging {
+	if n < 0 || len(p.plan.Unsettled) > 0 {
 		return
 	}
 	p.plan.ReplaceCandidate = drifted[n].Owner
 	if p.ReplaceAllowed {
 		drifted[n].removeReason = "it is replaced: " + drifted[n].Drift[0].String()
 	}
+}
+
+// InRollout returns the owners whose rollout has not ended on the instance: they lack an interface, or replace or remove
+// one. A retained interface without an attachment is one that the instance lacks until a user lifts the pause.
+func (p Plan) InRollout() []identity.Owner {
+	owners := append(slices.Clone(p.Unsettled), p.ReplaceCandidate, p.EvictCandidate)
+	for _, m := range p.Members {
+		if m.Why.Reason == Retained && m.Phase != Attached {
+			owners = append(owners, m.Owner)
+		}
+	}
+	return slices.DeleteFunc(owners, func(owner identity.Owner) bool { return owner == "" })
 }
 
 // nextToMove returns the index of the member to replace now, or -1.
@@ -120,7 +132,7 @@ func (p *planner) waitsForReplacement(m *member) Problem {
 			fmt.Sprintf(format, args...)}
 	}
 	for _, other := range p.members {
-		if other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
+		if other.desired != nil && other.Desired && other != m && (other.record == nil || other.removeReason != "" || !other.record.Ready() || !other.record.AttachedTo(p.InstanceID)) {
 			return waits("interface %d of NodeENI %s is attached, which is %s", other.Ordinal, other.NodeENI, phaseIn(other))
 		}
 	}

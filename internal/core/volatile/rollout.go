@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/multieni/multieni/internal/core/identity"
 	"github.com/multieni/multieni/internal/core/plan"
 )
 
@@ -76,10 +77,12 @@ func (r *Replacements) Of(nodeENIUID string) []string {
 	return slices.Collect(maps.Keys(r.instances[nodeENIUID]))
 }
 
-// Release ends all permissions of an instance.
-func (r *Replacements) Release(instanceID string) {
+// Release ends the permissions of an instance, except those for the given NodeENIs.
+func (r *Replacements) Release(instanceID string, except ...identity.Owner) {
 	for uid := range r.instances {
-		removeEntry(r.instances, uid, instanceID)
+		if !slices.Contains(except, identity.Owner(uid)) {
+			removeEntry(r.instances, uid, instanceID)
+		}
 	}
 }
 

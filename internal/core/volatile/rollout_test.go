@@ -76,6 +76,18 @@ func TestReleaseLetsTheNextInstanceReplace(t *testing.T) {
 	}
 }
 
+func TestReleaseKeepsThePermissionsOfRolloutsThatGoOn(t *testing.T) {
+	var r volatile.Replacements
+	r.Acquire("uid-a", "i-1", 1, nil)
+	r.Acquire("uid-b", "i-1", 1, nil)
+	r.Release("i-1", "uid-b")
+	for uid, want := range map[string]bool{"uid-a": true, "uid-b": false} {
+		if got := r.Acquire(uid, "i-2", 1, nil); got != want {
+			t.Errorf("NodeENI %s: the next instance may replace: %t, want %t", uid, got, want)
+		}
+	}
+}
+
 // TestForgottenInstancesReplaceNothing forgets one of two replacing instances.
 func TestForgottenInstancesReplaceNothing(t *testing.T) {
 	var s volatile.State
