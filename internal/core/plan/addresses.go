@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 )
@@ -23,6 +24,8 @@ type addressDemand struct {
 	requested eni.Addresses
 	// network is what the agent reports of the pods that use the interface; nil without a report.
 	network *PodNetwork
+	// recheckAt is when a missing report shows that no pod uses the interface; zero if that does not depend on the time.
+	recheckAt time.Time
 	// grown is the number of IPv4 prefixes that pods need, most the demand behind it.
 	grown int
 	most  PrefixDemand
@@ -121,6 +124,9 @@ func (d addressDemand) inUse(have eni.Addresses) bool {
 // another program assigned them: a controller ended between its call and the record, or an earlier release had none.
 func (s step) explainAddresses(d addressDemand) step {
 	m, i := s.m, s.Interface
+	if i != nil && !d.recheckAt.IsZero() && d.inUse(i.Addresses) {
+		s = s.requeue(d.recheckAt)
+	}
 	if m.desired == nil || i == nil || s.Phase != Attached || s.Why.Reason != "" {
 		return s
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/multieni/multieni/internal/core/eni"
 )
@@ -133,7 +134,12 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	case d.network == nil && (d.most.Pods || published && !draining):
 		d.network = &PodNetwork{Unreported: true}
 		return d
-	case d.most.Max == 0 || d.network == nil:
+	case d.network == nil:
+		if lost, until := p.reportMayBeLost(m); lost {
+			d.network, d.recheckAt = &PodNetwork{Unreported: true}, until
+		}
+		return d
+	case d.most.Max == 0:
 		return d
 	}
 	if d.limit > 0 {
@@ -141,6 +147,24 @@ func (p *planner) demandFor(m *member, i eni.Interface) addressDemand {
 	}
 	d.grown = d.most.Prefixes(i.IPv4Prefixes, *d.network)
 	return d
+}
+
+// reportTime is how long after the state of a node is created a report can be missing although pods use an interface. Agents
+// report within seconds; the rest is for clocks that differ, because the API server's clock dates the state.
+const reportTime = 10 * time.Minute
+
+// reportMayBeLost reports whether the state of the node is younger than a member's attachment: a user deleted its
+// predecessor, and with that the report. If the state does not list the interface as a network for pods, a missing
+// report proves at the given time that it is none.
+func (p *planner) reportMayBeLost(m *member) (lost bool, until time.Time) {
+	if m.record == nil || m.record.Attachment == nil || !m.record.Attachment.Since.Before(p.ReportsSince) {
+		return false, time.Time{}
+	}
+	if _, listed := p.PodsDraining[m.record.ID]; listed {
+		return true, time.Time{}
+	}
+	until = p.ReportsSince.Add(reportTime)
+	return p.now.Before(until), until
 }
 
 // podsDraining reports whether a member's interface is a network for pods, and whether the state of the node has it
@@ -161,18 +185,25 @@ func (p *planner) keptForPods(m *member) bool {
 		return false
 	case network != nil:
 		return !network.Drained || isNetwork && !draining
-	case isNetwork:
-		return !draining || m.record.Attachment.Since.Before(p.ReportsSince)
+	case isNetwork && !draining:
+		return true
 	default:
-		return false
+		lost, _ := p.reportMayBeLost(m)
+		return lost
 	}
 }
 
 // waitForPods waits until no pod can use an interface that is being removed, and evicts the pods if the NodeENI says so.
 func (p *planner) waitForPods(s step) step {
 	id, network := s.m.record.ID, p.podNetwork(s.m.record.ID)
+	draining, isNetwork := p.podsDraining(s.m)
+	if _, until := p.reportMayBeLost(s.m); network == nil && !isNetwork {
+		s.Why.Message = fmt.Sprintf("%s is to be removed (%s), and is detached at %s unless the agent of the node reports pods that use it: "+
+			"the NodeENIState of the node is new, and may have lost such a report", id, s.m.removeReason, until.UTC().Format(time.RFC3339))
+		return s.requeue(until)
+	}
 	s = s.requeue(p.now.Add(foreignSlotRecheck))
-	if draining, _ := p.podsDraining(s.m); !draining {
+	if !draining {
 		s.needsFreshRead = p.Snapshot == nil // a network drains only for a detach that EC2's own state allows
 	}
 	if network == nil || network.Used == 0 {

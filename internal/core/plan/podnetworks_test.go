@@ -127,6 +127,52 @@ func texts(all []netip.Prefix) (texts []string) {
 	return texts
 }
 
+// The state of a node that a user deleted had the report, and the list of networks for pods. Its successor has neither for
+// an interface whose NodeENI is no network for pods any more.
+func TestAddressesAndInterfacesStayWhileAReportMayBeLost(t *testing.T) {
+	t.Parallel()
+	const isNew, isOld = 9 * time.Minute, 10 * time.Minute
+	for name, tc := range map[string]struct {
+		age     time.Duration
+		removed bool
+		listed  bool
+		want    []string
+	}{
+		"prefixes of a new state":                {isNew, false, false, nil},
+		"prefixes of an old state":               {isOld, false, false, []string{"set 1 fewer IPv4 prefix of eni-0002"}},
+		"prefixes of a network that drains":      {isOld, false, true, nil},
+		"an interface of a new state":            {isNew, true, false, nil},
+		"an interface of an old state":           {isOld, true, false, []string{"detach eni-0002: it is no longer wanted"}},
+		"the interface of a network that drains": {isOld, true, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(limits(4))
+			d := desired(claim("n3", wish(0, 1, "s1")))
+			settled, ledger := w.drive(d, nil)
+			i := *settled.Members[0].Interface
+			i.IPv4Prefixes = blocks(0)
+			w.interfaces[i.ID], w.requested[i.ID] = i, i.Addresses
+			w.now = w.now.Add(time.Hour)
+			o := w.observe(ledger)
+			o.ReportsSince = w.now.Add(-tc.age)
+			if tc.listed {
+				o.PodsDraining = map[string]bool{i.ID: true}
+			}
+			if tc.removed {
+				d.Claims[0].Mode, d.Claims[0].Interfaces = plan.Release, nil
+			}
+			p := plan.Compute(d, o, w.now)
+			if diff := cmp.Diff(tc.want, kinds(p)); diff != "" {
+				t.Errorf("actions differ (-want +got):\n%s", diff)
+			}
+			if at := o.ReportsSince.Add(10 * time.Minute); tc.age == isNew && !p.RequeueAt.Equal(at) {
+				t.Errorf("the next plan is due at %v, want %v", p.RequeueAt, at)
+			}
+		})
+	}
+}
+
 // TestPrefixesInUseStay plans for any report and any edit of the demand: a plan unassigns only requested prefixes that are
 // reported as drained and unused, leaves the least number where that is of no pods, and never exceeds the largest one.
 func TestPrefixesInUseStay(t *testing.T) {
