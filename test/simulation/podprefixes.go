@@ -274,7 +274,9 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 		return nil
 	}
 	c.run.judged("I19")
-	if host := c.run.pods.hosts[i.Attachment.InstanceID]; host != nil && host.c == c && !host.serves(i.ID) {
+	host := c.run.pods.hosts[i.Attachment.InstanceID]
+	owns := host != nil && host.c == c && host.node == claim.node.Name // an older Node that names the instance owns it
+	if owns && !host.serves(i.ID) {
 		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, describe(i))}
 	}
 	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {
