@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +152,18 @@ func TestInRollout(t *testing.T) {
 	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}
 	if exchanged := plan.Compute(desired(a), w.observe(ledger), w.now); !slices.Contains(exchanged.InRollout(), a.Owner) {
 		t.Errorf("%v are in a rollout, want %s", exchanged.InRollout(), a.Owner)
+	}
+}
+
+// A member without a subnet in the zone holds up no replacement, so no message says that one waits for it.
+func TestAReplacementWaitsForMembersThatCanExist(t *testing.T) {
+	w := newWorld(limits(2))
+	a, noSubnet, full := claim("a", wish(0, 1, "s1")), claim("b"), claim("c", wish(0, 2, "s2"))
+	noSubnet.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
+	_, ledger := w.drive(desired(a), nil)
+	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}
+	p := plan.Compute(desired(a, noSubnet, full), w.observe(ledger), w.now)
+	if why := p.Members[0].Why; why.Reason != plan.Replacing || !strings.Contains(why.Message, "interface 0 of NodeENI c is attached") {
+		t.Errorf("%+v, want that it waits for interface 0 of NodeENI c", why)
 	}
 }
