@@ -4,8 +4,6 @@
 package plan_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -134,36 +132,5 @@ func TestOneInterfaceIsReplacedAtATime(t *testing.T) {
 	observed.InFlight = planned.Actions
 	if next := plan.Compute(desired(exchanged), observed, w.now); len(next.Actions) > 0 || len(next.Unsettled) == 0 {
 		t.Errorf("%v is under way, and %v is to begin", planned.Actions, next.Actions)
-	}
-}
-
-// An interface that finds no slot is of one NodeENI: it holds up the rollouts of others on no other instance.
-func TestInRollout(t *testing.T) {
-	w := newWorld(limits(2))
-	a, full := claim("a", wish(0, 1, "s1")), claim("b", wish(0, 2, "s2"))
-	settled, ledger := w.drive(desired(a), nil)
-	if rest := settled.InRollout(); len(rest) > 0 {
-		t.Errorf("all is attached, and %v are in a rollout", rest)
-	}
-	stuck := plan.Compute(desired(a, full), w.observe(ledger), w.now)
-	if got := stuck.InRollout(); !slices.Equal(got, []identity.Owner{full.Owner}) {
-		t.Errorf("%v are in a rollout, want %s alone", got, full.Owner)
-	}
-	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}
-	if exchanged := plan.Compute(desired(a), w.observe(ledger), w.now); !slices.Contains(exchanged.InRollout(), a.Owner) {
-		t.Errorf("%v are in a rollout, want %s", exchanged.InRollout(), a.Owner)
-	}
-}
-
-// A member without a subnet in the zone holds up no replacement, so no message says that one waits for it.
-func TestAReplacementWaitsForMembersThatCanExist(t *testing.T) {
-	w := newWorld(limits(2))
-	a, noSubnet, full := claim("a", wish(0, 1, "s1")), claim("b"), claim("c", wish(0, 2, "s2"))
-	noSubnet.Unresolvable = []plan.Problem{{Reason: plan.NoSubnetInZone}}
-	_, ledger := w.drive(desired(a), nil)
-	a.ReplaceAllowed, a.Interfaces[0].Subnets = true, []string{"s3"}
-	p := plan.Compute(desired(a, noSubnet, full), w.observe(ledger), w.now)
-	if why := p.Members[0].Why; why.Reason != plan.Replacing || !strings.Contains(why.Message, "interface 0 of NodeENI c is attached") {
-		t.Errorf("%+v, want that it waits for interface 0 of NodeENI c", why)
 	}
 }
