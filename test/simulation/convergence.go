@@ -361,7 +361,8 @@ func (c *cluster) settledSpot(s desiredSlot, claim expectedClaim, have []eni.Int
 			}
 			return &Violation{"I6", fmt.Sprintf("%s is not attached: %s", i.ID, describe(i))}
 		}
-		if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !c.full(claim, i)) {
+		kept := c.full(claim, i) || c.lacksReports(claim, i)
+		if wrong := claim.mismatch(i, c.requested(i)); wrong != "" && (wrong != "addresses" || !kept) {
 			return &Violation{"I6", fmt.Sprintf("%s has not the wanted %s: %s", i.ID, wrong, describe(i))}
 		}
 		if v := c.checkPrefixes(claim, i); v != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multieni/multieni/api/v1alpha1"
 	"github.com/multieni/multieni/internal/controller"
@@ -193,7 +194,8 @@ func (h *podHost) newClaim(address netip.Addr, at metav1.MicroTime) v1alpha1.Pod
 }
 
 // moving checks I18: a call moves only an address that a pod on the interface brought up, within declared ranges, and takes
-// none from the interface that a live claim known to the process names.
+// none from the interface that a live claim known to the process names. Its cache may have a claim that the API server does
+// not have any more, and that the process has read past the cache.
 func (r *run) moving(p *process, q request) {
 	for _, address := range q.reassigns {
 		r.judged("I18")
@@ -203,10 +205,11 @@ func (r *run) moving(p *process, q request) {
 		}
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
-		for _, object := range p.informers.known(states) {
-			if claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address); claim != nil {
-				r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
-			}
+		claimed := func(object client.Object) bool {
+			return liveClaim(object.(*v1alpha1.NodeENIState), q.target, address) != nil
+		}
+		if slices.ContainsFunc(p.informers.known(states), claimed) && slices.ContainsFunc(p.cluster.api.all(states), claimed) {
+			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
 		}
 	}
 }

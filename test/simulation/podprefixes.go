@@ -267,6 +267,13 @@ func (c *cluster) drainedOn(i eni.Interface) (drained []netip.Prefix) {
 	return drained
 }
 
+// lacksReports reports whether no agent reports how pods use an interface: of two Nodes that name the instance the older one
+// owns it, and the agent has the name of the other.
+func (c *cluster) lacksReports(claim expectedClaim, i eni.Interface) bool {
+	host := c.run.pods.hosts[i.Attachment.InstanceID]
+	return host != nil && host.c == c && host.node != claim.node.Name
+}
+
 // checkPrefixes checks I19 when all is well: an interface has the prefixes that its pods need, and no drained one.
 func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation {
 	spec := claim.nodeENI.Spec
@@ -275,8 +282,7 @@ func (c *cluster) checkPrefixes(claim expectedClaim, i eni.Interface) *Violation
 	}
 	c.run.judged("I19")
 	host := c.run.pods.hosts[i.Attachment.InstanceID]
-	owns := host != nil && host.c == c && host.node == claim.node.Name // an older Node that names the instance owns it
-	if owns && !host.serves(i.ID) {
+	if host != nil && host.c == c && !c.lacksReports(claim, i) && !host.serves(i.ID) {
 		return &Violation{"I19", fmt.Sprintf("no pod of node %s can get an address of %s: %s", host.node, i.ID, describe(i))}
 	}
 	if need := c.run.grownPrefixes(spec, i); len(i.IPv4Prefixes) < need && !c.full(claim, i) {

@@ -113,7 +113,10 @@ func (r *run) newProcess(c *cluster, startAt time.Time) *process {
 		ConcurrentNodes: 1, ConcurrentNodeENIs: 1, Members: 64, Removals: 64, MaxUnattached: mostUnattached,
 		Resync: resyncPeriod, Poll: pollPeriod, Now: p.now, Log: quiet,
 		Group: func() executor.Group { return &coroutines{p: p} },
-		Go:    func(work func(context.Context)) { work(context.Background()) },
+		Go: func(work func(context.Context)) {
+			work(context.Background())
+			p.enqueueAll(p.nodes.Admitted()) // one reconciliation can admit more nodes than the channel has room for
+		},
 	})
 	p.collector, p.observer, p.refusedWrites = controllers.GC, controllers.Observer, controllers.RefusedWrites
 	p.nodes, p.nodeENIs = controllers.Nodes, controllers.NodeENIs

@@ -29,7 +29,7 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 		return // what is left of it in the end is a leak
 	}
 	of := declaration{string(object.UID), object.Generation}
-	r.reserving.origin[made.SubnetCIDRReservationID] = of
+	r.reserving.origin[made.SubnetCIDRReservationID], r.reserving.madeAt[made.SubnetCIDRReservationID] = of, r.now
 	if object.Spec.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		r.reserving.left[made.SubnetCIDRReservationID] = true
 	}
@@ -38,10 +38,19 @@ func (r *run) reserved(p *process, name string, made *ec2.SubnetCIDRReservation)
 	}
 	for _, other := range r.truth().reservations {
 		same := other.SubnetID == made.SubnetID && other.CIDR.Bits() == made.CIDR.Bits() && other.ReservationType == made.ReservationType
-		if same && other.CIDR != made.CIDR && r.isOwnedBy(other, p.cluster, name) && r.reserving.origin[other.SubnetCIDRReservationID] == of {
+		if same && other.CIDR != made.CIDR && !r.seemsTaken(other) && r.isOwnedBy(other, p.cluster, name) && r.reserving.origin[other.SubnetCIDRReservationID] == of {
 			r.violate("I17", "%s reserves %s in %s for SubnetReservation %s next to %s", p.name, made.CIDR, made.SubnetID, name, other.CIDR)
 		}
 	}
+}
+
+// seemsTaken reports whether a read after the request can have shown a deleted reservation in the place of this one. A
+// process that lost the answer then takes another block, and gives this one back in the next poll.
+func (r *run) seemsTaken(reserved *ec2.SubnetCIDRReservation) bool {
+	return slices.ContainsFunc(r.reserving.deleted, func(d deletedReservation) bool {
+		return d.subnetID == reserved.SubnetID && d.cidr.Overlaps(reserved.CIDR) &&
+			r.reserving.madeAt[reserved.SubnetCIDRReservationID].Sub(d.at) < staleness
+	})
 }
 
 // unreserving checks I17 before a deletion: the reservation is one of the cluster's, is not declared, and is not retained.
@@ -52,6 +61,7 @@ func (r *run) unreserving(p *process, id string) {
 	}
 	r.judged("I17")
 	known := r.truth().reservations[at]
+	r.reserving.deleted = append(r.reserving.deleted, deletedReservation{known.SubnetID, known.CIDR, r.now})
 	name := known.Tags[identity.TagSubnetReservation]
 	if name == "" || !r.isOwnedBy(known, p.cluster, name) {
 		r.violate("I17", "%s deletes %s (%s), which is not of its cluster: %v", p.name, id, known.CIDR, known.Tags)

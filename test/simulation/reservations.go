@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,6 +45,16 @@ type reserving struct {
 	left map[string]bool
 	// edited is the version of the API server and the time of the last edit, by cluster and name.
 	edited map[string]reason
+	// madeAt is when EC2 made a reservation, by its ID.
+	madeAt map[string]time.Time
+	// deleted are the reservations that processes deleted, and when. A later read can still have them.
+	deleted []deletedReservation
+}
+
+type deletedReservation struct {
+	subnetID string
+	cidr     netip.Prefix
+	at       time.Time
 }
 
 // declaration is one version of what a SubnetReservation declares.
@@ -54,7 +65,7 @@ type declaration struct {
 
 func newReserving(seed uint64) *reserving {
 	v := &reserving{
-		random: rand.New(rand.NewPCG(seed, 0x5c)), origin: map[string]declaration{}, left: map[string]bool{}, edited: map[string]reason{},
+		random: rand.New(rand.NewPCG(seed, 0x5c)), origin: map[string]declaration{}, madeAt: map[string]time.Time{}, left: map[string]bool{}, edited: map[string]reason{},
 	}
 	v.acts = v.random.IntN(3) == 0
 	return v

@@ -266,8 +266,8 @@ func (r *Reconciler) maxReconciles() int {
 func (r *Reconciler) Admitted() <-chan string { return r.admitted }
 
 // wakeWaiting enqueues nodes that were admitted, or that have a reason to reconcile. It does so regardless of the
-// reconciliation's result: a node that was admitted and not enqueued would keep its place for ever. The channel has
-// capacity for all nodes, so wakeWaiting never blocks.
+// reconciliation's result: a node that was admitted and not enqueued would keep its place for ever. While the channel is
+// full, it waits for [Reconciler.enqueueObserved], which waits for nothing.
 func (r *Reconciler) wakeWaiting(names []string) {
 	for _, name := range names {
 		r.admitted <- name
