@@ -290,10 +290,7 @@ func (a *Applier) assign(
 		a.notes.RecordRequested(a.Now(), id, more.Requested, added, eni.Addresses{})
 	}
 	return func(i eni.Interface) eni.Interface {
-		i.SecondaryIPv4 = slices.Concat(i.SecondaryIPv4, added.SecondaryIPv4)
-		i.IPv4Prefixes = slices.Concat(i.IPv4Prefixes, added.IPv4Prefixes)
-		i.IPv6 = slices.Concat(i.IPv6, added.IPv6)
-		i.IPv6Prefixes = slices.Concat(i.IPv6Prefixes, added.IPv6Prefixes)
+		i.Addresses = i.With(added) // a read during the call can have them already
 		return i
 	}, err
 }

@@ -148,7 +148,6 @@ func applier(c executor.Cloud, v *inventory.Inventory) *executor.Applier {
 	return executor.New(c, v, executor.Options{Members: 1, Removals: 1, Now: func() time.Time { return start.Add(time.Minute) }})
 }
 
-// TestEachActionIsOneCallWhoseEffectIsNoted holds the note of each call against what the action says it does.
 // effect is the one call of an action, and what is known of eni-1 after it.
 type effect struct {
 	action plan.Action
@@ -156,6 +155,7 @@ type effect struct {
 	noted  func(eni.Interface) bool
 }
 
+// TestEachActionIsOneCallWhoseEffectIsNoted holds the note of each call against what the action says it does.
 func TestEachActionIsOneCallWhoseEffectIsNoted(t *testing.T) {
 	change := func(to plan.Attribute) plan.Action {
 		return plan.Change{Member: member(0), InterfaceID: "eni-1", To: to}
@@ -240,6 +240,22 @@ func (e effect) verify(t *testing.T) {
 	v.ObserveInterfaces(start.Add(61*time.Second), before)
 	if after, _ := v.Interface("eni-1"); !inventory.Equal(after, noted) {
 		t.Error("a reading from before the call is believed")
+	}
+}
+
+// A call for addresses can take longer than the poll, which has read its effect then.
+func TestAReadDuringTheCallAddsNoAddressTwice(t *testing.T) {
+	v := known()
+	change := plan.AssignAddresses{Family: plan.IPv4, Addresses: 2, Had: eni.AddressCounts{SecondaryIPv4: 1, IPv6: 1}}
+	var assigned eni.Interface
+	for range 2 { // the second answer has the addresses that the inventory has from the first one
+		if o := applier(cloud((&recorder{}).call), v).Do(t.Context(), []plan.Action{plan.Change{Member: member(0), InterfaceID: "eni-1", To: change}}); o[0].Err != nil {
+			t.Fatal(o[0].Err)
+		}
+		assigned, _ = v.Interface("eni-1")
+	}
+	if len(assigned.SecondaryIPv4) != 3 {
+		t.Errorf("the inventory has %v, want 3 addresses", assigned.SecondaryIPv4)
 	}
 }
 

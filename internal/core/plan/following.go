@@ -92,9 +92,12 @@ func (d addressDemand) moves(have eni.Addresses) ReassignAddresses {
 	return ReassignAddresses{Held: held[:min(len(held), room)], Requested: have.Common(d.requested)}
 }
 
-// missing returns the held addresses that an interface lacks, the oldest claims first.
+// missing returns the held addresses that an interface lacks, the oldest claims first. EC2 delivers the addresses of a
+// prefix already, and refuses to assign one of them.
 func (d addressDemand) missing(have eni.Addresses) []HeldAddress {
-	held := slices.DeleteFunc(slices.Clone(d.following.Held), func(h HeldAddress) bool { return slices.Contains(have.SecondaryIPv4, h.Address) })
+	held := slices.DeleteFunc(slices.Clone(d.following.Held), func(h HeldAddress) bool {
+		return slices.ContainsFunc(have.Prefixes(), func(p netip.Prefix) bool { return p.Contains(h.Address) })
+	})
 	slices.SortFunc(held, func(a, b HeldAddress) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return held
 }

@@ -39,6 +39,7 @@ func TestAddressesFollowPods(t *testing.T) {
 		count int
 		// have are the addresses of the interface, recorded those that multieni requested.
 		have, recorded []netip.Addr
+		prefixes       []netip.Prefix
 		// claimed are the addresses of pods, held those that the interface is to have.
 		claimed, held []netip.Addr
 		contended     []plan.ContendedAddress
@@ -54,6 +55,7 @@ func TestAddressesFollowPods(t *testing.T) {
 			claimed: addresses(200, 201, 202), held: addresses(200, 201, 202), have: addresses(201), reassigned: addresses(200, 202),
 		},
 		"EC2 has it already":                                                  {claimed: addresses(200), held: addresses(200), have: addresses(200), recorded: addresses(200)},
+		"a prefix of the interface has it":                                    {claimed: addresses(200), held: addresses(200), prefixes: []netip.Prefix{netip.PrefixFrom(addresses(192)[0], 28)}},
 		"another node has a newer claim":                                      {claimed: addresses(200)},
 		"a newer claim of another node, not seen yet":                         {claimed: addresses(200), have: addresses(200), recorded: addresses(200)},
 		"the pod is gone":                                                     {have: addresses(200), recorded: addresses(200), unassigned: addresses(200)},
@@ -79,7 +81,7 @@ func TestAddressesFollowPods(t *testing.T) {
 			d := desired(claim("n3", wish(0, 1, "s1")))
 			last, ledger := w.drive(d, nil)
 			i := *last.Members[0].Interface
-			i.SecondaryIPv4 = tc.have
+			i.SecondaryIPv4, i.IPv4Prefixes = tc.have, tc.prefixes
 			w.interfaces[i.ID], w.requested[i.ID] = i, eni.Addresses{SecondaryIPv4: tc.recorded}
 			d.Claims[0].PodPrefixes.Pods, d.Claims[0].Interfaces[0].Spec.SecondaryIPv4 = true, tc.count
 			o := w.observe(ledger)

@@ -278,11 +278,24 @@ func TestUsageOfHostDevice(t *testing.T) {
 	}
 }
 
-// A former leader may list a prefix once more that went back to EC2: pods use it only after it was listed for a minute.
+// A former leader, or a late read, may list a prefix once more that went back to EC2: pods use it only after it was listed for
+// a minute.
 func TestAReturnedPrefixIsUsedAgainAfterAMinute(t *testing.T) {
-	const returned = "10.0.4.32/28"
-	file := network(ipv4("10.0.4.16/28", returned), nil)
-	file.IPv4.Prefixes[1].Draining = true
+	for name, drain := range map[string]func(*podnet.Network){
+		"the prefix drained":  func(n *podnet.Network) { n.IPv4.Prefixes[1].Draining = true },
+		"the network drained": func(n *podnet.Network) { n.Draining = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const returned = "10.0.4.32/28"
+			file := network(ipv4("10.0.4.16/28", returned), nil)
+			drain(&file)
+			returnAndList(t, file, returned)
+		})
+	}
+}
+
+func returnAndList(t *testing.T, file podnet.Network, returned string) {
+	t.Helper()
 	for _, step := range []struct {
 		after time.Duration
 		lists []string

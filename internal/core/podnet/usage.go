@@ -257,8 +257,8 @@ const (
 	relistTime = time.Minute
 )
 
-// KeepReturned remembers the draining prefixes of the file before that the interface does not have any more, and leaves
-// out those that it has again only since a moment.
+// KeepReturned remembers the prefixes that drained and that the interface does not have any more, and leaves out those that
+// it has again only since a moment.
 func (n *Network) KeepReturned(before Network, now time.Time) {
 	if before.ENI != n.ENI {
 		return
@@ -284,11 +284,12 @@ func (n *Network) KeepReturned(before Network, now time.Time) {
 	n.Returned = n.Returned[max(0, len(n.Returned)-maxPrefixes):]
 }
 
-// lost returns the draining prefixes of the file before that the interface does not have any more.
+// lost returns the prefixes of the file before that drained, alone or with their network, and that the interface does not
+// have any more.
 func (n *Network) lost(before Network, now time.Time) (lost []ReturnedPrefix) {
 	for _, family := range before.families() {
 		for _, p := range family.Prefixes {
-			if p.Draining && !n.lists(p.CIDR) {
+			if (p.Draining || before.Draining) && !n.lists(p.CIDR) {
 				lost = append(lost, ReturnedPrefix{CIDR: p.CIDR, At: now.UTC().Truncate(time.Second)})
 			}
 		}
