@@ -22,6 +22,9 @@ import (
 const (
 	// claimRetention is how long an agent reports an address that is gone.
 	claimRetention = time.Minute
+	// plannedBefore is how long a planned call can wait for the calls before it. A claim that came since is served by the
+	// next plan.
+	plannedBefore = 10 * time.Second
 	// mostBrought is how many addresses pods bring up on one interface: the smallest instance type takes ten.
 	mostBrought = 3
 )
@@ -206,7 +209,8 @@ func (r *run) moving(p *process, q request) {
 	}
 	for _, address := range q.unassigns.SecondaryIPv4 {
 		claimed := func(object client.Object) bool {
-			return liveClaim(object.(*v1alpha1.NodeENIState), q.target, address) != nil
+			claim := liveClaim(object.(*v1alpha1.NodeENIState), q.target, address)
+			return claim != nil && r.now.Sub(claim.Since.Time) > plannedBefore
 		}
 		if slices.ContainsFunc(p.informers.known(states), claimed) && slices.ContainsFunc(p.cluster.api.all(states), claimed) {
 			r.violate("I18", "%s unassigns %s from %s, where a pod has it", p.name, address, q.target)
