@@ -300,6 +300,10 @@ func (c *cluster) saysWhatItWaitsFor(nodeENI *v1alpha1.NodeENI) bool {
 		if i.Tags[identity.TagNodeENIUID] != string(nodeENI.UID) || primary || c.isOfAnother(i) {
 			continue
 		}
+		if c.heldForPods(i) {
+			told = true
+			continue
+		}
 		if c.leftAlone(i) {
 			alone, told = true, told || c.toldElsewhere(i)
 			continue

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -65,6 +66,12 @@ func (s *snapshot) reportsSince() time.Time {
 		return time.Time{}
 	}
 	return s.state.CreationTimestamp.Time
+}
+
+// hasOpenNetworks reports whether the agent reports an interface on which pods have addresses or can get some. A list that
+// omits the interface must not end the state of the node, which alone may say that the interface is a network for pods.
+func (s *snapshot) hasOpenNetworks() bool {
+	return s.state != nil && slices.ContainsFunc(s.state.Status.PodNetworks, func(n v1alpha1.PodNetworkState) bool { return !n.Drained })
 }
 
 // podsDraining returns the interfaces that are networks for pods, by ID, and whether they are to drain.

@@ -144,7 +144,8 @@ func (run *instanceRun) next(ctx context.Context, calls *executor.Pipeline) (aga
 		return false, err
 	}
 	p := run.result.plan
-	if p.NeedsDescribe {
+	endsState := run.look == nil && len(p.Members) == 0 && run.snapshot.hasOpenNetworks()
+	if p.NeedsDescribe || endsState {
 		return run.describe(ctx)
 	}
 	if unconfirmed := run.snapshot.unconfirmedRemovals(p, run.look); len(unconfirmed) > 0 {
